@@ -1,0 +1,76 @@
+"""Entry point ``polyref``: finds the command, runs it, turns errors into one line and an exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+
+import click
+
+from polyref import __version__
+from polyref.errors import PolyrefError
+
+# Command -> one line of help. Modules are imported only when their command runs: `polyref --help` stays light.
+COMMANDS = {
+    "paraphrase": "Write n-best paraphrases of sentences.",
+    "augment": "Add paraphrases to a set of references.",
+    "score": "Score systems with any number of references.",
+    "evaluate": "Measure agreement with human judgements against the number of references.",
+    "demo": "Run the main job on the example texts that come with polyref.",
+}
+
+
+class LazyGroup(click.Group):
+    """A group whose commands live in ``polyref.cli.<name>`` as ``command`` and are imported on use."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The commands, in the order of the work."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the module of one command."""
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = import_module(f"polyref.cli.{cmd_name}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(__version__, prog_name="polyref")
+def cli() -> None:
+    r"""Add references to a test set, score systems with them, and prove whether they help.
+
+    \b
+    polyref paraphrase refs.en -k 10 -o nbest.jsonl
+    polyref augment refs.en -k 10 -o refs.polyref.jsonl
+    polyref score refs.polyref.jsonl -i sysA.en sysB.en -m bleu chrf++ -k 0 1 5 10
+    polyref evaluate DIR -l zh-en --refs refs.polyref.jsonl --gold mqm -m bleu -k 0 1 5 10
+
+    Exit codes: 0 done, 1 bad data, 2 bad usage.
+    """
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Run the command line and exit."""
+    try:
+        code = cli.main(args=argv, prog_name="polyref", standalone_mode=False)
+    except PolyrefError as error:
+        click.echo(f"polyref: error: {error}", err=True)
+        sys.exit(error.exit_code)
+    except click.exceptions.Abort:
+        click.echo("polyref: interrupted", err=True)
+        sys.exit(130)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except BrokenPipeError:
+        # The reader of stdout went away (`| head`): not an error, but Python would complain again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141)
+    sys.exit(code if isinstance(code, int) else 0)

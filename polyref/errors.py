@@ -1,0 +1,50 @@
+"""The errors polyref raises on purpose.
+
+Every one names what was found, what was expected and the remedy; those about a file also name it and the line.
+The command line turns them into one line on stderr and their ``exit_code``; nothing else catches them.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+class PolyrefError(Exception):
+    """A fault the user can mend.
+
+    Args:
+        message: What was found and what was expected.
+        file: The file concerned, or None.
+        line: 1-based line number in ``file``, or None.
+        remedy: What to do about it, or None.
+    """
+
+    exit_code = 1
+
+    def __init__(
+        self, message: str, *, file: str | Path | None = None, line: int | None = None, remedy: str | None = None
+    ) -> None:
+        self.message = message
+        self.file = str(file) if file is not None else None
+        self.line = line
+        self.remedy = remedy
+        super().__init__(str(self))
+
+    def __str__(self) -> str:
+        place = "" if self.file is None else f"{self.file}: " if self.line is None else f"{self.file}:{self.line}: "
+        remedy = "" if self.remedy is None else f" ({self.remedy})"
+        return f"{place}{self.message}{remedy}"
+
+
+class DataError(PolyrefError):
+    """A file or value that cannot be used as it is (exit code 1)."""
+
+
+class UsageError(PolyrefError):
+    """Options that do not fit together or are out of range (exit code 2)."""
+
+    exit_code = 2
+
+
+class ModelError(PolyrefError):
+    """A model that is missing, broken, untrusted or of an unknown family (exit code 1)."""

@@ -1,0 +1,171 @@
+r"""Strict reading and whole-or-nothing writing of text files.
+
+Rules for every text file polyref touches: UTF-8, a BOM tolerated on reading and never written, lines end in ``\n``
+alone (one ``\r`` before it is cut), ``.gz`` read and written transparently, ``-`` is standard input or output.
+``str.splitlines`` is never used: it also splits at U+0085, U+2028 and U+2029.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, BinaryIO, cast
+
+from polyref.errors import DataError
+
+STDIN_NAME = "<stdin>"
+
+
+def display_name(path: str | Path) -> str:
+    """The name of ``path`` for messages."""
+    return STDIN_NAME if str(path) == "-" else str(path)
+
+
+@contextmanager
+def _open_bytes(path: str | Path) -> Iterator[BinaryIO]:
+    if str(path) == "-":
+        yield sys.stdin.buffer
+        return
+    try:
+        packed = str(path).endswith(".gz")
+        stream = cast(BinaryIO, gzip.open(path, "rb")) if packed else Path(path).open("rb")
+    except FileNotFoundError:
+        raise DataError("no such file", file=path, remedy="check the path") from None
+    except IsADirectoryError:
+        raise DataError("is a directory, expected a text file", file=path) from None
+    except OSError as error:
+        raise DataError(f"cannot be read: {error.strerror}", file=path) from None
+    with stream:
+        yield stream
+
+
+def iter_lines(path: str | Path) -> Iterator[str]:
+    """Yield the lines of a UTF-8 text file without their line ends.
+
+    Raises:
+        DataError: The file is missing, unreadable, not UTF-8 or holds a NUL byte (file and line are named).
+    """
+    name = display_name(path)
+    with _open_bytes(path) as stream:
+        number = 0
+        try:
+            for number, raw in enumerate(stream, 1):
+                yield _decode(raw, name, number)
+        except (gzip.BadGzipFile, EOFError) as error:
+            raise DataError(f"broken gzip data: {error}", file=name, line=number + 1) from None
+        except OSError as error:
+            raise DataError(f"cannot be read: {error.strerror or error}", file=name) from None
+
+
+def _decode(raw: bytes, name: str, number: int) -> str:
+    if number == 1 and raw.startswith(b"\xef\xbb\xbf"):
+        raw = raw[3:]
+    if b"\0" in raw:
+        raise DataError(
+            f"NUL byte at column {raw.index(0) + 1}, expected text", file=name, line=number, remedy="is it a text file?"
+        )
+    try:
+        line = raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"invalid UTF-8: byte 0x{raw[error.start]:02x} at column {error.start + 1}",
+            file=name,
+            line=number,
+            remedy="convert the file to UTF-8",
+        ) from None
+    line = line.removesuffix("\n")
+    return line.removesuffix("\r")
+
+
+def read_lines(path: str | Path, *, allow_empty_file: bool = False) -> list[str]:
+    """All lines of a text file; an empty file is an error unless allowed.
+
+    Raises:
+        DataError: As ``iter_lines``, or the file holds no line.
+    """
+    lines = list(iter_lines(path))
+    if not lines and not allow_empty_file:
+        raise DataError("the file is empty, expected one segment a line", file=display_name(path))
+    return lines
+
+
+def check_parallel(files: Sequence[tuple[str | Path, int]]) -> None:
+    """Refuse parallel files whose numbers of lines differ, naming the first pair and both counts."""
+    for name, count in files[1:]:
+        first, expected = files[0]
+        if count != expected:
+            raise DataError(
+                f"has {count} segments, but {display_name(first)} has {expected}",
+                file=display_name(name),
+                remedy="parallel files need one line a segment, in the same order",
+            )
+
+
+def check_writable(path: str | Path) -> None:
+    """Refuse an output path that cannot be written, before any work is done. ``-`` always passes.
+
+    Raises:
+        DataError: The directory is missing or not writable, or the path is a directory.
+    """
+    if str(path) == "-":
+        return
+    target = Path(path)
+    if target.is_dir():
+        raise DataError("is a directory, expected an output file name", file=path)
+    parent = target.parent
+    if not parent.is_dir():
+        raise DataError(f"cannot be written: no directory {parent}", file=path, remedy="create it first")
+    try:
+        # os.access() is wrong for root and on read-only mounts: try it.
+        with tempfile.TemporaryFile(dir=parent):
+            pass
+    except OSError as error:
+        raise DataError(f"cannot be written: {error.strerror}", file=path) from None
+
+
+@contextmanager
+def write_atomically(path: str | Path) -> Iterator[IO[str]]:
+    """Open ``path`` for text; the file appears whole when the block ends, or not at all when it raises.
+
+    ``-`` writes to standard output as it goes. ``.gz`` is compressed with a zero time stamp, so that equal text
+    gives equal bytes.
+    """
+    if str(path) == "-":
+        yield sys.stdout
+        sys.stdout.flush()
+        return
+    check_writable(path)
+    target = Path(path)
+    handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent)
+    try:
+        with os.fdopen(handle, "wb") as raw:
+            if target.name.endswith(".gz"):
+                with gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0) as packed:
+                    yield from _text(cast(BinaryIO, packed))
+            else:
+                yield from _text(raw)
+            raw.flush()
+            os.fsync(raw.fileno())
+        # mkstemp makes files private; a result should have the usual permissions.
+        umask = os.umask(0)
+        os.umask(umask)
+        os.chmod(temporary, 0o666 & ~umask)  # noqa: PTH101
+        os.replace(temporary, target)  # noqa: PTH105
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def _text(raw: BinaryIO) -> Iterator[IO[str]]:
+    stream = io.TextIOWrapper(raw, encoding="utf-8", newline="\n", write_through=False)
+    try:
+        yield stream
+    finally:
+        stream.flush()
+        stream.detach()
