@@ -44,7 +44,7 @@ class LazyGroup(click.Group):
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(__version__, prog_name="polyref")
 def cli() -> None:
-    r"""Add references to a test set, score systems with them, and prove whether they help.
+    """Add references to a test set, score systems with them, and prove whether they help.
 
     \b
     polyref paraphrase refs.en -k 10 -o nbest.jsonl
@@ -53,7 +53,7 @@ def cli() -> None:
     polyref evaluate DIR -l zh-en --refs refs.polyref.jsonl --gold mqm -m bleu -k 0 1 5 10
 
     Exit codes: 0 done, 1 bad data, 2 bad usage.
-    """
+    """  # noqa: D301
 
 
 def main(argv: list[str] | None = None) -> None:

@@ -1,0 +1,55 @@
+"""Shared fixtures: the WMT evaluation data (optional) and an in-process command line."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+
+
+def _data_dir() -> Path:
+    named = os.environ.get("POLYREF_DATA")
+    return Path(named) if named else REPOSITORY.parent / "shared" / "data"
+
+
+@pytest.fixture(scope="session")
+def data_dir() -> Path:
+    """The WMT evaluation data; tests that need it skip where it is absent."""
+    path = _data_dir()
+    if not (path / "expected.tsv").is_file():
+        pytest.skip(f"no WMT evaluation data in {path}: set POLYREF_DATA")
+    return path
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a command left behind."""
+
+    code: int
+    out: str
+    err: str
+
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+@pytest.fixture
+def polyref(capsys: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
+    """Run the command line in this process, as a user would: arguments in, exit code and output out."""
+    from polyref.cli.main import main
+
+    def run(*args: str | Path) -> Outcome:
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as stop:
+            main([str(arg) for arg in args])
+        captured = capsys.readouterr()
+        return Outcome(int(stop.value.code or 0), captured.out, captured.err)
+
+    return run
