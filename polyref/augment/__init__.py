@@ -1,1 +1,3 @@
+"""From references to augmented reference sets."""
+
 from __future__ import annotations

@@ -1,0 +1,183 @@
+"""What every reader of reference sets shares: the shape of a format, and checked access to JSON lines."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from polyref.errors import DataError
+from polyref.references import Segment
+
+_JSON_SUFFIXES = (".jsonl", ".json", ".jsonl.gz", ".json.gz")
+# A line that was meant to be one of our objects, even when it is broken further on.
+_KEYS = frozenset({"polyref", "id", "refs", "reference", "paraphrases"})
+_JSON_START = re.compile(rf'\s*\{{\s*"({"|".join(sorted(_KEYS))})"\s*:')
+
+
+@dataclass(frozen=True)
+class Lines:
+    """The lines of one file, and its name for messages."""
+
+    name: str
+    lines: Iterator[str]
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A reference set that is being read: what its header says, then its segments, once, in order."""
+
+    form: str
+    meta: Mapping[str, Any]
+    segments: Iterator[Segment]
+
+
+@dataclass(frozen=True)
+class Format:
+    """A way to write reference sets down.
+
+    Attributes:
+        name: For messages.
+        matches: Whether a file of this name with this first line is in the format.
+        open: Reads it; formats of one file get a list of one.
+    """
+
+    name: str
+    matches: Callable[[str, str], bool]
+    open: Callable[[Sequence[Lines]], Opened]
+
+
+def first_object(name: str, first_line: str) -> dict[str, Any] | None:
+    """What a JSONL file starts with; ``{}`` for one that is JSONL but broken, None for anything else."""
+    try:
+        value = json.loads(first_line)
+    except (ValueError, RecursionError):
+        value = None
+    jsonl = name.endswith(_JSON_SUFFIXES)
+    if isinstance(value, dict):
+        return value if jsonl or not _KEYS.isdisjoint(value) else None
+    return {} if jsonl or _JSON_START.match(first_line) else None
+
+
+class Record:
+    """One JSON object of a file; every fault names the file, the line, what was found and what was expected."""
+
+    def __init__(self, values: dict[str, Any], file: str, line: int, where: str = "") -> None:
+        self.values = values
+        self.file = file
+        self.line = line
+        self.where = where
+
+    @classmethod
+    def parse(cls, text: str, file: str, line: int) -> Record:
+        """Parse one line.
+
+        Raises:
+            DataError: It is not a JSON object, or holds NaN, infinity or half a surrogate pair.
+        """
+        remedy = "expected one JSON object a line"
+        if not text.strip():
+            raise DataError("the line is empty", file=file, line=line, remedy=remedy)
+        try:
+            value = json.loads(text, parse_constant=_refuse_constant)
+            if "\\u" in text:
+                json.dumps(value, ensure_ascii=False).encode("utf-8")
+        except json.JSONDecodeError as error:
+            reason = f"not valid JSON: {error.msg} at column {error.colno}"
+            raise DataError(reason, file=file, line=line, remedy=remedy) from None
+        except UnicodeEncodeError:
+            raise DataError("not valid JSON: half a surrogate pair in a \\u escape", file=file, line=line) from None
+        except (ValueError, RecursionError) as error:
+            raise DataError(f"not valid JSON: {error}", file=file, line=line, remedy=remedy) from None
+        if not isinstance(value, dict):
+            raise DataError(f"found {_kind(value)}, {remedy}", file=file, line=line)
+        return cls(value, file, line)
+
+    def fail(self, message: str, remedy: str | None = None) -> NoReturn:
+        """Raise a DataError about this record."""
+        raise DataError(f"{self.where}{message}", file=self.file, line=self.line, remedy=remedy)
+
+    def text(self, key: str) -> str | None:
+        """A string, or None when the key is absent or null."""
+        value = self.values.get(key)
+        if value is None:
+            return None
+        if not isinstance(value, str):
+            self.fail(f'"{key}" is {_kind(value)}, expected a string')
+        if "\0" in value:
+            self.fail(f'NUL character in "{key}", expected text')
+        return value
+
+    def identifier(self, default: str) -> str:
+        """The key ``id``: a string or an integer; ``default`` when there is none."""
+        value = self.values.get("id")
+        if value is None:
+            return default
+        if isinstance(value, bool) or not isinstance(value, (str, int)):
+            self.fail(f'"id" is {_kind(value)}, expected a string or an integer')
+        return str(value)
+
+    def index(self, key: str, below: int | None = None) -> int | None:
+        """A non-negative integer, below ``below`` if given."""
+        value = self.values.get(key)
+        if value is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+            self.fail(f'"{key}" is {_kind(value)}, expected a whole number from 0')
+        if below is not None and value >= below:
+            self.fail(f'"{key}" is {value}, but the segment has {below} references (they count from 0)')
+        return value
+
+    def number(self, key: str, minimum: float = -math.inf) -> float | None:
+        """A finite number."""
+        value = self.values.get(key)
+        if value is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+            self.fail(f'"{key}" is {_kind(value)}, expected a finite number')
+        if value < minimum:
+            self.fail(f'"{key}" is {value}, expected {minimum:g} or more')
+        return value
+
+    def items(self, key: str) -> list[Any] | None:
+        """A list."""
+        value = self.values.get(key)
+        if value is not None and not isinstance(value, list):
+            self.fail(f'"{key}" is {_kind(value)}, expected a list')
+        return value
+
+    def rest(self, known: frozenset[str]) -> dict[str, Any]:
+        """The keys that this version of polyref does not know."""
+        return {key: value for key, value in self.values.items() if key not in known}
+
+
+def unique(segments: Iterator[tuple[int, Segment]], file: str) -> Iterator[Segment]:
+    """Refuse two segments with one id."""
+    seen: dict[str, int] = {}
+    for line, segment in segments:
+        if segment.id in seen:
+            raise DataError(
+                f"the id {segment.id!r} was already used on line {seen[segment.id]}",
+                file=file,
+                line=line,
+                remedy="ids must be unique",
+            )
+        seen[segment.id] = line
+        yield segment
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a JSON number")
+
+
+def _kind(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, (bool, int, float)):
+        return json.dumps(value)
+    if isinstance(value, str):
+        return "a string" if len(value) > 40 else json.dumps(value, ensure_ascii=False)
+    return "a list" if isinstance(value, list) else "an object"

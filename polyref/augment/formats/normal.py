@@ -1,0 +1,152 @@
+"""The normal form: JSONL, a header line, then one segment a line with its references and where they came from."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any, Final
+
+from polyref.augment.formats.base import Format, Lines, Opened, Record, first_object, unique
+from polyref.errors import DataError
+from polyref.references import KINDS, Reference, ReferenceSet, Segment
+from polyref.textfiles import display_name, write_atomically
+
+VERSION: Final = 1
+_HEADER_KEYS = frozenset({"polyref", "meta"})
+_SEGMENT_KEYS = frozenset({"id", "source", "doc", "lang", "refs"})
+_REFERENCE_KEYS = frozenset({"text", "kind", "of", "rank", "weight", "logprob", "generator"})
+
+
+def _matches(name: str, first_line: str) -> bool:
+    # Also takes JSONL that is broken or in no known form, to say what is wrong with it.
+    return first_object(name, first_line) is not None
+
+
+def _open(files: Sequence[Lines]) -> Opened:
+    (file,) = files
+    numbered: Iterator[tuple[int, str]] = enumerate(file.lines, 1)
+    number, line = next(numbered)
+    record = Record.parse(line, file.name, number)
+    meta: dict[str, Any] = {}
+    if "polyref" in record.values:
+        meta = _meta(record)
+    else:
+        numbered = chain([(number, line)], numbered)
+    segments = unique(_segments(numbered, file.name), file.name)
+    try:
+        first = next(segments)
+    except StopIteration:
+        raise DataError("has a header, but no segments", file=file.name) from None
+    return Opened("normal", meta, chain([first], segments))
+
+
+def _meta(record: Record) -> dict[str, Any]:
+    version = record.values["polyref"]
+    if isinstance(version, bool) or not isinstance(version, int):
+        record.fail(f'"polyref" is {json.dumps(version)}, expected the format version, {VERSION}')
+    if version != VERSION:
+        record.fail(f"format version {version}, expected {VERSION}", remedy="use a polyref that knows this version")
+    meta = record.values.get("meta")
+    if meta is not None and not isinstance(meta, dict):
+        record.fail('"meta" is not an object')
+    # Unknown keys are kept; "meta" is where everything about a set lives.
+    return {**record.rest(_HEADER_KEYS), **(meta or {})}
+
+
+def _segments(numbered: Iterator[tuple[int, str]], file: str) -> Iterator[tuple[int, Segment]]:
+    for position, (number, line) in enumerate(numbered, 1):
+        yield number, parse_segment(Record.parse(line, file, number), str(position))
+
+
+def parse_segment(record: Record, default_id: str) -> Segment:
+    """One line of the normal form.
+
+    Raises:
+        DataError: A key has a value of the wrong type or range.
+    """
+    items = record.items("refs")
+    if items is None:
+        record.fail('no key "refs"', remedy='expected {"id": ..., "refs": [{"text": ...}, ...]}')
+    refs = []
+    for index, item in enumerate(items):
+        if not isinstance(item, dict):
+            record.fail(f'refs[{index}] is not an object, expected {{"text": ...}}')
+        refs.append(_reference(Record(item, record.file, record.line, f"refs[{index}]: "), len(items)))
+    return Segment(
+        record.identifier(default_id),
+        tuple(refs),
+        record.text("source"),
+        record.text("doc"),
+        record.text("lang"),
+        record.rest(_SEGMENT_KEYS),
+    )
+
+
+def _reference(record: Record, siblings: int) -> Reference:
+    text = record.text("text")
+    if text is None:
+        record.fail('no key "text"', remedy="an absent reference is left out of the list")
+    kind = record.text("kind") or "human"
+    if kind not in KINDS:
+        record.fail(f'"kind" is {json.dumps(kind)}, expected one of {", ".join(KINDS)}')
+    return Reference(
+        text,
+        kind,
+        record.index("of", below=siblings),
+        record.index("rank"),
+        record.number("weight", minimum=0),
+        record.number("logprob"),
+        record.text("generator"),
+        record.rest(_REFERENCE_KEYS),
+    )
+
+
+def header_line(meta: Mapping[str, Any]) -> str:
+    """The first line of the normal form, with its line end."""
+    return _dump({"polyref": VERSION, "meta": dict(meta)})
+
+
+def segment_line(segment: Segment) -> str:
+    """One segment in the normal form, with its line end. Keys without a value are left out.
+
+    Raises:
+        ValueError: A number is not finite.
+    """
+    values: dict[str, Any] = {"id": segment.id}
+    values.update(_present(source=segment.source, doc=segment.doc, lang=segment.lang))
+    values["refs"] = [_reference_values(ref) for ref in segment.refs]
+    return _dump({**segment.extra, **values} if _SEGMENT_KEYS & segment.extra.keys() else {**values, **segment.extra})
+
+
+def _reference_values(ref: Reference) -> dict[str, Any]:
+    values: dict[str, Any] = {"text": ref.text, "kind": ref.kind}
+    values.update(_present(of=ref.of, rank=ref.rank, weight=ref.weight, logprob=ref.logprob, generator=ref.generator))
+    return {**ref.extra, **values} if _REFERENCE_KEYS & ref.extra.keys() else {**values, **ref.extra}
+
+
+def _present(**values: Any) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if value is not None}
+
+
+def _dump(value: Mapping[str, Any]) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def write_references(refset: ReferenceSet, path: str | Path) -> None:
+    """Write a reference set in the normal form, whole or not at all. Equal sets give equal bytes.
+
+    Raises:
+        DataError: ``path`` cannot be written, or a value of the set cannot be (a number that is not finite).
+    """
+    with write_atomically(path) as stream:
+        try:
+            stream.write(header_line(refset.meta))
+            for segment in refset:
+                stream.write(segment_line(segment))
+        except (TypeError, ValueError) as error:
+            raise DataError(f"the set cannot be written: {error}", file=display_name(path)) from None
+
+
+FORMAT: Final = Format("normal", _matches, _open)

@@ -1,0 +1,32 @@
+"""Plain text: one segment a line; several files are several human references per segment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
+from typing import Final
+
+from polyref.augment.formats.base import Format, Lines, Opened
+from polyref.references import Reference, Segment
+from polyref.textfiles import check_parallel
+
+
+def _open(files: Sequence[Lines]) -> Opened:
+    return Opened("text", {}, _segments(files))
+
+
+def _segments(files: Sequence[Lines]) -> Iterator[Segment]:
+    counts = [0] * len(files)
+    uneven = False
+    for position, row in enumerate(zip_longest(*(file.lines for file in files)), 1):
+        for column, line in enumerate(row):
+            counts[column] += line is not None
+        # Past the end of the shortest file, lines are only counted, so that the message can name both lengths.
+        uneven = uneven or None in row
+        if not uneven:
+            # An empty line is a real, empty reference, not an absent one.
+            yield Segment(str(position), tuple(Reference(line) for line in row))
+    check_parallel([(file.name, count) for file, count in zip(files, counts, strict=True)])
+
+
+FORMAT: Final = Format("plain text", lambda name, first_line: True, _open)
