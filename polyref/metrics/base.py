@@ -1,0 +1,222 @@
+"""The contract of every metric: text to statistics once, statistics to scores as often as you like.
+
+How to use it::
+
+    metric = get_metric("bleu")                              # polyref.metrics.registry
+    stats = metric.statistics({"A": outputs_a, "B": outputs_b}, refset, ks=[0, 1, 5, 10])
+    for k in (0, 1, 5, 10):
+        scores = metric.aggregate(stats, k=k)
+        scores.system                                        # (S,) corpus-level scores, in the order of the systems
+        scores.segment                                       # (S, N) sentence-level scores
+        scores.signature
+
+    subset = metric.aggregate(stats, k=5, over=indices)      # only some segments (indices or a boolean mask)
+    samples = metric.resample(stats, counts, k=5)            # (B, S) corpus scores of B resamplings
+
+``ks=None`` stores every number of extra references there is. ``k`` counts extra references: ``k=0`` is the human
+references alone and equals the plain metric. Segments with fewer than ``k`` use what they have.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from polyref.errors import DataError
+from polyref.metrics.signature import signature
+from polyref.metrics.statistics import Floats, Integers, Scores, Statistics
+from polyref.references import ReferenceSet
+
+
+class Metric(ABC):
+    """A metric with its options. Children are frozen dataclasses whose fields are the options."""
+
+    #: Whether a larger score is a better translation.
+    higher_is_better: ClassVar[bool] = True
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """The registry name, such as ``chrf++``."""
+
+    @property
+    @abstractmethod
+    def label(self) -> str:
+        """What people call it, such as ``chrF++``."""
+
+    @property
+    @abstractmethod
+    def options(self) -> dict[str, Any]:
+        """The options, as plain JSON values."""
+
+    @property
+    @abstractmethod
+    def columns(self) -> tuple[str, ...]:
+        """Names of the statistics of one segment, C of them."""
+
+    @abstractmethod
+    def _count(
+        self, systems: Sequence[Sequence[str]], references: Sequence[Sequence[str]], cuts: Integers
+    ) -> npt.NDArray[Any]:
+        """Statistics of the outputs of S systems against the first ``cuts[k, n]`` references of segment n.
+
+        Args:
+            systems: ``systems[s][n]`` is a text.
+            references: ``references[n]`` are the references of segment n, human ones first.
+            cuts: Shape (K, N), rows ascending: how many of them count.
+
+        Returns:
+            Shape (K, S, N, C); zeros where ``cuts`` is 0.
+        """
+
+    @abstractmethod
+    def _score(self, values: npt.NDArray[Any], *, sentence: bool) -> Floats:
+        """Scores from statistics of shape (..., C), of single sentences or summed over many: shape (...)."""
+
+    @abstractmethod
+    def _describe(self, references: int | None, *, sentence: bool) -> list[str]:
+        """``key:value`` parts of the signature; ``references`` is None when their number varies."""
+
+    def statistics(
+        self,
+        systems: Mapping[str, Sequence[str]],
+        references: ReferenceSet,
+        *,
+        ks: Sequence[int] | None = None,
+        allow_missing: bool = False,
+    ) -> Statistics:
+        """Read the text once.
+
+        Args:
+            systems: Name to outputs, one per segment of ``references`` and in that order.
+            references: Ragged sets are fine.
+            ks: The numbers of extra references to store, each >= 0; None stores all of them.
+            allow_missing: Leave a segment that has no reference out of the corpus scores (its sentence scores are
+                NaN) instead of refusing it.
+
+        Raises:
+            DataError: No system, no segment, a system of another length, or a segment without a reference.
+            ValueError: A ``k`` is negative, or outputs are one string.
+        """
+        names = tuple(systems)
+        total = len(references)
+        if not names or not total:
+            raise DataError(f"{len(names)} systems and {total} segments: nothing to score")
+        for name, outputs in systems.items():
+            if isinstance(outputs, str):
+                raise ValueError(f"the outputs of {name!r} are one string, expected one string a segment")
+            if len(outputs) != total:
+                raise DataError(f"{name} has {len(outputs)} segments, but the references have {total}")
+        extras = np.array([len(segment.extras) for segment in references], dtype=np.int64)
+        originals = np.array([len(segment.originals) for segment in references], dtype=np.int64)
+        most = int(extras.max())
+        if ks is not None and any(k < 0 for k in ks):
+            raise ValueError(f"k is {min(ks)}, expected 0 or more")
+        stored = tuple(range(most + 1)) if ks is None else tuple(sorted({min(k, most) for k in ks}))
+        if not stored:
+            raise ValueError("ks is empty, expected at least one number of references")
+        cuts = np.stack([originals + np.minimum(extras, k) for k in stored])
+        if not allow_missing and not cuts[0].all():
+            empty = int(np.flatnonzero(cuts[0] == 0)[0])
+            raise DataError(
+                f"segment {references[empty].id} has no reference with k = {stored[0]}",
+                remedy="give it one, ask for larger k, or allow missing references",
+            )
+        values = self._count([systems[name] for name in names], references.take(None).texts(), cuts)
+        return Statistics(
+            metric=self.name,
+            options=self.options,
+            systems=names,
+            segments=tuple(segment.id for segment in references),
+            ks=stored,
+            columns=self.columns,
+            values=values,
+            originals=originals,
+            extras=extras,
+            meta=references.meta,
+        )
+
+    def aggregate(self, stats: Statistics, *, k: int, over: npt.ArrayLike | None = None) -> Scores:
+        """Scores with the first ``k`` extra references.
+
+        Args:
+            stats: What :meth:`statistics` returned, of a metric with the same options.
+            k: One of the stored numbers, or any number above what there is (which uses what there is).
+            over: Indices of segments (repeats count) or a mask of shape (N,); None takes all segments.
+
+        Raises:
+            ValueError: The statistics are another metric's, or ``k`` was not stored.
+        """
+        values = self._checked(stats, k)
+        counts = stats.counts(k)
+        segments = stats.segments
+        if over is not None:
+            chosen = np.arange(len(segments))[np.asarray(over)]
+            values, counts = values[:, chosen], counts[chosen]
+            segments = tuple(segments[index] for index in chosen)
+        sentences = self._score(values, sentence=True)
+        sentences[:, counts == 0] = np.nan
+        fewest, most = (int(counts.min()), int(counts.max())) if len(counts) else (0, 0)
+        described = {
+            sentence: signature(
+                self.display_name(stats, k),
+                self._describe(most if fewest == most else None, sentence=sentence),
+                k=k,
+                extras=(int(stats.extras.min()), int(stats.extras.max())),
+                references=(fewest, most),
+                meta=stats.meta,
+            )
+            for sentence in (False, True)
+        }
+        return Scores(
+            name=self.display_name(stats, k),
+            k=k,
+            systems=stats.systems,
+            segments=segments,
+            system=self._score(values.sum(axis=1, dtype=self._wide(values)), sentence=False),
+            segment=sentences,
+            references=(fewest, most),
+            signature=described[False],
+            segment_signature=described[True],
+        )
+
+    def resample(self, stats: Statistics, counts: npt.ArrayLike, *, k: int) -> Floats:
+        """Corpus-level scores of resampled test sets.
+
+        Args:
+            stats: As for :meth:`aggregate`.
+            counts: Shape (B, N): how often each segment occurs in each of B resamplings.
+            k: As for :meth:`aggregate`.
+
+        Returns:
+            Shape (B, S).
+        """
+        values = self._checked(stats, k)
+        systems, segments, columns = values.shape
+        # Sums of whole numbers below 2**53 are exact in float64, so this equals summing row by row.
+        flat = values.transpose(1, 0, 2).reshape(segments, systems * columns).astype(np.float64)
+        sums = np.asarray(counts, dtype=np.float64) @ flat
+        return self._score(sums.reshape(-1, systems, columns), sentence=False)
+
+    def display_name(self, stats: Statistics, k: int) -> str:
+        """The label, with ``par`` in front where extra references take part."""
+        if min(k, stats.most_extras) == 0:
+            return self.label
+        return f"par{self.label.upper()}"
+
+    def _checked(self, stats: Statistics, k: int) -> npt.NDArray[Any]:
+        if stats.metric != self.name or dict(stats.options) != self.options:
+            raise ValueError(
+                f"the statistics are of {stats.metric} {dict(stats.options)}, not of {self.name} {self.options}"
+            )
+        if k < 0:
+            raise ValueError(f"k is {k}, expected 0 or more")
+        return stats.at(k)
+
+    @staticmethod
+    def _wide(values: npt.NDArray[Any]) -> type[np.int64] | type[np.float64]:
+        return np.int64 if np.issubdtype(values.dtype, np.integer) else np.float64

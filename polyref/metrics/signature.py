@@ -1,0 +1,70 @@
+"""One string that says how a score came about, so that equal strings mean comparable numbers.
+
+Form: ``name|key:value|...``: the metric's own part first (for BLEU, chrF and TER it holds sacreBLEU's signature
+unchanged), then how many references were asked for and used, then how the extra ones were made, then versions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from polyref import __version__
+
+#: Keys of a reference set's ``meta`` that change its text, and what they are called in a signature.
+_PROVENANCE: Final = {
+    "generator": "gen",
+    "decoding": "dec",
+    "filters": "filters",
+    "select": "select",
+    "seed": "seed",
+}
+
+
+def signature(
+    name: str,
+    own: Sequence[str],
+    *,
+    k: int,
+    extras: tuple[int, int],
+    references: tuple[int, int],
+    meta: Mapping[str, Any],
+) -> str:
+    """Join the parts.
+
+    Args:
+        name: What the metric is called.
+        own: The metric's own ``key:value`` parts.
+        k: The number of extra references asked for.
+        extras: Smallest and largest number of extra references that segments have.
+        references: Smallest and largest number of references used.
+        meta: The reference set's ``meta``: generator, decoding, filters and seed are taken from it.
+    """
+    parts = [name, *own, f"k:{k}"]
+    if k > extras[0]:
+        # Some segment has fewer than were asked for: the number alone would claim too much.
+        parts.append(f"available:{span(extras)}")
+    parts.append(f"refs:{span(references)}")
+    if k > 0:
+        parts += [f"{short}:{flat(meta[key])}" for key, short in _PROVENANCE.items() if meta.get(key) not in (None, {})]
+    parts.append(f"polyref:{__version__}")
+    return "|".join(parts)
+
+
+def span(numbers: tuple[int, int]) -> str:
+    """``3`` or ``1..11``."""
+    low, high = numbers
+    return str(low) if low == high else f"{low}..{high}"
+
+
+def flat(value: Any) -> str:
+    """A meta value on one line, without the characters that separate parts."""
+    if isinstance(value, Mapping):
+        text = ",".join(f"{key}={flat(item)}" for key, item in value.items() if item is not None)
+    elif isinstance(value, (list, tuple)):
+        text = "+".join(flat(item) for item in value)
+    elif isinstance(value, bool):
+        text = "yes" if value else "no"
+    else:
+        text = str(value)
+    return " ".join(text.replace("|", "/").split())

@@ -1,0 +1,177 @@
+"""What a metric stores about a test set, and the scores that come out of it.
+
+Corpus scores, sentence scores, every number of references and every resampling are sums over :class:`Statistics`:
+the text is read once, and the statistics can be kept in a file.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import tempfile
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from polyref.errors import DataError
+from polyref.textfiles import check_writable
+
+FORMAT_VERSION: Final = 1
+
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """Sufficient statistics per number of references, system and segment.
+
+    Attributes:
+        metric: Registry name of the metric that made them.
+        options: Its options, as plain JSON values.
+        systems: Names of the systems, S of them.
+        segments: Ids of the segments, N of them.
+        ks: The stored numbers of extra references, ascending, K of them; none is larger than the largest number of
+            extra references that a segment has.
+        columns: Names of the statistics, C of them.
+        values: Array of shape (K, S, N, C): whole numbers, or real numbers where references are combined by mean or
+            expected credit. A segment without any reference holds zeros.
+        originals: Shape (N,): human references per segment.
+        extras: Shape (N,): extra references per segment.
+        meta: The ``meta`` of the reference set.
+    """
+
+    metric: str
+    options: Mapping[str, Any]
+    systems: tuple[str, ...]
+    segments: tuple[str, ...]
+    ks: tuple[int, ...]
+    columns: tuple[str, ...]
+    values: npt.NDArray[Any]
+    originals: Integers
+    extras: Integers
+    meta: Mapping[str, Any] = field(default_factory=dict)
+
+    def at(self, k: int) -> npt.NDArray[Any]:
+        """The statistics with the first ``k`` extra references: shape (S, N, C).
+
+        A ``k`` above the largest number of extra references is that number.
+
+        Raises:
+            ValueError: ``k`` is negative or was not stored.
+        """
+        clamped = min(k, self.most_extras)
+        if clamped not in self.ks:
+            raise ValueError(f"k is {k}, but statistics are stored for k = {', '.join(map(str, self.ks))}")
+        view: npt.NDArray[Any] = self.values[self.ks.index(clamped)]
+        return view
+
+    @property
+    def most_extras(self) -> int:
+        """The largest number of extra references that a segment has."""
+        return int(self.extras.max(initial=0))
+
+    def counts(self, k: int) -> Integers:
+        """Shape (N,): the number of references every segment uses with ``k`` extra ones at most."""
+        return self.originals + np.minimum(self.extras, k)
+
+    def save(self, path: str | Path) -> None:
+        """Write to one ``.npz`` file: the arrays, and a JSON header as bytes (no pickle). Equal input, equal bytes.
+
+        Raises:
+            DataError: ``path`` cannot be written. Nothing is left half-written.
+        """
+        header = {
+            "polyref_statistics": FORMAT_VERSION,
+            "metric": self.metric,
+            "options": dict(self.options),
+            "systems": self.systems,
+            "segments": self.segments,
+            "ks": self.ks,
+            "columns": self.columns,
+            "meta": dict(self.meta),
+        }
+        packed = np.frombuffer(json.dumps(header, ensure_ascii=False, allow_nan=False).encode(), dtype=np.uint8)
+        buffer = io.BytesIO()
+        np.savez_compressed(buffer, header=packed, values=self.values, originals=self.originals, extras=self.extras)
+        check_writable(path)
+        target = Path(path)
+        handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent)
+        try:
+            with os.fdopen(handle, "wb") as raw:
+                raw.write(buffer.getvalue())
+            umask = os.umask(0)
+            os.umask(umask)
+            Path(temporary).chmod(0o666 & ~umask)
+            Path(temporary).replace(target)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+
+    @classmethod
+    def load(cls, path: str | Path) -> Statistics:
+        """Read what :meth:`save` wrote.
+
+        Raises:
+            DataError: The file is missing, broken, or not of this kind or version.
+        """
+        try:
+            with np.load(path, allow_pickle=False) as arrays:
+                header = json.loads(arrays["header"].tobytes())
+                values, originals, extras = arrays["values"], arrays["originals"], arrays["extras"]
+            if not isinstance(header, dict):
+                raise ValueError("the header is not an object")
+            if header["polyref_statistics"] != FORMAT_VERSION:
+                found = header["polyref_statistics"]
+                raise DataError(f"format version {found}, expected {FORMAT_VERSION}", file=path)
+            names = {key: tuple(header[key]) for key in ("systems", "segments", "ks", "columns")}
+            shape = tuple(len(names[key]) for key in ("ks", "systems", "segments", "columns"))
+            segments = (shape[2],)
+            if values.shape != shape or originals.shape != segments or extras.shape != segments:
+                raise ValueError(f"values have shape {values.shape}, expected {shape}")
+            return cls(
+                metric=header["metric"],
+                options=header["options"],
+                values=values,
+                originals=originals,
+                extras=extras,
+                meta=header["meta"],
+                **names,
+            )
+        except FileNotFoundError:
+            raise DataError("no such file", file=path, remedy="check the path") from None
+        except (OSError, EOFError, KeyError, TypeError, ValueError, zipfile.BadZipFile) as error:
+            raise DataError(f"is not a statistics file: {error}", file=path) from None
+
+
+@dataclass(frozen=True)
+class Scores:
+    """The scores of all systems with one number of references.
+
+    Attributes:
+        name: What to call the metric: ``BLEU``, or ``parBLEU`` where extra references were used.
+        k: The number of extra references asked for.
+        systems: Names of the systems, S of them.
+        segments: Ids of the segments, N of them.
+        system: Shape (S,): corpus-level scores, in the metric's own scale (0 to 100 for BLEU and chrF).
+        segment: Shape (S, N): sentence-level scores; NaN for a segment without any reference.
+        references: Smallest and largest number of references a segment used.
+        signature: Everything that made the corpus-level scores.
+        segment_signature: The same of the sentence-level scores, where the metric has other defaults for sentences.
+    """
+
+    name: str
+    k: int
+    systems: tuple[str, ...]
+    segments: tuple[str, ...]
+    system: Floats
+    segment: Floats
+    references: tuple[int, int]
+    signature: str
+    segment_signature: str
