@@ -1,0 +1,69 @@
+"""The step-wise loop shared by all semantics."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from polyref.errors import UsageError
+from polyref.paraphrase.search.constraints import Constraints
+from polyref.paraphrase.search.options import SearchOptions
+from polyref.paraphrase.search.paper import PaperRule
+from polyref.paraphrase.search.protocol import Candidate, StepHook, StepModel
+from polyref.paraphrase.search.state import Beams
+
+
+@torch.inference_mode()
+def search(
+    model: StepModel,
+    sources: Sequence[Sequence[int]],
+    options: SearchOptions,
+    prefixes: Sequence[Sequence[int]] | None = None,
+    hooks: Sequence[StepHook] = (),
+) -> list[list[Candidate]]:
+    """N-best hypotheses of every sentence, all sentences as one batch.
+
+    A sentence leaves the batch when it is done, and its results do not depend on the others (apart from rounding in
+    the network's matrix products). Splitting a long list into batches is the caller's affair.
+
+    Args:
+        model: The network.
+        sources: Token ids of every sentence, each with its end of sentence (so never empty).
+        options: What to search for.
+        prefixes: First target tokens of every sentence (a language tag), possibly empty; None for none at all.
+        hooks: Changes of the scores before selection, in order.
+
+    Returns:
+        For every sentence its candidates, best first; possibly fewer than asked for.
+
+    Raises:
+        UsageError: The options are invalid, or a source or prefix cannot be used.
+    """
+    options.validate()
+    if prefixes is not None and len(prefixes) != len(sources):
+        raise UsageError(f"{len(sources)} sources but {len(prefixes)} prefixes")
+    for index, source in enumerate(sources):
+        if not len(source):
+            raise UsageError(f"source {index} has no tokens, expected the end of sentence at least")
+    if not sources:
+        return []
+    if options.semantics != "paper" or options.sampling:
+        raise UsageError(f"--semantics {options.semantics}, sampling {options.sampling}: not available in this version")
+    constraints = Constraints(model, options, sources, prefixes, hooks)
+    rule = PaperRule(model, options, constraints)
+    beams = Beams.begin(len(sources), model.start, model.device)
+    state = model.encode(sources)
+    t = 0
+    while True:
+        step = constraints.apply(t, beams, model.step(state, beams.tokens[:, :, -1]))
+        choice = rule.advance(step, beams)
+        beams.extend(step, choice)
+        kept = [position for position, done in enumerate(choice.done) if not done]
+        if not kept:
+            return rule.results()
+        positions = torch.tensor(kept, device=model.device)
+        if len(kept) < len(choice.done):
+            beams.keep(positions)
+        model.reorder(state, positions, choice.parents[positions])
+        t += 1

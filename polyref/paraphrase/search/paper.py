@@ -1,0 +1,144 @@
+"""Diverse beam search as published: fixed groups, each a beam search of its own, and a penalty between them.
+
+Vijayakumar et al. 2016 (arXiv:1610.02424), Algorithm 1 with Hamming diversity. Group g maximises the model's score
+minus lambda times the number of kept continuations of groups before g that chose the same token at the same step,
+summed over the steps. Hypotheses never change groups.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from polyref.paraphrase.search.constraints import Constraints
+from polyref.paraphrase.search.options import SearchOptions
+from polyref.paraphrase.search.protocol import Candidate, StepModel
+from polyref.paraphrase.search.state import NEVER, Beams, Choice, Step, candidate
+
+
+@dataclass
+class _Pool:
+    """The finished hypotheses of one group of one sentence: its b best, in the order of their steering scores."""
+
+    size: int
+    entries: list[tuple[float, Candidate]] = field(default_factory=list)
+    done: bool = False
+
+    def add(self, steering: float, found: Candidate) -> None:
+        """Insert; of equal scores the earlier one stays ahead."""
+        place = len(self.entries)
+        while place and self.entries[place - 1][0] < steering:
+            place -= 1
+        self.entries.insert(place, (steering, found))
+        del self.entries[self.size :]
+
+    @property
+    def worst(self) -> float:
+        return self.entries[-1][0] if len(self.entries) == self.size else NEVER
+
+
+class PaperRule:
+    """Selection, finishing and ranking for ``semantics="paper"``; ordinary beam search where there is one group.
+
+    A candidate that ends its hypothesis enters the group's pool if it is among the group's b best candidates of the
+    step. The pool keeps the b best by steering score over ``length ** lenpen``. The group stops when the pool is full
+    and no live hypothesis can still enter it: scores only fall, so ``cum`` over the most favourable length left is an
+    exact bound. At the greatest length the end of sentence is forced.
+    """
+
+    def __init__(self, model: StepModel, options: SearchOptions, constraints: Constraints) -> None:
+        self._model = model
+        self._options = options
+        self._limits = constraints.limits
+        self._given = constraints.prefix_lengths
+        self._lenpen = options.lenpen if options.normalize else 0.0
+        self._rows = options.beam // options.groups
+        self._pools = [[_Pool(self._rows) for _ in range(options.groups)] for _ in constraints.limits]
+
+    def advance(self, step: Step, beams: Beams) -> Choice:
+        """Advance the groups in order; see :class:`PaperRule`."""
+        size, groups = self._rows, self._options.groups
+        sentences = len(step.forced)
+        counts: Tensor | None = None
+        # A forced token is nobody's choice: it pays no penalty.
+        strength = torch.where(step.forced | step.last, 0.0, self._options.strength)[:, None, None]
+        chosen = []
+        for group in range(groups):
+            # The first step has one row: every group starts from it.
+            first = 0 if step.t == 0 else group * size
+            width = 1 if step.t == 0 else size
+            scores = step.scores[:, first : first + width]
+            if counts is not None:
+                scores = scores - strength * counts[:, None]
+            values = (scores + beams.cum[:, first : first + width, None]).flatten(1)
+            top, index = values.topk(min(2 * size, values.shape[1]))
+            token = index % self._model.vocab_size
+            parent = index // self._model.vocab_size + first
+            ends = (token == self._model.eos) & (top > NEVER)
+            self._finish(step, beams, group, ends[:, :size], parent, token, top)
+            # The best b that go on, in order; where there are fewer, dead rows follow.
+            top = top.masked_fill(ends, NEVER)
+            order = (top == NEVER).to(torch.int8).sort(dim=1, stable=True).indices[:, :size]
+            kept = [values.gather(1, order) for values in (top, parent, token)]
+            if order.shape[1] < size:
+                fill = (0, size - order.shape[1])
+                kept = [torch.nn.functional.pad(v, fill, value=f) for v, f in zip(kept, (NEVER, first, 0))]
+            chosen.append(kept)
+            if group + 1 < groups and self._options.strength:
+                if counts is None:
+                    counts = torch.zeros(sentences, self._model.vocab_size, device=top.device)
+                counts.scatter_add_(1, kept[2], (kept[0] > NEVER).float())
+        cum, parents, tokens = (torch.stack(parts, dim=1) for parts in zip(*chosen))
+        alive = self._stop(step, beams.sentences.tolist(), cum[:, :, 0].tolist())
+        cum = cum.masked_fill(~torch.tensor(alive, device=cum.device)[:, :, None], NEVER)
+        done = [not any(groups_alive) for groups_alive in alive]
+        return Choice(parents.flatten(1), tokens.flatten(1), cum.flatten(1), done)
+
+    def _finish(
+        self, step: Step, beams: Beams, group: int, ends: Tensor, parent: Tensor, token: Tensor, top: Tensor
+    ) -> None:
+        positions, ranks = ends.nonzero(as_tuple=True)
+        if not len(positions):
+            return
+        at = (positions, ranks)
+        found = beams.hypotheses(step, positions, parent[at], token[at], top[at])
+        for sentence, (tokens, trace) in zip(beams.sentences[positions].tolist(), found):
+            length = max(len(tokens) - self._given[sentence], 1) ** self._lenpen
+            score = sum(values[1] for values in trace) / length
+            self._pools[sentence][group].add(trace[-1][2] / length, candidate(tokens, trace, score, group, True))
+
+    def _stop(self, step: Step, sentences: list[int], best: list[list[float]]) -> list[list[bool]]:
+        """Which groups go on, given the running score of their best live hypothesis."""
+        alive = []
+        for sentence, bests in zip(sentences, best):
+            given, limit = self._given[sentence], self._limits[sentence]
+            # Lengths that a live hypothesis can still end with: the next token at the earliest.
+            length = limit + 1 if self._lenpen > 0 else step.t + 2
+            scale = max(length - given, 1) ** self._lenpen
+            for pool, cum in zip(self._pools[sentence], bests):
+                full = len(pool.entries) == pool.size
+                beaten = full and (self._options.early_stopping is True or cum / scale <= pool.worst)
+                pool.done = pool.done or cum == NEVER or step.t >= limit or beaten
+            alive.append([not pool.done for pool in self._pools[sentence]])
+        return alive
+
+    def results(self) -> list[list[Candidate]]:
+        """For every sentence the n best, ranked by model score; equal token sequences are merged."""
+        return [self._ranked(pools) for pools in self._pools]
+
+    def _ranked(self, pools: list[_Pool]) -> list[Candidate]:
+        lists = [[found for _, found in pool.entries] for pool in pools]
+        if not self._options.nbest_per_group:
+            lists = [[found for group in lists for found in group]]
+        seen: set[tuple[int, ...]] = set()
+        ranked = []
+        for group in lists:
+            fresh = []
+            for found in sorted(group, key=lambda entry: -entry.score):  # stable: ties by group, then rank
+                if found.tokens not in seen:
+                    seen.add(found.tokens)
+                    fresh.append(found)
+            ranked += fresh[: self._options.wanted]
+        return ranked

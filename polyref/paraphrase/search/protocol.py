@@ -1,0 +1,92 @@
+"""What the engine needs of a network, what it lets others change, and what it returns (imports no torch)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+
+class StepModel(Protocol):
+    """A network that can be driven one target token at a time.
+
+    Attributes:
+        vocab_size: V, length of the distribution that :meth:`step` returns.
+        pad: Token that is never generated.
+        eos: Token that ends a hypothesis.
+        unk: The unknown token.
+        start: First decoder input.
+        max_target: Most decoder positions.
+        normalized: True if :meth:`step` returns log-probabilities, False for logits (normalised by the engine in
+            float32).
+        device: Where the tensors live.
+    """
+
+    vocab_size: int
+    pad: int
+    eos: int
+    unk: int
+    start: int
+    max_target: int
+    normalized: bool
+    device: torch.device
+
+    def encode(self, sources: Sequence[Sequence[int]]) -> Any:
+        """Encode a batch: one row ("width 1") for every sentence. Padding is the network's own affair."""
+
+    def step(self, state: Any, tokens: Tensor) -> Tensor:
+        """Feed one token a row (``[S, W]``, int64) and return the next-token distributions (``[S, W, V]``).
+
+        The engine owns the result and may write into it.
+        """
+
+    def reorder(self, state: Any, sentences: Tensor, parents: Tensor) -> None:
+        """New sentence i is old sentence ``sentences[i]``; its row j continues old row ``parents[i, j]``.
+
+        Sentences leave the batch this way, and the width may change (1 to B after the first step).
+        """
+
+
+class StepHook(Protocol):
+    """Changes the scores of the next token before selection, in place."""
+
+    def __call__(self, sentences: Tensor, prefixes: Tensor, scores: Tensor) -> None:
+        """Lower (or forbid, with ``-inf``) some next tokens.
+
+        Scores may only be lowered: the search stops a group on the ground that scores never rise. A forced prefix and
+        the end of sentence at the greatest length override what a hook forbids.
+
+        Args:
+            sentences: ``[S]`` int64, index of each sentence in the list given to the search.
+            prefixes: ``[S, W, t]`` int64, tokens so far, without the start token, with any forced prefix. Rows of dead
+                hypotheses hold arbitrary tokens.
+            scores: ``[S, W, V]`` float32 log-probabilities, to be changed in place.
+        """
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One hypothesis.
+
+    Attributes:
+        tokens: Without the start token; ends with the end of sentence if ``finished``.
+        score: What the list is ranked by (see the semantics), higher is better.
+        logprob: Sum of the model's log-probabilities (temperature applied, no penalties of any kind), in nats. Tokens
+            of a forced prefix count 0 (``paper``, ``hf``: they are given) or their log-probability (``fairseq``).
+        token_logprobs: The same, one for every token.
+        token_scores: What each token added to the score that steered the search, all penalties included.
+        group: Index of the group that found it.
+        finished: Whether it ends with the end of sentence.
+    """
+
+    tokens: tuple[int, ...]
+    score: float
+    logprob: float
+    token_logprobs: tuple[float, ...]
+    token_scores: tuple[float, ...]
+    group: int
+    finished: bool

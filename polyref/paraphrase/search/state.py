@@ -1,0 +1,109 @@
+"""Live hypotheses of a batch, and one step's scores over them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from polyref.paraphrase.search.protocol import Candidate
+
+NEVER = float("-inf")
+
+
+@dataclass
+class Step:
+    """One step's distributions, ready for selection (S sentences, W rows each, V tokens).
+
+    Attributes:
+        t: 0-based step; a token chosen now is token t + 1 of its hypothesis.
+        base: ``[S, W, V]`` float32 log-probabilities of the model.
+        scores: The same after penalties and constraints; may be the same tensor.
+        forced: ``[S]`` bool, a prefix token is forced.
+        last: ``[S]`` bool, the greatest length is reached.
+    """
+
+    t: int
+    base: Tensor
+    scores: Tensor
+    forced: Tensor
+    last: Tensor
+
+
+@dataclass
+class Choice:
+    """What a semantics decided: the next live rows (dead ones have ``cum`` -inf) and the sentences that are done."""
+
+    parents: Tensor  # [S, W'] int64, row of the old width
+    tokens: Tensor  # [S, W'] int64
+    cum: Tensor  # [S, W'] float32, running score
+    done: list[bool]  # [S]
+
+
+@dataclass
+class Beams:
+    """Live hypotheses.
+
+    Attributes:
+        sentences: ``[S]`` index in the list given to the search.
+        tokens: ``[S, W, t + 1]`` int64, the start token first.
+        trace: ``[S, W, t, 3]`` float32, for every token: the model's log-probability, the score after penalties (the
+            diversity penalty left out), and the running score (all included).
+        cum: ``[S, W]`` float32 running score; -inf for dead rows.
+    """
+
+    sentences: Tensor
+    tokens: Tensor
+    trace: Tensor
+    cum: Tensor
+
+    @classmethod
+    def begin(cls, count: int, start: int, device: torch.device) -> Beams:
+        """One empty hypothesis a sentence."""
+        return cls(
+            torch.arange(count, device=device),
+            torch.full((count, 1, 1), start, dtype=torch.int64, device=device),
+            torch.zeros((count, 1, 0, 3), device=device),
+            torch.zeros((count, 1), device=device),
+        )
+
+    def extend(self, step: Step, choice: Choice) -> None:
+        """Replace the live hypotheses by the chosen ones."""
+        new = _values(step, choice.parents, choice.tokens, choice.cum)
+        self.tokens = torch.cat((rows(self.tokens, choice.parents), choice.tokens[..., None]), dim=2)
+        self.trace = torch.cat((rows(self.trace, choice.parents), new[:, :, None]), dim=2)
+        self.cum = choice.cum
+
+    def keep(self, positions: Tensor) -> None:
+        """Leave only these sentences (positions in the batch) in."""
+        self.sentences = self.sentences[positions]
+        self.tokens, self.trace, self.cum = self.tokens[positions], self.trace[positions], self.cum[positions]
+
+    def hypotheses(
+        self, step: Step, positions: Tensor, parents: Tensor, tokens: Tensor, cum: Tensor
+    ) -> list[tuple[tuple[int, ...], list[list[float]]]]:
+        """Tokens and trace of hypotheses that a token has just ended; all arguments are ``[N]``."""
+        new = _values(step, parents[:, None], tokens[:, None], cum[:, None], positions)
+        words = torch.cat((self.tokens[positions, parents, 1:], tokens[:, None]), dim=1).tolist()
+        traces = torch.cat((self.trace[positions, parents], new), dim=1).tolist()
+        return [(tuple(word), trace) for word, trace in zip(words, traces)]
+
+
+def candidate(tokens: tuple[int, ...], trace: list[list[float]], score: float, group: int, finished: bool) -> Candidate:
+    """The candidate of a hypothesis, its per-token scores taken as differences of the running score."""
+    logprobs = tuple(values[0] for values in trace)
+    running = [values[2] for values in trace]
+    steps = tuple(now - before for now, before in zip(running, [0.0, *running[:-1]]))
+    return Candidate(tokens, score, sum(logprobs), logprobs, steps, group, finished)
+
+
+def rows(values: Tensor, parents: Tensor) -> Tensor:
+    """``values[i, parents[i, j]]`` for ``values`` ``[S, W, ...]`` and ``parents`` ``[S, W']``."""
+    return values[torch.arange(values.shape[0], device=values.device)[:, None], parents]
+
+
+def _values(step: Step, parents: Tensor, tokens: Tensor, cum: Tensor, positions: Tensor | None = None) -> Tensor:
+    where = torch.arange(parents.shape[0], device=parents.device) if positions is None else positions
+    at = (where[:, None], parents, tokens)
+    return torch.stack((step.base[at], step.scores[at], cum), dim=-1)
