@@ -1,0 +1,185 @@
+"""BLEU and parBLEU: sacreBLEU's numbers for any number of references.
+
+Papineni et al. (2002), with the smoothing methods of Chen and Cherry (2014) as sacreBLEU has them. Corpus scores follow
+``sacrebleu.BLEU()``; sentence scores follow ``sacrebleu.BLEU(effective_order=True)``, its advice for sentences.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+from sacrebleu.metrics import bleu as sacrebleu
+
+from polyref.errors import ModelError, UsageError
+from polyref.metrics.base import Metric
+from polyref.metrics.statistics import Floats, Integers
+
+SMOOTHING: Final = tuple(sacrebleu.BLEU.SMOOTH_DEFAULTS)
+TOKENIZERS: Final = tuple(sacrebleu.BLEU.TOKENIZERS)
+# sacreBLEU's logarithm of zero.
+_LOG_ZERO: Final = -9999999999.0
+
+
+@dataclass(frozen=True)
+class BLEU(Metric):
+    """BLEU; with extra references, parBLEU (Bawden et al. 2020).
+
+    Attributes:
+        lowercase: Ignore case.
+        tokenize: One of sacreBLEU's tokenisers.
+        smooth_method: ``exp``, ``floor``, ``add-k`` or ``none``.
+        smooth_value: The value of ``floor`` (0.1) or ``add-k`` (1); None is that default.
+        max_ngram_order: The longest n-grams, 1 or more.
+        effective_order: Leave out orders a text is too short for; None does so for sentences and not for corpora.
+
+    Raises:
+        UsageError: An option is out of range.
+        ModelError: The tokeniser needs something that is not installed.
+    """
+
+    lowercase: bool = False
+    tokenize: str = "13a"
+    smooth_method: str = "exp"
+    smooth_value: float | None = None
+    max_ngram_order: int = 4
+    effective_order: bool | None = None
+
+    def __post_init__(self) -> None:
+        if self.smooth_method not in SMOOTHING:
+            raise UsageError(f"smoothing method {self.smooth_method!r}, expected one of {', '.join(SMOOTHING)}")
+        if self.tokenize not in TOKENIZERS:
+            raise UsageError(f"tokeniser {self.tokenize!r}, expected one of {', '.join(TOKENIZERS)}")
+        if self.smooth_value is not None and not (math.isfinite(self.smooth_value) and self.smooth_value >= 0):
+            raise UsageError(f"smoothing value {self.smooth_value}, expected 0 or more")
+        if self.max_ngram_order < 1:
+            raise UsageError(f"n-gram order {self.max_ngram_order}, expected 1 or more")
+
+    @property
+    def name(self) -> str:
+        """The registry name."""
+        return "bleu"
+
+    @property
+    def label(self) -> str:
+        """What people call it."""
+        return "BLEU"
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options, as plain JSON values."""
+        return asdict(self)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Lengths, then matches and totals by order, as in sacreBLEU."""
+        orders = range(1, self.max_ngram_order + 1)
+        return ("length", "reference", *(f"match{n}" for n in orders), *(f"total{n}" for n in orders))
+
+    @cached_property
+    def _sacrebleu(self) -> sacrebleu.BLEU:
+        return self._peer(effective_order=bool(self.effective_order))
+
+    def _peer(self, *, effective_order: bool) -> sacrebleu.BLEU:
+        try:
+            return sacrebleu.BLEU(
+                lowercase=self.lowercase,
+                force=True,
+                tokenize=self.tokenize,
+                smooth_method=self.smooth_method,
+                smooth_value=self.smooth_value,
+                max_ngram_order=self.max_ngram_order,
+                effective_order=effective_order,
+            )
+        except (ImportError, RuntimeError, OSError) as error:
+            reason = " ".join(str(error).split())
+            raise ModelError(f"the tokeniser {self.tokenize} cannot be loaded: {reason}") from None
+
+    def _count(
+        self, systems: Sequence[Sequence[str]], references: Sequence[Sequence[str]], cuts: Integers
+    ) -> npt.NDArray[Any]:
+        peer = self._sacrebleu
+        values = np.zeros((len(cuts), len(systems), len(references), len(self.columns)), dtype=np.int32)
+        for n, texts in enumerate(references):
+            outputs = [peer._preprocess_segment(system[n]) for system in systems]
+            prepared = [peer._preprocess_segment(text) for text in texts]
+            for row, cut in enumerate(cuts[:, n]):
+                if row and cut == cuts[row - 1, n]:
+                    values[row, :, n] = values[row - 1, :, n]
+                elif cut:
+                    found = peer._extract_reference_info(prepared[:cut])
+                    values[row, :, n] = [peer._compute_segment_statistics(output, found) for output in outputs]
+        return values
+
+    def _score(self, values: npt.NDArray[Any], *, sentence: bool) -> Floats:
+        effective = sentence if self.effective_order is None else self.effective_order
+        order = self.max_ngram_order
+        numbers = values.reshape(-1, values.shape[-1]).astype(np.float64)
+        length, reference = numbers[:, 0], numbers[:, 1]
+        correct, total = numbers[:, 2 : 2 + order], numbers[:, 2 + order :]
+        matched = correct.any(axis=1)
+        default = sacrebleu.BLEU.SMOOTH_DEFAULTS[self.smooth_method]
+        smoothing = float(default or 0) if self.smooth_value is None else self.smooth_value
+        with np.errstate(divide="ignore", invalid="ignore"):
+            penalty = np.where(length < reference, _each(math.exp, 1 - reference / np.maximum(length, 1)), 1.0)
+            penalty[(length < reference) & (length == 0)] = 0.0
+            logs = np.full(correct.shape, _LOG_ZERO)
+            orders = np.full(len(numbers), order)
+            halvings = np.ones(len(numbers))
+            going = np.ones(len(numbers), dtype=bool)
+            for n in range(order):
+                hits, ngrams = correct[:, n], total[:, n]
+                if self.smooth_method == "add-k" and n:
+                    hits, ngrams = hits + smoothing, ngrams + smoothing
+                going &= ngrams != 0
+                if effective:
+                    orders[going] = n + 1
+                precision = 100.0 * hits / ngrams
+                none = going & (hits == 0)
+                if self.smooth_method == "exp":
+                    halvings[none] *= 2
+                    precision[none] = 100.0 / (halvings[none] * ngrams[none])
+                elif self.smooth_method == "floor":
+                    precision[none] = 100.0 * smoothing / ngrams[none]
+                some = going & matched & (precision > 0)
+                logs[some, n] = _each(math.log, precision[some])
+        if effective:
+            logs[np.arange(order) >= orders[:, None]] = 0.0
+        scores = np.zeros(len(numbers))
+        mean = _python_sum(logs[matched]) / orders[matched]
+        scores[matched] = penalty[matched] * _each(math.exp, mean)
+        return scores.reshape(values.shape[:-1])
+
+    def _describe(self, references: int | None, *, sentence: bool) -> list[str]:
+        effective = sentence if self.effective_order is None else self.effective_order
+        peer = self._peer(effective_order=effective)
+        peer.num_refs = -1 if references is None else references
+        # sacreBLEU's signature leaves the n-gram order out.
+        own = [] if self.max_ngram_order == 4 else [f"order:{self.max_ngram_order}"]
+        return [*own, *peer.get_signature().format().split("|")]
+
+
+def _each(function: Any, values: Floats) -> Floats:
+    """Apply a function of ``math``: NumPy's own differ from it in the last bit, and by processor."""
+    return np.fromiter(map(function, values.ravel().tolist()), dtype=np.float64, count=values.size).reshape(
+        values.shape
+    )
+
+
+def _python_sum(rows: Floats) -> Floats:
+    """Sum along the last axis with the rounding of Python's ``sum``, which compensates from 3.12 on (Neumaier)."""
+    total = np.zeros(len(rows))
+    lost = np.zeros(len(rows))
+    for column in rows.T:
+        new = total + column
+        if sys.version_info >= (3, 12):
+            larger = np.abs(total) >= np.abs(column)
+            lost += np.where(larger, (total - new) + column, (column - new) + total)
+        total = new
+    return total + lost

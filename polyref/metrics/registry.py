@@ -1,0 +1,36 @@
+"""Metrics by name. Modules are imported when a metric is made: listing them is light."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any, Final
+
+from polyref.errors import UsageError
+from polyref.metrics.base import Metric
+
+#: Name -> where the class is, and the options that the name stands for.
+METRICS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
+    "bleu": ("polyref.metrics.bleu:BLEU", {}),
+    "chrf": ("polyref.metrics.chrf:CHRF", {}),
+    "chrf++": ("polyref.metrics.chrf:CHRF", {"word_order": 2}),
+}
+
+
+def get_metric(name: str, **options: Any) -> Metric:
+    """Make a metric; ``options`` are the fields of its class.
+
+    Raises:
+        UsageError: The name or an option is unknown, or an option is out of range.
+    """
+    try:
+        home, implied = METRICS[name.lower()]
+    except KeyError:
+        raise UsageError(f"unknown metric {name!r}, expected one of {', '.join(METRICS)}") from None
+    module, _, attribute = home.partition(":")
+    kind = getattr(import_module(module), attribute)
+    known = kind.__dataclass_fields__
+    for option in options:
+        if option not in known:
+            raise UsageError(f"{name} has no option {option!r}, expected some of {', '.join(known)}")
+    metric: Metric = kind(**{**implied, **options})
+    return metric
