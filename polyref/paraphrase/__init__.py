@@ -1,1 +1,16 @@
+"""Texts become n-best paraphrases: generators, search and forced scoring. Torch is loaded only when a model is."""
+
 from __future__ import annotations
+
+from polyref.paraphrase.loading import load_paraphraser, shipped_languages
+from polyref.paraphrase.paraphraser import DiverseBeam, Hypothesis, NBest, Paraphraser, SearchParaphraser
+
+__all__ = [
+    "DiverseBeam",
+    "Hypothesis",
+    "NBest",
+    "Paraphraser",
+    "SearchParaphraser",
+    "load_paraphraser",
+    "shipped_languages",
+]

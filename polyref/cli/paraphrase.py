@@ -1,0 +1,78 @@
+"""``polyref paraphrase``: sentences in, n-best paraphrases out."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from polyref.cli.generation import generation_options
+from polyref.cli.output import json_object
+from polyref.textfiles import check_writable, display_name, read_lines, write_atomically
+
+
+@click.command("paraphrase")
+@click.argument("file", default="-", metavar="[FILE|-]")
+@click.option("-k", "k", type=int, default=10, show_default=True, help="Most paraphrases a sentence.")
+@click.option("-o", "--output", default="-", metavar="FILE", help="Where to write. [default: stdout]")
+@generation_options
+@click.option("--tokens", is_flag=True, help="Add the token ids of every paraphrase.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object {signature, rows} on stdout.")
+@click.option("--quiet", is_flag=True, help="No progress bar.")
+def command(
+    file: str,
+    k: int,
+    output: str,
+    model: str,
+    beam: int | None,
+    groups: int | None,
+    strength: float,
+    closeness: int | None,
+    device: str,
+    threads: int | None,
+    tokens: bool,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Write n-best paraphrases of sentences, one a line, as JSON lines.
+
+    Every line is {"id", "text", "paraphrases": [{"text", "score"}]}: scores are length-normalised log-probabilities
+    in nats, best first. An empty line keeps its place and gets no paraphrases.
+    """
+    from polyref.paraphrase import DiverseBeam, load_paraphraser
+
+    # Everything that can be refused is refused before the model loads.
+    decoding = DiverseBeam(beam, groups, strength, closeness).resolve(k)
+    check_writable(output)
+    lines = read_lines(file)
+    paraphraser = load_paraphraser(model, device=device, threads=threads)
+    signature = f"{paraphraser.describe(decoding, k)}|k:{k}"
+    rows: list[dict[str, Any]] = []
+    empty = truncated = 0
+    with write_atomically("-" if as_json else output) as out:
+        results = paraphraser.paraphrase(lines, k, decoding=decoding, progress=not quiet)
+        for number, nbest in enumerate(results, 1):
+            empty += not nbest.text.strip()
+            truncated += nbest.truncated
+            found = []
+            for hypothesis in nbest.hypotheses:
+                item: dict[str, Any] = {"text": hypothesis.text, "score": hypothesis.score}
+                if tokens:
+                    item["tokens"] = list(hypothesis.tokens)
+                found.append(item)
+            row = {"id": number, "text": nbest.text, "paraphrases": found}
+            if as_json:
+                rows.append(row)
+            else:
+                out.write(json.dumps(row, ensure_ascii=False) + "\n")
+        if as_json:
+            out.write(json_object(signature, rows) + "\n")
+    name = display_name(file)
+    if empty:
+        click.echo(f"polyref: warning: {name}: {empty} empty lines have no paraphrases", err=True)
+    if truncated:
+        click.echo(
+            f"polyref: warning: {name}: {truncated} lines are longer than the model reads; it saw their beginning",
+            err=True,
+        )

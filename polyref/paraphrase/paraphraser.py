@@ -1,0 +1,241 @@
+"""From texts to n-best paraphrases: the face of every generator.
+
+>>> from polyref.paraphrase import load_paraphraser
+>>> paraphraser = load_paraphraser("shipped")
+>>> for nbest in paraphraser.paraphrase(["The committee will meet again on Friday."], k=3):
+...     [hypothesis.text for hypothesis in nbest.hypotheses]  # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import islice
+from typing import Any, Protocol
+
+from polyref.errors import UsageError
+from polyref.paraphrase.search import Candidate, SearchOptions, StepModel
+
+#: Texts read ahead and sorted by length; batches are formed inside a window, so results stream in input order.
+WINDOW = 256
+#: Most decoder rows (sentences x beams) of one batch: bounds memory, and keeps logits in cache-sized pieces.
+ROWS = 256
+#: Scores are rounded: sums of float32 differ in the last digits with the shape of the batch.
+DIGITS = 5
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """One paraphrase.
+
+    Attributes:
+        text: Detokenised text.
+        score: Length-normalised log-probability under the model, in nats, <= 0 (no diversity penalty in it).
+        tokens: Token ids, with the end of sentence.
+        group: Group of the diverse beam that found it.
+    """
+
+    text: str
+    score: float
+    tokens: tuple[int, ...]
+    group: int = 0
+
+
+@dataclass(frozen=True)
+class NBest:
+    """The paraphrases of one text, best first.
+
+    Attributes:
+        text: The text as it was given.
+        hypotheses: Distinct texts; fewer than asked for where there are fewer, none for an empty text.
+        truncated: Whether the text was longer than the model can read and was cut for generation.
+    """
+
+    text: str
+    hypotheses: tuple[Hypothesis, ...]
+    truncated: bool = False
+
+
+@dataclass(frozen=True)
+class DiverseBeam:
+    """Diverse beam search (Vijayakumar et al. 2016, arXiv:1610.02424, Algorithm 1).
+
+    Attributes:
+        beam: Hypotheses a sentence, over all groups. None: twice the groups, and at least 4.
+        groups: Groups; a multiple of them is the beam. None: half of the paraphrases asked for.
+        strength: Diversity strength lambda, nats a token for every earlier group that chose it at the same step.
+        closeness: For models with control tokens (the shipped one): 0 (free) to 3 (near copies); None: the model's
+            default.
+    """
+
+    beam: int | None = None
+    groups: int | None = None
+    strength: float = 0.5
+    closeness: int | None = None
+
+    def resolve(self, k: int) -> DiverseBeam:
+        """The settings used for ``k`` paraphrases: no None in beam and groups.
+
+        Raises:
+            UsageError: k is not positive, a value is out of range, or the beam is no multiple of the groups.
+        """
+        if k < 1:
+            raise UsageError(f"k is {k}, expected 1 or more")
+        groups = self.groups
+        if groups is None:
+            groups = max(1, k // 2)
+            while self.beam is not None and (groups > self.beam or self.beam % groups):
+                groups -= 1
+        beam = self.beam if self.beam is not None else max(groups * 2, 4 // groups * groups)
+        if self.closeness is not None and not 0 <= self.closeness <= 3:
+            raise UsageError(f"--closeness is {self.closeness}, expected 0 to 3")
+        resolved = replace(self, beam=beam, groups=groups)
+        resolved.options().validate()
+        return resolved
+
+    def options(self) -> SearchOptions:
+        """As settings of the engine (of a resolved instance)."""
+        assert self.beam is not None and self.groups is not None
+        return SearchOptions(beam=self.beam, groups=self.groups, strength=self.strength)
+
+    def describe(self) -> str:
+        """For signatures, of a resolved instance: ``dbs(beam=20,groups=10,strength=0.5)``."""
+        given = {key: value for key, value in asdict(self).items() if value is not None}
+        return f"dbs({','.join(f'{key}={value:g}' for key, value in given.items())})"
+
+
+class Codec(Protocol):
+    """Text to token ids and back."""
+
+    def encode(self, text: str) -> list[int]:
+        """Token ids of a source text, with its end of sentence if the model wants one."""
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        """Text of target tokens, special tokens left out."""
+
+
+class Paraphraser(ABC):
+    """Anything that makes n-best paraphrases.
+
+    Attributes:
+        name: Short name for ``Reference.generator``.
+        signature: Name and content hash, for signatures and caches.
+        languages: Codes of the languages it writes; empty when unknown.
+    """
+
+    name: str
+    signature: str
+    languages: tuple[str, ...] = ()
+
+    @abstractmethod
+    def paraphrase(
+        self, texts: Iterable[str], k: int, *, decoding: DiverseBeam | None = None, progress: bool = False
+    ) -> Iterator[NBest]:
+        """Yield up to ``k`` distinct paraphrases of every text, in order, reading ahead by a bounded window.
+
+        Args:
+            texts: Any iterable; a generator is consumed as needed.
+            k: Most paraphrases a text, >= 1.
+            decoding: How to search (None: ``DiverseBeam()``).
+            progress: Show a bar on stderr.
+
+        Raises:
+            UsageError: Settings out of range (before any work).
+        """
+
+    def describe(self, decoding: DiverseBeam | None, k: int) -> str:
+        """Model and resolved decoding in one string, for signatures."""
+        return f"{self.signature}|{(decoding or DiverseBeam()).resolve(k).describe()}"
+
+
+class SearchParaphraser(Paraphraser):
+    """Paraphrases by polyref's own search over a :class:`StepModel`."""
+
+    def __init__(
+        self,
+        model: StepModel,
+        codec: Codec,
+        *,
+        name: str,
+        digest: str,
+        max_source: int,
+        languages: Sequence[str] = (),
+        window: int = WINDOW,
+        rows: int = ROWS,
+    ) -> None:
+        self.model = model
+        self.codec = codec
+        self.name = name
+        self.signature = f"{name}|sha:{digest}"
+        self.max_source = max_source
+        self.languages = tuple(languages)
+        self.window = window
+        self.rows = rows
+
+    def paraphrase(
+        self, texts: Iterable[str], k: int, *, decoding: DiverseBeam | None = None, progress: bool = False
+    ) -> Iterator[NBest]:
+        """See :meth:`Paraphraser.paraphrase`. Sources longer than ``max_source`` tokens are cut at the end."""
+        resolved = (decoding or DiverseBeam()).resolve(k)
+        return self._stream(texts, k, resolved, progress)
+
+    def _stream(self, texts: Iterable[str], k: int, decoding: DiverseBeam, progress: bool) -> Iterator[NBest]:
+        from tqdm import tqdm
+
+        total = len(texts) if isinstance(texts, Sequence) else None
+        feed = iter(texts)
+        with tqdm(total=total, desc="paraphrasing", unit="seg", disable=not progress) as bar:
+            while chunk := list(islice(feed, self.window)):
+                yield from self._window(chunk, k, decoding, bar)
+
+    def _window(self, texts: list[str], k: int, decoding: DiverseBeam, bar: Any) -> list[NBest]:
+        encoded = {text: self._source(text) for text in dict.fromkeys(texts)}
+        waiting = sorted((t for t in encoded if encoded[t][0]), key=lambda t: (len(encoded[t][0]), t))
+        done = {text: NBest(text, (), False) for text in encoded if not encoded[text][0]}
+        counts = {text: texts.count(text) for text in done} if done else {}
+        bar.update(sum(counts.values()))
+        assert decoding.beam is not None
+        size = max(1, self.rows // decoding.beam)
+        for at in range(0, len(waiting), size):
+            batch = waiting[at : at + size]
+            found = self._search([encoded[text][0] for text in batch], decoding)
+            for text, candidates in zip(batch, found, strict=True):
+                done[text] = NBest(text, self._distinct(candidates, k), encoded[text][1])
+                bar.update(texts.count(text))
+        return [done[text] for text in texts]
+
+    def _source(self, text: str) -> tuple[list[int], bool]:
+        """Token ids (none for blank text) and whether they were cut."""
+        if not text.strip():
+            return [], False
+        tokens = self.codec.encode(text)
+        if len(tokens) <= self.max_source:
+            return tokens, False
+        return [*tokens[: self.max_source - 1], self.model.eos], True
+
+    def _search(self, sources: list[list[int]], decoding: DiverseBeam) -> list[list[Candidate]]:
+        from polyref.paraphrase.pointer import PointerTransformer
+        from polyref.paraphrase.search import search
+
+        longest = max(map(len, sources))
+        # Room for a paraphrase half as long again; batches hold sentences of similar length.
+        options = replace(decoding.options(), max_len_a=1.5, max_len_b=10)
+        if longest * 1.5 + 10 > self.model.max_target:
+            options = replace(options, max_len_a=0.0, max_len_b=self.model.max_target - 1)
+        if isinstance(self.model, PointerTransformer):
+            closeness = decoding.closeness if decoding.closeness is not None else self.model.closeness
+            with self.model.at_closeness(closeness):
+                return search(self.model, sources, options)
+        return search(self.model, sources, options)
+
+    def _distinct(self, candidates: Sequence[Candidate], k: int) -> tuple[Hypothesis, ...]:
+        """The k best candidates with distinct, non-empty texts (different pieces can spell the same text)."""
+        found: dict[str, Hypothesis] = {}
+        for candidate in candidates:
+            text = self.codec.decode(candidate.tokens)
+            if text and text not in found:
+                found[text] = Hypothesis(text, round(candidate.score, DIGITS), candidate.tokens, candidate.group)
+            if len(found) == k:
+                break
+        return tuple(found.values())
