@@ -2,7 +2,7 @@
 
     python scripts/train_paraphraser.py prepare --data DIR --run runs/en
     python scripts/train_paraphraser.py train   --run runs/en --steps 9000
-    python scripts/train_paraphraser.py export  --run runs/en --out polyref/paraphrase/shipped/en
+    python scripts/train_paraphraser.py export  --run runs/en --data DIR --out polyref/paraphrase/shipped/en
 
 ``prepare`` cleans the clusters, makes the pairs and the vocabulary; ``train`` copy-pretrains on single sentences
 (denoising) and then trains on pairs, writing a checkpoint every ``--save`` steps; started again, it goes on from the
@@ -438,14 +438,23 @@ def main() -> None:
     two.add_argument("--threads", type=int, default=2)
     two.add_argument("--log", type=int, default=250)
     two.add_argument("--save", type=int, default=250)
-    for command in (one, two):
+    three = commands.add_parser("export")
+    three.add_argument("--data", type=Path, required=True, help="folder with wmt.en.jsonl.gz")
+    three.add_argument("--out", type=Path, required=True, help="model folder to write")
+    three.add_argument("--name", default="polyref-en")
+    three.add_argument("--examples", type=Path, default=Path(__file__).with_name("paraphraser_examples.json"))
+    for command in (one, two, three):
         command.add_argument("--run", type=Path, required=True, help="working folder, kept out of git")
         command.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     if options.command == "prepare":
         prepare(options.data, options.run, options.seed)
-    else:
+    elif options.command == "train":
         train(options.run, options)
+    else:
+        from export_paraphraser import export
+
+        export(options.run, options.out, options.data, options.examples, options.name)
 
 
 if __name__ == "__main__":

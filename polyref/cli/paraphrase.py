@@ -70,9 +70,10 @@ def command(
             out.write(json_object(signature, rows) + "\n")
     name = display_name(file)
     if empty:
-        click.echo(f"polyref: warning: {name}: {empty} empty lines have no paraphrases", err=True)
+        text = "line has" if empty == 1 else "lines have"
+        click.echo(f"polyref: warning: {name}: {empty} empty {text} no paraphrases", err=True)
     if truncated:
+        text = "line is" if truncated == 1 else "lines are"
         click.echo(
-            f"polyref: warning: {name}: {truncated} lines are longer than the model reads; it saw their beginning",
-            err=True,
+            f"polyref: warning: {name}: {truncated} {text} longer than the model reads; it saw the beginning", err=True
         )
