@@ -1,3 +1,19 @@
 """From references to augmented reference sets."""
 
 from __future__ import annotations
+
+from polyref.augment.filters import FilterChain, filter_chain
+from polyref.augment.formats import read_references, write_references
+from polyref.augment.pipeline import Augmentation, Tally, augment
+from polyref.augment.writer import augment_file
+
+__all__ = [
+    "Augmentation",
+    "FilterChain",
+    "Tally",
+    "augment",
+    "augment_file",
+    "filter_chain",
+    "read_references",
+    "write_references",
+]

@@ -1,0 +1,85 @@
+"""Checks of one candidate against the reference it was made from, for any language."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from polyref.augment.normalize import comparison_key, digit_strings, words
+
+_LINK: Final = re.compile(r"(?:https?://|www\.)\S+|(?<!\w)[@#]\w+", re.IGNORECASE)
+#: Repeats of a phrase of this many words are loops even when other words stand between them.
+_DISTANT: Final = 4
+_LONGEST_UNIT: Final = 12
+
+
+@dataclass(frozen=True)
+class Check:
+    """One rule. ``accepts(reference, candidate)`` is False for a candidate to drop; ``name`` becomes the reason.
+
+    ``name`` also states the parameters: it is part of a reference set's signature.
+    """
+
+    name: str
+    accepts: Callable[[str, str], bool]
+
+
+def numbers() -> Check:
+    """Digits survive: the multiset of digit strings is the same (``1,000`` equals ``1000``; ``3`` is not ``three``)."""
+    return Check("numbers", lambda reference, candidate: digit_strings(reference) == digit_strings(candidate))
+
+
+def links() -> Check:
+    """Web addresses, @names and #tags survive, whatever their case."""
+    return Check("links", lambda reference, candidate: _links(reference) == _links(candidate))
+
+
+def _links(text: str) -> Counter[str]:
+    return Counter(match.rstrip(".,;:!?)\"'”’").casefold() for match in _LINK.findall(text))
+
+
+def repetition() -> Check:
+    """No loops: no word or phrase said twice in a row, no four words said again, unless the reference does so too."""
+
+    def accepts(reference: str, candidate: str) -> bool:
+        repeats = _repeats(words(candidate))
+        if not repeats:
+            return True
+        allowed = _repeats(words(reference))
+        return all(count <= allowed.get(unit, 1) for unit, count in repeats.items())
+
+    return Check("repetition", accepts)
+
+
+def _repeats(tokens: Sequence[str]) -> dict[tuple[str, ...], int]:
+    """Phrases that occur more than once in a row (longest run), or at all when they have ``_DISTANT`` words."""
+    found: dict[tuple[str, ...], int] = {}
+    for size in range(1, min(_LONGEST_UNIT, len(tokens) // 2) + 1):
+        run = 0  # how many positions in a row equal the token `size` places before them
+        for index in range(size, len(tokens)):
+            run = run + 1 if tokens[index] == tokens[index - size] else 0
+            if run >= size:
+                unit = tuple(tokens[index - size + 1 : index + 1])
+                found[unit] = max(found.get(unit, 1), run // size + 1)
+    phrases = Counter(tuple(tokens[i : i + _DISTANT]) for i in range(len(tokens) - _DISTANT + 1))
+    for unit, count in phrases.items():
+        if count > 1:
+            found[unit] = max(found.get(unit, 1), count)
+    return found
+
+
+def length(low: float, high: float, slack: int = 6) -> Check:
+    """Neither much shorter nor much longer than the reference.
+
+    Length is the number of letters and digits, which also works for scripts without spaces. ``slack`` characters
+    either way are always allowed: short sentences vary a lot (``I can't.``, ``I am not able to.``).
+    """
+
+    def accepts(reference: str, candidate: str) -> bool:
+        expected, found = len(comparison_key(reference)), len(comparison_key(candidate))
+        return expected * low - slack <= found <= expected * high + slack
+
+    return Check(f"length{low:g}-{high:g}", accepts)

@@ -1,0 +1,103 @@
+"""Which candidates may become references: copies, duplicates and paraphrases that changed the content are dropped.
+
+Every check looks at one candidate and the reference it was made from; a :class:`FilterChain` runs them in order and
+gives each dropped candidate the name of the first check that refused it. Copies of any reference the segment already
+has, and duplicates among the candidates, are always dropped: they would add weight, not coverage.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from polyref.augment import checks, english
+from polyref.augment.checks import Check
+from polyref.augment.normalize import comparison_key
+from polyref.errors import UsageError
+
+PRESETS: Final = ("default", "strict", "none")
+
+
+@dataclass(frozen=True)
+class FilterChain:
+    """Checks in order, between the rules that always hold.
+
+    Attributes:
+        name: As it is written into signatures: the preset, the language and the checks.
+        checks: Run in this order after ``empty`` and ``copy``, before ``duplicate``.
+    """
+
+    name: str
+    checks: tuple[Check, ...] = ()
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Every reason a candidate can be dropped for, in the order of the checks."""
+        return ("empty", "copy", *(check.name for check in self.checks), "duplicate")
+
+    def start(self, originals: Iterable[str], extras: Iterable[str] = ()) -> Selection:
+        """Begin a segment that already has these references."""
+        return Selection(self, originals, extras)
+
+
+class Selection:
+    """The candidates of one segment, offered best first; remembers what was taken."""
+
+    def __init__(self, chain: FilterChain, originals: Iterable[str], extras: Iterable[str]) -> None:
+        self._chain = chain
+        self._originals = {comparison_key(text) for text in originals}
+        self._taken = {comparison_key(text) for text in extras}
+
+    def offer(self, reference: str, candidate: str) -> str | None:
+        """Take ``candidate``, a paraphrase of ``reference``; or say why not.
+
+        Returns:
+            None when it was taken, otherwise the reason, one of ``FilterChain.reasons``.
+        """
+        key = comparison_key(candidate)
+        if not key:
+            # Nothing but punctuation: fine as a copy of "...", but then it is a copy.
+            return "copy" if key in self._originals and candidate.strip() else "empty"
+        if key in self._originals:
+            return "copy"
+        for check in self._chain.checks:
+            if not check.accepts(reference, candidate):
+                return check.name
+        if key in self._taken:
+            return "duplicate"
+        self._taken.add(key)
+        return None
+
+
+def filter_chain(preset: str = "default", lang: str = "en") -> FilterChain:
+    """The chain with a name: ``default``, ``strict`` or ``none`` (copies and duplicates only).
+
+    ``default`` drops changed numbers, changed links and handles, repeated phrases and outliers of length; for English
+    also candidates that gained or lost their negation. ``strict`` is tighter on length and negation and, for English,
+    drops candidates that lost a name or content words.
+
+    Args:
+        preset: One of ``PRESETS``.
+        lang: Language code of the references; only its first part counts (``en-GB`` is English).
+
+    Raises:
+        UsageError: No such preset.
+    """
+    if preset not in PRESETS:
+        raise UsageError(f"there is no filter {preset!r}, expected one of {', '.join(PRESETS)}")
+    if preset == "none":
+        return FilterChain("none")
+    strict = preset == "strict"
+    rules = [
+        checks.numbers(),
+        checks.links(),
+        checks.repetition(),
+        checks.length(0.75, 1.4) if strict else checks.length(0.6, 1.6),
+    ]
+    if re.split("[-_]", lang.lower())[0] == "en":
+        rules.append(english.negation(exact=strict))
+        if strict:
+            rules += [english.names(), english.omission()]
+    return FilterChain(f"{preset}:{'+'.join(rule.name for rule in rules)}", tuple(rules))

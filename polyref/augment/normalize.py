@@ -1,0 +1,52 @@
+"""Views of a text that ignore what a paraphrase may change freely: case, spaces, punctuation, digit grouping."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from functools import lru_cache
+from typing import Final
+
+# 1,000 or 1 000 000, with any space Unicode puts between groups of digits; never 1.000, which is also a decimal.
+_GROUPED: Final = re.compile(r"(?<![\d.,])\d{1,3}(?:[,\u0020\u00a0\u2009\u202f]\d{3})+(?![\d])")
+#: A run of letters and digits, with apostrophes inside.
+WORD: Final = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
+
+
+@lru_cache(maxsize=4096)
+def comparison_key(text: str) -> str:
+    """The letters, digits and symbols of ``text``: two texts with one key count as the same reference.
+
+    Compatibility forms are unified (NFKC), case is folded, spaces, punctuation, control and format characters are
+    dropped, groups of digits are joined (``1,000`` is ``1000``). A mark between two digits stays: ``1.5`` is not
+    ``15``. Symbols stay as well: ``$5`` is not ``€5``.
+    """
+    # Modifier symbols (` ´ ^ ¨) are used as quotation marks; NFKC would turn some into combining marks.
+    bare = "".join(char for char in text if unicodedata.category(char) != "Sk")
+    folded = join_groups(unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", bare).casefold()))
+    kept = []
+    for index, char in enumerate(folded):
+        between_digits = folded[index - 1 : index].isdecimal() and folded[index + 1 : index + 2].isdecimal()
+        if between_digits or unicodedata.category(char)[0] not in "PZC":
+            kept.append(char)
+    return unicodedata.normalize("NFC", "".join(kept))
+
+
+def join_groups(text: str) -> str:
+    """Join digits that are grouped by thousands: ``12,500 people`` to ``12500 people``."""
+    return _GROUPED.sub(lambda match: "".join(char for char in match[0] if char.isdecimal()), text)
+
+
+@lru_cache(maxsize=4096)
+def digit_strings(text: str) -> Counter[str]:
+    """How often each string of digits occurs, whatever the script of the digits and their grouping."""
+    joined = join_groups(unicodedata.normalize("NFKC", text))
+    # int() reads every script's digits; leading zeros are kept, they tell 07 from 7.
+    return Counter("".join(str(unicodedata.decimal(d)) for d in run) for run in re.findall(r"\d+", joined))
+
+
+@lru_cache(maxsize=4096)
+def words(text: str) -> tuple[str, ...]:
+    """The words, case-folded, with straight apostrophes inside them: ``Don’t panic!`` gives ``don't panic``."""
+    return tuple(word.replace("’", "'") for word in WORD.findall(text.casefold()))

@@ -1,0 +1,227 @@
+"""References to augmented reference sets: over-generate, filter, keep the first k."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+from polyref import __version__
+from polyref.augment.filters import FilterChain, filter_chain
+from polyref.augment.formats import segment_line
+from polyref.errors import UsageError
+from polyref.references import Reference, ReferenceSet, Segment
+
+if TYPE_CHECKING:
+    from polyref.paraphrase import DiverseBeam, Paraphraser
+    from polyref.paraphrase.paraphraser import NBest
+
+#: Candidates asked for per wanted paraphrase: filters drop about half of a small model's n-best list.
+OVERGENERATE: Final = 2
+#: Segments paraphrased together. It is part of the result, not only of its speed: a shard is one call of the
+#: paraphraser, so the same shard gives the same bytes whether or not the run was interrupted before it.
+SHARD_SEGMENTS: Final = 64
+#: Digits kept of log-probabilities: fewer than float arithmetic differs in between machines.
+_LOGPROB_DIGITS: Final = 4
+
+
+@dataclass
+class Tally:
+    """What happened to the candidates.
+
+    Attributes:
+        segments: Segments seen.
+        references: References paraphrased.
+        empty: References that are empty or white space: kept, not paraphrased.
+        truncated: References longer than the paraphraser reads: kept whole, paraphrased from their beginning.
+        short: Segments with something to paraphrase that got fewer than k.
+        candidates: Candidates looked at.
+        kept: Candidates that became references.
+        dropped: Candidates that did not, by reason.
+    """
+
+    segments: int = 0
+    references: int = 0
+    empty: int = 0
+    truncated: int = 0
+    short: int = 0
+    candidates: int = 0
+    kept: int = 0
+    dropped: Counter[str] = field(default_factory=Counter)
+
+    def add(self, other: Tally) -> None:
+        """Count ``other`` in."""
+        for name in ("segments", "references", "empty", "truncated", "short", "candidates", "kept"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.dropped.update(other.dropped)
+
+
+@dataclass(frozen=True)
+class Shard:
+    """Some segments with their paraphrases."""
+
+    segments: tuple[Segment, ...]
+    tally: Tally
+
+
+@dataclass(frozen=True)
+class Augmentation:
+    """How references are augmented: everything but the references.
+
+    Attributes:
+        paraphraser: Makes the candidates.
+        k: Paraphrases a segment, at least 1. A segment with several human references gets k in all, taken from each
+            in turn, best first.
+        filters: What may be kept.
+        decoding: None takes the paraphraser's default.
+        lang: Language of the references, for the record.
+        seed: For the record.
+    """
+
+    paraphraser: Paraphraser
+    k: int
+    filters: FilterChain
+    decoding: DiverseBeam | None = None
+    lang: str = "en"
+    seed: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.k < 1:
+            raise UsageError(f"k is {self.k}, expected 1 or more paraphrases a segment")
+
+    @property
+    def asked(self) -> int:
+        """Candidates asked for per reference."""
+        return OVERGENERATE * self.k
+
+    @property
+    def decoding_name(self) -> str:
+        """The resolved decoding, such as ``dbs(beam=20,groups=10,strength=0.5)``."""
+        return self.paraphraser.describe(self.decoding, self.asked).removeprefix(f"{self.paraphraser.signature}|")
+
+    def meta(self, before: Mapping[str, Any], inputs: Sequence[Mapping[str, str]]) -> dict[str, Any]:
+        """The header of the result. Holds nothing that depends on time or place.
+
+        Args:
+            before: The header of the input. Where it already names a generator, each of these keys becomes a list
+                with one item a run, the new one last.
+            inputs: ``{"name", "sha256"}`` of every input file.
+        """
+        now: dict[str, Any] = {
+            "generator": self.paraphraser.signature,
+            "decoding": self.decoding_name,
+            "k": self.k,
+            "filters": self.filters.name,
+            "lang": self.lang,
+            "inputs": [dict(item) for item in inputs],
+            "polyref": __version__,
+        }
+        if self.seed is not None:
+            now["seed"] = self.seed
+        if "generator" not in before:
+            return {**before, **now}
+        runs = len(before["generator"]) if isinstance(before["generator"], list) else 1
+        keys = list(dict.fromkeys([*now, *(key for key in ("seed",) if key in before)]))
+        old = {key: before.get(key, [None] * runs if runs > 1 else None) for key in keys}
+        return {**before, **{key: [*(old[key] if runs > 1 else [old[key]]), now.get(key)] for key in keys}}
+
+    def shards(self, segments: Iterable[Segment]) -> Iterator[Shard]:
+        """Augment segments, ``SHARD_SEGMENTS`` at a time."""
+        rest = iter(segments)
+        while batch := tuple(islice(rest, SHARD_SEGMENTS)):
+            yield self.shard(batch)
+
+    def shard(self, segments: Sequence[Segment]) -> Shard:
+        """Augment some segments in one call of the paraphraser."""
+        tally = Tally(segments=len(segments))
+        sources = [self._sources(segment) for segment in segments]
+        texts = [segment.refs[index].text for segment, of in zip(segments, sources, strict=True) for index in of]
+        results = iter(self.paraphraser.paraphrase(texts, self.asked, decoding=self.decoding)) if texts else iter(())
+        done = []
+        for segment, of in zip(segments, sources, strict=True):
+            tally.empty += len(segment.originals) - len(of)
+            nbests = list(islice(results, len(of)))
+            if len(nbests) != len(of):
+                raise RuntimeError(f"{self.paraphraser.name} gave too few results for {len(texts)} texts")
+            done.append(self._choose(segment, of, nbests, tally))
+        return Shard(tuple(done), tally)
+
+    @staticmethod
+    def _sources(segment: Segment) -> list[int]:
+        return [index for index, ref in enumerate(segment.refs) if ref.original and ref.text.strip()]
+
+    def _choose(self, segment: Segment, of: Sequence[int], nbests: Sequence[NBest], tally: Tally) -> Segment:
+        selection = self.filters.start((ref.text for ref in segment.originals), (ref.text for ref in segment.extras))
+        added: list[Reference] = []
+        for rank in range(max((len(nbest.hypotheses) for nbest in nbests), default=0)):
+            for index, nbest in zip(of, nbests, strict=True):
+                if len(added) == self.k or rank >= len(nbest.hypotheses):
+                    continue
+                candidate = nbest.hypotheses[rank]
+                tally.candidates += 1
+                reason = selection.offer(segment.refs[index].text, candidate.text)
+                if reason is not None:
+                    tally.dropped[reason] += 1
+                    continue
+                added.append(
+                    Reference(
+                        candidate.text,
+                        kind="paraphrase",
+                        of=index,
+                        rank=rank,
+                        logprob=round(candidate.score, _LOGPROB_DIGITS),
+                        generator=self.paraphraser.name,
+                    )
+                )
+        tally.references += len(of)
+        tally.truncated += sum(nbest.truncated for nbest in nbests)
+        tally.kept += len(added)
+        tally.short += bool(of) and len(added) < self.k
+        return replace(segment, refs=(*segment.refs, *added))
+
+
+def augment(
+    references: ReferenceSet,
+    paraphraser: Paraphraser,
+    k: int,
+    *,
+    filters: FilterChain | str = "default",
+    decoding: DiverseBeam | None = None,
+    lang: str = "en",
+    tally: Tally | None = None,
+) -> ReferenceSet:
+    """Add up to ``k`` paraphrases to every segment.
+
+    Args:
+        references: The set; what it holds already is kept, new references follow.
+        paraphraser: As :func:`polyref.load_paraphraser` gives it.
+        k: Paraphrases a segment, at least 1; ``OVERGENERATE`` times as many candidates are made.
+        filters: A chain, or the name of one (:func:`polyref.augment.filters.filter_chain`).
+        decoding: How to search; None is the paraphraser's default.
+        lang: Language of the references: chooses the checks of a chain that is given by name.
+        tally: Counts what happened to the candidates, if given.
+
+    Returns:
+        A ragged set: a segment has fewer than ``k`` new references where fewer survived, none where it is empty.
+
+    Raises:
+        UsageError: ``k`` is below 1, or there is no such filter.
+    """
+    chain = filter_chain(filters, lang) if isinstance(filters, str) else filters
+    work = Augmentation(paraphraser, k, chain, decoding, lang)
+    segments: list[Segment] = []
+    for shard in work.shards(references):
+        segments += shard.segments
+        if tally is not None:
+            tally.add(shard.tally)
+    return ReferenceSet(tuple(segments), work.meta(references.meta, [{"name": "memory", "sha256": _hash(references)}]))
+
+
+def _hash(references: ReferenceSet) -> str:
+    digest = hashlib.sha256()
+    for segment in references:
+        digest.update(segment_line(segment).encode("utf-8"))
+    return digest.hexdigest()

@@ -1,0 +1,106 @@
+"""Augment files into a file: streaming, and resumable after any interruption."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from polyref.augment.formats import header_line, segment_line
+from polyref.augment.inputs import Inputs
+from polyref.augment.pipeline import SHARD_SEGMENTS, Augmentation, Shard, Tally
+from polyref.errors import DataError
+from polyref.store import Journal
+from polyref.textfiles import check_writable, write_atomically
+
+
+def journal_path(output: str | Path) -> Path:
+    """Where unfinished work for ``output`` lies."""
+    return Path(f"{output}.partial")
+
+
+def check_output(output: str | Path) -> None:
+    """Refuse an output that cannot be written, before any work is done.
+
+    Raises:
+        DataError: The output or the journal beside it cannot be written.
+    """
+    check_writable(output)
+    if str(output) != "-":
+        check_writable(journal_path(output))
+
+
+def augment_file(
+    inputs: Inputs,
+    output: str | Path,
+    work: Augmentation,
+    *,
+    resumed: Callable[[int], object] = lambda segments: None,
+    advance: Callable[[int], object] = lambda segments: None,
+) -> Tally:
+    """Write the augmented references of ``inputs`` to ``output`` in the normal form.
+
+    While the work goes on, finished shards lie in ``OUTPUT.partial``. A run that was killed is taken up there by the
+    same call, and gives the same bytes as one that was not. ``-`` is standard output, written as it goes; such a run
+    cannot be resumed.
+
+    Args:
+        inputs: The references.
+        output: The file; it appears when everything is done, and the journal disappears.
+        work: What to do.
+        resumed: Told how many segments were found finished.
+        advance: Told how many segments were just finished.
+
+    Raises:
+        DataError: The output cannot be written, or there is unfinished work with other settings.
+    """
+    check_output(output)
+    meta = work.meta(inputs.meta, inputs.files)
+    if str(output) == "-":
+        return _stream(inputs, meta, work, advance)
+    # `meta` names the inputs by hash, the model by hash and every option: all that the result depends on.
+    settings = {**meta, "segments_a_record": SHARD_SEGMENTS}
+    with Journal.open(journal_path(output), settings) as journal:
+        if journal.length:
+            resumed(min(journal.length * SHARD_SEGMENTS, inputs.length))
+        rest = islice(inputs.segments(), journal.length * SHARD_SEGMENTS, None)
+        for shard in work.shards(rest):
+            journal.append(_record(shard))
+            advance(len(shard.segments))
+        tally = Tally()
+        with write_atomically(output) as stream:
+            stream.write(header_line(meta))
+            for record in journal:
+                stream.writelines(record["lines"])
+                tally.add(_tally(record["tally"]))
+            if tally.segments != inputs.length:
+                raise DataError(f"holds {tally.segments} segments, expected {inputs.length}", file=journal.path)
+        journal.remove()
+    return tally
+
+
+def _stream(inputs: Inputs, meta: dict[str, Any], work: Augmentation, advance: Callable[[int], object]) -> Tally:
+    tally = Tally()
+    with write_atomically("-") as stream:
+        stream.write(header_line(meta))
+        for shard in work.shards(inputs.segments()):
+            stream.writelines(_lines(shard))
+            stream.flush()
+            advance(len(shard.segments))
+            tally.add(shard.tally)
+    return tally
+
+
+def _lines(shard: Shard) -> Iterator[str]:
+    return map(segment_line, shard.segments)
+
+
+def _record(shard: Shard) -> dict[str, Any]:
+    return {"tally": asdict(shard.tally), "lines": list(_lines(shard))}
+
+
+def _tally(values: dict[str, Any]) -> Tally:
+    return Tally(**{**values, "dropped": Counter(values["dropped"])})

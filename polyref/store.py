@@ -1,0 +1,191 @@
+"""What polyref keeps on disk while it works: content hashes and journals of finished work.
+
+A journal is an append-only file beside a result that is still being made. Each record is flushed to the disk before
+the next piece of work starts, so a run that is killed at any moment loses at most the piece it was busy with.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO, Final
+
+from polyref.errors import DataError
+
+_FORMAT: Final = 1
+_DIGEST: Final = 16  # hexadecimal digits in front of every record: enough to tell a torn one
+
+
+def file_sha256(path: str | Path) -> str:
+    """SHA-256 of a file's bytes, as 64 hexadecimal digits (what ``sha256sum`` prints)."""
+    with Path(path).open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest() if hasattr(hashlib, "file_digest") else _sha256(stream)
+
+
+def _sha256(stream: BinaryIO) -> str:  # Python 3.10 has no file_digest
+    digest = hashlib.sha256()
+    while block := stream.read(1 << 20):
+        digest.update(block)
+    return digest.hexdigest()
+
+
+class Journal:
+    """Finished pieces of work, in order, with the settings they were made with.
+
+    One line a record, a checksum before the JSON, the settings first. Opening an existing journal takes up where it
+    stopped: a torn record at its end, left by a crash, is cut off. A lock keeps a second process out.
+
+    Example::
+
+        with Journal.open("out.partial", settings) as journal:
+            for piece in work[journal.length :]:
+                journal.append(do(piece))
+            results = list(journal)
+            journal.remove()
+    """
+
+    def __init__(self, path: Path, stream: BinaryIO, length: int) -> None:
+        self.path = path
+        self.length = length
+        self._stream = stream
+
+    @classmethod
+    def open(cls, path: str | Path, settings: Mapping[str, Any]) -> Journal:
+        """Open or create a journal.
+
+        Args:
+            path: The file.
+            settings: Everything the work depends on, as JSON values: inputs by their hash, model, options.
+
+        Raises:
+            DataError: The file cannot be written, is in use, is not a journal, or was made with other settings.
+        """
+        path = Path(path)
+        try:
+            stream = path.open("r+b" if path.exists() else "x+b")
+        except OSError as error:
+            raise DataError(f"cannot be written: {error.strerror}", file=path) from None
+        try:
+            length = _resume(path, stream, settings)
+        except BaseException:
+            stream.close()
+            raise
+        return cls(path, stream, length)
+
+    def append(self, record: Any) -> None:
+        """Add a record and wait until it is on the disk.
+
+        Raises:
+            DataError: It cannot be written, for example because the disk is full.
+        """
+        try:
+            self._stream.seek(0, os.SEEK_END)
+            _write(self._stream, record)
+        except OSError as error:
+            raise DataError(
+                f"cannot be written: {error.strerror}", file=self.path, remedy="what is finished is kept"
+            ) from None
+        self.length += 1
+
+    def __iter__(self) -> Iterator[Any]:
+        """The records, from the first."""
+        self._stream.seek(0)
+        lines = _records(self._stream)
+        next(lines)  # the settings
+        for record, _ in lines:
+            yield record
+
+    def remove(self) -> None:
+        """Delete the journal: its work is safe elsewhere."""
+        self.path.unlink(missing_ok=True)
+        self._stream.close()
+
+    def __enter__(self) -> Journal:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stream.close()
+
+
+def _resume(path: Path, stream: BinaryIO, settings: Mapping[str, Any]) -> int:
+    try:
+        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise DataError("is in use", file=path, remedy="wait for the other run, or choose another output") from None
+    header = {"journal": _FORMAT, "settings": _plain(settings)}
+    records = _records(stream)
+    try:
+        found, end = next(records)
+    except StopIteration:
+        stream.seek(0)
+        if stream.readline().endswith(b"\n"):
+            raise DataError("is in the way and no journal", file=path, remedy="move it away") from None
+        # Empty, or killed before the settings were on the disk: nothing to keep.
+        stream.seek(0)
+        stream.truncate()
+        _write(stream, header)
+        _sync_folder(path.parent)
+        return 0
+    if not isinstance(found, dict) or found.get("journal") != _FORMAT:
+        raise DataError("is in the way and no journal of this version", file=path, remedy="move it away")
+    if found != header:
+        changes = ", ".join(_differences(found["settings"], header["settings"]))
+        raise DataError(
+            f"holds unfinished work with other settings: {changes}",
+            file=path,
+            remedy="repeat that command to finish it, or delete this file to start afresh",
+        )
+    ends = [end, *(end for _, end in records)]
+    stream.truncate(ends[-1])
+    return len(ends) - 1
+
+
+def _write(stream: BinaryIO, record: Any) -> None:
+    text = json.dumps(record, ensure_ascii=False, allow_nan=False).encode("utf-8")
+    stream.write(_checksum(text) + b" " + text + b"\n")
+    stream.flush()
+    os.fsync(stream.fileno())
+
+
+def _records(stream: BinaryIO) -> Iterator[tuple[Any, int]]:
+    """Records and the offset at which each ends; stops before the first that is torn."""
+    end = 0
+    for line in stream:
+        digest, text = line[:_DIGEST], line[_DIGEST + 1 : -1]
+        if not line.endswith(b"\n") or digest != _checksum(text):
+            return
+        end += len(line)
+        yield json.loads(text), end
+
+
+def _checksum(text: bytes) -> bytes:
+    return hashlib.sha256(text).hexdigest()[:_DIGEST].encode()
+
+
+def _plain(value: Mapping[str, Any]) -> Any:
+    """As JSON gives it back: tuples become lists, keys become strings."""
+    return json.loads(json.dumps(value))
+
+
+def _differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
+    for key in sorted(old.keys() | new.keys()):
+        if old.get(key) != new.get(key):
+            yield f"{key} was {json.dumps(old.get(key))} and is {json.dumps(new.get(key))}"
+
+
+def _sync_folder(folder: Path) -> None:
+    # Some file systems refuse to sync a folder; the file itself is safe then.
+    with contextlib.suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

@@ -1,0 +1,169 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from polyref.augment import checks, english
+from polyref.augment.checks import Check
+from polyref.augment.filters import PRESETS, filter_chain
+from polyref.augment.normalize import comparison_key, digit_strings, words
+from polyref.errors import UsageError
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Hello, world!", "hello world"),
+        ("“It’s late”, he said.", '"It\'s late," he said'),
+        ("STRASSE", "straße"),
+        ("ﬁne wine", "fine wine"),
+        ("a\u00a0b\u200bc", "abc"),
+        ("1,000 people", "1000 people"),
+        ("12\u202f500 people", "12 500 people"),
+        ("well-known", "well known"),
+        ("Cafe\u0301", "CAFÉ"),
+        ("wait…", "wait..."),
+        ("``so´´ it ^went^", "so it went"),
+    ],
+)
+def test_texts_that_count_as_one_reference(one: str, other: str) -> None:
+    assert comparison_key(one) == comparison_key(other)
+
+
+@pytest.mark.parametrize(("one", "other"), [("1.5", "15"), ("$5", "€5"), ("3:2", "32"), ("5 6", "56"), ("a", "á")])
+def test_texts_that_do_not(one: str, other: str) -> None:
+    assert comparison_key(one) != comparison_key(other)
+
+
+@given(st.text())
+def test_the_key_ignores_case_and_spaces_around(text: str) -> None:
+    key = comparison_key(text)
+    assert comparison_key(f"  {text}\t!") == key
+    assert comparison_key(text.casefold()) == key
+
+
+def test_digits() -> None:
+    assert digit_strings("In 2019, 12,500 of 1.5 million") == digit_strings("1.5 million: 12500 in 2019")
+    assert digit_strings("٣ cats") == digit_strings("3 cats")
+    assert digit_strings("3 cats, 3 dogs") != digit_strings("3 cats and dogs")
+    assert digit_strings("007") != digit_strings("7")
+
+
+def test_words() -> None:
+    assert words("Don’t PANIC, it's 5 p.m. at O'Neill's!") == (
+        "don't",
+        "panic",
+        "it's",
+        "5",
+        "p",
+        "m",
+        "at",
+        "o'neill's",
+    )
+
+
+# Each row: check, reference, candidate, whether it is accepted.
+CASES: list[tuple[Check, str, str, bool]] = [
+    (checks.numbers(), "About 1,000 came in 2019.", "In 2019 some 1000 came.", True),
+    (checks.numbers(), "About 1,000 came in 2019.", "About 1,000 came in 2018.", False),
+    (checks.numbers(), "About 1,000 came.", "Many came.", False),
+    (checks.numbers(), "It rose by 3%.", "It rose by 3 percent.", True),
+    (checks.links(), "See https://example.org/a, @Ann!", "@ann, look at https://example.org/a", True),
+    (checks.links(), "Well said @Ann #vote", "Well said #vote", False),
+    (checks.links(), "Mail ann@example.org", "Write to ann at example.org", True),
+    (checks.repetition(), "He left.", "He left and left and left.", False),
+    (checks.repetition(), "He left for the coast.", "He went to the the coast.", False),
+    (checks.repetition(), "It was very very cold.", "It was very very chilly.", True),
+    (checks.repetition(), "It was very very cold.", "It was very very very cold.", False),
+    (checks.repetition(), "She had said that that was fine.", "She had said that that was fine by her.", True),
+    (checks.repetition(), "The old man sat by the sea.", "The old man sat, as the old man sat, by the sea.", False),
+    (checks.repetition(), "We came, we saw.", "We came and we looked.", True),
+    (checks.length(0.6, 1.6), "I can't.", "I am not able to.", True),
+    (
+        checks.length(0.6, 1.6),
+        "The council of Lund will vote on the whole plan on Monday.",
+        "The council will vote.",
+        False,
+    ),
+    (
+        checks.length(0.6, 1.6),
+        "The council votes.",
+        "The council of the city will vote on the whole of the plan.",
+        False,
+    ),
+    (english.negation(), "He did not come.", "He didn’t show up.", True),
+    (english.negation(), "He did not come.", "He came.", False),
+    (english.negation(), "He came.", "He never came.", False),
+    (english.negation(), "Nobody saw it.", "It was seen by no one.", True),
+    (english.negation(), "There is no doubt about it.", "That is certain.", True),
+    (english.negation(), "Not only he, she came too.", "Both he and she came.", True),
+    (english.negation(), "I dont know", "I have no idea", True),
+    (english.negation(), "It is No. 5.", "It is number 5.", True),
+    (english.negation(), "Notable knots are known.", "Well-known knots deserve note.", True),
+    (english.negation(exact=True), "He can't and won't pay.", "He cannot pay and will refuse.", False),
+    (english.names(), "Yesterday Ann Lee’s car broke down in Rome.", "In Rome, the car of Ann Lee broke down.", True),
+    (english.names(), "Yesterday Ann Lee’s car broke down in Rome.", "Ann's car broke down in Rome yesterday.", False),
+    (english.names(), "When I came, I'd seen it. The dog barked.", "It barked when we came.", True),
+    (english.names(), "He said: “Leave it to Bob.”", "“Let bob do it,” he said.", True),
+    (english.omission(), "The small dog barked loudly.", "The little dog was barking noisily.", True),
+    (english.omission(), "The small dog barked loudly.", "The small dog barked.", False),
+    (english.omission(), "The small dog barked loudly.", "The dog yelped.", False),
+    (english.omission(), "He is there.", "There he was.", True),
+]
+
+
+@pytest.mark.parametrize(("check", "reference", "candidate", "accepted"), CASES, ids=lambda value: str(value)[:40])
+def test_checks(check: Check, reference: str, candidate: str, accepted: bool) -> None:
+    assert check.accepts(reference, candidate) is accepted
+
+
+@given(st.text(), st.sampled_from(["default", "strict"]))
+def test_no_check_refuses_the_reference_itself(text: str, preset: str) -> None:
+    for check in filter_chain(preset).checks:
+        assert check.accepts(text, text), check.name
+
+
+def test_reasons_come_in_order_and_copies_and_duplicates_always_go() -> None:
+    reference = "Ann paid 5 euros."
+    for preset in PRESETS:
+        selection = filter_chain(preset).start([reference, "Ann handed over 5 euros."], ["It cost Ann 5 euros."])
+        assert selection.offer(reference, "ANN PAID 5 EUROS") == "copy"
+        assert selection.offer(reference, "Ann handed over 5 euros!") == "copy"
+        assert selection.offer(reference, "it cost ann 5 euros") == "duplicate"
+        assert selection.offer(reference, " ?! ") == "empty"
+        assert selection.offer(reference, "") == "empty"
+        assert selection.offer(reference, "Ann spent 5 euros.") is None
+        assert selection.offer(reference, "“Ann” spent 5 euros") == "duplicate"
+    assert filter_chain("none").start([reference]).offer(reference, "No one paid 6 euros.") is None
+    assert filter_chain("default").start([reference]).offer(reference, "No one paid 6 euros.") == "numbers"
+    assert filter_chain("default").start([reference]).offer(reference, "No one paid 5 euros.") == "negation"
+
+
+def test_a_refused_candidate_does_not_make_the_next_one_a_duplicate() -> None:
+    selection = filter_chain("default").start(["It rose by 1.5 points."])
+    assert selection.offer("It rose by 1.5 points.", "It went up by 15 points.") == "numbers"
+    assert selection.offer("It rose by 1.5 points.", "It went up by 1.5 points.") is None
+
+
+def test_a_reference_of_punctuation_alone() -> None:
+    assert filter_chain().start(["..."]).offer("...", "?!") == "copy"
+
+
+def test_presets_and_languages() -> None:
+    assert filter_chain("default", "de").name == "default:numbers+links+repetition+length0.6-1.6"
+    assert filter_chain("default", "en_GB").name == "default:numbers+links+repetition+length0.6-1.6+negation"
+    assert filter_chain("strict").reasons == (
+        "empty",
+        "copy",
+        "numbers",
+        "links",
+        "repetition",
+        "length0.75-1.4",
+        "negation-count",
+        "names",
+        "omission",
+        "duplicate",
+    )
+    with pytest.raises(UsageError, match="there is no filter 'x', expected one of default, strict, none"):
+        filter_chain("x")
