@@ -50,8 +50,13 @@ class Selection:
         self._originals = {comparison_key(text) for text in originals}
         self._taken = {comparison_key(text) for text in extras}
 
-    def offer(self, reference: str, candidate: str) -> str | None:
+    def offer(self, reference: str, candidate: str, *, beginning: bool = False) -> str | None:
         """Take ``candidate``, a paraphrase of ``reference``; or say why not.
+
+        Args:
+            reference: The whole reference.
+            candidate: The paraphrase.
+            beginning: The paraphraser read only the beginning of ``reference``: repeating that is copying, too.
 
         Returns:
             None when it was taken, otherwise the reason, one of ``FilterChain.reasons``.
@@ -60,7 +65,7 @@ class Selection:
         if not key:
             # Nothing but punctuation: fine as a copy of "...", but then it is a copy.
             return "copy" if key in self._originals and candidate.strip() else "empty"
-        if key in self._originals:
+        if key in self._originals or (beginning and comparison_key(reference).startswith(key)):
             return "copy"
         for check in self._chain.checks:
             if not check.accepts(reference, candidate):

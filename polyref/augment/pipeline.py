@@ -162,7 +162,7 @@ class Augmentation:
                     continue
                 candidate = nbest.hypotheses[rank]
                 tally.candidates += 1
-                reason = selection.offer(segment.refs[index].text, candidate.text)
+                reason = selection.offer(segment.refs[index].text, candidate.text, beginning=nbest.truncated)
                 if reason is not None:
                     tally.dropped[reason] += 1
                     continue

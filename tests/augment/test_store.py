@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from polyref.errors import DataError
+from polyref.store import Journal, file_sha256
+
+SETTINGS = {"model": "m", "k": 5, "inputs": ({"name": "a"},)}
+RECORDS = [{"lines": ["é\n"]}, [1, None], "three"]
+
+
+def _filled(path: Path) -> bytes:
+    with Journal.open(path, SETTINGS) as journal:
+        for record in RECORDS:
+            journal.append(record)
+    return path.read_bytes()
+
+
+def test_a_journal_is_taken_up_where_it_stopped(tmp_path: Path) -> None:
+    path = tmp_path / "j"
+    with Journal.open(path, SETTINGS) as journal:
+        assert (journal.length, list(journal)) == (0, [])
+        journal.append(RECORDS[0])
+        journal.append(RECORDS[1])
+        assert list(journal) == RECORDS[:2]  # reading must not disturb where the next record goes
+        journal.append(RECORDS[2])
+    with Journal.open(path, SETTINGS) as journal:
+        assert (journal.length, list(journal)) == (3, RECORDS)
+        journal.remove()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_cut_at_any_byte_it_keeps_the_whole_records(tmp_path: Path) -> None:
+    whole = _filled(tmp_path / "whole")
+    ends = [index + 1 for index, byte in enumerate(whole) if byte == ord("\n")]
+    for cut in range(len(whole) + 1):
+        path = tmp_path / "cut"
+        path.write_bytes(whole[:cut])
+        with Journal.open(path, SETTINGS) as journal:
+            kept = max(0, sum(end <= cut for end in ends) - 1)
+            assert (journal.length, list(journal)) == (kept, RECORDS[:kept])
+            journal.append("again")
+        with Journal.open(path, SETTINGS) as journal:
+            assert list(journal) == [*RECORDS[:kept], "again"]
+
+
+def test_a_damaged_record_and_all_after_it_are_done_again(tmp_path: Path) -> None:
+    path = tmp_path / "j"
+    whole = bytearray(_filled(path))
+    whole[whole.index(b"[1, null]") + 1] = ord("2")
+    path.write_bytes(whole)
+    with Journal.open(path, SETTINGS) as journal:
+        assert list(journal) == RECORDS[:1]
+
+
+def test_other_settings_are_refused_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "j"
+    whole = _filled(path)
+    with pytest.raises(DataError, match=r"j: holds unfinished work with other settings: k was 5 and is 6, seed was nu"):
+        Journal.open(path, {**SETTINGS, "k": 6, "seed": 1})
+    assert path.read_bytes() == whole
+
+
+def test_a_file_that_is_no_journal_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "j"
+    path.write_text("my thesis\n")
+    with pytest.raises(DataError, match="is in the way and no journal"):
+        Journal.open(path, SETTINGS)
+    assert path.read_text() == "my thesis\n"
+    text = json.dumps({"journal": 99, "settings": {}}).encode()
+    path.write_bytes(hashlib.sha256(text).hexdigest()[:16].encode() + b" " + text + b"\n")
+    with pytest.raises(DataError, match="no journal of this version"):
+        Journal.open(path, SETTINGS)
+
+
+def test_two_runs_cannot_share_a_journal(tmp_path: Path) -> None:
+    with Journal.open(tmp_path / "j", SETTINGS):
+        program = (
+            "import sys; from polyref.store import Journal; from polyref.errors import DataError\n"
+            "try: Journal.open(sys.argv[1], {})\n"
+            "except DataError as error: print(error)"
+        )
+        done = subprocess.run([sys.executable, "-c", program, tmp_path / "j"], capture_output=True, text=True)
+    assert done.stdout == f"{tmp_path / 'j'}: is in use (wait for the other run, or choose another output)\n"
+
+
+def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="j: cannot be written: No such file or directory"):
+        Journal.open(tmp_path / "absent" / "j", SETTINGS)
+    with pytest.raises(DataError, match="cannot be written: Is a directory"):
+        Journal.open(tmp_path, SETTINGS)
+
+
+def test_a_full_disk_keeps_what_is_finished(tmp_path: Path) -> None:
+    path = tmp_path / "j"
+    program = (
+        "import resource, sys; from polyref.store import Journal; from polyref.errors import DataError\n"
+        "journal = Journal.open(sys.argv[1], {}); journal.append('kept')\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))\n"
+        "try: journal.append('x' * 5000)\n"
+        "except DataError as error: print(error)"
+    )
+    done = subprocess.run([sys.executable, "-c", program, path], capture_output=True, text=True)
+    assert done.stdout == f"{path}: cannot be written: File too large (what is finished is kept)\n", done.stderr
+    with Journal.open(path, {}) as journal:
+        assert list(journal) == ["kept"]
+
+
+def test_hash_is_that_of_sha256sum(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    path.write_bytes(os.urandom(3_000_000))
+    assert file_sha256(path) == hashlib.sha256(path.read_bytes()).hexdigest()
