@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -99,7 +98,8 @@ def _lines(shard: Shard) -> Iterator[str]:
 
 
 def _record(shard: Shard) -> dict[str, Any]:
-    return {"tally": asdict(shard.tally), "lines": list(_lines(shard))}
+    tally = {**vars(shard.tally), "dropped": dict(shard.tally.dropped)}
+    return {"tally": tally, "lines": list(_lines(shard))}
 
 
 def _tally(values: dict[str, Any]) -> Tally:
