@@ -102,6 +102,14 @@ class Augmentation:
         """The resolved decoding, such as ``dbs(beam=20,groups=10,strength=0.5)``."""
         return self.paraphraser.describe(self.decoding, self.asked).removeprefix(f"{self.paraphraser.signature}|")
 
+    @property
+    def signature(self) -> str:
+        """All settings in one string: equal strings give equal results for equal references."""
+        seed = [] if self.seed is None else [f"seed:{self.seed}"]
+        described = self.paraphraser.describe(self.decoding, self.asked)
+        parts = [f"k:{self.k}", f"filters:{self.filters.name}", f"lang:{self.lang}", *seed, f"polyref:{__version__}"]
+        return "|".join([described, *parts])
+
     def meta(self, before: Mapping[str, Any], inputs: Sequence[Mapping[str, str]]) -> dict[str, Any]:
         """The header of the result. Holds nothing that depends on time or place.
 

@@ -13,26 +13,29 @@ from polyref.augment.filters import PRESETS, FilterChain, filter_chain
 from polyref.augment.inputs import Inputs
 from polyref.augment.pipeline import OVERGENERATE, Augmentation, Tally
 from polyref.augment.writer import augment_file, check_output, journal_path
+from polyref.cli.generation import generation_options
 from polyref.cli.output import json_object, table
 from polyref.errors import UsageError
 from polyref.paraphrase import DiverseBeam, load_paraphraser
 
 
-@click.command(context_settings={"show_default": True})
+@click.command("augment")
 @click.argument("references", nargs=-1, required=True, metavar="REFS...")
-@click.option("-k", type=click.IntRange(min=1), default=10, help="Paraphrases a segment.")
-@click.option("-o", "--output", default="-", metavar="FILE", help="Where the reference set goes; - is stdout.")
-@click.option("--model", default="shipped", metavar="NAME|DIR", help="The paraphraser.")
-@click.option("--beam", type=int, help="Beam, over all groups.  [default: from the groups]")
-@click.option("--groups", type=int, help="Groups of the diverse beam search.  [default: from k]")
-@click.option("--strength", type=float, default=DiverseBeam.strength, help="Diversity strength.")
-@click.option("--closeness", type=int, help="0 (free) to 3 (near copies).  [default: the model's]")
-@click.option("--seed", type=int, help="Recorded in the header; beam search draws no random numbers.")
-@click.option("--filter", "preset", type=click.Choice(PRESETS), default="default", help="What may become a reference.")
-@click.option("--lang", default="en", metavar="CODE", help="Language of the references.")
-@click.option("--device", default="cpu", help="Device of the model.")
-@click.option("--threads", type=click.IntRange(min=1), help="Threads of the model.  [default: all cores]")
-@click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON on stdout (needs -o).")
+@click.option("-k", "k", type=int, default=10, show_default=True, help="Paraphrases a segment.")
+@click.option("-o", "--output", default="-", metavar="FILE", help="Where to write. [default: stdout]")
+@generation_options
+@click.option("--seed", type=int, metavar="S", help="Recorded in the header; beam search draws no random numbers.")
+@click.option(
+    "--filter",
+    "preset",
+    type=click.Choice(PRESETS),
+    default="default",
+    show_default=True,
+    help="What may become a reference; copies and duplicates never do.",
+)
+@click.option("--lang", default="en", show_default=True, metavar="CODE", help="Language of the references.")
+@click.option("--json", "as_json", is_flag=True, help="The summary as one JSON object on stdout (needs -o).")
+@click.option("--quiet", is_flag=True, help="No progress bar and no summary; warnings stay.")
 def command(
     references: tuple[str, ...],
     k: int,
@@ -42,12 +45,13 @@ def command(
     groups: int | None,
     strength: float,
     closeness: int | None,
+    device: str,
+    threads: int | None,
     seed: int | None,
     preset: str,
     lang: str,
-    device: str,
-    threads: int | None,
     as_json: bool,
+    quiet: bool,
 ) -> None:
     """Add paraphrases to a set of references.
 
@@ -59,17 +63,21 @@ def command(
     """
     if as_json and output == "-":
         raise UsageError("--json prints the summary on stdout, where the reference set goes", remedy="name a file: -o")
+    if k < 1:
+        raise UsageError(f"-k is {k}, expected 1 or more paraphrases a segment")
     _refuse_overwriting(references, output)
-    decoding = DiverseBeam(beam=beam, groups=groups, strength=strength, closeness=closeness)
-    decoding.resolve(OVERGENERATE * k)  # complains before any work
+    decoding = DiverseBeam(beam, groups, strength, closeness)
+    decoding.resolve(OVERGENERATE * k)  # for its complaints
     chain = filter_chain(preset, lang)
     check_output(output)
     with Inputs(references) as inputs:
         work = Augmentation(load_paraphraser(model, device=device, threads=threads), k, chain, decoding, lang, seed)
-        tally = _run(inputs, output, work)
-    _report(tally, chain, k)
+        tally = _run(inputs, output, work, quiet)
+    if not quiet:
+        _summarise(tally, chain, k)
+    _warn(tally)
     if as_json:
-        click.echo(json_object(work.meta(inputs.meta, inputs.files), [summary(tally, chain)]))
+        click.echo(json_object(work.signature, [summary(tally, chain)]))
 
 
 def _refuse_overwriting(references: tuple[str, ...], output: str) -> None:
@@ -79,8 +87,8 @@ def _refuse_overwriting(references: tuple[str, ...], output: str) -> None:
             raise UsageError(f"{output} is also an input", remedy="choose another output")
 
 
-def _run(inputs: Inputs, output: str, work: Augmentation) -> Tally:
-    with tqdm(total=inputs.length, desc="augmenting", unit="seg") as bar:
+def _run(inputs: Inputs, output: str, work: Augmentation, quiet: bool) -> Tally:
+    with tqdm(total=inputs.length, desc="augmenting", unit="seg", disable=quiet) as bar:
 
         def resumed(segments: int) -> None:
             tqdm.write(f"polyref: {segments} segments are finished in {journal_path(output)}: going on", sys.stderr)
@@ -103,19 +111,24 @@ def summary(tally: Tally, chain: FilterChain) -> dict[str, Any]:
     }
 
 
-def _report(tally: Tally, chain: FilterChain, k: int) -> None:
-    """For people, on stderr."""
+def _summarise(tally: Tally, chain: FilterChain, k: int) -> None:
+    """What became of the candidates, for people."""
     total = max(tally.candidates, 1)
     rows = [("kept", tally.kept), *((f"dropped: {reason}", tally.dropped[reason]) for reason in chain.reasons)]
     lines = [[name, str(count), f"{100 * count / total:.1f}"] for name, count in rows]
     click.echo(table(["candidates", "count", "%"], lines), err=True)
-    if tally.empty:
-        click.echo(f"polyref: warning: {tally.empty} empty references: kept, without paraphrases", err=True)
-    if tally.truncated:
-        click.echo(
-            f"polyref: warning: {tally.truncated} references are longer than the model reads: kept whole, "
-            "paraphrased from their beginning only",
-            err=True,
-        )
     if tally.short:
         click.echo(f"polyref: {tally.short} of {tally.segments} segments got fewer than {k} paraphrases", err=True)
+
+
+def _warn(tally: Tally) -> None:
+    if tally.empty:
+        some = "reference is" if tally.empty == 1 else "references are"
+        click.echo(f"polyref: warning: {tally.empty} {some} empty: kept, without paraphrases", err=True)
+    if tally.truncated:
+        some = "reference is" if tally.truncated == 1 else "references are"
+        click.echo(
+            f"polyref: warning: {tally.truncated} {some} longer than the model reads: kept whole, the paraphrases "
+            "are of the beginning",
+            err=True,
+        )

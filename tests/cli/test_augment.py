@@ -1,0 +1,258 @@
+"""``polyref augment`` at the command line; a paraphraser of fixed rules stands behind it unless a test says so."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import os
+import runpy
+import subprocess
+import sys
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from polyref.augment.formats import read_references
+
+RULES = runpy.run_path(str(Path(__file__).parent.parent / "augment" / "rule_paraphraser.py"))
+
+
+@pytest.fixture
+def rules(monkeypatch: pytest.MonkeyPatch) -> Any:
+    paraphraser = RULES["RuleParaphraser"]()
+    monkeypatch.setattr("polyref.cli.augment.load_paraphraser", lambda name, *, device, threads: paraphraser)
+    return paraphraser
+
+
+@pytest.fixture
+def no_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fail if a model is loaded: what is wrong must be said before the work starts."""
+
+    def load(*args: Any, **options: Any) -> None:
+        raise AssertionError("the model was loaded")
+
+    monkeypatch.setattr("polyref.cli.augment.load_paraphraser", load)
+
+
+@pytest.fixture
+def refs(tmp_path: Path) -> Path:
+    path = tmp_path / "refs.en"
+    path.write_text("Ann paid 5 euros.\n\nThe dog barked.\n", "utf-8")
+    return path
+
+
+def test_to_a_file(polyref: Callable[..., Any], rules: Any, refs: Path, tmp_path: Path) -> None:
+    result = polyref("augment", refs, "-k", "2", "-o", tmp_path / "out.jsonl")
+    assert (result.code, result.out) == (0, "")
+    made = read_references([tmp_path / "out.jsonl"])
+    assert [segment.id for segment in made] == ["1", "2", "3"]
+    assert [ref.text for ref in made[0].refs] == [
+        "Ann paid 5 euros.",
+        "In short, Ann paid 5 euros.",
+        "Indeed, Ann paid 5 euros.",
+    ]
+    assert made[1].refs[0].text == "" and len(made[1].refs) == 1
+    assert made.meta == {
+        "generator": "rules|sha:0",
+        "decoding": "dbs(beam=4,groups=2,strength=0.5)",
+        "k": 2,
+        "filters": "default:numbers+links+repetition+length0.6-1.6+negation",
+        "lang": "en",
+        "inputs": [{"name": "refs.en", "sha256": sha256(refs.read_bytes()).hexdigest()}],
+        "polyref": made.meta["polyref"],
+    }
+    counts = [line.split() for line in result.err.split("\n")]
+    assert ["kept", "4", "50.0"] in counts
+    assert ["dropped:", "copy", "4", "50.0"] in counts
+    assert "polyref: warning: 1 reference is empty: kept, without paraphrases" in result.err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out.jsonl", "refs.en"]
+
+
+def test_the_folder_of_the_files_leaves_no_trace(
+    polyref: Callable[..., Any], rules: Any, refs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outputs = []
+    polyref("augment", refs, "-k", "2", "-o", tmp_path / "a.jsonl")
+    outputs.append((tmp_path / "a.jsonl").read_text())
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "refs.en").write_bytes(refs.read_bytes())
+    monkeypatch.chdir(tmp_path / "deep")
+    outputs.append(polyref("augment", "refs.en", "-k", "2").out)
+    polyref("augment", "refs.en", "-k", "2", "-o", "b.jsonl.gz")
+    outputs.append(gzip.decompress(Path("b.jsonl.gz").read_bytes()).decode())
+    assert outputs[0] == outputs[1] == outputs[2]
+
+
+def test_standard_input_and_pipes(
+    polyref: Callable[..., Any], rules: Any, refs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    polyref("augment", refs, "-k", "2", "-o", tmp_path / "a.jsonl")
+    whole = (tmp_path / "a.jsonl").read_text().split("\n", 1)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(refs.read_bytes())))
+    head, rest = polyref("augment", "-", "-k", "2").out.split("\n", 1)
+    assert rest == whole[1]
+    assert json.loads(head)["meta"]["inputs"] == [{"name": "<stdin>", "sha256": sha256(refs.read_bytes()).hexdigest()}]
+    # A pipe can be read only once.
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    with subprocess.Popen(["cp", refs, fifo]):
+        assert polyref("augment", fifo, "-k", "2").out.split("\n", 1)[1] == whole[1]
+
+
+def test_errors_about_standard_input_name_it(
+    polyref: Callable[..., Any], no_model: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a\n\xff\n")))
+    result = polyref("augment", "-")
+    assert result.err == (
+        "polyref: error: <stdin>:2: invalid UTF-8: byte 0xff at column 1 (convert the file to UTF-8)\n"
+    )
+
+
+def test_several_files_are_several_references(
+    polyref: Callable[..., Any], rules: Any, refs: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "other.en"
+    other.write_text("5 euros were paid by Ann.\nMore.\nA dog was barking.\n")
+    polyref("augment", refs, other, "-k", "3", "-o", tmp_path / "out.jsonl")
+    made = read_references([tmp_path / "out.jsonl"])
+    assert [(ref.of, ref.rank) for ref in made[0].extras] == [(0, 2), (1, 2), (0, 3)]
+    assert [item["name"] for item in made.meta["inputs"]] == ["refs.en", "other.en"]
+
+
+def test_a_set_is_augmented_further(polyref: Callable[..., Any], rules: Any, refs: Path, tmp_path: Path) -> None:
+    polyref("augment", refs, "-k", "2", "-o", tmp_path / "a.jsonl")
+    polyref("augment", tmp_path / "a.jsonl", "-k", "4", "--filter", "none", "-o", tmp_path / "b.jsonl")
+    first, second = read_references([tmp_path / "a.jsonl"]), read_references([tmp_path / "b.jsonl"])
+    assert second[0].refs[:3] == first[0].refs
+    assert second.meta["k"] == [2, 4]
+
+
+def test_json_summary(polyref: Callable[..., Any], rules: Any, refs: Path, tmp_path: Path) -> None:
+    result = polyref("augment", refs, "-k", "2", "-o", tmp_path / "out.jsonl", "--json", "--seed", "7", "--quiet")
+    printed = result.json()
+    assert set(printed) == {"signature", "rows"}
+    assert printed["signature"].startswith("rules|sha:0|dbs(beam=4,groups=2,strength=0.5)|k:2|filters:default:")
+    (row,) = printed["rows"]
+    assert (row["segments"], row["references"], row["candidates"], row["kept"]) == (3, 2, 8, 4)
+    assert row["dropped"]["copy"] == 4 and sum(row["dropped"].values()) == 4
+    assert (row["empty"], row["truncated"], row["short"]) == (1, 0, 0)
+    assert result.err == "polyref: warning: 1 reference is empty: kept, without paraphrases\n"
+
+
+def test_a_long_line_is_counted_and_kept(polyref: Callable[..., Any], rules: Any, tmp_path: Path) -> None:
+    (tmp_path / "long").write_text("Word after word was said. " * 400 + "\n")
+    result = polyref("augment", tmp_path / "long", "-k", "2", "-o", tmp_path / "out.jsonl")
+    assert result.code == 0
+    assert "1 reference is longer than the model reads: kept whole" in result.err
+    assert len(read_references([tmp_path / "out.jsonl"])[0].originals[0].text) == 10_400
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("absent", None, "absent: no such file"),
+        ("empty", b"", "empty: the file is empty"),
+        ("latin", b"good\nna\xefve\n", "latin:2: invalid UTF-8: byte 0xef at column 3"),
+        ("nul", b"good\ngood\nb\0d\n", "nul:3: NUL byte at column 2"),
+        ("broken.jsonl", b'{"polyref": 1}\n{"id": "1", "refs": [}\n', "broken.jsonl:2: not valid JSON"),
+        ("torn.gz", gzip.compress(b"good\n" * 999)[:-9], ": broken gzip data: Compressed file ended before"),
+    ],
+)
+def test_bad_input_is_one_line(
+    polyref: Callable[..., Any], no_model: None, tmp_path: Path, name: str, content: bytes | None, message: str
+) -> None:
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    result = polyref("augment", tmp_path / name, "-o", tmp_path / "out.jsonl")
+    assert (result.code, result.out) == (1, "")
+    assert message in result.err
+    assert result.err.count("\n") == 1
+    assert not list(tmp_path.glob("out*"))
+
+
+def test_files_of_different_length(polyref: Callable[..., Any], no_model: None, refs: Path, tmp_path: Path) -> None:
+    (tmp_path / "two").write_text("a\nb\n")
+    result = polyref("augment", refs, tmp_path / "two")
+    assert result.code == 1
+    assert f"{tmp_path / 'two'}: has 2 segments, but {refs} has 3" in result.err
+
+
+def test_outputs_that_cannot_be_written(
+    polyref: Callable[..., Any], no_model: None, refs: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "taken.jsonl.partial").mkdir()
+    for output, message in [
+        (tmp_path / "absent" / "out.jsonl", "no directory"),
+        (tmp_path, "is a directory"),
+        (tmp_path / "taken.jsonl", "taken.jsonl.partial: is a directory"),
+        ("/proc/out.jsonl", "/proc/out.jsonl: cannot be written"),
+    ]:
+        result = polyref("augment", refs, "-o", output)
+        assert (result.code, result.out) == (1, "")
+        assert message in result.err and result.err.count("\n") == 1
+
+
+def test_something_else_where_the_journal_goes(
+    polyref: Callable[..., Any], rules: Any, refs: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "out.jsonl.partial").write_text("mine\n")
+    result = polyref("augment", refs, "-o", tmp_path / "out.jsonl", "--quiet")
+    assert result.code == 1
+    assert "out.jsonl.partial: is in the way and no journal" in result.err
+    assert (tmp_path / "out.jsonl.partial").read_text() == "mine\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["-k", "0"], "-k is 0, expected 1 or more"),
+        (["--beam", "7", "--groups", "2"], "expected a multiple of --groups"),
+        (["--strength", "-1"], "--strength is -1"),
+        (["--closeness", "9"], "--closeness is 9, expected 0 to 3"),
+        (["--filter", "loose"], "'loose' is not one of 'default', 'strict', 'none'"),
+        (["--json"], "--json prints the summary on stdout"),
+        (["-"], "several"),
+        (["-", "-"], "named twice"),
+        (["--nonsense"], "No such option"),
+    ],
+)
+def test_bad_usage(
+    polyref: Callable[..., Any],
+    no_model: None,
+    refs: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    options: list[str],
+    message: str,
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b'{"polyref": 1}\n{"id": "1", "refs": []}\n')))
+    result = polyref("augment", refs, *options)
+    assert (result.code, result.out) == (2, "")
+    assert message in result.err
+    assert "Traceback" not in result.err
+
+
+def test_an_input_is_never_overwritten(polyref: Callable[..., Any], no_model: None, refs: Path, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(refs)
+    before = refs.read_bytes()
+    for output in (refs, tmp_path / "link"):
+        result = polyref("augment", refs, "-o", output)
+        assert result.code == 2
+        assert "is also an input" in result.err
+    assert refs.read_bytes() == before
+
+
+def test_a_reader_that_goes_away(tmp_path: Path) -> None:
+    refs = tmp_path / "refs"
+    refs.write_text("".join(f"Sentence {n} is here.\n" for n in range(5000)))
+    program = [sys.executable, RULES["__file__"], tmp_path / "log", "0", "augment", refs, "--quiet"]
+    with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode in (1, 141)
