@@ -7,11 +7,13 @@ alone (one ``\r`` before it is cut), ``.gz`` read and written transparently, ``-
 
 from __future__ import annotations
 
+import errno
 import gzip
 import io
 import os
 import sys
 import tempfile
+import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +22,8 @@ from typing import IO, BinaryIO, cast
 from polyref.errors import DataError
 
 STDIN_NAME = "<stdin>"
+# What a full disk, an exceeded quota and a file beyond the size limit report.
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 def display_name(path: str | Path) -> str:
@@ -57,7 +61,7 @@ def iter_lines(path: str | Path) -> Iterator[str]:
         try:
             for number, raw in enumerate(stream, 1):
                 yield _decode(raw, name, number)
-        except (gzip.BadGzipFile, EOFError) as error:
+        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
             raise DataError(f"broken gzip data: {error}", file=name, line=number + 1) from None
         except OSError as error:
             raise DataError(f"cannot be read: {error.strerror or error}", file=name) from None
@@ -107,15 +111,25 @@ def check_parallel(files: Sequence[tuple[str | Path, int]]) -> None:
             )
 
 
+def is_stream(path: str | Path) -> bool:
+    """Whether ``path`` is ``-``, a pipe or a device: written as it goes, and never replaced by a file."""
+    target = Path(path)
+    return str(path) == "-" or (target.exists() and not target.is_file() and not target.is_dir())
+
+
+def _target(path: str | Path) -> Path:
+    return Path(path).resolve() if Path(path).is_symlink() else Path(path)
+
+
 def check_writable(path: str | Path) -> None:
     """Refuse an output path that cannot be written, before any work is done. ``-`` always passes.
 
     Raises:
         DataError: The directory is missing or not writable, or the path is a directory.
     """
-    if str(path) == "-":
+    if is_stream(path):
         return
-    target = Path(path)
+    target = _target(path)
     if target.is_dir():
         raise DataError("is a directory, expected an output file name", file=path)
     parent = target.parent
@@ -133,15 +147,17 @@ def check_writable(path: str | Path) -> None:
 def write_atomically(path: str | Path) -> Iterator[IO[str]]:
     """Open ``path`` for text; the file appears whole when the block ends, or not at all when it raises.
 
-    ``-`` writes to standard output as it goes. ``.gz`` is compressed with a zero time stamp, so that equal text
-    gives equal bytes.
+    ``-``, pipes and devices are written as it goes. ``.gz`` is compressed with a zero time stamp, so that equal text
+    gives equal bytes. A symbolic link stays one: the file it leads to is replaced.
+
+    Raises:
+        DataError: The file cannot be written, or the disk is full.
     """
-    if str(path) == "-":
-        yield sys.stdout
-        sys.stdout.flush()
+    if is_stream(path):
+        yield from _stream(path)
         return
     check_writable(path)
-    target = Path(path)
+    target = _target(path)
     handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent)
     try:
         with os.fdopen(handle, "wb") as raw:
@@ -157,9 +173,23 @@ def write_atomically(path: str | Path) -> Iterator[IO[str]]:
         os.umask(umask)
         os.chmod(temporary, 0o666 & ~umask)  # noqa: PTH101
         os.replace(temporary, target)  # noqa: PTH105
-    except BaseException:
+    except BaseException as error:
         Path(temporary).unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.errno in _FULL:
+            raise DataError(f"cannot be written: {error.strerror}", file=path, remedy="make room") from None
         raise
+
+
+def _stream(path: str | Path) -> Iterator[IO[str]]:
+    if str(path) != "-":
+        with Path(path).open("w", encoding="utf-8", newline="\n") as stream:
+            yield stream
+        return
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # Whatever the locale, polyref's files are UTF-8 with \n.
+        sys.stdout.reconfigure(encoding="utf-8", newline="\n")
+    yield sys.stdout
+    sys.stdout.flush()
 
 
 def _text(raw: BinaryIO) -> Iterator[IO[str]]:

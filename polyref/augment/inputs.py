@@ -50,7 +50,7 @@ class Inputs:
             self._stack.close()
             raise
         self.files = [
-            {"name": Path(display_name(given)).name, "sha256": file_sha256(path)}
+            {"name": _base_name(given), "sha256": file_sha256(path)}
             for given, path in zip(paths, self._paths, strict=True)
         ]
 
@@ -96,3 +96,8 @@ class Inputs:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._stack.close()
+
+
+def _base_name(path: str | Path) -> str:
+    # A file name need not be UTF-8; the header is.
+    return Path(display_name(path)).name.encode("utf-8", "backslashreplace").decode("utf-8")

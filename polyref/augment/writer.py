@@ -13,7 +13,7 @@ from polyref.augment.inputs import Inputs
 from polyref.augment.pipeline import SHARD_SEGMENTS, Augmentation, Shard, Tally
 from polyref.errors import DataError
 from polyref.store import Journal
-from polyref.textfiles import check_writable, write_atomically
+from polyref.textfiles import check_writable, is_stream, write_atomically
 
 
 def journal_path(output: str | Path) -> Path:
@@ -28,7 +28,7 @@ def check_output(output: str | Path) -> None:
         DataError: The output or the journal beside it cannot be written.
     """
     check_writable(output)
-    if str(output) != "-":
+    if not is_stream(output):
         check_writable(journal_path(output))
 
 
@@ -43,8 +43,8 @@ def augment_file(
     """Write the augmented references of ``inputs`` to ``output`` in the normal form.
 
     While the work goes on, finished shards lie in ``OUTPUT.partial``. A run that was killed is taken up there by the
-    same call, and gives the same bytes as one that was not. ``-`` is standard output, written as it goes; such a run
-    cannot be resumed.
+    same call, and gives the same bytes as one that was not. Standard output (``-``), pipes and devices are written as
+    it goes; such a run cannot be resumed.
 
     Args:
         inputs: The references.
@@ -58,8 +58,8 @@ def augment_file(
     """
     check_output(output)
     meta = work.meta(inputs.meta, inputs.files)
-    if str(output) == "-":
-        return _stream(inputs, meta, work, advance)
+    if is_stream(output):
+        return _stream(inputs, output, meta, work, advance)
     # `meta` names the inputs by hash, the model by hash and every option: all that the result depends on.
     settings = {**meta, "segments_a_record": SHARD_SEGMENTS}
     with Journal.open(journal_path(output), settings) as journal:
@@ -81,9 +81,11 @@ def augment_file(
     return tally
 
 
-def _stream(inputs: Inputs, meta: dict[str, Any], work: Augmentation, advance: Callable[[int], object]) -> Tally:
+def _stream(
+    inputs: Inputs, output: str | Path, meta: dict[str, Any], work: Augmentation, advance: Callable[[int], object]
+) -> Tally:
     tally = Tally()
-    with write_atomically("-") as stream:
+    with write_atomically(output) as stream:
         stream.write(header_line(meta))
         for shard in work.shards(inputs.segments()):
             stream.writelines(_lines(shard))

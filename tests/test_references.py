@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from polyref.references import KINDS, ORIGINAL_KINDS, Reference, ReferenceSet, Segment
+
+references = st.builds(Reference, st.text(max_size=5), kind=st.sampled_from(KINDS))
+segments = st.builds(
+    Segment, st.text(max_size=3), st.lists(references, max_size=6).map(tuple), doc=st.none() | st.just("d")
+)
+sets = st.builds(ReferenceSet, st.lists(segments, max_size=5).map(tuple), st.just({"licence": "CC0"}))
+ks = st.integers(0, 8)
+
+
+@given(sets, ks)
+def test_a_view_has_the_originals_and_the_first_k_extras(refset: ReferenceSet, k: int) -> None:
+    view = refset.take(k)
+    assert len(view) == len(refset)
+    assert view.meta is refset.meta
+    for before, after in zip(refset, view, strict=True):
+        assert after.originals == before.originals
+        assert after.extras == before.extras[:k]
+        # Originals first, so that a larger k only appends.
+        assert after.refs == (*after.originals, *after.extras)
+        assert (after.id, after.doc) == (before.id, before.doc)
+
+
+@given(sets, ks, ks)
+def test_larger_views_extend_smaller_ones(refset: ReferenceSet, a: int, b: int) -> None:
+    low, high = sorted((a, b))
+    for small, large in zip(refset.take(low), refset.take(high), strict=True):
+        assert large.refs[: len(small.refs)] == small.refs
+    assert refset.take(high).take(low) == refset.take(low)
+
+
+@given(sets, ks)
+def test_views_share_references(refset: ReferenceSet, k: int) -> None:
+    owned = {id(ref) for segment in refset for ref in segment.refs}
+    assert all(id(ref) in owned for segment in refset.take(k) for ref in segment.refs)
+
+
+@given(sets)
+def test_none_takes_all_and_the_two_halves_make_the_whole(refset: ReferenceSet) -> None:
+    for before, whole, humans, extras in zip(
+        refset, refset.take(None), refset.take(0), refset.take(None, originals=False), strict=True
+    ):
+        assert sorted(map(id, whole.refs)) == sorted(map(id, before.refs))
+        assert whole.refs == humans.refs + extras.refs
+        assert all(ref.kind in ORIGINAL_KINDS for ref in humans.refs)
+        assert all(ref.kind not in ORIGINAL_KINDS for ref in extras.refs)
+
+
+@given(sets, ks, st.sets(st.sampled_from(KINDS)))
+def test_kinds_are_counted_apart(refset: ReferenceSet, k: int, kinds: set[str]) -> None:
+    for before, after in zip(refset, refset.take(k, kinds=sorted(kinds), originals=False), strict=True):
+        assert list(after.refs) == [ref for ref in before.extras if ref.kind in kinds][:k]
+
+
+@given(sets)
+def test_texts_and_counts(refset: ReferenceSet) -> None:
+    texts = refset.texts()
+    assert [len(row) for row in texts] == [len(segment.refs) for segment in refset]
+    sizes = [len(row) for row in texts]
+    assert refset.counts() == ((min(sizes), max(sizes)) if sizes else (0, 0))
+    assert refset.counts()[0] <= refset.counts()[1]
+
+
+@given(st.lists(st.lists(st.none() | st.text(max_size=4), max_size=3), max_size=4))
+def test_absent_references_are_left_out_and_empty_ones_kept(rows: list[list[str | None]]) -> None:
+    refset = ReferenceSet.from_texts(rows)
+    assert refset.texts() == [[text for text in row if text is not None] for row in rows]
+    assert [segment.id for segment in refset] == [str(n + 1) for n in range(len(rows))]
+
+
+def test_from_texts_with_paraphrases() -> None:
+    refset = ReferenceSet.from_texts([["a", None], []], paraphrases=[["b", "c"], ["d"]], meta={"k": 2})
+    assert refset[0].refs == (
+        Reference("a"),
+        Reference("b", "paraphrase", of=0, rank=0),
+        Reference("c", "paraphrase", of=0, rank=1),
+    )
+    assert refset[1].refs == (Reference("d", "paraphrase", of=None, rank=0),)
+    assert refset.meta == {"k": 2}
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: ReferenceSet.from_texts(["a", "b"]), r"references\[0\] is a string, expected the list"),
+        (lambda: ReferenceSet.from_texts([["a"]], paraphrases=[]), "1 segments of references, but 0 of paraphrases"),
+        (lambda: Reference("a", kind="robot"), "kind is 'robot', expected one of human, postedit, paraphrase, pseudo"),
+        (lambda: ReferenceSet(()).take(-1), "k is -1, expected 0 or more"),
+        (lambda: ReferenceSet(()).take(1, kinds=["robot"]), "unknown kind 'robot'"),
+    ],
+)
+def test_mistakes_are_named(make: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_segments_are_values() -> None:
+    one = Segment("1", (Reference("a"),))
+    assert one == Segment("1", (Reference("a"),))
+    with pytest.raises(AttributeError):
+        one.id = "2"  # type: ignore[misc]

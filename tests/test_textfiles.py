@@ -1,0 +1,228 @@
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import stat
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from polyref.errors import DataError
+from polyref.textfiles import (
+    check_parallel,
+    check_writable,
+    display_name,
+    is_stream,
+    iter_lines,
+    read_lines,
+    write_atomically,
+)
+
+
+def _file(folder: Path, content: bytes, name: str = "f.txt") -> Path:
+    path = folder / name
+    path.write_bytes(content)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("content", "lines"),
+    [
+        (b"a\nb\n", ["a", "b"]),
+        (b"a\nb", ["a", "b"]),
+        (b"\n\n", ["", ""]),
+        (b"a\r\nb\r\n", ["a", "b"]),
+        (b"a\r\r\n", ["a\r"]),
+        (b"a\rb\n", ["a\rb"]),
+        (b"  a \t\n", ["  a \t"]),
+        (b"\xef\xbb\xbfa\nb\n", ["a", "b"]),
+        (b"a\n\xef\xbb\xbfb\n", ["a", "\ufeffb"]),
+        (b"\xef\xbb\xbf", [""]),
+        ("a\u2028b\u2029c\u0085d\x0be\x0cf\x1cg\n".encode(), ["a\u2028b\u2029c\u0085d\x0be\x0cf\x1cg"]),
+    ],
+)
+def test_lines_end_in_newline_alone(tmp_path: Path, content: bytes, lines: list[str]) -> None:
+    assert read_lines(_file(tmp_path, content)) == lines
+    assert read_lines(_file(tmp_path, gzip.compress(content), "f.gz")) == lines
+
+
+@given(st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\n\r")), min_size=1))
+def test_what_is_written_is_read(tmp_path_factory: pytest.TempPathFactory, lines: list[str]) -> None:
+    folder = tmp_path_factory.mktemp("round")
+    for name in ("a.txt", "a.gz"):
+        with write_atomically(folder / name) as stream:
+            stream.writelines(f"{line}\n" for line in lines)
+        # A BOM is never written; one that the text starts with is read as a BOM.
+        assert read_lines(folder / name) == [lines[0].removeprefix("\ufeff"), *lines[1:]]
+    assert (folder / "a.txt").read_bytes() == "".join(f"{line}\n" for line in lines).encode()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"ok\na\0b\n", "f.txt:2: NUL byte at column 2, expected text"),
+        (b"ok\nok\nna\xefve\n", "f.txt:3: invalid UTF-8: byte 0xef at column 3"),
+        (b"\xed\xa0\x80\n", "f.txt:1: invalid UTF-8: byte 0xed at column 1"),
+        (b"cut \xe2\x82\n", "f.txt:1: invalid UTF-8"),
+        ("utf-16".encode("utf-16"), "f.txt:1: NUL byte"),
+        (b"", "f.txt: the file is empty, expected one segment a line"),
+    ],
+)
+def test_bad_bytes_name_file_and_line(tmp_path: Path, content: bytes, message: str) -> None:
+    with pytest.raises(DataError) as caught:
+        read_lines(_file(tmp_path, content))
+    assert message in str(caught.value)
+    assert caught.value.exit_code == 1
+
+
+def test_an_empty_file_can_be_allowed(tmp_path: Path) -> None:
+    assert read_lines(_file(tmp_path, b""), allow_empty_file=True) == []
+
+
+def test_lines_before_a_bad_one_are_given(tmp_path: Path) -> None:
+    lines = iter_lines(_file(tmp_path, b"a\n\xff\n"))
+    assert next(lines) == "a"
+    with pytest.raises(DataError, match=":2: "):
+        next(lines)
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    packed = bytearray(gzip.compress(b"hello world " * 1000))
+    torn, damaged = bytes(packed[:-10]), packed.copy()
+    damaged[len(damaged) // 2] ^= 0xFF
+    for path, message in [
+        (tmp_path / "absent", "no such file"),
+        (tmp_path / "absent.gz", "no such file"),
+        (tmp_path, "is a directory"),
+        (_file(tmp_path, b"plain\n", "plain.gz"), "plain.gz:1: broken gzip data"),
+        (_file(tmp_path, torn, "torn.gz"), "torn.gz:1: broken gzip data"),
+        (_file(tmp_path, bytes(damaged), "damaged.gz"), "damaged.gz:1: broken gzip data"),
+        (_file(tmp_path, b"a\n") / "under", "cannot be read: Not a directory"),
+    ]:
+        with pytest.raises(DataError, match=message):
+            read_lines(path)
+
+
+def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a\r\n\xff\n")))
+    lines = iter_lines("-")
+    assert next(lines) == "a"
+    with pytest.raises(DataError, match=r"^<stdin>:2: invalid UTF-8"):
+        next(lines)
+    assert (display_name("-"), display_name(Path("x"))) == ("<stdin>", "x")
+
+
+def test_parallel_files() -> None:
+    check_parallel([("a", 3), ("b", 3), ("c", 3)])
+    check_parallel([])
+    with pytest.raises(DataError) as caught:
+        check_parallel([("a", 3), ("b", 3), ("-", 4)])
+    assert str(caught.value).startswith("<stdin>: has 4 segments, but a has 3 (")
+
+
+def test_an_exception_leaves_no_trace_and_no_damage(tmp_path: Path) -> None:
+    path = _file(tmp_path, b"before\n")
+    for error in (ValueError, KeyboardInterrupt):
+        with pytest.raises(error), write_atomically(path) as stream:
+            stream.write("half")
+            stream.flush()
+            raise error
+    assert [p.read_bytes() for p in tmp_path.iterdir()] == [b"before\n"]
+
+
+def test_nothing_appears_before_the_end(tmp_path: Path) -> None:
+    path = tmp_path / "f.txt"
+    with write_atomically(path) as stream:
+        stream.write("all")
+        stream.flush()
+        assert not path.exists()
+    assert path.read_text() == "all"
+
+
+def test_equal_text_gives_equal_gzip_bytes(tmp_path: Path) -> None:
+    for name in ("a.gz", "b.gz"):
+        with write_atomically(tmp_path / name) as stream:
+            stream.write("text\n")
+    assert (tmp_path / "a.gz").read_bytes() == (tmp_path / "b.gz").read_bytes()
+
+
+def test_results_have_the_usual_permissions(tmp_path: Path) -> None:
+    umask = os.umask(0o027)
+    try:
+        with write_atomically(tmp_path / "f"):
+            pass
+    finally:
+        os.umask(umask)
+    assert stat.S_IMODE((tmp_path / "f").stat().st_mode) == 0o640
+
+
+def test_paths_that_cannot_be_written(tmp_path: Path) -> None:
+    for path, message in [
+        (tmp_path / "absent" / "f", "cannot be written: no directory"),
+        (tmp_path, "is a directory, expected an output file name"),
+        (Path("/proc/f"), "/proc/f: cannot be written"),
+    ]:
+        with pytest.raises(DataError, match=message):
+            check_writable(path)
+        with pytest.raises(DataError, match=message), write_atomically(path):
+            pass
+    assert list(tmp_path.iterdir()) == []
+    check_writable(tmp_path / "f")
+    check_writable("-")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_devices_and_pipes_are_written_not_replaced(tmp_path: Path) -> None:
+    with write_atomically("/dev/null") as stream:
+        stream.write("gone\n")
+    assert stat.S_ISCHR(Path("/dev/null").stat().st_mode)
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    read: list[bytes] = []
+    reader = threading.Thread(target=lambda: read.append(fifo.read_bytes()))
+    reader.start()
+    with write_atomically(fifo) as stream:
+        stream.write("through\n")
+    reader.join()
+    assert read == [b"through\n"]
+    assert stat.S_ISFIFO(fifo.stat().st_mode)
+    assert [is_stream(path) for path in ("-", fifo, tmp_path, tmp_path / "absent")] == [True, True, False, False]
+
+
+def test_a_symbolic_link_stays_one(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere" / "file")
+    with write_atomically(tmp_path / "link") as stream:
+        stream.write("text")
+    assert (tmp_path / "link").is_symlink()
+    assert [p.name for p in (tmp_path / "elsewhere").iterdir()] == ["file"]
+    (tmp_path / "astray").symlink_to(tmp_path / "absent" / "file")
+    with pytest.raises(DataError, match="astray: cannot be written: no directory"):
+        check_writable(tmp_path / "astray")
+
+
+def test_a_full_disk_is_one_error_and_leaves_nothing(tmp_path: Path) -> None:
+    program = (
+        "import resource, sys; from polyref.textfiles import write_atomically; from polyref.errors import DataError\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))\n"
+        "try:\n"
+        "    with write_atomically(sys.argv[1]) as stream: stream.write('x' * 99999)\n"
+        "except DataError as error: print(error)"
+    )
+    path = tmp_path / "f"
+    done = subprocess.run([sys.executable, "-c", program, path], capture_output=True, text=True)
+    assert done.stdout == f"{path}: cannot be written: File too large (make room)\n", done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_standard_output_is_utf8_in_any_locale() -> None:
+    program = "from polyref.textfiles import write_atomically\nwith write_atomically('-') as s: s.write('naïve “ø”\\n')"
+    environment = {**os.environ, "PYTHONIOENCODING": "latin-1"}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, env=environment)
+    assert done.stdout == "naïve “ø”\n".encode()
