@@ -1,0 +1,71 @@
+"""What is built is what is in the folder."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import polyref
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def _sources() -> set[str]:
+    """Every file of the package, modules and data."""
+    found = (path for path in (ROOT / "polyref").rglob("*") if path.is_file())
+    return {path.relative_to(ROOT).as_posix() for path in found if "__pycache__" not in path.parts}
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the sdist and the wheel that was built from it."""
+    if not (ROOT / "pyproject.toml").is_file():
+        pytest.skip("not a source tree")
+    folder = tmp_path_factory.mktemp("dist")
+    command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(folder), str(ROOT)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder
+
+
+def test_the_wheel_holds_the_package_and_nothing_else(built: Path) -> None:
+    (wheel,) = built.glob("*.whl")
+    names = zipfile.ZipFile(wheel).namelist()
+    metadata = f"polyref-{polyref.__version__}.dist-info/"
+    assert {name for name in names if not name.startswith(metadata)} == _sources()
+    assert len(names) == len(set(names))
+    assert "polyref/py.typed" in names
+    assert {f"{metadata}METADATA", f"{metadata}entry_points.txt", f"{metadata}licenses/LICENSE"} <= set(names)
+
+
+def test_the_sdist_holds_the_package_and_its_tests(built: Path) -> None:
+    (sdist,) = built.glob("*.tar.gz")
+    with tarfile.open(sdist) as archive:
+        names = {name.split("/", 1)[1] for name in archive.getnames() if "/" in name}
+    assert _sources() <= names
+    assert {"pyproject.toml", "README.md", "LICENSE", "constraints.txt", "tests/test_packaging.py"} <= names
+    assert not [name for name in names if name.endswith((".pyc", ".partial")) or name.startswith((".git/", "runs/"))]
+
+
+def test_the_wheel_works_by_itself(built: Path, tmp_path: Path) -> None:
+    (wheel,) = built.glob("*.whl")
+    zipfile.ZipFile(wheel).extractall(tmp_path / "site")
+    program = (
+        f"import sys; sys.path.insert(0, {str(tmp_path / 'site')!r})\n"
+        "import polyref; assert polyref.__file__.startswith(sys.path[0]), polyref.__file__\n"
+        "from polyref.cli.main import main; main(['--version'])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path)
+    assert done.stdout == f"polyref, version {polyref.__version__}\n", done.stderr
+
+
+def test_what_is_announced_can_be_imported() -> None:
+    for name in polyref.__all__:
+        assert getattr(polyref, name) is not None
+    with pytest.raises(AttributeError, match="module 'polyref' has no attribute 'nonsense'"):
+        polyref.nonsense  # noqa: B018
