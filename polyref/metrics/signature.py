@@ -6,10 +6,13 @@ unchanged), then how many references were asked for and used, then how the extra
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
+from importlib.metadata import version
 from typing import Any, Final
 
 from polyref import __version__
+from polyref.references import ReferenceSet
 
 #: Keys of a reference set's ``meta`` that change its text, and what they are called in a signature.
 _PROVENANCE: Final = {
@@ -46,9 +49,34 @@ def signature(
         parts.append(f"available:{span(extras)}")
     parts.append(f"refs:{span(references)}")
     if k > 0:
-        parts += [f"{short}:{flat(meta[key])}" for key, short in _PROVENANCE.items() if meta.get(key) not in (None, {})]
+        parts += _provenance(meta)
     parts.append(f"polyref:{__version__}")
     return "|".join(parts)
+
+
+def inputs_signature(references: ReferenceSet, metrics: Sequence[str], ks: Sequence[int]) -> str:
+    """What all scores of one run share: the references (hash of their ids, kinds and texts), metrics, k, versions."""
+    digest = hashlib.sha256()
+    for segment in references:
+        for part in (segment.id, *(piece for ref in segment.refs for piece in (ref.kind, ref.text))):
+            encoded = part.encode()
+            digest.update(b"%d:" % len(encoded) + encoded)
+        digest.update(b";")
+    parts = [
+        f"metrics:{','.join(metrics)}",
+        f"k:{','.join(map(str, ks))}",
+        f"segments:{len(references)}",
+        f"refs:{span(references.counts())}",
+        f"sha256:{digest.hexdigest()[:16]}",
+        *_provenance(references.meta),
+        f"sacrebleu:{version('sacrebleu')}",
+        f"polyref:{__version__}",
+    ]
+    return "|".join(parts)
+
+
+def _provenance(meta: Mapping[str, Any]) -> list[str]:
+    return [f"{short}:{flat(meta[key])}" for key, short in _PROVENANCE.items() if meta.get(key) not in (None, {}, [])]
 
 
 def span(numbers: tuple[int, int]) -> str:

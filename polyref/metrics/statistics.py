@@ -122,7 +122,7 @@ class Statistics:
             DataError: The file is missing, broken, or not of this kind or version.
         """
         try:
-            with np.load(path, allow_pickle=False) as arrays:
+            with Path(path).open("rb") as raw, np.load(raw, allow_pickle=False) as arrays:
                 header = json.loads(arrays["header"].tobytes())
                 values, originals, extras = arrays["values"], arrays["originals"], arrays["extras"]
             if not isinstance(header, dict):

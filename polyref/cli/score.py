@@ -1,0 +1,222 @@
+"""``polyref score``: systems against any number of references, corpus or sentence level, for several k at once."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from polyref.augment.formats import read_references
+from polyref.cli.multi import MultiCommand
+from polyref.cli.output import json_object, table
+from polyref.errors import UsageError
+from polyref.metrics.base import Metric
+from polyref.metrics.registry import METRICS, get_metric
+from polyref.metrics.signature import inputs_signature
+from polyref.metrics.statistics import Scores
+from polyref.references import ReferenceSet
+from polyref.textfiles import check_parallel, check_writable, display_name, read_lines, write_atomically
+
+# Option of the command -> (metrics it belongs to, field of their class).
+_OPTIONS = {
+    "lowercase": (("bleu", "chrf", "chrf++"), "lowercase"),
+    "tokenize": (("bleu",), "tokenize"),
+    "smooth_method": (("bleu",), "smooth_method"),
+    "smooth_value": (("bleu",), "smooth_value"),
+    "effective_order": (("bleu",), "effective_order"),
+    "chrf_char_order": (("chrf", "chrf++"), "char_order"),
+    "chrf_word_order": (("chrf++",), "word_order"),
+    "chrf_beta": (("chrf", "chrf++"), "beta"),
+    "chrf_whitespace": (("chrf", "chrf++"), "whitespace"),
+    "chrf_eps_smoothing": (("chrf", "chrf++"), "eps_smoothing"),
+}
+
+
+@click.command(cls=MultiCommand, short_help="Score systems with any number of references.")
+@click.argument("refs", nargs=-1, required=True, metavar="REFS...")
+@click.option("-i", "--input", "inputs", multiple=True, required=True, metavar="SYS", help="System outputs.")
+@click.option(
+    "-m",
+    "--metrics",
+    multiple=True,
+    default=("bleu",),
+    show_default=True,
+    type=click.Choice(list(METRICS), case_sensitive=False),
+    help="Metrics.",
+)
+@click.option(
+    "-k",
+    "ks",
+    multiple=True,
+    type=click.IntRange(min=0),
+    metavar="K",
+    help="Numbers of extra references: 0 is the human references alone. [default: 0 and all there are]",
+)
+@click.option("--sentence", is_flag=True, help="Score every segment instead of the whole set.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, with full precision.")
+@click.option("-o", "--output", default="-", metavar="FILE", help="Where to write. [default: standard output]")
+@click.option("-w", "--width", default=1, show_default=True, type=click.IntRange(0, 20), help="Digits for people.")
+@click.option("-b", "--score-only", is_flag=True, help="Print the scores alone, one a line.")
+@click.option("--allow-missing", is_flag=True, help="Leave out segments that have no reference.")
+@click.option("-lc", "--lowercase", is_flag=True, default=None, help="Ignore case, in every metric.")
+@click.option("--tokenize", metavar="NAME", help="BLEU: sacreBLEU's tokeniser. [default: 13a]")
+@click.option("--smooth-method", metavar="NAME", help="BLEU: exp, floor, add-k or none. [default: exp]")
+@click.option("--smooth-value", type=float, help="BLEU: value of floor (0.1) or add-k (1).")
+@click.option(
+    "--effective-order/--no-effective-order",
+    default=None,
+    help="BLEU: leave out orders a text is too short for. [default: sentences yes, corpora no]",
+)
+@click.option("--chrf-char-order", type=int, help="chrF: longest character n-grams. [default: 6]")
+@click.option("--chrf-word-order", type=int, help="chrF++: longest word n-grams. [default: 2]")
+@click.option("--chrf-beta", type=int, help="chrF: weight of recall. [default: 2]")
+@click.option("--chrf-whitespace", is_flag=True, default=None, help="chrF: keep white space in n-grams.")
+@click.option("--chrf-eps-smoothing", is_flag=True, default=None, help="chrF: smooth as chrF++.py, NLTK and Moses do.")
+def command(
+    refs: tuple[str, ...],
+    inputs: tuple[str, ...],
+    metrics: tuple[str, ...],
+    ks: tuple[int, ...],
+    sentence: bool,
+    as_json: bool,
+    output: str,
+    width: int,
+    score_only: bool,
+    allow_missing: bool,
+    **options: Any,
+) -> None:
+    """Score systems with any number of references.
+
+    REFS is a reference set (what `polyref augment` writes, or JSONL with "reference" and "paraphrases") or plain text
+    files with one segment a line; several plain files are several human references. With -k 0 the scores are
+    sacreBLEU's.
+
+    \b
+    polyref score refs.polyref.jsonl -i sysA.en sysB.en -m bleu chrf++ -k 0 1 5 10
+    polyref score refA.en refB.en -i sysA.en --sentence --json
+    """  # noqa: D301
+    check_writable(output)
+    chosen = {name: _metric(name, metrics, options) for name in dict.fromkeys(metrics)}
+    if [*refs, *inputs].count("-") > 1:
+        raise UsageError("standard input (-) is named twice")
+    names = system_names(inputs)
+    references = _stripped(read_references(refs))
+    systems = _read_systems(inputs, names, display_name(refs[0]), len(references))
+    _warn_empty(references, systems)
+    most = max(len(segment.extras) for segment in references)
+    wanted = tuple(dict.fromkeys(ks)) or tuple(dict.fromkeys((0, most)))
+    results: list[tuple[str, Scores]] = []
+    for name, metric in chosen.items():
+        stats = metric.statistics(systems, references, ks=wanted, allow_missing=allow_missing)
+        results += [(name, metric.aggregate(stats, k=k)) for k in wanted]
+    fewest = min(len(segment.extras) for segment in references)
+    if ks and max(ks) > fewest:
+        _warn(f"some segments have only {fewest} extra references: -k {max(ks)} uses what there is")
+    rows = list(_rows(results, sentence=sentence))
+    with write_atomically(output) as stream:
+        if as_json:
+            stream.write(json_object(inputs_signature(references, tuple(chosen), wanted), rows) + "\n")
+        elif score_only:
+            stream.writelines(f"{_number(row['score'], width)}\n" for row in rows)
+        else:
+            stream.write(_report(results, sentence=sentence, width=width))
+
+
+def _metric(name: str, metrics: Sequence[str], options: dict[str, Any]) -> Metric:
+    given = {option: value for option, value in options.items() if value is not None}
+    for option in given:
+        takers, _ = _OPTIONS[option]
+        if not set(takers) & set(metrics):
+            flag = "--" + option.replace("_", "-")
+            raise UsageError(f"{flag} is given, but none of -m {' '.join(metrics)} takes it (it is for {takers[0]})")
+    if name == "chrf++" and given.get("chrf_word_order", 1) < 1:
+        raise UsageError("--chrf-word-order is 0, expected 1 or more", remedy="use -m chrf")
+    fields = {_OPTIONS[option][1]: value for option, value in given.items() if name in _OPTIONS[option][0]}
+    return get_metric(name, **fields)
+
+
+def system_names(paths: Sequence[str]) -> list[str]:
+    """A name for every system: its file name, or the path as given where two files have one name.
+
+    Raises:
+        UsageError: A path is given twice.
+    """
+    if repeated := [path for path, count in Counter(paths).items() if count > 1]:
+        raise UsageError(f"-i names {repeated[0]} twice", remedy="copy the file to score it against itself")
+    short = [display_name(path) if path == "-" else Path(path).name for path in paths]
+    counts = Counter(short)
+    return [name if counts[name] == 1 else path for name, path in zip(short, paths, strict=True)]
+
+
+def _read_systems(paths: Sequence[str], names: Sequence[str], references: str, total: int) -> dict[str, list[str]]:
+    systems = {name: [line.rstrip() for line in read_lines(path)] for name, path in zip(names, paths, strict=True)}
+    check_parallel([(references, total), *((path, len(systems[n])) for n, path in zip(names, paths, strict=True))])
+    return systems
+
+
+def _stripped(references: ReferenceSet) -> ReferenceSet:
+    """White space at the end of a line goes, here as in the outputs, because sacreBLEU's command does so."""
+    segments = (
+        replace(segment, refs=tuple(replace(ref, text=ref.text.rstrip()) for ref in segment.refs))
+        for segment in references
+    )
+    return ReferenceSet(tuple(segments), references.meta)
+
+
+def _warn(message: str) -> None:
+    click.echo(f"polyref: warning: {message}", err=True)
+
+
+def _warn_empty(references: ReferenceSet, systems: dict[str, list[str]]) -> None:
+    empty = {name: sum(not line.strip() for line in lines) for name, lines in systems.items()}
+    empty["the references"] = sum(not ref.text.strip() for segment in references for ref in segment.refs)
+    found = [f"{count} in {name}" for name, count in empty.items() if count]
+    if found:
+        _warn(f"empty lines are scored as they are: {', '.join(found)}")
+
+
+def _rows(results: Sequence[tuple[str, Scores]], *, sentence: bool) -> Iterator[dict[str, Any]]:
+    for metric, scores in results:
+        shared = {
+            "metric": metric,
+            "name": scores.name,
+            "k": scores.k,
+            "references": {"min": scores.references[0], "max": scores.references[1]},
+            "signature": scores.segment_signature if sentence else scores.signature,
+        }
+        for s, system in enumerate(scores.systems):
+            if not sentence:
+                yield {"system": system, **shared, "score": float(scores.system[s])}
+                continue
+            for segment, value in zip(scores.segments, scores.segment[s].tolist(), strict=True):
+                yield {"system": system, "segment": segment, **shared, "score": None if math.isnan(value) else value}
+
+
+def _number(value: float | None, width: int) -> str:
+    return "-" if value is None or math.isnan(value) else f"{value:.{width}f}"
+
+
+def _report(results: Sequence[tuple[str, Scores]], *, sentence: bool, width: int) -> str:
+    """One column per metric and k, one line per system (and segment), then the signatures."""
+    titles = [scores.name if scores.k == 0 else f"{scores.name} k={scores.k}" for _, scores in results]
+    first = results[0][1]
+    if sentence:
+        header = ["system", "segment", *titles]
+        lines = [
+            [system, segment, *(_number(scores.segment[s, n], width) for _, scores in results)]
+            for s, system in enumerate(first.systems)
+            for n, segment in enumerate(first.segments)
+        ]
+    else:
+        header = ["system", *titles]
+        lines = [
+            [system, *(_number(scores.system[s], width) for _, scores in results)]
+            for s, system in enumerate(first.systems)
+        ]
+    signatures = [scores.segment_signature if sentence else scores.signature for _, scores in results]
+    return "\n".join([table(header, lines), "", *signatures]) + "\n"

@@ -1,0 +1,230 @@
+"""``polyref score`` as users run it."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SEGMENTS = [
+    {
+        "id": "a",
+        "reference": "The ferry leaves at 9:15.",
+        "paraphrases": ["The ferry departs at 9:15.", "It sails at 9:15."],
+    },
+    {"id": "b", "reference": "Bring a coat, please.", "paraphrases": ["Please bring a coat."]},
+    {
+        "id": "c",
+        "reference": "No one was hurt in the fire.",
+        "paraphrases": ["Nobody was hurt in the fire.", "The fire hurt no one.", "Nobody got hurt."],
+    },
+]
+GOOD = ["The ferry departs at 9:15.", "Please bring a coat with you.", "No one was hurt in the fire."]
+POOR = ["Ferry 9.15", "coat", "The fire was hurt."]
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    Path("refs.jsonl").write_text("".join(json.dumps(segment) + "\n" for segment in SEGMENTS))
+    Path("refA.en").write_text("".join(str(segment["reference"]) + "\n" for segment in SEGMENTS))
+    Path("refB.en").write_text("The boat goes at 9:15.\nTake a coat.\nThe fire harmed nobody.\n")
+    Path("good.v1.en").write_text("\n".join(GOOD) + "\n")
+    Path("poor.en").write_text("\n".join(POOR) + "\n")
+    return tmp_path
+
+
+def sacrebleu(*args: str) -> Any:
+    done = subprocess.run([sys.executable, "-m", "sacrebleu", *args], capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+def test_k0_prints_what_sacrebleu_prints(files: Path, polyref: Callable[..., Any]) -> None:
+    for options, ours in [
+        (["-m", "bleu"], ["-m", "bleu"]),
+        (["-m", "bleu", "-lc", "--tokenize", "intl"], ["-m", "bleu", "-lc", "--tokenize", "intl"]),
+        (["-m", "bleu", "-s", "floor"], ["-m", "bleu", "--smooth-method", "floor"]),
+        (["-m", "chrf"], ["-m", "chrf"]),
+        (["-m", "chrf", "--chrf-word-order", "2"], ["-m", "chrf++"]),
+        (
+            ["-m", "chrf", "--chrf-word-order", "1", "--chrf-beta", "3"],
+            ["-m", "chrf++", "--chrf-word-order", "1", "--chrf-beta", "3"],
+        ),
+    ]:
+        for refs in (["refA.en"], ["refA.en", "refB.en"]):
+            for level, flag in (([], []), (["-sl"], ["--sentence"])):
+                theirs = sacrebleu(*refs, "-i", "good.v1.en", *options, *level, "-b", "-w", "14")
+                outcome = polyref("score", *refs, "-i", "good.v1.en", *ours, *flag, "-k", "0", "-b", "-w", "14")
+                assert outcome.code == 0
+                assert outcome.out.split() == theirs.split()
+
+
+def test_json_rows(files: Path, polyref: Callable[..., Any]) -> None:
+    outcome = polyref(
+        "score", "refs.jsonl", "-i", "good.v1.en", "poor.en", "-m", "bleu", "chrf++", "-k", "0", "1", "--json"
+    )
+    result = outcome.json()
+    assert outcome.out.count("\n") == 1
+    assert set(result) == {"signature", "rows"}
+    assert result["signature"].startswith("metrics:bleu,chrf++|k:0,1|segments:3|refs:2..4|sha256:")
+    keys = [(row["metric"], row["k"], row["system"]) for row in result["rows"]]
+    systems = ("good.v1.en", "poor.en")
+    assert keys == [(m, k, s) for m in ("bleu", "chrf++") for k in (0, 1) for s in systems]
+    row = result["rows"][2]
+    assert (row["name"], row["references"]) == ("parBLEU", {"min": 2, "max": 2})
+    assert row["signature"].startswith("parBLEU|nrefs:2|case:mixed|eff:no|tok:13a|smooth:exp|version:")
+    assert result["rows"][0]["name"] == "BLEU"
+    assert row["score"] > result["rows"][0]["score"]
+    again = polyref(
+        "score", "refs.jsonl", "-i", "good.v1.en", "poor.en", "-m", "bleu", "chrf++", "-k", "0", "1", "--json"
+    )
+    assert again.out == outcome.out
+
+
+def test_sentence_rows(files: Path, polyref: Callable[..., Any]) -> None:
+    rows = polyref("score", "refs.jsonl", "-i", "good.v1.en", "-k", "0", "--sentence", "--json").json()["rows"]
+    assert [row["segment"] for row in rows] == ["a", "b", "c"]
+    assert rows[2]["score"] == pytest.approx(100)
+    assert "eff:yes" in rows[0]["signature"]
+
+
+def test_table_for_people(files: Path, polyref: Callable[..., Any]) -> None:
+    outcome = polyref("score", "refs.jsonl", "-i", "good.v1.en", "poor.en", "-m", "bleu", "chrf", "chrf++")
+    lines = outcome.out.splitlines()
+    assert lines[0].split() == [
+        "system",
+        "BLEU",
+        "parBLEU",
+        "k=3",
+        "chrF",
+        "parCHRF",
+        "k=3",
+        "chrF++",
+        "parCHRF++",
+        "k=3",
+    ]
+    assert [line.split()[0] for line in lines[2:4]] == ["good.v1.en", "poor.en"]
+    assert lines[5].startswith("BLEU|nrefs:1|")
+    assert lines[6].startswith("parBLEU|nrefs:var|") and "|k:3|available:1..3|refs:2..4|" in lines[6]
+    assert outcome.err == ""
+    sentences = polyref("score", "refs.jsonl", "-i", "good.v1.en", "-k", "0", "--sentence").out.splitlines()
+    assert sentences[4].split() == ["good.v1.en", "c", "100.0"]
+
+
+def test_output_file(files: Path, polyref: Callable[..., Any]) -> None:
+    outcome = polyref("score", "refA.en", "-i", "poor.en", "-o", "out.json", "--json")
+    assert (outcome.code, outcome.out) == (0, "")
+    assert json.loads(Path("out.json").read_text())["rows"][0]["system"] == "poor.en"
+
+
+def test_standard_input(files: Path, polyref: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    named = polyref("score", "refA.en", "-i", "poor.en", "-m", "chrf", "--json").json()["rows"][0]
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(Path("poor.en").read_bytes())))
+    piped = polyref("score", "refA.en", "-i", "-", "-m", "chrf", "--json").json()["rows"][0]
+    assert piped == {**named, "system": "<stdin>"}
+
+
+def test_more_references_than_there_are(files: Path, polyref: Callable[..., Any]) -> None:
+    outcome = polyref("score", "refs.jsonl", "-i", "good.v1.en", "-k", "3", "50", "--json")
+    three, fifty = outcome.json()["rows"]
+    assert three["score"] == fifty["score"]
+    assert "|k:50|available:1..3|refs:2..4|" in fifty["signature"]
+    assert "some segments have only 1 extra references: -k 50 uses what there is" in outcome.err
+
+
+def test_empty_lines_are_scored_and_counted(files: Path, polyref: Callable[..., Any]) -> None:
+    Path("gap.en").write_text(f"{GOOD[0]}\n\n \n")
+    Path("refC.en").write_text("One\n\nThree\n")
+    outcome = polyref("score", "refC.en", "-i", "gap.en", "--sentence", "--json")
+    assert [row["score"] for row in outcome.json()["rows"]] == [0, 0, 0]
+    assert outcome.err == "polyref: warning: empty lines are scored as they are: 2 in gap.en, 1 in the references\n"
+
+
+def test_a_very_long_line(files: Path, polyref: Callable[..., Any]) -> None:
+    Path("long.en").write_text(f"{GOOD[0]}\n{'word ' * 2000}\n{'x' * 10000}\n")
+    ours = polyref("score", "refA.en", "refB.en", "-i", "long.en", "-m", "chrf", "-k", "0", "-b", "-w", "12")
+    assert ours.out.split() == sacrebleu("refA.en", "refB.en", "-i", "long.en", "-m", "chrf", "-b", "-w", "12").split()
+
+
+def test_systems_with_one_file_name(files: Path, polyref: Callable[..., Any]) -> None:
+    Path("other").mkdir()
+    Path("other/poor.en").write_text("\n".join(GOOD))
+    rows = polyref("score", "refA.en", "-i", "poor.en", "other/poor.en", "good.v1.en", "--json").json()["rows"]
+    assert [row["system"] for row in rows] == ["poor.en", "other/poor.en", "good.v1.en"]
+
+
+def test_missing_references(files: Path, polyref: Callable[..., Any]) -> None:
+    Path("some.jsonl").write_text(
+        '{"id": "1", "refs": [{"text": "One two."}]}\n'
+        '{"id": "2", "refs": [{"text": "Two.", "kind": "paraphrase"}]}\n'
+        '{"id": "3", "refs": []}\n'
+    )
+    refused = polyref("score", "some.jsonl", "-i", "good.v1.en", "-k", "0")
+    assert refused.code == 1
+    assert "segment 2 has no reference with k = 0" in refused.err
+    rows = polyref("score", "some.jsonl", "-i", "good.v1.en", "--allow-missing", "--sentence", "--json").json()["rows"]
+    assert [row["score"] is None for row in rows] == [False, True, True, False, False, True]
+
+
+BAD: list[tuple[str, list[str], int, list[str]]] = [
+    ("missing references", ["none.en", "-i", "poor.en"], 1, ["none.en: no such file"]),
+    ("missing system", ["refA.en", "-i", "none.en"], 1, ["none.en: no such file"]),
+    ("empty references", ["empty", "-i", "poor.en"], 1, ["empty: the file is empty"]),
+    ("empty system", ["refA.en", "-i", "empty"], 1, ["empty: the file is empty"]),
+    ("lengths", ["refA.en", "-i", "poor.en", "two"], 1, ["two: has 2 segments", "refA.en has 3"]),
+    ("lengths of references", ["refA.en", "two", "-i", "poor.en"], 1, ["two: has 2 segments", "refA.en has 3"]),
+    ("not UTF-8", ["refA.en", "-i", "latin1"], 1, ["latin1:2: invalid UTF-8: byte 0xe9 at column 4"]),
+    ("NUL", ["refA.en", "-i", "nul"], 1, ["nul:1: NUL byte at column 3"]),
+    ("broken JSONL", ["broken.jsonl", "-i", "poor.en"], 1, ["broken.jsonl:2: not valid JSON"]),
+    (
+        "output folder",
+        ["refA.en", "-i", "poor.en", "-o", "none/out"],
+        1,
+        ["none/out: cannot be written", "no directory"],
+    ),
+    ("output is a folder", ["refA.en", "-i", "poor.en", "-o", "."], 1, ["is a directory"]),
+    ("twice", ["refA.en", "-i", "poor.en", "poor.en"], 2, ["-i names poor.en twice"]),
+    ("standard input twice", ["-", "-i", "-"], 2, ["standard input (-) is named twice"]),
+    ("no system", ["refA.en"], 2, ["Missing option '-i'"]),
+    ("no references", ["-i", "poor.en"], 2, ["Missing argument 'REFS...'"]),
+    ("unknown metric", ["refA.en", "-i", "poor.en", "-m", "blue"], 2, ["'blue' is not one of 'bleu'"]),
+    ("negative k", ["refA.en", "-i", "poor.en", "-k", "-1"], 2, ["-1 is not in the range"]),
+    ("tokeniser", ["refA.en", "-i", "poor.en", "--tokenize", "moses"], 2, ["tokeniser 'moses', expected one of"]),
+    ("smoothing", ["refA.en", "-i", "poor.en", "--smooth-method", "x"], 2, ["smoothing method 'x', expected one of"]),
+    ("idle option", ["refA.en", "-i", "poor.en", "--chrf-beta", "3"], 2, ["--chrf-beta is given, but none of -m bleu"]),
+    ("chrF with words", ["refA.en", "-i", "poor.en", "-m", "chrf", "--chrf-word-order", "1"], 2, ["it is for chrf++"]),
+    ("chrF++ without", ["refA.en", "-i", "poor.en", "-m", "chrf++", "--chrf-word-order", "0"], 2, ["use -m chrf"]),
+]
+
+
+@pytest.mark.parametrize(("args", "code", "messages"), [case[1:] for case in BAD], ids=[case[0] for case in BAD])
+def test_bad_input(args: list[str], code: int, messages: list[str], files: Path, polyref: Callable[..., Any]) -> None:
+    Path("empty").touch()
+    Path("two").write_text("one\ntwo\n")
+    Path("latin1").write_bytes("fine\ncafé\nfine\n".encode("latin-1"))
+    Path("nul").write_bytes(b"ab\0c\nfine\nfine\n")
+    Path("broken.jsonl").write_text(json.dumps(SEGMENTS[0]) + '\n{"id": 2, "reference": "cut\n')
+    before = sorted(path.name for path in files.iterdir())
+    outcome = polyref("score", *args)
+    assert outcome.code == code
+    assert outcome.out == ""
+    for message in messages:
+        assert message in outcome.err
+    assert "Traceback" not in outcome.err
+    assert sorted(path.name for path in files.iterdir()) == before
+
+
+def test_wmt22_as_the_command_prints_it(data_dir: Path, polyref: Callable[..., Any]) -> None:
+    home = data_dir / "wmt22"
+    outputs = [str(path) for path in sorted((home / "system-outputs" / "zh-en").glob("*.txt"))[:2]]
+    refs = home / "references" / "zh-en.refA.txt"
+    simple = home / "paraphrases" / "zh-en.refA.jsonl"
+    ours = polyref("score", simple, "-i", *outputs, "-m", "bleu", "-k", "0", "-w", "10", "-b").out.split()
+    theirs = [sacrebleu(str(refs), "-i", output, "-b", "-w", "10").strip() for output in outputs]
+    assert ours == theirs

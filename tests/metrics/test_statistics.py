@@ -1,0 +1,76 @@
+"""Statistics on disk."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from polyref.errors import DataError
+from polyref.metrics import Statistics, get_metric
+from polyref.references import ReferenceSet
+
+
+@pytest.mark.parametrize("name", ["bleu", "chrf++"])
+def test_round_trip(name: str, tmp_path: Path, systems: Any, refset: ReferenceSet) -> None:
+    metric = get_metric(name)
+    stats = metric.statistics(systems, ReferenceSet(refset.segments, {"generator": "größer", "seed": 1}))
+    path = tmp_path / "stats.npz"
+    stats.save(path)
+    first = path.read_bytes()
+    loaded = Statistics.load(path)
+    for k in (0, 3):
+        kept, fresh = metric.aggregate(loaded, k=k), metric.aggregate(stats, k=k)
+        assert kept.signature == fresh.signature
+        assert kept.systems == fresh.systems
+        assert kept.segment.tolist() == fresh.segment.tolist()
+        assert kept.system.tolist() == fresh.system.tolist()
+    loaded.save(path)
+    assert path.read_bytes() == first
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_nothing_is_unpickled(tmp_path: Path) -> None:
+    path = tmp_path / "stats.npz"
+    np.savez(path, header=np.array([{"a": 1}], dtype=object))
+    with pytest.raises(DataError, match="is not a statistics file"):
+        Statistics.load(path)
+
+
+def _rewrite(path: Path, header: Any, **arrays: Any) -> None:
+    with np.load(path) as old:
+        kept = {key: old[key] for key in old.files}
+    packed = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
+    np.savez(path, **{**kept, "header": packed, **arrays})
+
+
+def test_broken_files(tmp_path: Path, systems: Any, refset: ReferenceSet) -> None:
+    path = tmp_path / "stats.npz"
+    with pytest.raises(DataError, match="no such file"):
+        Statistics.load(path)
+    for content in (b"", b"text", b"PK\x03\x04 cut off"):
+        path.write_bytes(content)
+        with pytest.raises(DataError, match="is not a statistics file"):
+            Statistics.load(path)
+    stats = get_metric("bleu").statistics(systems, refset)
+    stats.save(path)
+    with np.load(path) as arrays:
+        header = json.loads(arrays["header"].tobytes())
+    _rewrite(path, header, values=stats.values[:, :, :3])
+    with pytest.raises(DataError, match=r"values have shape \(5, 3, 3, 10\), expected \(5, 3, 8, 10\)"):
+        Statistics.load(path)
+    _rewrite(path, {**header, "polyref_statistics": 9})
+    with pytest.raises(DataError, match="format version 9, expected 1"):
+        Statistics.load(path)
+    _rewrite(path, ["a list"])
+    with pytest.raises(DataError, match="the header is not an object"):
+        Statistics.load(path)
+
+
+def test_unwritable(tmp_path: Path, systems: Any, refset: ReferenceSet) -> None:
+    stats = get_metric("bleu").statistics(systems, refset)
+    with pytest.raises(DataError, match="no directory"):
+        stats.save(tmp_path / "none" / "stats.npz")

@@ -1,0 +1,80 @@
+"""Real test sets: sacreBLEU's numbers on all systems, and the scores that the organisers of WMT published."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from polyref.augment.formats import read_references
+from polyref.metrics import get_metric
+from polyref.references import ReferenceSet
+from polyref.textfiles import read_lines
+
+pytestmark = pytest.mark.data
+
+
+def read_systems(folder: Path) -> dict[str, list[str]]:
+    return {path.stem: read_lines(path) for path in sorted(folder.glob("*.txt"))}
+
+
+@pytest.fixture(scope="module")
+def paraphrased(data_dir: Path) -> ReferenceSet:
+    return read_references([data_dir / "wmt22" / "paraphrases" / "zh-en.refA.jsonl"])
+
+
+@pytest.fixture(scope="module")
+def outputs(data_dir: Path) -> dict[str, list[str]]:
+    return read_systems(data_dir / "wmt22" / "system-outputs" / "zh-en")
+
+
+@pytest.mark.parametrize("name", ["bleu", "chrf", "chrf++"])
+def test_ten_paraphrases_equal_sacrebleu(
+    name: str, paraphrased: ReferenceSet, outputs: Mapping[str, list[str]], peer: Any
+) -> None:
+    metric = get_metric(name)
+    stats = metric.statistics(outputs, paraphrased, ks=[0, 10])
+    scores = metric.aggregate(stats, k=10)
+    texts = paraphrased.texts()
+    oracle = peer(name)
+    # Public calls read the references again for every system and sentence: one system here, the rest from the cache
+    # that sacreBLEU itself uses for significance tests.
+    some = slice(0, 300)
+    assert scores.system[0] == pytest.approx(oracle.corpus(outputs[stats.systems[0]], texts), abs=1e-9)
+    public = oracle.sentences(outputs[stats.systems[0]][some], texts[some])
+    np.testing.assert_allclose(scores.segment[0, some], public, rtol=0, atol=1e-9)
+
+    corpus, sentence = oracle.corpus_metric, oracle.sentence_metric
+    corpus._ref_cache = corpus._cache_references([list(rank) for rank in zip(*texts, strict=True)])
+    for s, system in enumerate(stats.systems):
+        rows = corpus._extract_corpus_statistics(outputs[system], None)
+        assert np.array_equal(stats.at(10)[s], rows)
+        assert scores.system[s] == pytest.approx(corpus._aggregate_and_compute(rows).score, abs=1e-9)
+        expected = [sentence._compute_score_from_stats(row).score for row in rows]
+        np.testing.assert_allclose(scores.segment[s], expected, rtol=0, atol=1e-9)
+
+
+SETS = [("wmt21.news", "zh-en"), ("wmt22", "zh-en"), ("wmt22", "de-en"), ("wmt22", "en-de"), ("wmt23", "en-de")]
+
+
+@pytest.mark.parametrize(("name", "prefix"), [("bleu", "BLEU"), ("chrf", "chrF")])
+@pytest.mark.parametrize(("folder", "pair"), SETS)
+def test_published_scores(folder: str, pair: str, name: str, prefix: str, data_dir: Path) -> None:
+    home = data_dir / folder
+    systems = read_systems(home / "system-outputs" / pair)
+    metric = get_metric(name)
+    files = sorted((home / "metric-scores" / pair).glob(f"{prefix}-*.sys.score"))
+    assert files
+    for file in files:
+        names = file.name.removeprefix(f"{prefix}-").removesuffix(".sys.score").split(".")
+        references = read_references([home / "references" / f"{pair}.{ref}.txt" for ref in names])
+        published = dict(line.split() for line in read_lines(file))
+        scored = {system: systems[system] for system in published}
+        scores = metric.aggregate(metric.statistics(scored, references), k=0)
+        # The published two-reference chrF of zh-en came from another release of sacreBLEU.
+        tolerance = 0.009 if (name, pair, len(names)) == ("chrf", "zh-en", 2) else 5e-7
+        expected = [float(value) for value in published.values()]
+        np.testing.assert_allclose(scores.system, expected, rtol=0, atol=tolerance)
