@@ -1,0 +1,117 @@
+"""The README is a test: its commands run as they stand, on example texts, and its two set-up commands are what CI runs."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+README = (Path(__file__).resolve().parent.parent / "README.md").read_text("utf-8")
+
+
+def blocks(language: str, text: str = README) -> list[str]:
+    return [block.strip() for block in re.findall(rf"^```{language}\n(.*?)^```", text, re.S | re.M)]
+
+
+def section(title: str) -> str:
+    match = re.search(rf"^## {re.escape(title)}\n(.*?)(?=^## |\Z)", README, re.S | re.M)
+    assert match, f"README has no section {title!r}"
+    return match[1]
+
+
+USE = [shlex.split(line) for block in blocks("sh", section("Use")) for line in block.split("\n")]
+
+REFERENCES = [
+    "The museum is closed on Mondays and costs 12 euros.",
+    "He did not want to comment on the report.",
+    "The storm destroyed the roof of the old school.",
+    "Our train leaves at 8:15 from platform 4.",
+]
+GOOD = [
+    "The museum does not open on Mondays and costs 12 euros.",
+    "He refused to comment on the report.",
+    "The roof of the old school was destroyed by the storm.",
+    "Our train departs at 8:15 from platform 4.",
+]
+BAD = [
+    "The museum is closed on Monday and cost 12 euro.",
+    "He did want to comment the report.",
+    "The storm destroyed the old roof.",
+    "Our train leaves at 8:50 from platform.",
+]
+
+
+@pytest.fixture(scope="module")
+def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the files the README names, made from the sentences above."""
+    root = tmp_path_factory.mktemp("readme")
+
+    def write(name: str, lines: list[str]) -> None:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text("\n".join(lines) + "\n", "utf-8")
+
+    write("refs.en", REFERENCES)
+    write("sysA.en", GOOD)
+    write("sysB.en", BAD)
+    write("wmt21.news/references/zh-en.refA.txt", REFERENCES)
+    write("wmt21.news/sources/zh-en.txt", ["一", "二", "三", "四"])
+    write("wmt21.news/documents/zh-en.docs", ["news doc"] * 4)
+    scores = {"A": [-0.5, -0.1, 0.0, -1.0], "B": [-3.0, -5.0, -4.5, -2.0], "C": [-6.0, -1.5, -7.0, -3.5]}
+    for name, lines in {"A": GOOD, "B": BAD, "C": [line[: len(line) // 2] for line in BAD]}.items():
+        write(f"wmt21.news/system-outputs/zh-en/{name}.txt", lines)
+    write("wmt21.news/human-scores/zh-en.mqm.seg.score", [f"{s}\t{v}" for s, row in scores.items() for v in row])
+    write("wmt21.news/human-scores/zh-en.mqm.sys.score", [f"{s}\t{sum(row) / 4}" for s, row in scores.items()])
+    return root
+
+
+@pytest.mark.parametrize("command", USE, ids=[words[1] for words in USE])
+def test_commands_run(
+    polyref: Callable[..., Any], workplace: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]
+) -> None:
+    assert command[0] == "polyref"
+    monkeypatch.chdir(workplace)
+    result = polyref(*command[1:])
+    assert result.code == 0, result.err
+    if "-o" in command:
+        first = (workplace / command[command.index("-o") + 1]).read_text("utf-8").split("\n")[0]
+        assert json.loads(first)
+    else:
+        assert "BLEU" in result.out
+
+
+def test_every_command_speaks_json(
+    polyref: Callable[..., Any], workplace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(workplace)
+    for command in USE:
+        words = command[1:] if command[1] == "augment" else [w for w in command[1:] if w not in ("-o", "nbest.jsonl")]
+        result = polyref(*words, "--json")
+        assert result.code == 0, result.err
+        assert set(result.json()) == {"signature", "rows"}
+
+
+def test_python_example(capsys: pytest.CaptureFixture[str]) -> None:
+    (code,) = blocks("python")
+    exec(compile(code, "README.md", "exec"), {})
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == ["0", "5"]
+
+
+def test_documents_and_files_it_names_exist() -> None:
+    root = Path(__file__).resolve().parent.parent
+    for target in re.findall(r"\]\(([^)#]+)\)", README):
+        assert (root / target).exists(), target
+
+
+def test_ci_runs_the_test_command_of_the_readme() -> None:
+    root = Path(__file__).resolve().parent.parent
+    script = (root / ".ci" / "run").read_text("utf-8")
+    assert "<!-- test -->" in script
+    (command,) = re.findall(r"<!-- test -->\n```sh\n(.*?)\n```", README, re.S)
+    assert command.endswith("-m pytest")
+    assert "-c constraints.txt" in command
