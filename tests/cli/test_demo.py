@@ -1,0 +1,80 @@
+"""``polyref demo``: its texts, its files, its numbers. One test runs it as a new user does, on the shipped model."""
+
+from __future__ import annotations
+
+import json
+import runpy
+from collections.abc import Callable
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sacrebleu
+
+from polyref.augment.formats import read_references
+from polyref.cli.demo import EXAMPLES, KS
+
+RULES = runpy.run_path(str(Path(__file__).parent.parent / "augment" / "rule_paraphraser.py"))
+TEXTS = {name: (files("polyref") / "examples" / name).read_text("utf-8").split("\n")[:-1] for name in EXAMPLES}
+
+
+@pytest.fixture
+def rules(monkeypatch: pytest.MonkeyPatch) -> None:
+    paraphraser = RULES["RuleParaphraser"]()
+    monkeypatch.setattr("polyref.cli.augment.load_paraphraser", lambda name, *, device, threads: paraphraser)
+
+
+def test_the_example_texts() -> None:
+    refs, good, bad = TEXTS["refs.en"], TEXTS["sysA.en"], TEXTS["sysB.en"]
+    assert len(refs) == len(good) == len(bad) == 30
+    for row in zip(refs, good, bad, strict=True):
+        assert len(set(row)) == 3
+        assert all(line == line.strip() and line for line in row)
+
+
+def test_files_and_scores(polyref: Callable[..., Any], rules: None, tmp_path: Path) -> None:
+    folder = tmp_path / "new" / "demo"
+    result = polyref("demo", "-o", folder)
+    assert result.code == 0, result.err
+    names = {path.name for path in folder.iterdir()}
+    assert names == {*EXAMPLES, "refs.polyref.jsonl", "scores.json"}
+    for name in EXAMPLES:
+        assert (folder / name).read_text("utf-8").split("\n")[:-1] == TEXTS[name]
+    for name in ("refs.polyref.jsonl", "scores.json"):
+        assert str(folder / name) in result.out
+    assert "BLEU  parBLEU k=1  parBLEU k=5  parBLEU k=10  chrF++  parCHRF++ k=1" in result.out
+
+    rows = json.loads((folder / "scores.json").read_text())["rows"]
+    assert [(row["system"], row["metric"], row["k"]) for row in rows] == [
+        (system, metric, k) for metric in ("bleu", "chrf++") for k in KS for system in ("sysA.en", "sysB.en")
+    ]
+    made = read_references([folder / "refs.polyref.jsonl"])
+    for row in rows:
+        view = made.take(row["k"]).texts()
+        width = max(map(len, view))
+        streams = [[refs[n] if n < len(refs) else None for refs in view] for n in range(width)]
+        metric = sacrebleu.BLEU() if row["metric"] == "bleu" else sacrebleu.CHRF(word_order=2)
+        expected = metric.corpus_score(TEXTS[row["system"]], streams).score
+        assert row["score"] == pytest.approx(expected, abs=1e-9)
+
+
+def test_again_and_as_json(
+    polyref: Callable[..., Any], rules: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    polyref("demo")
+    first = {path.name: path.read_bytes() for path in (tmp_path / "polyref-demo").iterdir()}
+    result = polyref("demo", "--json")
+    assert result.code == 0
+    assert result.json() == json.loads(first["scores.json"])
+    assert {path.name: path.read_bytes() for path in (tmp_path / "polyref-demo").iterdir()} == first
+
+
+def test_folders_that_cannot_be_made(polyref: Callable[..., Any], tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    for folder in (tmp_path / "file", tmp_path / "file" / "under"):
+        result = polyref("demo", "-o", folder)
+        assert (result.code, result.out) == (1, "")
+        assert "cannot be made" in result.err and result.err.count("\n") == 1
+    assert (tmp_path / "file").read_text() == "mine"
