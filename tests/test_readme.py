@@ -1,4 +1,4 @@
-"""The README is a test: its commands run as they stand, on example texts, and its two set-up commands are what CI runs."""
+"""The README is a test: its commands run as they stand, and CI runs exactly its test command."""
 
 from __future__ import annotations
 
