@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from polyref.errors import ModelError, UsageError
 from polyref.paraphrase.paraphraser import Paraphraser, SearchParaphraser
+from polyref.paraphrase.search import StepHook
 
 if TYPE_CHECKING:
     import sentencepiece
@@ -55,6 +56,7 @@ def load_paraphraser(
             digest=model.digest,
             max_source=model.network.config.max_source,
             languages=[model.language],
+            rules=ShippedRules(model.spm, model.network.eos),
         )
     raise ModelError(
         "is no model folder that polyref knows",
@@ -74,6 +76,24 @@ def _folder(name: str) -> Path:
     if not folder.is_dir():
         raise ModelError("no such model folder", file=name, remedy="give a folder, or `shipped`")
     return folder
+
+
+class ShippedRules:
+    """The rules of models of the shipped kind: source digits are kept, phrases are not repeated."""
+
+    name = "digits,norepeat4"
+
+    def __init__(self, spm: sentencepiece.SentencePieceProcessor, eos: int) -> None:
+        from polyref.paraphrase.hooks import Digits
+
+        self.eos = eos
+        self.digits = Digits(spm)
+
+    def hooks(self, sources: Sequence[Sequence[int]]) -> Sequence[StepHook]:
+        """The rules for one batch of sources."""
+        from polyref.paraphrase.hooks import NoRepeatedPhrases, SourceDigits
+
+        return [NoRepeatedPhrases(4), SourceDigits(self.digits, sources, self.eos)]
 
 
 class SentencePieceCodec:

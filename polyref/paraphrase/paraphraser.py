@@ -15,7 +15,7 @@ from itertools import islice
 from typing import Any, Protocol
 
 from polyref.errors import UsageError
-from polyref.paraphrase.search import Candidate, SearchOptions, StepModel
+from polyref.paraphrase.search import Candidate, SearchOptions, StepHook, StepModel
 
 #: Texts read ahead and sorted by length; batches are formed inside a window, so results stream in input order.
 WINDOW = 256
@@ -115,6 +115,19 @@ class Codec(Protocol):
         """Text of target tokens, special tokens left out."""
 
 
+class Rules(Protocol):
+    """What candidates must keep to while they are searched for.
+
+    Attributes:
+        name: For the signature.
+    """
+
+    name: str
+
+    def hooks(self, sources: Sequence[Sequence[int]]) -> Sequence[StepHook]:
+        """The rules for one batch of sources."""
+
+
 class Paraphraser(ABC):
     """Anything that makes n-best paraphrases.
 
@@ -161,6 +174,7 @@ class SearchParaphraser(Paraphraser):
         digest: str,
         max_source: int,
         languages: Sequence[str] = (),
+        rules: Rules | None = None,
         window: int = WINDOW,
         rows: int = ROWS,
     ) -> None:
@@ -170,6 +184,9 @@ class SearchParaphraser(Paraphraser):
         self.signature = f"{name}|sha:{digest}"
         self.max_source = max_source
         self.languages = tuple(languages)
+        self.rules = rules
+        if rules is not None:
+            self.signature += f"|rules:{rules.name}"
         self.window = window
         self.rows = rows
 
@@ -223,11 +240,12 @@ class SearchParaphraser(Paraphraser):
         options = replace(decoding.options(), max_len_a=1.5, max_len_b=10)
         if longest * 1.5 + 10 > self.model.max_target:
             options = replace(options, max_len_a=0.0, max_len_b=self.model.max_target - 1)
+        hooks = () if self.rules is None else self.rules.hooks(sources)
         if isinstance(self.model, PointerTransformer):
             closeness = decoding.closeness if decoding.closeness is not None else self.model.closeness
             with self.model.at_closeness(closeness):
-                return search(self.model, sources, options)
-        return search(self.model, sources, options)
+                return search(self.model, sources, options, hooks=hooks)
+        return search(self.model, sources, options, hooks=hooks)
 
     def _distinct(self, candidates: Sequence[Candidate], k: int) -> tuple[Hypothesis, ...]:
         """The k best candidates with distinct, non-empty texts (different pieces can spell the same text)."""
