@@ -1,0 +1,236 @@
+"""Agreement of metrics with human judgements against the number of references: the rows of ``polyref evaluate``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from polyref.errors import DataError
+from polyref.eval.correlation import DarrCounts, darr_counts, pearson_rows
+from polyref.eval.darr import RankingPairs
+from polyref.eval.evalset import Gold
+from polyref.eval.resampling import PooledTauB, percentile_interval, segment_draws
+from polyref.eval.series import Series
+
+FloatArray = npt.NDArray[np.float64]
+BoolArray = npt.NDArray[np.bool_]
+
+#: Statistics of relative rankings: the first is the one WMT17 to WMT20 report.
+DARR_STATISTICS: dict[str, Callable[[DarrCounts, FloatArray | None], FloatArray]] = {
+    "kendall-darr": DarrCounts.tau,
+    "kendall-darr-without-ties": DarrCounts.tau_without_ties,
+    "tie-rate": DarrCounts.tie_rate,
+}
+
+
+@dataclass(frozen=True)
+class Bootstrap:
+    """How intervals are made.
+
+    Attributes:
+        resamples: Number of redrawn test sets; 0 makes no interval.
+        confidence: Share of them inside the interval, between 0 and 1.
+        seed: Equal seeds give equal intervals.
+    """
+
+    resamples: int = 1000
+    confidence: float = 0.95
+    seed: int = 1
+
+    def draws(self, universe: BoolArray) -> FloatArray | None:
+        """Counts of shape (resamples, segments), or None."""
+        return segment_draws(universe, self.resamples, self.seed) if self.resamples else None
+
+
+@dataclass(frozen=True)
+class Row:
+    """One number.
+
+    Attributes:
+        gold: Name of the human judgement at this level.
+        level: ``sys`` or ``seg``.
+        metric: Name of the metric.
+        k: Number of extra references; None for stored scores.
+        statistic: ``pearson``, ``kendall-tau-b``, or one of ``DARR_STATISTICS``.
+        value: Its value; NaN where it is undefined.
+        gain: ``value`` minus the value at k = 0; None for stored scores.
+        ci: Bootstrap interval of ``value``, or None.
+        gain_ci: Bootstrap interval of ``gain`` over the same redrawn test sets, or None.
+        n: What it was computed over: systems, judged cells, or pairs.
+        segments: How many segments took part; None for stored system-level scores.
+    """
+
+    gold: str
+    level: str
+    metric: str
+    k: int | None
+    statistic: str
+    value: float
+    gain: float | None
+    ci: tuple[float, float] | None
+    gain_ci: tuple[float, float] | None
+    n: int
+    segments: int | None
+
+
+def agreement(
+    series: Sequence[Series], gold: Gold, *, known: BoolArray | None, systems: Sequence[str], bootstrap: Bootstrap
+) -> list[Row]:
+    """Hold metrics against one kind of judgement: system-level Pearson and segment-level Kendall, for every k.
+
+    Segment-level Kendall is over relative rankings where ``gold`` has them, else tau-b pooled over all judged cells.
+    Human scores of systems are held fixed when segments are redrawn: the interval at system level is about the
+    metric's sample of segments.
+
+    Args:
+        series: The metrics.
+        gold: The judgements.
+        known: Which outputs are real texts, shape (systems, segments); None when there are no texts.
+        systems: The rows of ``known``.
+        bootstrap: How intervals are made.
+
+    Returns:
+        Rows by level, metric, k and statistic.
+
+    Raises:
+        DataError: A metric has scores at no level that is judged, or lacks those of a judged system.
+    """
+    rows: list[Row] = []
+    if gold.system:
+        rows += _system_level(series, gold, known, systems, bootstrap)
+    if gold.pairs is not None:
+        if known is not None:
+            _check_known(gold.pairs, known, systems)
+        rows += _ranked(series, gold, bootstrap)
+    elif gold.segment:
+        rows += _pooled(series, gold, bootstrap)
+    for one in series:
+        if not any(row.metric == one.metric for row in rows):
+            raise DataError(
+                f"{one.metric} and the judgement {gold.name!r} have no level (sys, seg) in common",
+                remedy="choose another --gold or metric",
+            )
+    return rows
+
+
+def _check_known(pairs: RankingPairs, known: BoolArray, systems: Sequence[str]) -> None:
+    rows = [list(systems).index(name) for name in pairs.systems]
+    unknown = np.argwhere(pairs.cells(known.shape[1]) & ~known[rows])
+    if len(unknown):
+        system, segment = unknown[0]
+        raise DataError(
+            f"the relative rankings judge segment {segment + 1} of {pairs.systems[system]}, whose output is empty, "
+            "which means unknown",
+            remedy="add the output or leave the pair out",
+        )
+
+
+def _system_level(
+    series: Sequence[Series], gold: Gold, known: BoolArray | None, systems: Sequence[str], bootstrap: Bootstrap
+) -> Iterator[Row]:
+    names = list(gold.system)
+    human = np.array([gold.system[name] for name in names])
+    over: BoolArray | None = None
+    segments: int | None = None
+    draws: FloatArray | None = None
+    if known is not None:
+        # All systems are scored on the same segments: those whose text is known for every one of them.
+        rows = [list(systems).index(name) for name in names if name in systems]
+        over = np.logical_and.reduce(known[rows])
+        segments = int(over.sum())
+        if not segments:
+            raise DataError("no segment has the outputs of all judged systems: no system-level scores")
+        draws = bootstrap.draws(over)
+    if over is not None and segments == len(over):
+        over = None
+    for one in series:
+        base: FloatArray | None = None
+        for k in one.ks:
+            scores = one.system(names, k, over)
+            if scores is None:
+                break
+            values = pearson_rows(scores[None, :], human)
+            if draws is not None and one.resamples:
+                values = np.concatenate([values, pearson_rows(one.drawn_system(names, k, draws), human)])
+            base = values if base is None else base
+            used = segments if one.resamples else None
+            kind = gold.system_name or gold.name
+            yield _row(kind, "sys", one.metric, k, "pearson", values, base, bootstrap, len(names), used)
+
+
+def _pooled(series: Sequence[Series], gold: Gold, bootstrap: Bootstrap) -> Iterator[Row]:
+    names = list(gold.segment)
+    pooled = PooledTauB(np.stack([gold.segment[name] for name in names]))
+    draws = bootstrap.draws(pooled.universe)
+    scored = [(one, k, scores) for one in series for k in one.ks if (scores := one.segment(names, k)) is not None]
+    samples: list[FloatArray] = []
+    # A few at a time: their comparisons are in memory together.
+    for at in range(0, len(scored), 8):
+        samples += list(pooled.samples([scores for _, _, scores in scored[at : at + 8]], draws))
+    base: dict[int, FloatArray] = {}
+    for (one, k, _), values in zip(scored, samples, strict=True):
+        first = base.setdefault(id(one), values)
+        segments = int(pooled.universe.sum())
+        yield _row(gold.name, "seg", one.metric, k, "kendall-tau-b", values, first, bootstrap, pooled.cells, segments)
+
+
+def _ranked(series: Sequence[Series], gold: Gold, bootstrap: Bootstrap) -> Iterator[Row]:
+    pairs = gold.pairs
+    assert pairs is not None
+    draws: FloatArray | None = None
+    for one in series:
+        base: dict[str, FloatArray] = {}
+        for k in one.ks:
+            scores = one.segment(pairs.systems, k)
+            if scores is None:
+                break
+            counts = darr_counts(scores, pairs)
+            judged = np.isin(np.arange(scores.shape[1]), pairs.segment)
+            if draws is None:
+                draws = bootstrap.draws(judged)
+            segments = int(judged.sum())
+            for name, statistic in DARR_STATISTICS.items():
+                values = statistic(counts, None)
+                if draws is not None:
+                    values = np.concatenate([values, statistic(counts, draws)])
+                first = base.setdefault(name, values)
+                yield _row(gold.name, "seg", one.metric, k, name, values, first, bootstrap, len(pairs), segments)
+
+
+def _row(
+    gold: str,
+    level: str,
+    metric: str,
+    k: int | None,
+    statistic: str,
+    values: FloatArray,
+    base: FloatArray,
+    bootstrap: Bootstrap,
+    n: int,
+    segments: int | None,
+) -> Row:
+    """``values[0]`` is the statistic, the rest are its bootstrap samples; ``base`` is the same at k = 0."""
+    gains = values - base
+    drawn = len(values) > 1
+    return Row(
+        gold,
+        level,
+        metric,
+        k,
+        statistic,
+        float(values[0]),
+        None if k is None else float(gains[0]),
+        percentile_interval(values[1:], bootstrap.confidence) if drawn else None,
+        percentile_interval(gains[1:], bootstrap.confidence) if drawn and k is not None else None,
+        n,
+        segments,
+    )
+
+
+def is_defined(value: float | None) -> bool:
+    """Whether a value of a row is a number."""
+    return value is not None and not math.isnan(value)

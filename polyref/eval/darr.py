@@ -1,0 +1,90 @@
+"""Relative rankings: pairs of outputs of one segment of which people clearly preferred one ("DARR", WMT17 to WMT20)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from polyref.errors import DataError
+from polyref.textfiles import iter_lines
+
+IntArray = npt.NDArray[np.intp]
+HEADER = ("seg_id", "better", "worse")
+
+
+@dataclass(frozen=True)
+class RankingPairs:
+    """Preferences between two systems' outputs.
+
+    Attributes:
+        segment: 0-based segment of each pair, shape (pairs,).
+        better: Index of the preferred system, shape (pairs,).
+        worse: Index of the other system, shape (pairs,).
+        systems: What the indices mean.
+    """
+
+    segment: IntArray
+    better: IntArray
+    worse: IntArray
+    systems: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.segment)
+
+    def cells(self, segments: int) -> npt.NDArray[np.bool_]:
+        """Which (system, segment) cells a pair names, shape (systems, segments)."""
+        named = np.zeros((len(self.systems), segments), dtype=np.bool_)
+        named[self.better, self.segment] = True
+        named[self.worse, self.segment] = True
+        return named
+
+
+def read_pairs(path: Path, systems: Sequence[str], segments: int) -> RankingPairs:
+    """Read ``darr/PAIR.tsv``: a header ``seg_id better worse``, then one preference a line, segments from 1.
+
+    Raises:
+        DataError: Wrong header or columns, a segment out of range, an unknown system, a system against itself, a
+            repeated or a contradicting pair.
+    """
+    index = {name: i for i, name in enumerate(systems)}
+    rows: list[tuple[int, int, int]] = []
+    seen: dict[tuple[int, int, int], int] = {}
+    for number, line in enumerate(iter_lines(path), 1):
+        fields = line.split("\t")
+        if number == 1:
+            if tuple(fields) != HEADER:
+                raise DataError(f"the header is {line!r}, expected {chr(9).join(HEADER)!r}", file=path, line=1)
+            continue
+        if len(fields) != 3:
+            raise DataError(
+                f"{len(fields)} columns, expected 3: seg_id better worse, tab-separated", file=path, line=number
+            )
+        better, worse = (_system(name, index, path, number) for name in fields[1:])
+        row = (_segment(fields[0], segments, path, number), better, worse)
+        if row[1] == row[2]:
+            raise DataError(f"system {fields[1]!r} is compared with itself", file=path, line=number)
+        for pair, what in ((row, "repeats"), ((row[0], row[2], row[1]), "contradicts")):
+            if pair in seen:
+                raise DataError(f"the pair {what} line {seen[pair]}", file=path, line=number)
+        seen[row] = number
+        rows.append(row)
+    if not rows:
+        raise DataError("no pairs, expected one preference a line", file=path)
+    table = np.array(rows, dtype=np.intp)
+    return RankingPairs(table[:, 0], table[:, 1], table[:, 2], tuple(systems))
+
+
+def _segment(text: str, segments: int, path: Path, number: int) -> int:
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= segments:
+        raise DataError(f"segment {text!r}, expected a number from 1 to {segments}", file=path, line=number)
+    return int(text) - 1
+
+
+def _system(name: str, index: dict[str, int], path: Path, number: int) -> int:
+    if name not in index:
+        raise DataError(f"unknown system {name!r}, expected one of {', '.join(sorted(index))}", file=path, line=number)
+    return index[name]

@@ -1,0 +1,125 @@
+"""Score files of the mt-metrics-eval layout: ``SYSTEM SCORE`` lines, for systems and for segments.
+
+Format: mt-metrics-eval v2, ``mt_metrics_eval/data.py``. Values are split by any white space; ``None`` is a missing
+human score and is never allowed in a metric's file. A missing score is NaN in memory, never 0.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from polyref.errors import DataError
+from polyref.textfiles import iter_lines
+
+FloatArray = npt.NDArray[np.float64]
+
+
+def read_system_scores(path: Path, *, allow_missing: bool) -> dict[str, float]:
+    """Read one score a system.
+
+    Args:
+        path: A ``.sys.score`` file.
+        allow_missing: Whether ``None`` is a legal score (human judgements) or an error (metrics).
+
+    Returns:
+        System -> score in the file's order; NaN where the file says ``None``.
+
+    Raises:
+        DataError: A line does not hold two columns, a score is no finite number, or a system occurs twice.
+    """
+    scores: dict[str, float] = {}
+    first: dict[str, int] = {}
+    for number, line in enumerate(iter_lines(path), 1):
+        system, score = _parse(line, path, number, allow_missing)
+        if system in scores:
+            raise DataError(
+                f"system {system!r} has a second score, the first is on line {first[system]}",
+                file=path,
+                line=number,
+                remedy="one line a system",
+            )
+        scores[system] = score
+        first[system] = number
+    if not scores:
+        raise DataError("the file is empty, expected one `SYSTEM SCORE` line a system", file=path)
+    return scores
+
+
+def read_segment_scores(path: Path, segments: int | None, *, allow_missing: bool) -> dict[str, FloatArray]:
+    """Read one score a system and segment: all segments of one system in order, then the next system.
+
+    Args:
+        path: A ``.seg.score`` file.
+        segments: Number of segments of the test set; None takes it from the first system of the file.
+        allow_missing: Whether ``None`` is a legal score.
+
+    Returns:
+        System -> array of shape (segments,), NaN where the file says ``None``.
+
+    Raises:
+        DataError: As ``read_system_scores``; also when a system has too few or too many segments, or returns after
+            another system's block.
+    """
+    blocks: dict[str, list[float]] = {}
+    current: str | None = None
+    for number, line in enumerate(iter_lines(path), 1):
+        system, score = _parse(line, path, number, allow_missing)
+        if system != current:
+            if system in blocks:
+                raise DataError(
+                    f"system {system!r} starts a second block of scores",
+                    file=path,
+                    line=number,
+                    remedy="all segments of a system in order, then the next system",
+                )
+            if current is not None:
+                segments = _check_block(path, number - 1, current, len(blocks[current]), segments)
+            blocks[system] = []
+            current = system
+        blocks[system].append(score)
+    if current is None:
+        raise DataError("the file is empty, expected one `SYSTEM SCORE` line a segment", file=path)
+    _check_block(path, sum(map(len, blocks.values())), current, len(blocks[current]), segments)
+    return {system: np.array(values, dtype=np.float64) for system, values in blocks.items()}
+
+
+def _check_block(path: Path, number: int, system: str, found: int, expected: int | None) -> int:
+    if expected is not None and found != expected:
+        raise DataError(
+            f"system {system!r} has {found} segments, expected {expected}",
+            file=path,
+            line=number,
+            remedy="one line a segment; write None for one that was not judged",
+        )
+    return found
+
+
+def _parse(line: str, path: Path, number: int, allow_missing: bool) -> tuple[str, float]:
+    fields = line.split()
+    if len(fields) != 2:
+        raise DataError(f"{len(fields)} columns, expected 2: SYSTEM SCORE", file=path, line=number)
+    return fields[0], parse_score(fields[1], path, number, allow_missing=allow_missing)
+
+
+def parse_score(text: str, path: Path | str, number: int, *, allow_missing: bool = False) -> float:
+    """Turn one field into a finite number; NaN for the token ``None`` where that is allowed.
+
+    Raises:
+        DataError: Anything else, ``nan`` and ``inf`` included.
+    """
+    if text == "None":
+        if allow_missing:
+            return math.nan
+        raise DataError("the score is None, but a metric must score everything", file=path, line=number)
+    try:
+        score = float(text)
+    except ValueError:
+        raise DataError(f"the score is {text!r}, expected a number", file=path, line=number) from None
+    if not math.isfinite(score):
+        remedy = "write None for a missing judgement" if allow_missing else "a metric must score everything"
+        raise DataError(f"the score is {text!r}, expected a finite number", file=path, line=number, remedy=remedy)
+    return score

@@ -1,0 +1,157 @@
+"""Scores to hold against judgements: of a metric computed here for every k, or stored in the set."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from polyref.errors import DataError, UsageError
+from polyref.eval.evalset import StoredScores
+from polyref.metrics.base import Metric
+from polyref.metrics.statistics import Statistics
+from polyref.references import ReferenceSet
+
+FloatArray = npt.NDArray[np.float64]
+BoolArray = npt.NDArray[np.bool_]
+
+
+class Series(Protocol):
+    """The scores of one metric, for one or more numbers of extra references; larger is always better.
+
+    Attributes:
+        metric: The name it was asked for by.
+        ks: Numbers of extra references, ascending; ``(None,)`` for stored scores.
+        resamples: Whether ``drawn_system`` works.
+    """
+
+    @property
+    def metric(self) -> str:
+        """See above."""
+
+    @property
+    def ks(self) -> tuple[int | None, ...]:
+        """See above."""
+
+    @property
+    def resamples(self) -> bool:
+        """See above."""
+
+    def system(self, systems: Sequence[str], k: int | None, over: BoolArray | None) -> FloatArray | None:
+        """Corpus-level scores, shape (systems,), over some segments; None when there are none at this level."""
+
+    def segment(self, systems: Sequence[str], k: int | None) -> FloatArray | None:
+        """Segment-level scores, shape (systems, segments); None when there are none at this level."""
+
+    def drawn_system(self, systems: Sequence[str], k: int | None, draws: FloatArray) -> FloatArray:
+        """Corpus-level scores of redrawn test sets, shape (resamples, systems)."""
+
+    def signature(self, k: int | None) -> str:
+        """How the corpus-level scores came about."""
+
+
+class ComputedSeries:
+    """A metric of polyref over a reference set.
+
+    Args:
+        metric: The metric.
+        name: What to call it in rows; default: its registry name.
+        outputs: System -> its outputs.
+        references: The references; ``k`` counts the extra ones.
+        ks: Numbers of extra references. 0 is always kept: it is what gains are measured from.
+    """
+
+    resamples = True
+
+    def __init__(
+        self,
+        metric: Metric,
+        outputs: Mapping[str, Sequence[str]],
+        references: ReferenceSet,
+        ks: Sequence[int],
+        *,
+        name: str | None = None,
+    ) -> None:
+        self.metric = name or metric.name
+        self.ks: tuple[int | None, ...] = tuple(sorted({0, *ks}))
+        self._metric = metric
+        self._sign = 1.0 if metric.higher_is_better else -1.0
+        self._statistics: Statistics = metric.statistics(outputs, references, ks=[k for k in self.ks if k is not None])
+
+    def system(self, systems: Sequence[str], k: int | None, over: BoolArray | None) -> FloatArray | None:
+        """See :class:`Series`."""
+        scores = self._metric.aggregate(self._statistics, k=k or 0, over=over).system
+        return self._sign * scores[self._rows(systems)]
+
+    def segment(self, systems: Sequence[str], k: int | None) -> FloatArray | None:
+        """See :class:`Series`."""
+        scores = self._metric.aggregate(self._statistics, k=k or 0).segment
+        return self._sign * scores[self._rows(systems)]
+
+    def drawn_system(self, systems: Sequence[str], k: int | None, draws: FloatArray) -> FloatArray:
+        """See :class:`Series`."""
+        return self._sign * self._metric.resample(self._statistics, draws, k=k or 0)[:, self._rows(systems)]
+
+    def signature(self, k: int | None) -> str:
+        """See :class:`Series`."""
+        return self._metric.aggregate(self._statistics, k=k or 0).signature
+
+    def _rows(self, systems: Sequence[str]) -> list[int]:
+        return [self._statistics.systems.index(name) for name in systems]
+
+
+@dataclass(frozen=True)
+class StoredSeries:
+    """Scores from files.
+
+    Attributes:
+        metric: The name it was asked for by.
+        scores: What the files hold.
+        place: Where they are, for messages.
+        higher_is_better: False for error rates, whose scores are then negated.
+    """
+
+    metric: str
+    scores: StoredScores
+    place: Path
+    higher_is_better: bool = True
+    ks: tuple[int | None, ...] = (None,)
+    resamples: bool = False
+
+    def system(self, systems: Sequence[str], k: int | None, over: BoolArray | None) -> FloatArray | None:
+        """See :class:`Series`; stored scores are always over the whole test set."""
+        if not self.scores.system:
+            return None
+        return self._sign * np.array([self._of(self.scores.system, s, "sys") for s in systems])
+
+    def segment(self, systems: Sequence[str], k: int | None) -> FloatArray | None:
+        """See :class:`Series`."""
+        if not self.scores.segment:
+            return None
+        return self._sign * np.stack([self._of(self.scores.segment, s, "seg") for s in systems])
+
+    def drawn_system(self, systems: Sequence[str], k: int | None, draws: FloatArray) -> FloatArray:
+        """Stored system scores cannot be redrawn."""
+        raise UsageError(f"the stored system scores of {self.metric} cannot be resampled over segments")
+
+    def signature(self, k: int | None) -> str:
+        """See :class:`Series`."""
+        files = ",".join(path.name for path in self.scores.files.values())
+        return f"{self.scores.name}|stored:{files}|refs:{self.scores.reference}"
+
+    @property
+    def _sign(self) -> float:
+        return 1.0 if self.higher_is_better else -1.0
+
+    def _of(self, table: Mapping[str, float] | Mapping[str, FloatArray], system: str, level: str) -> float | FloatArray:
+        if system not in table:
+            raise DataError(
+                f"no score of the judged system {system!r}",
+                file=self.scores.files.get(level, self.place),
+                remedy="a metric must score every judged system",
+            )
+        return table[system]

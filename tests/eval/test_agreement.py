@@ -1,0 +1,165 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import sacrebleu
+import scipy.stats
+
+from polyref.errors import DataError, UsageError
+from polyref.eval.agreement import Bootstrap, Row, agreement
+from polyref.eval.evalset import EvalSet
+from polyref.eval.refsets import reference_set
+from polyref.eval.series import ComputedSeries, Series, StoredSeries
+from polyref.metrics.registry import get_metric
+
+SYSTEMS = ["Alpha", "Beta.1", "Gamma-2"]
+
+
+def _computed(evalset: EvalSet, *metrics: str, ks: tuple[int, ...] = (0, 1)) -> list[Series]:
+    references = reference_set(evalset, ["refA"], evalset.directory / "paraphrases/de-en.refA.jsonl")
+    outputs = dict(zip(SYSTEMS, evalset.outputs(SYSTEMS), strict=True))
+    return [ComputedSeries(get_metric(name), outputs, references, ks) for name in metrics]
+
+
+def _rows(evalset: EvalSet, series: list[Series], gold: str, bootstrap: Bootstrap) -> list[Row]:
+    known = evalset.known(evalset.outputs(SYSTEMS))
+    return agreement(series, evalset.gold(gold), known=known, systems=SYSTEMS, bootstrap=bootstrap)
+
+
+def _one(rows: list[Row], **wanted: object) -> Row:
+    (row,) = [row for row in rows if all(getattr(row, key) == value for key, value in wanted.items())]
+    return row
+
+
+def test_equals_sacrebleu_and_scipy(minimal: Path) -> None:
+    evalset = EvalSet(minimal, "de-en")
+    rows = _rows(evalset, _computed(evalset, "bleu"), "mqm", Bootstrap(0))
+    outputs = evalset.outputs(SYSTEMS)
+    extra = reference_set(evalset, ["refA"], minimal / "paraphrases/de-en.refA.jsonl").take(1).texts()
+    gold = evalset.gold("mqm")
+    for k in (0, 1):
+        streams = [list(column) for column in zip(*extra, strict=True)][: k + 1]
+        bleu = sacrebleu.BLEU()
+        system = [bleu.corpus_score(texts, streams).score for texts in outputs]
+        row = _one(rows, level="sys", k=k)
+        expected = scipy.stats.pearsonr(system, [gold.system[name] for name in SYSTEMS]).statistic
+        assert row.value == pytest.approx(expected, abs=1e-12)
+        assert (row.statistic, row.n, row.segments) == ("pearson", 3, 5)
+        sentence = sacrebleu.BLEU(effective_order=True)
+        metric, human = [], []
+        for name, texts in zip(SYSTEMS, outputs, strict=True):
+            for i, text in enumerate(texts):
+                if not np.isnan(gold.segment[name][i]):
+                    metric.append(sentence.sentence_score(text, extra[i][: k + 1]).score)
+                    human.append(gold.segment[name][i])
+        row = _one(rows, level="seg", k=k)
+        assert row.value == pytest.approx(scipy.stats.kendalltau(metric, human).statistic, abs=1e-12)
+        assert (row.statistic, row.n, row.segments) == ("kendall-tau-b", 14, 5)
+
+
+def test_gains_are_over_k_0_and_paired(minimal: Path) -> None:
+    evalset = EvalSet(minimal, "de-en")
+    rows = _rows(evalset, _computed(evalset, "bleu", "chrf"), "mqm", Bootstrap(400))
+    for metric in ("bleu", "chrf"):
+        for level in ("sys", "seg"):
+            base, more = (_one(rows, metric=metric, level=level, k=k) for k in (0, 1))
+            assert base.gain == 0
+            assert base.gain_ci == (0, 0)
+            assert more.gain == pytest.approx(more.value - base.value, abs=1e-12)
+            assert base.ci is not None and more.ci is not None and more.gain_ci is not None
+            # The same draws on both sides: the gain varies less than unpaired values would.
+            assert more.gain_ci[1] - more.gain_ci[0] < (base.ci[1] - base.ci[0]) + (more.ci[1] - more.ci[0])
+
+
+def test_the_same_seed_gives_the_same_intervals(minimal: Path) -> None:
+    evalset = EvalSet(minimal, "de-en")
+    series = _computed(evalset, "chrf")
+    first, again, other = (_rows(evalset, series, "mqm", Bootstrap(100, seed=seed)) for seed in (7, 7, 8))
+    assert first == again
+    assert [row.value for row in first] == [row.value for row in other]
+    assert [row.ci for row in first] != [row.ci for row in other]
+
+
+def test_without_bootstrap_there_is_no_interval(minimal: Path) -> None:
+    evalset = EvalSet(minimal, "de-en")
+    for gold in ("mqm", "darr"):
+        for row in _rows(evalset, _computed(evalset, "chrf"), gold, Bootstrap(0)):
+            assert row.ci is None
+            assert row.gain_ci is None
+
+
+def test_rankings_always_come_in_three_statistics(minimal: Path) -> None:
+    evalset = EvalSet(minimal, "de-en")
+    # Two equal outputs tie whatever the metric: pairs 1 and 2 are about one text then.
+    outputs = minimal / "system-outputs/de-en"
+    (outputs / "Gamma-2.txt").write_text((outputs / "Alpha.txt").read_text())
+    rows = _rows(evalset, _computed(evalset, "chrf", ks=(0,)), "darr", Bootstrap(50))
+    ties = _one(rows, statistic="tie-rate")
+    assert ties.value == pytest.approx(4 / 7)
+    assert ties.n == 7
+    discordant = _one(rows, statistic="kendall-darr")
+    excluded = _one(rows, statistic="kendall-darr-without-ties")
+    # (c - d - t) / 7 and (c - d) / 3
+    assert discordant.value == pytest.approx((excluded.value * 3 - 4) / 7)
+    assert (discordant.gold, _one(rows, level="sys").gold) == ("darr", "wmt-z")
+
+
+def test_systems_are_scored_on_the_segments_that_all_have(minimal: Path) -> None:
+    evalset = EvalSet(minimal, "de-en")
+    path = minimal / "system-outputs/de-en/Alpha.txt"
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join(["", *lines[1:]]) + "\n")
+    pairs = minimal / "darr/de-en.tsv"
+    pairs.write_text(pairs.read_text().replace("1\tAlpha\tGamma-2\n", ""))
+    (row,) = [
+        row for row in _rows(evalset, _computed(evalset, "chrf", ks=(0,)), "darr", Bootstrap(20)) if row.level == "sys"
+    ]
+    assert row.segments == 4
+    references = list(evalset.reference("refA"))[1:]
+    scores = [sacrebleu.CHRF().corpus_score(texts[1:], [references]).score for texts in evalset.outputs(SYSTEMS)]
+    assert row.value == pytest.approx(scipy.stats.pearsonr(scores, [0.3, 0.2, -0.5]).statistic, abs=1e-12)
+    for name in SYSTEMS:
+        (minimal / f"system-outputs/de-en/{name}.txt").write_text("\n" * 5)
+    with pytest.raises(DataError, match="no segment has the outputs of all judged systems"):
+        _rows(evalset, _computed(evalset, "chrf", ks=(0,)), "darr", Bootstrap(0))
+
+
+def test_stored_scores(minimal: Path) -> None:
+    evalset = EvalSet(minimal, "de-en")
+    series = StoredSeries("length", evalset.stored("length"), minimal)
+    gold = evalset.gold("mqm")
+    rows = agreement([series], gold, known=None, systems=SYSTEMS, bootstrap=Bootstrap(50))
+    assert [row.level for row in rows] == ["sys", "seg"]
+    assert {(row.k, row.gain, row.gain_ci) for row in rows} == {(None, None, None)}
+    assert rows[0].value == pytest.approx(scipy.stats.pearsonr([4.2, 4.0, 3.8], [-0.4, -0.8, -4.0]).statistic)
+    assert rows[0].ci is None
+    assert rows[1].ci is not None
+    with pytest.raises(UsageError, match="cannot be resampled"):
+        series.drawn_system(SYSTEMS, None, np.ones((1, 5)))
+    # Of an error rate, less is better: everything turns round.
+    error_rate = StoredSeries("length", evalset.stored("length"), minimal, higher_is_better=False)
+    turned = agreement([error_rate], gold, known=None, systems=SYSTEMS, bootstrap=Bootstrap(0))
+    assert [row.value for row in turned] == pytest.approx([-row.value for row in rows])
+
+
+def test_a_judged_system_without_score_is_an_error(minimal: Path) -> None:
+    for level in ("sys", "seg"):
+        path = minimal / f"metric-scores/de-en/length-src.{level}.score"
+        lines = path.read_text().splitlines(keepends=True)
+        path.write_text("".join(line for line in lines if not line.startswith("Beta.1")))
+        evalset = EvalSet(minimal, "de-en")
+        series = StoredSeries("length", evalset.stored("length"), minimal)
+        with pytest.raises(DataError, match=rf"length-src\.{level}\.score: no score of the judged system 'Beta\.1'"):
+            agreement([series], evalset.gold("mqm"), known=None, systems=SYSTEMS, bootstrap=Bootstrap(0))
+        path.write_text("".join(lines))
+
+
+def test_no_level_in_common(minimal: Path) -> None:
+    evalset = EvalSet(minimal, "de-en")
+    (minimal / "human-scores/de-en.mqm.sys.score").unlink()
+    evalset = EvalSet(minimal, "de-en")
+    series = StoredSeries("Adequacy-2", evalset.stored("Adequacy-2", ["refA"]), minimal)
+    with pytest.raises(DataError, match="Adequacy-2 and the judgement 'mqm' have no level"):
+        agreement([series], evalset.gold("mqm"), known=None, systems=SYSTEMS, bootstrap=Bootstrap(0))
