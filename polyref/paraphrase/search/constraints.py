@@ -86,8 +86,8 @@ class Constraints:
             self._force(base, scores, forced, wanted, scores if fairseq else None)
         short = (self._min[beams.sentences] > t) & ~forced & ~last
         scores[..., eos].masked_fill_(short[:, None], NEVER)
-        if options.no_repeat_ngram:
-            self._block_ngrams(beams.tokens, scores, None if options.semantics != "paper" else forced | last)
+        if options.no_repeat_ngram and not fairseq:
+            self._block_ngrams(beams.tokens, scores, None if options.semantics == "hf" else forced | last)
         return Step(t, base, scores, forced, last)
 
     def _log_probabilities(self, out: Tensor) -> Tensor:
@@ -112,8 +112,8 @@ class Constraints:
             base[at, :, token] = kept
 
     def _block_ngrams(self, tokens: Tensor, scores: Tensor, spared: Tensor | None) -> None:
-        # fairseq and Transformers count the start token, which is often the end of sentence: an n-gram size of 1 then
-        # forbids to end. That is kept where they are followed to the letter.
+        # Transformers counts the start token, which is often the end of sentence: an n-gram size of 1 then forbids to
+        # end. That is kept where it is followed to the letter.
         size = self._options.no_repeat_ngram
         history = tokens if spared is None else tokens[:, :, 1:]
         if history.shape[2] < size:

@@ -3,15 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 import torch
 
 from polyref.errors import UsageError
 from polyref.paraphrase.search.constraints import Constraints
+from polyref.paraphrase.search.fairseq import FairseqRule
+from polyref.paraphrase.search.hf import HfBeamRule, HfGroupRule
 from polyref.paraphrase.search.options import SearchOptions
 from polyref.paraphrase.search.paper import PaperRule
 from polyref.paraphrase.search.protocol import Candidate, StepHook, StepModel
-from polyref.paraphrase.search.state import Beams
+from polyref.paraphrase.search.state import Beams, Choice, Step
+
+
+class Rule(Protocol):
+    """One semantics: what to keep of a step's scores, and what to return in the end."""
+
+    def advance(self, step: Step, beams: Beams) -> Choice:
+        """Take finished hypotheses out and choose the rows that go on."""
+
+    def results(self) -> list[list[Candidate]]:
+        """The n-best list of every sentence."""
+
+
+def _rule(model: StepModel, options: SearchOptions, constraints: Constraints) -> Rule:
+    if options.semantics == "fairseq":
+        return FairseqRule(model, options, constraints)
+    if options.semantics == "hf":
+        return (HfGroupRule if options.groups > 1 else HfBeamRule)(model, options, constraints)
+    return PaperRule(model, options, constraints)
 
 
 @torch.inference_mode()
@@ -48,10 +69,8 @@ def search(
             raise UsageError(f"source {index} has no tokens, expected the end of sentence at least")
     if not sources:
         return []
-    if options.semantics != "paper" or options.sampling:
-        raise UsageError(f"--semantics {options.semantics}, sampling {options.sampling}: not available in this version")
     constraints = Constraints(model, options, sources, prefixes, hooks)
-    rule = PaperRule(model, options, constraints)
+    rule = _rule(model, options, constraints)
     beams = Beams.begin(len(sources), model.start, model.device)
     state = model.encode(sources)
     t = 0

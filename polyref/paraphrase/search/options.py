@@ -30,7 +30,7 @@ class SearchOptions:
         max_len_a: a in the greatest length ``int(a * source length + b)`` before the end of sentence.
         max_len_b: b in the same.
         temperature: Divides the logits (> 0).
-        no_repeat_ngram: Forbid to repeat an n-gram of this size (0: off).
+        no_repeat_ngram: Forbid to repeat an n-gram of this size (0: off; ``fairseq``: no effect, as in 0.12.2).
         semantics: ``paper`` (fixed groups, each with its own pool of finished hypotheses), ``fairseq`` (0.12.2, group
             drift included) or ``hf`` (Transformers 4.31 - 4.56).
         normalize: False ranks by sums instead of length-normalised scores.

@@ -15,7 +15,7 @@ from torch import Tensor
 from polyref.paraphrase.search.constraints import Constraints
 from polyref.paraphrase.search.options import SearchOptions
 from polyref.paraphrase.search.protocol import Candidate, StepModel
-from polyref.paraphrase.search.state import NEVER, Beams, Choice, Step, candidate
+from polyref.paraphrase.search.state import NEVER, Beams, Choice, Step, candidate, pad_columns
 
 
 @dataclass
@@ -81,10 +81,10 @@ class PaperRule:
             # The best b that go on, in order; where there are fewer, dead rows follow.
             top = top.masked_fill(ends, NEVER)
             order = (top == NEVER).to(torch.int8).sort(dim=1, stable=True).indices[:, :size]
-            kept = [values.gather(1, order) for values in (top, parent, token)]
-            if order.shape[1] < size:
-                fill = (0, size - order.shape[1])
-                kept = [torch.nn.functional.pad(v, fill, value=f) for v, f in zip(kept, (NEVER, first, 0))]
+            kept = [
+                pad_columns(values.gather(1, order), size, fill)
+                for values, fill in ((top, NEVER), (parent, first), (token, 0))
+            ]
             chosen.append(kept)
             if group + 1 < groups and self._options.strength:
                 if counts is None:

@@ -107,3 +107,9 @@ def _values(step: Step, parents: Tensor, tokens: Tensor, cum: Tensor, positions:
     where = torch.arange(parents.shape[0], device=parents.device) if positions is None else positions
     at = (where[:, None], parents, tokens)
     return torch.stack((step.base[at], step.scores[at], cum), dim=-1)
+
+
+def pad_columns(values: Tensor, width: int, fill: float) -> Tensor:
+    """``values`` ``[S, W]`` with at least ``width`` columns."""
+    missing = width - values.shape[1]
+    return torch.nn.functional.pad(values, (0, missing), value=fill) if missing > 0 else values

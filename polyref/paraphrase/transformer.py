@@ -1,0 +1,396 @@
+"""A lean encoder-decoder for inference: fairseq transformer, Marian, M2M100, NLLB, BART, mBART.
+
+Weights are plain tensors under the family's common names (``encoder.layers.0.self_attn.q_proj.weight``, ...), so that a
+fairseq checkpoint and a Hugging Face one become the same network. The encoder runs once a sentence, and its states and
+the cross-attention keys and values are kept once a sentence: their memory does not grow with the beam.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from polyref.errors import ModelError, UsageError
+
+Positions = Literal["fairseq", "marian", "learned", "none"]
+ACTIVATIONS: Final = ("relu", "gelu", "gelu_tanh", "swish", "tanh", "linear")
+
+
+@dataclass(frozen=True)
+class TransformerConfig:
+    """Shape and conventions of a network.
+
+    Attributes:
+        dim: d, width of the embeddings and layers.
+        encoder_layers: Number of encoder layers.
+        decoder_layers: Number of decoder layers.
+        encoder_heads: Attention heads of an encoder layer.
+        decoder_heads: Attention heads of a decoder layer.
+        encoder_pre_norm: Normalise before (True) or after every sub-layer.
+        decoder_pre_norm: The same for the decoder.
+        activation: One of ``ACTIVATIONS``.
+        scale: Factor of the token embeddings (sqrt(d) or 1).
+        encoder_positions: ``fairseq`` (sinusoids, first token at ``pad + 1``), ``marian`` (sinusoids, first token at
+            0), ``learned`` (weights ``encoder.positions``, row i for position i) or ``none``.
+        decoder_positions: The same for the decoder.
+        pad: Padding token.
+        eos: End of sentence.
+        unk: Unknown token.
+        start: First decoder input.
+        max_source: Most source tokens, the end of sentence included.
+        max_target: Most decoder positions.
+    """
+
+    dim: int
+    encoder_layers: int
+    decoder_layers: int
+    encoder_heads: int
+    decoder_heads: int
+    encoder_pre_norm: bool
+    decoder_pre_norm: bool
+    activation: str
+    scale: float
+    encoder_positions: Positions
+    decoder_positions: Positions
+    pad: int
+    eos: int
+    unk: int
+    start: int
+    max_source: int
+    max_target: int
+
+
+@dataclass
+class DecoderState:
+    """A batch between two steps: S sentences, W rows each, t tokens fed.
+
+    Attributes:
+        cross: Per layer the cross-attention keys ``[S, H, d/H, L]`` and values ``[S, H, L, d/H]``.
+        bias: ``[S, 1, 1, L]``, 0 or -inf on padding; None without padding.
+        keys: ``[layers, S * W, H, capacity, d/H]`` self-attention keys; only the first t of the capacity are valid.
+        values: The same for the values.
+        length: t.
+    """
+
+    cross: list[tuple[Tensor, Tensor]]
+    bias: Tensor | None
+    keys: Tensor
+    values: Tensor
+    length: int
+
+
+class Transformer:
+    """The network; implements :class:`polyref.paraphrase.search.StepModel`.
+
+    Args:
+        config: Shape and conventions.
+        weights: Tensors by name; all of them must be used.
+        device: Where to compute.
+        dtype: Type of weights and activations; logits are always float32.
+
+    Raises:
+        ModelError: A weight is missing, left over or of the wrong shape.
+    """
+
+    normalized = False
+
+    def __init__(
+        self,
+        config: TransformerConfig,
+        weights: Mapping[str, Tensor],
+        *,
+        device: torch.device | str = "cpu",
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
+        self.config = config
+        self.device = torch.device(device)
+        self.dtype = dtype
+        self.pad, self.eos, self.unk, self.start = config.pad, config.eos, config.unk, config.start
+        self.max_source, self.max_target = config.max_source, config.max_target
+        if config.activation not in ACTIVATIONS:
+            raise ModelError(f"activation is {config.activation!r}, expected one of {', '.join(ACTIVATIONS)}")
+        left = dict(weights)
+        self._left = left
+        self._moved: dict[int, Tensor] = {}
+        self.source_embedding = self._take("encoder.embed_tokens.weight", -1, config.dim)
+        self.target_embedding = self._take("decoder.embed_tokens.weight", -1, config.dim)
+        self.output = self._take("output.weight", -1, config.dim)
+        self.output_bias = self._take("output.bias", len(self.output)) if "output.bias" in left else None
+        self.vocab_size = len(self.output)
+        self.encoder_layers = [self._layer(f"encoder.layers.{i}.", cross=False) for i in range(config.encoder_layers)]
+        self.decoder_layers = [self._layer(f"decoder.layers.{i}.", cross=True) for i in range(config.decoder_layers)]
+        self.norms = {
+            name: (self._take(f"{name}.weight", config.dim), self._take(f"{name}.bias", config.dim))
+            for side in ("encoder", "decoder")
+            for name in (f"{side}.layernorm_embedding", f"{side}.layer_norm")
+            if f"{name}.weight" in left
+        }
+        self._tables = {
+            "encoder": self._positions("encoder", config.encoder_positions, config.max_source),
+            "decoder": self._positions("decoder", config.decoder_positions, config.max_target),
+        }
+        if left:
+            raise ModelError(f"{len(left)} weights of the model are not understood, among them {min(left)!r}")
+        del self._left, self._moved
+
+    def _take(self, name: str, *shape: int) -> Tensor:
+        if name not in self._left:
+            raise ModelError(f"the model has no weight {name!r}")
+        value = self._left.pop(name)
+        if len(shape) != value.dim() or any(s not in (-1, v) for s, v in zip(shape, value.shape)):
+            expected = " x ".join("any" if s == -1 else str(s) for s in shape)
+            raise ModelError(f"weight {name!r} has shape {tuple(value.shape)}, expected {expected}")
+        # Shared embeddings stay shared.
+        key = value.data_ptr()
+        if key not in self._moved:
+            self._moved[key] = value.to(device=self.device, dtype=self.dtype)
+        return self._moved[key]
+
+    def _linear(self, name: str, outputs: int, inputs: int) -> tuple[Tensor, Tensor]:
+        return self._take(f"{name}.weight", outputs, inputs), self._take(f"{name}.bias", outputs)
+
+    def _layer(self, prefix: str, *, cross: bool) -> dict[str, tuple[Tensor, Tensor]]:
+        dim = self.config.dim
+        layer = {}
+
+        def fused(block: str, parts: str) -> tuple[Tensor, Tensor]:
+            # One product for the projections that read the same input.
+            loaded = [self._linear(f"{prefix}{block}.{part}_proj", dim, dim) for part in parts]
+            return torch.cat([weight for weight, _ in loaded]), torch.cat([bias for _, bias in loaded])
+
+        layer["self"] = fused("self_attn", "qkv")
+        layer["self_out"] = self._linear(f"{prefix}self_attn.out_proj", dim, dim)
+        norms = ["self_attn_layer_norm", "final_layer_norm"]
+        if cross:
+            layer["cross_q"] = self._linear(f"{prefix}encoder_attn.q_proj", dim, dim)
+            layer["cross_kv"] = fused("encoder_attn", "kv")
+            layer["cross_out"] = self._linear(f"{prefix}encoder_attn.out_proj", dim, dim)
+            norms.append("encoder_attn_layer_norm")
+        inner = self._left[f"{prefix}fc1.weight"].shape[0] if f"{prefix}fc1.weight" in self._left else 0
+        layer["fc1"] = self._linear(f"{prefix}fc1", inner, dim)
+        layer["fc2"] = self._linear(f"{prefix}fc2", dim, inner)
+        for norm in norms:
+            layer[norm] = self._take(f"{prefix}{norm}.weight", dim), self._take(f"{prefix}{norm}.bias", dim)
+        return layer
+
+    def _positions(self, side: str, kind: Positions, most: int) -> Tensor | None:
+        if kind == "none":
+            return None
+        if kind == "learned":
+            return self._take(f"{side}.positions", -1, self.config.dim)
+        table = _sinusoids(most, self.config.dim, self.config.pad + 1 if kind == "fairseq" else None)
+        return table.to(device=self.device, dtype=self.dtype)
+
+    @property
+    def parameters(self) -> int:
+        """Number of distinct weights (shared embeddings count once)."""
+        tensors = [self.source_embedding, self.target_embedding, self.output]
+        tensors += [
+            t for layer in (*self.encoder_layers, *self.decoder_layers) for pair in layer.values() for t in pair
+        ]
+        tensors += [t for pair in self.norms.values() for t in pair]
+        return sum({t.data_ptr(): t.numel() for t in tensors}.values())
+
+    # --- encoder ---
+
+    def encode_states(self, sources: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor | None]:
+        """Encoder states ``[S, L, d]`` and the attention bias ``[S, 1, 1, L]`` (None without padding).
+
+        Raises:
+            UsageError: A source is longer than the network's positions, or holds a token outside its vocabulary.
+        """
+        length = max(len(source) for source in sources)
+        if length > self.max_source:
+            raise UsageError(f"a source has {length} tokens, expected at most {self.max_source}")
+        tokens = torch.full((len(sources), length), self.pad, dtype=torch.int64)
+        bias = torch.zeros(len(sources), 1, 1, length)
+        for row, source in enumerate(sources):
+            tokens[row, : len(source)] = torch.as_tensor(source, dtype=torch.int64)
+            bias[row, ..., len(source) :] = float("-inf")
+        if int(tokens.min()) < 0 or int(tokens.max()) >= len(self.source_embedding):
+            raise UsageError(f"a source token is not in the vocabulary of {len(self.source_embedding)}")
+        padded = any(len(source) < length for source in sources)
+        mask = bias.to(device=self.device, dtype=self.dtype) if padded else None
+        x = self._embed("encoder", self.source_embedding, tokens.to(self.device), slice(length))
+        heads, pre = self.config.encoder_heads, self.config.encoder_pre_norm
+        for layer in self.encoder_layers:
+            y = _norm(x, layer["self_attn_layer_norm"]) if pre else x
+            q, k, v = (_split(part, heads) for part in F.linear(y, *layer["self"]).chunk(3, dim=-1))
+            x = x + F.linear(_join(_attend(q, k.transpose(2, 3), v, mask)), *layer["self_out"])
+            if not pre:
+                x = _norm(x, layer["self_attn_layer_norm"])
+            x = self._feed_forward(x, layer, pre)
+        return self._final("encoder", x), mask
+
+    def encode(self, sources: Sequence[Sequence[int]]) -> DecoderState:
+        """See :class:`~polyref.paraphrase.search.StepModel`."""
+        states, bias = self.encode_states(sources)
+        return self.begin(states, bias)
+
+    def begin(self, states: Tensor, bias: Tensor | None) -> DecoderState:
+        """The decoder's state before its first step, from encoder states."""
+        heads = self.config.decoder_heads
+        cross = []
+        for layer in self.decoder_layers:
+            k, v = F.linear(states, *layer["cross_kv"]).chunk(2, dim=-1)
+            cross.append((_split(k, heads).transpose(2, 3).contiguous(), _split(v, heads).contiguous()))
+        shape = (len(self.decoder_layers), len(states), heads, 0, self.config.dim // heads)
+        empty = states.new_empty(shape)
+        return DecoderState(cross, bias, empty, empty, 0)
+
+    # --- decoder ---
+
+    def step(self, state: DecoderState, tokens: Tensor) -> Tensor:
+        """See :class:`~polyref.paraphrase.search.StepModel`; returns logits."""
+        return self.project(self._advance(state, tokens))
+
+    def project(self, hidden: Tensor) -> Tensor:
+        """Logits (float32) of decoder states ``[..., d]``."""
+        return F.linear(hidden, self.output, self.output_bias).float()
+
+    def _advance(self, state: DecoderState, tokens: Tensor) -> Tensor:
+        sentences, width = tokens.shape
+        heads, pre, t = self.config.decoder_heads, self.config.decoder_pre_norm, state.length
+        if state.keys.shape[3] <= t:
+            _grow(state, max(16, 2 * t))
+        x = self._embed("decoder", self.target_embedding, tokens, slice(t, t + 1))
+        flat = sentences * width
+        for index, layer in enumerate(self.decoder_layers):
+            y = _norm(x, layer["self_attn_layer_norm"]) if pre else x
+            q, k, v = F.linear(y, *layer["self"]).view(flat, 3, heads, 1, -1).unbind(1)
+            state.keys[index, :, :, t] = k[:, :, 0]
+            state.values[index, :, :, t] = v[:, :, 0]
+            keys, values = state.keys[index, :, :, : t + 1], state.values[index, :, :, : t + 1]
+            mixed = _attend(q, keys.transpose(2, 3), values, None).view(sentences, width, -1)
+            x = x + F.linear(mixed, *layer["self_out"])
+            if not pre:
+                x = _norm(x, layer["self_attn_layer_norm"])
+            x = self._cross(x, layer, state.cross[index], state.bias, pre)
+            x = self._feed_forward(x, layer, pre)
+        state.length += 1
+        return self._final("decoder", x)
+
+    def decode(self, states: Tensor, bias: Tensor | None, inputs: Tensor) -> Tensor:
+        """Decoder states ``[N, T, d]`` of whole targets ``inputs`` ``[N, T]`` (shifted right), one encoding a row."""
+        heads, pre, length = self.config.decoder_heads, self.config.decoder_pre_norm, inputs.shape[1]
+        causal = torch.full((length, length), float("-inf"), device=self.device, dtype=self.dtype).triu_(1)
+        x = self._embed("decoder", self.target_embedding, inputs, slice(length))
+        for layer in self.decoder_layers:
+            y = _norm(x, layer["self_attn_layer_norm"]) if pre else x
+            q, k, v = (_split(part, heads) for part in F.linear(y, *layer["self"]).chunk(3, dim=-1))
+            x = x + F.linear(_join(_attend(q, k.transpose(2, 3), v, causal)), *layer["self_out"])
+            if not pre:
+                x = _norm(x, layer["self_attn_layer_norm"])
+            k, v = F.linear(states, *layer["cross_kv"]).chunk(2, dim=-1)
+            kv = _split(k, heads).transpose(2, 3), _split(v, heads)
+            x = self._cross(x, layer, kv, bias, pre)
+            x = self._feed_forward(x, layer, pre)
+        return self._final("decoder", x)
+
+    def reorder(self, state: DecoderState, sentences: Tensor, parents: Tensor) -> None:
+        """See :class:`~polyref.paraphrase.search.StepModel`."""
+        count = state.cross[0][0].shape[0] if state.cross else len(sentences)
+        width = state.keys.shape[1] // count
+        rows = (sentences[:, None] * width + parents).flatten()
+        state.keys = state.keys.index_select(1, rows)
+        state.values = state.values.index_select(1, rows)
+        if len(sentences) < count or not torch.equal(sentences, torch.arange(count, device=sentences.device)):
+            state.cross = [(k[sentences], v[sentences]) for k, v in state.cross]
+            state.bias = None if state.bias is None else state.bias[sentences]
+
+    # --- shared parts ---
+
+    def _embed(self, side: str, table: Tensor, tokens: Tensor, places: slice) -> Tensor:
+        x = F.embedding(tokens, table)
+        if self.config.scale != 1.0:
+            x = x * self.config.scale
+        positions = self._tables[side]
+        if positions is not None:
+            x = x + positions[places]
+        if f"{side}.layernorm_embedding" in self.norms:
+            x = _norm(x, self.norms[f"{side}.layernorm_embedding"])
+        return x
+
+    def _cross(
+        self,
+        x: Tensor,
+        layer: dict[str, tuple[Tensor, Tensor]],
+        kv: tuple[Tensor, Tensor],
+        bias: Tensor | None,
+        pre: bool,
+    ) -> Tensor:
+        y = _norm(x, layer["encoder_attn_layer_norm"]) if pre else x
+        q = _split(F.linear(y, *layer["cross_q"]), self.config.decoder_heads)
+        x = x + F.linear(_join(_attend(q, *kv, bias)), *layer["cross_out"])
+        return x if pre else _norm(x, layer["encoder_attn_layer_norm"])
+
+    def _feed_forward(self, x: Tensor, layer: dict[str, tuple[Tensor, Tensor]], pre: bool) -> Tensor:
+        y = _norm(x, layer["final_layer_norm"]) if pre else x
+        y = _activate(F.linear(y, *layer["fc1"]), self.config.activation)
+        x = x + F.linear(y, *layer["fc2"])
+        return x if pre else _norm(x, layer["final_layer_norm"])
+
+    def _final(self, side: str, x: Tensor) -> Tensor:
+        name = f"{side}.layer_norm"
+        return _norm(x, self.norms[name]) if name in self.norms else x
+
+
+def _norm(x: Tensor, weights: tuple[Tensor, Tensor]) -> Tensor:
+    return F.layer_norm(x, x.shape[-1:], *weights)
+
+
+def _split(x: Tensor, heads: int) -> Tensor:
+    """``[N, L, d]`` to ``[N, H, L, d/H]``."""
+    return x.view(*x.shape[:-1], heads, -1).transpose(1, 2)
+
+
+def _join(x: Tensor) -> Tensor:
+    """``[N, H, L, d/H]`` to ``[N, L, d]``."""
+    return x.transpose(1, 2).flatten(2)
+
+
+def _attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None) -> Tensor:
+    """Attention of ``q`` ``[N, H, Q, e]`` over transposed keys ``[N, H, e, L]`` and values ``[N, H, L, e]``."""
+    weights = torch.matmul(q * q.shape[-1] ** -0.5, k)
+    if bias is not None:
+        weights = weights + bias
+    return torch.matmul(weights.softmax(dim=-1), v)
+
+
+def _activate(x: Tensor, name: str) -> Tensor:
+    if name == "relu":
+        return x.relu_()
+    if name == "gelu":
+        return F.gelu(x)
+    if name == "gelu_tanh":
+        return F.gelu(x, approximate="tanh")
+    if name == "swish":
+        return F.silu(x)
+    return x.tanh_() if name == "tanh" else x
+
+
+def _sinusoids(count: int, dim: int, first: int | None) -> Tensor:
+    """Rows of a sinusoidal table: fairseq's from position ``first`` on, or (None) Marian's from 0 on."""
+    if first is None:
+        rates = torch.pow(10000.0, -torch.arange(0, dim, 2, dtype=torch.float64) / dim)
+        angles = torch.arange(count, dtype=torch.float64)[:, None] * rates[None]
+        return torch.cat((angles.sin(), angles.cos()), dim=1)[:, :dim].float()
+    half = dim // 2
+    rates = torch.exp(torch.arange(half, dtype=torch.float32) * -(math.log(10000) / (half - 1)))
+    angles = torch.arange(first, first + count, dtype=torch.float32)[:, None] * rates[None]
+    table = torch.cat((angles.sin(), angles.cos()), dim=1)
+    return F.pad(table, (0, dim % 2))
+
+
+def _grow(state: DecoderState, capacity: int) -> None:
+    for name in ("keys", "values"):
+        old = getattr(state, name)
+        new = old.new_empty((*old.shape[:3], capacity, old.shape[4]))
+        new[:, :, :, : state.length] = old[:, :, :, : state.length]
+        setattr(state, name, new)
