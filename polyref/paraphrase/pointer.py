@@ -108,9 +108,45 @@ class PointerState:
     mask: Tensor  # [S, 1, 1, L] 0 or -inf, added to attention scores
     pointer_keys: Tensor  # [S, d, L]
     cross: list[tuple[Tensor, Tensor]]  # per layer [S, heads, L, d/heads]
-    cache: list[tuple[Tensor, Tensor]]  # per layer [S * W, heads, T, d/heads]
+    cache: list[Tensor]  # per layer [T or more, 2, S * W * heads, d/heads]: keys and values, time first
+    scratch: _Scratch
     width: int
     length: int
+    turn: int = 0
+
+    def room(self, layer: int, lanes: int, size: int) -> Tensor:
+        """The cache of a layer with a free place at position ``length``."""
+        cache = self.cache[layer]
+        if cache.shape[0] == self.length:
+            grown = cache.new_empty(self.length + 8, 2, lanes, size)
+            grown[: self.length] = cache
+            self.cache[layer] = cache = grown
+        return cache
+
+    def reorder_cache(self, lanes: Tensor) -> None:
+        """Gather lanes of all positions, into the other one of two buffers."""
+        self.turn = 1 - self.turn
+        for layer, cache in enumerate(self.cache):
+            shape = (self.length + 1, 2, len(lanes), cache.shape[3])
+            gathered = self.scratch.take(f"cache{layer}.{self.turn}", shape, cache)
+            torch.index_select(cache[: self.length], 2, lanes, out=gathered[: self.length])
+            self.cache[layer] = gathered
+
+
+class _Scratch:
+    """Large buffers used again at every step: fresh pages for each would cost as much as the products in them."""
+
+    def __init__(self) -> None:
+        self._held: dict[str, Tensor] = {}
+
+    def take(self, name: str, shape: tuple[int, ...], like: Tensor) -> Tensor:
+        """An uninitialised buffer; what the last one of this name held is lost."""
+        size = math.prod(shape)
+        held = self._held.get(name)
+        if held is None or held.numel() < size:
+            # Caches grow by one position a step: leave room.
+            held = self._held[name] = like.new_empty(size + size // 2)
+        return held[:size].view(shape)
 
 
 class PointerTransformer(nn.Module):
@@ -253,31 +289,36 @@ class PointerTransformer(nn.Module):
             attend = cast(_Layer, layer).attend_cross
             k, v = (attend.split(part).contiguous() for part in attend.kv(memory).chunk(2, -1))
             cross.append((k, v))
-        empty = memory.new_zeros(len(sources), self.config.heads, 0, self.config.d_model // self.config.heads)
+        empty = memory.new_zeros(0, 2, len(sources) * self.config.heads, self.config.d_model // self.config.heads)
         return PointerState(
             source=source,
             mask=self._padding_mask(source),
             pointer_keys=self._pointer_keys(source, memory).contiguous(),
             cross=cross,
-            cache=[(empty, empty) for _ in self.decoder],
+            cache=[empty for _ in self.decoder],
+            scratch=_Scratch(),
             width=1,
             length=0,
         )
 
     @torch.inference_mode()
     def step(self, state: PointerState, tokens: Tensor) -> Tensor:
-        """Feed one token a row (``[S, W]``); returns log-probabilities ``[S, W, V]``."""
+        """Feed one token a row (``[S, W]``); returns log-probabilities ``[S, W, V]``, valid until the next step."""
         sentences, width = tokens.shape
-        rows = sentences * width
+        rows, heads = sentences * width, self.config.heads
         x = self._embed(tokens.reshape(rows, 1), state.length)
         for index, layer in enumerate(self.decoder):
             layer = cast(_Layer, layer)
             attend = layer.attend_self
-            q, k, v = (attend.split(part) for part in attend.qkv(layer.norm_self(x)).chunk(3, -1))
-            keys, values = state.cache[index]
-            keys, values = torch.cat([keys, k], 2), torch.cat([values, v], 2)
-            state.cache[index] = (keys, values)
-            x = x + attend.mix(q, keys, values, None)
+            q, k, v = attend.qkv(layer.norm_self(x)).view(rows, 3, heads, -1).unbind(1)
+            cache = state.room(index, rows * heads, q.shape[-1])
+            cache[state.length, 0] = k.reshape(rows * heads, -1)
+            cache[state.length, 1] = v.reshape(rows * heads, -1)
+            cache = cache[: state.length + 1]
+            scores = torch.bmm(q.reshape(rows * heads, 1, -1), cache[:, 0].permute(1, 2, 0))
+            weights = torch.softmax(scores * (1.0 / math.sqrt(q.shape[-1])), -1)
+            mixed = torch.bmm(weights, cache[:, 1].transpose(0, 1))
+            x = x + attend.out(mixed.view(rows, 1, -1))
             cross = layer.attend_cross
             # The beams of a sentence are the "time steps" of its cross-attention: keys are stored once.
             queries = cross.split(cross.q(layer.norm_cross(x)).view(sentences, width, -1))
@@ -287,17 +328,22 @@ class PointerTransformer(nn.Module):
         state.length += 1
         state.width = width
         generate, copy = self._pointer(x, state.pointer_keys, state.mask[:, 0])
-        probs = torch.softmax(F.linear(x, self.embedding.weight).float(), -1).mul_(generate.exp())
+        probs = state.scratch.take("probs", (rows, self.vocab_size), x)
+        torch.mm(x.view(rows, -1), self.embedding.weight.T, out=probs)
+        probs.sub_(probs.amax(-1, keepdim=True)).exp_()
+        probs.mul_(generate.view(rows, 1).exp() / probs.sum(-1, keepdim=True))
         places = state.source[:, None, :].expand(sentences, width, -1)
-        probs.scatter_add_(2, places, copy.exp())
+        probs = probs.view(sentences, width, -1).scatter_add_(2, places, copy.exp())
         # Never generate what is no text: padding, bos, control tokens and the mask.
         probs[..., [PAD, BOS, *range(CLOSENESS, MASK + 1)]] = 0
         return probs.log_()
 
     def reorder(self, state: PointerState, sentences: Tensor, parents: Tensor) -> None:
         """Keep ``sentences`` ([S']); row j of the new sentence i continues its old row ``parents[i, j]`` ([S', W'])."""
+        heads = self.config.heads
         rows = (sentences[:, None] * state.width + parents).reshape(-1)
-        state.cache = [(k.index_select(0, rows), v.index_select(0, rows)) for k, v in state.cache]
+        lanes = (rows[:, None] * heads + torch.arange(heads, device=rows.device)).reshape(-1)
+        state.reorder_cache(lanes)
         state.width = parents.shape[1]
         count = state.source.shape[0]
         if len(sentences) == count and bool((sentences == torch.arange(count, device=sentences.device)).all()):
