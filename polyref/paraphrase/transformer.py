@@ -276,11 +276,16 @@ class Transformer:
         state.length += 1
         return self._final("decoder", x)
 
-    def decode(self, states: Tensor, bias: Tensor | None, inputs: Tensor) -> Tensor:
-        """Decoder states ``[N, T, d]`` of whole targets ``inputs`` ``[N, T]`` (shifted right), one encoding a row."""
+    def decode(self, states: Tensor, bias: Tensor | None, inputs: Tensor, rows: Tensor | None = None) -> Tensor:
+        """Decoder states ``[N, T, d]`` of whole targets ``inputs`` ``[N, T]`` (shifted right).
+
+        Row i reads ``states[rows[i]]`` (by default ``states[i]``): targets of one source share its projections.
+        """
         heads, pre, length = self.config.decoder_heads, self.config.decoder_pre_norm, inputs.shape[1]
         causal = torch.full((length, length), float("-inf"), device=self.device, dtype=self.dtype).triu_(1)
         x = self._embed("decoder", self.target_embedding, inputs, slice(length))
+        if rows is not None and bias is not None:
+            bias = bias[rows]
         for layer in self.decoder_layers:
             y = _norm(x, layer["self_attn_layer_norm"]) if pre else x
             q, k, v = (_split(part, heads) for part in F.linear(y, *layer["self"]).chunk(3, dim=-1))
@@ -289,6 +294,8 @@ class Transformer:
                 x = _norm(x, layer["self_attn_layer_norm"])
             k, v = F.linear(states, *layer["cross_kv"]).chunk(2, dim=-1)
             kv = _split(k, heads).transpose(2, 3), _split(v, heads)
+            if rows is not None:
+                kv = kv[0][rows], kv[1][rows]
             x = self._cross(x, layer, kv, bias, pre)
             x = self._feed_forward(x, layer, pre)
         return self._final("decoder", x)

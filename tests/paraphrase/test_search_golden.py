@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from polyref.paraphrase.checkpoints import Seq2Seq, load_fairseq
+from polyref.paraphrase.checkpoints import Seq2Seq
 from polyref.paraphrase.search import Candidate, SearchOptions, search
 
 TAG = 4
@@ -41,26 +41,6 @@ HF_LISTS = [
     *("beam12", "group12", "group12_batch5", "group12_early", "group12_maxlen8", "group12_nobos_minlen", "group20_g20"),
     "group100",
 ]
-
-
-@pytest.fixture(scope="module")
-def golden(data_dir: Path) -> Path:
-    path = data_dir / "fairseq-golden"
-    if not path.is_dir():
-        pytest.skip(f"no decoding lists in {path}")
-    return path
-
-
-@pytest.fixture(scope="module")
-def models(golden: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Seq2Seq]:
-    loaded = {}
-    for name in ("post", "pre"):
-        directory = tmp_path_factory.mktemp(name)
-        (directory / "checkpoint.pt").symlink_to(golden / name / "checkpoint.pt")
-        for file in ("dict.src.txt", "dict.tgt.txt", "spm.model"):
-            (directory / file).symlink_to(golden / file)
-        loaded[name] = load_fairseq(directory)
-    return loaded
 
 
 @pytest.fixture(autouse=True)

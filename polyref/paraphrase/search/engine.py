@@ -14,6 +14,7 @@ from polyref.paraphrase.search.hf import HfBeamRule, HfGroupRule
 from polyref.paraphrase.search.options import SearchOptions
 from polyref.paraphrase.search.paper import PaperRule
 from polyref.paraphrase.search.protocol import Candidate, StepHook, StepModel
+from polyref.paraphrase.search.sampling import SamplingRule
 from polyref.paraphrase.search.state import Beams, Choice, Step
 
 
@@ -27,7 +28,9 @@ class Rule(Protocol):
         """The n-best list of every sentence."""
 
 
-def _rule(model: StepModel, options: SearchOptions, constraints: Constraints) -> Rule:
+def _rule(model: StepModel, options: SearchOptions, constraints: Constraints, sources: Sequence[Sequence[int]]) -> Rule:
+    if options.sampling:
+        return SamplingRule(model, options, constraints, sources)
     if options.semantics == "fairseq":
         return FairseqRule(model, options, constraints)
     if options.semantics == "hf":
@@ -70,7 +73,7 @@ def search(
     if not sources:
         return []
     constraints = Constraints(model, options, sources, prefixes, hooks)
-    rule = _rule(model, options, constraints)
+    rule = _rule(model, options, constraints, sources)
     beams = Beams.begin(len(sources), model.start, model.device)
     state = model.encode(sources)
     t = 0
