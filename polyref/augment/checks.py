@@ -8,9 +8,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from polyref.augment.normalize import comparison_key, digit_strings, words
+from polyref.augment.normalize import WORD, comparison_key, digit_strings, words
 
 _LINK: Final = re.compile(r"(?:https?://|www\.)\S+|(?<!\w)[@#]\w+", re.IGNORECASE)
+#: A mark that ends a sentence, whatever quotes and brackets follow it.
+_END: Final = re.compile(r"[.!?…。！？؟।][\"'”’»)\]」』）]*\s*$")
+_BALANCES: Final[tuple[Callable[[str], bool], ...]] = (
+    lambda text: text.count('"') % 2 == 0,
+    *(
+        (lambda text, pair=pair: text.count(pair[0]) == text.count(pair[1]))
+        for pair in ("“”", "()", "[]", "«»", "「」")
+    ),
+)
 #: Repeats of a phrase of this many words are loops even when other words stand between them.
 _DISTANT: Final = 4
 _LONGEST_UNIT: Final = 12
@@ -39,6 +48,32 @@ def links() -> Check:
 
 def _links(text: str) -> Counter[str]:
     return Counter(match.rstrip(".,;:!?)\"'”’").casefold() for match in _LINK.findall(text))
+
+
+def form() -> Check:
+    """Still a sentence like the reference: a capital at the start, a mark at the end, closed quotes and brackets.
+
+    Only what the reference has is asked for: comments without capitals or full stops stay free.
+    """
+
+    def accepts(reference: str, candidate: str) -> bool:
+        return (
+            (_starts_small(reference) or not _starts_small(candidate))
+            and (_ends(candidate) or not _ends(reference))
+            and all(balanced(candidate) or not balanced(reference) for balanced in _BALANCES)
+        )
+
+    return Check("form", accepts)
+
+
+def _starts_small(text: str) -> bool:
+    # The whole word counts: a sentence may start with "iPhone" or "eBay".
+    first = WORD.search(text)
+    return first is not None and first[0].islower()
+
+
+def _ends(text: str) -> bool:
+    return _END.search(text) is not None
 
 
 def repetition() -> Check:

@@ -22,11 +22,11 @@ PRESETS: Final = ("default", "strict", "none")
 
 @dataclass(frozen=True)
 class FilterChain:
-    """Checks in order, between the rules that always hold.
+    """Checks in order, after the rules that always hold.
 
     Attributes:
         name: As it is written into signatures: the preset, the language and the checks.
-        checks: Run in this order after ``empty`` and ``copy``, before ``duplicate``.
+        checks: Run in this order, after the rules that always hold.
     """
 
     name: str
@@ -35,7 +35,7 @@ class FilterChain:
     @property
     def reasons(self) -> tuple[str, ...]:
         """Every reason a candidate can be dropped for, in the order of the checks."""
-        return ("empty", "copy", *(check.name for check in self.checks), "duplicate")
+        return ("empty", "copy", "duplicate", *(check.name for check in self.checks))
 
     def start(self, originals: Iterable[str], extras: Iterable[str] = ()) -> Selection:
         """Begin a segment that already has these references."""
@@ -67,11 +67,11 @@ class Selection:
             return "copy" if key in self._originals and candidate.strip() else "empty"
         if key in self._originals or (beginning and comparison_key(reference).startswith(key)):
             return "copy"
+        if key in self._taken:
+            return "duplicate"
         for check in self._chain.checks:
             if not check.accepts(reference, candidate):
                 return check.name
-        if key in self._taken:
-            return "duplicate"
         self._taken.add(key)
         return None
 
@@ -79,9 +79,9 @@ class Selection:
 def filter_chain(preset: str = "default", lang: str = "en") -> FilterChain:
     """The chain with a name: ``default``, ``strict`` or ``none`` (copies and duplicates only).
 
-    ``default`` drops changed numbers, changed links and handles, repeated phrases and outliers of length; for English
-    also candidates that gained or lost their negation. ``strict`` is tighter on length and negation and, for English,
-    drops candidates that lost a name or content words.
+    ``default`` drops changed numbers, links and handles, broken sentences, repeated phrases and outliers of length;
+    for English also candidates that gained or lost their negation. ``strict`` is tighter on length and negation and,
+    for English, drops candidates that lost a name or content words.
 
     Args:
         preset: One of ``PRESETS``.
@@ -98,6 +98,7 @@ def filter_chain(preset: str = "default", lang: str = "en") -> FilterChain:
     rules = [
         checks.numbers(),
         checks.links(),
+        checks.form(),
         checks.repetition(),
         checks.length(0.75, 1.4) if strict else checks.length(0.6, 1.6),
     ]

@@ -72,6 +72,16 @@ CASES: list[tuple[Check, str, str, bool]] = [
     (checks.links(), "See https://example.org/a, @Ann!", "@ann, look at https://example.org/a", True),
     (checks.links(), "Well said @Ann #vote", "Well said #vote", False),
     (checks.links(), "Mail ann@example.org", "Write to ann at example.org", True),
+    (checks.form(), "The old bridge was closed.", "old bridge was closed.", False),
+    (checks.form(), "The old bridge was closed.", "The old bridge, closed", False),
+    (checks.form(), "The old bridge was closed.", "“The old bridge is closed!”", True),
+    (checks.form(), "lol the bridge is closed", "the bridge is closed, lol", True),
+    (checks.form(), "The best phone is the iPhone.", "iPhones are the best phones.", True),
+    (checks.form(), "He said: “Stop.”", "He said “stop.", False),
+    (checks.form(), 'He said "stop".', 'He said stop".', False),
+    (checks.form(), "It cost 5 (five) euros.", "It cost 5 (five euros.", False),
+    (checks.form(), "2 came.", "Both came.", True),
+    (checks.form(), "他来了。", "他到了", False),
     (checks.repetition(), "He left.", "He left and left and left.", False),
     (checks.repetition(), "He left for the coast.", "He went to the the coast.", False),
     (checks.repetition(), "It was very very cold.", "It was very very chilly.", True),
@@ -151,19 +161,20 @@ def test_a_reference_of_punctuation_alone() -> None:
 
 
 def test_presets_and_languages() -> None:
-    assert filter_chain("default", "de").name == "default:numbers+links+repetition+length0.6-1.6"
-    assert filter_chain("default", "en_GB").name == "default:numbers+links+repetition+length0.6-1.6+negation"
+    assert filter_chain("default", "de").name == "default:numbers+links+form+repetition+length0.6-1.6"
+    assert filter_chain("default", "en_GB").name == "default:numbers+links+form+repetition+length0.6-1.6+negation"
     assert filter_chain("strict").reasons == (
         "empty",
         "copy",
+        "duplicate",
         "numbers",
         "links",
+        "form",
         "repetition",
         "length0.75-1.4",
         "negation-count",
         "names",
         "omission",
-        "duplicate",
     )
     with pytest.raises(UsageError, match="there is no filter 'x', expected one of default, strict, none"):
         filter_chain("x")

@@ -1,0 +1,64 @@
+"""The examples in docs/augmenting.md and docs/file-formats.md run as they stand."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rule_paraphraser import RuleParaphraser
+
+from polyref.augment import read_references
+
+DOCS = Path(__file__).resolve().parent.parent.parent / "docs"
+GUIDE = (DOCS / "augmenting.md").read_text("utf-8")
+FORMATS = (DOCS / "file-formats.md").read_text("utf-8")
+
+
+def _blocks(text: str, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    paraphraser = RuleParaphraser()
+    monkeypatch.setattr("polyref.cli.augment.load_paraphraser", lambda *args, **options: paraphraser)
+    monkeypatch.setattr("polyref.paraphrase.load_paraphraser", lambda *args, **options: paraphraser)
+    monkeypatch.chdir(tmp_path)
+    for name in ("refs.en", "refA.en", "refB.en"):
+        (tmp_path / name).write_text("Ann paid.\nThe dog barked.\n")
+    return tmp_path
+
+
+def test_python_examples(folder: Path) -> None:
+    first, second = _blocks(GUIDE, "python")
+    names: dict[str, Any] = {}
+    exec(first, names)
+    assert read_references(["refs.polyref.jsonl"]) == names["augmented"]
+    names["paraphraser"] = RuleParaphraser()
+    exec(second, names)
+    assert names["augmented"].meta["filters"].endswith("+negation+no-shouting")
+
+
+def test_commands(polyref: Callable[..., Any], folder: Path) -> None:
+    lines = [line for block in _blocks(GUIDE, "sh") for line in block.split("\n")]
+    commands = [shlex.split(line, comments=True) for line in lines if line.startswith("polyref")]
+    assert len(commands) == 3
+    (folder / "made.jsonl").write_text('{"id": "1", "refs": [{"text": "Ann paid."}]}\n')
+    for command in commands:
+        result = polyref(*command[1:])
+        assert result.code == 0, result.err
+
+
+def test_the_formats(tmp_path: Path) -> None:
+    (normal,) = _blocks(FORMATS, "json")
+    (tmp_path / "a.jsonl").write_text(normal)
+    refset = read_references([tmp_path / "a.jsonl"])
+    assert [ref.kind for ref in refset[0].refs] == ["human", "paraphrase"]
+    (simple,) = (text for text in re.findall(r"`(\{.*?\})`", FORMATS) if "paraphrases" in text)
+    (tmp_path / "b.jsonl").write_text(json.dumps(json.loads(simple)) + "\n")
+    assert len(read_references([tmp_path / "b.jsonl"])[0].extras) == 2

@@ -1,0 +1,104 @@
+"""Augmentation with the model in the package, small enough for every run of the tests."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from polyref.augment import Tally, augment, read_references, write_references
+from polyref.augment.normalize import comparison_key, digit_strings
+from polyref.augment.pipeline import SHARD_SEGMENTS
+from polyref.augment.writer import journal_path
+from polyref.paraphrase import Paraphraser, load_paraphraser
+from polyref.references import ReferenceSet
+
+SENTENCES = [
+    "The bakery on Mill Street sold 340 loaves before 9:30 this morning.",
+    "“I have never seen so much snow in April,” said Tomas Lind.",
+    "The phone arrived late, but the seller was not at fault.",
+    "Why do we sleep for a third of our lives?",
+    "In 2018, about 1,500 people worked in the two factories.",
+    "",
+    "She asked the committee to look at the plans again.",
+    "No trains will run between Gavle and Falun on Sunday.",
+]
+COMMAND = [sys.executable, "-c", "from polyref.cli.main import main; main()", "augment", "--threads", "1"]
+
+
+@pytest.fixture(scope="module")
+def shipped() -> Paraphraser:
+    return load_paraphraser("shipped", threads=1)
+
+
+@pytest.fixture(scope="module")
+def made(shipped: Paraphraser) -> tuple[ReferenceSet, Tally]:
+    tally = Tally()
+    references = ReferenceSet.from_texts([[sentence] for sentence in SENTENCES])
+    return augment(references, shipped, 5, tally=tally), tally
+
+
+def test_paraphrases_are_usable(made: tuple[ReferenceSet, Tally]) -> None:
+    refset, tally = made
+    assert [len(segment.extras) > 0 for segment in refset] == [bool(sentence) for sentence in SENTENCES]
+    assert tally.kept == sum(len(segment.extras) for segment in refset)
+    assert tally.candidates == tally.kept + tally.dropped.total()
+    for segment in refset:
+        keys = [comparison_key(ref.text) for ref in segment.refs]
+        assert len(set(keys)) == len(keys)
+        for ref in segment.extras:
+            assert digit_strings(ref.text) == digit_strings(segment.refs[0].text)
+            assert ref.logprob is not None and ref.logprob <= 0
+        assert [ref.rank for ref in segment.extras] == sorted({ref.rank for ref in segment.extras})
+
+
+def test_paraphrases_look_like_english(made: tuple[ReferenceSet, Tally]) -> None:
+    for ref in (ref for segment in made[0] for ref in segment.extras):
+        assert not re.search(r"\s\s|\s[,.;:?!]|▁|<unk>|⁇", ref.text), ref.text
+        assert ref.text == ref.text.strip()
+        assert re.match(r"[“\"'‘(]?[A-Z0-9]", ref.text), ref.text
+        assert re.search(r"[a-z]", ref.text), ref.text
+
+
+def test_same_bytes_again(made: tuple[ReferenceSet, Tally], shipped: Paraphraser, tmp_path: Path) -> None:
+    again = augment(ReferenceSet.from_texts([[sentence] for sentence in SENTENCES]), shipped, 5)
+    write_references(made[0], tmp_path / "a.jsonl")
+    write_references(again, tmp_path / "b.jsonl")
+    assert (tmp_path / "a.jsonl").read_bytes() == (tmp_path / "b.jsonl").read_bytes()
+
+
+def test_a_line_of_10_000_characters(polyref: Callable[..., Any], tmp_path: Path) -> None:
+    line = ("The old mill by the river was sold to a family from the next village. " * 200)[:10_000].strip()
+    (tmp_path / "refs").write_text(f"{line}\nShort.\n")
+    result = polyref("augment", tmp_path / "refs", "-k", "1", "-o", tmp_path / "out.jsonl", "--threads", "1")
+    assert result.code == 0
+    assert "1 reference is longer than the model reads" in result.err
+    assert read_references([tmp_path / "out.jsonl"])[0].originals[0].text == line
+
+
+def test_kill_and_repeat(tmp_path: Path) -> None:
+    refs, whole, out = tmp_path / "refs", tmp_path / "whole.jsonl", tmp_path / "out.jsonl"
+    refs.write_text("".join(f"They saw {n} ships.\n" for n in range(2 * SHARD_SEGMENTS)))
+    subprocess.run([*COMMAND, refs, "-k", "1", "-o", whole], check=True, stderr=subprocess.DEVNULL)
+
+    process = subprocess.Popen([*COMMAND, refs, "-k", "1", "-o", out], stderr=subprocess.DEVNULL)
+    journal = journal_path(out)
+    while not journal.exists() or journal.read_bytes().count(b"\n") < 2:
+        assert process.poll() is None, "ended before it could be killed"
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
+    assert not out.exists()
+
+    done = subprocess.run([*COMMAND, refs, "-k", "1", "-o", out], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert f"{SHARD_SEGMENTS} segments are finished" in done.stderr
+    assert out.read_bytes() == whole.read_bytes()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out.jsonl", "refs", "whole.jsonl"]
