@@ -19,7 +19,9 @@ from sacrebleu.metrics import bleu as sacrebleu
 
 from polyref.errors import ModelError, UsageError
 from polyref.metrics.base import Metric
+from polyref.metrics.ngram import at_cuts, blocks, features, first_matches, word_block
 from polyref.metrics.statistics import Floats, Integers
+from polyref.metrics.tokens import tokenize_13a
 
 SMOOTHING: Final = tuple(sacrebleu.BLEU.SMOOTH_DEFAULTS)
 TOKENIZERS: Final = tuple(sacrebleu.BLEU.TOKENIZERS)
@@ -104,18 +106,38 @@ class BLEU(Metric):
     def _count(
         self, systems: Sequence[Sequence[str]], references: Sequence[Sequence[str]], cuts: Integers
     ) -> npt.NDArray[Any]:
-        peer = self._sacrebleu
+        shown, order = int(cuts[-1].max(initial=0)), self.max_ngram_order
         values = np.zeros((len(cuts), len(systems), len(references), len(self.columns)), dtype=np.int32)
-        for n, texts in enumerate(references):
-            outputs = [peer._preprocess_segment(system[n]) for system in systems]
-            prepared = [peer._preprocess_segment(text) for text in texts]
-            for row, cut in enumerate(cuts[:, n]):
-                if row and cut == cuts[row - 1, n]:
-                    values[row, :, n] = values[row - 1, :, n]
-                elif cut:
-                    found = peer._extract_reference_info(prepared[:cut])
-                    values[row, :, n] = [peer._compute_segment_statistics(output, found) for output in outputs]
+        if not shown:
+            return values
+        sizes = [sum(len(text) for text in texts[:cut]) for texts, cut in zip(references, cuts[-1], strict=True)]
+        for chosen in blocks(sizes):
+            texts = [
+                [*references[n][: cuts[-1, n]], *[""] * (shown - cuts[-1, n]), *(system[n] for system in systems)]
+                for n in chosen
+            ]
+            words = iter(self._words([text for segment in texts for text in segment]))
+            block = word_block([[next(words) for _ in segment] for segment in texts], shown + len(systems))
+            part = cuts[:, chosen]
+            found = np.zeros((len(cuts), len(systems), len(chosen), len(self.columns)), dtype=np.int64)
+            outputs = block.lengths[:, shown:, None]
+            # The closest length counts, the shorter of two that are equally close.
+            wide = int(block.lengths.max()) + 1
+            distance = np.abs(outputs - block.lengths[:, None, :shown]) * wide + block.lengths[:, None, :shown]
+            found[..., 0] = outputs[:, :, 0].T
+            found[..., 1] = at_cuts(np.minimum.accumulate(distance, axis=2), part) % wide
+            for n, kept in enumerate(features(block, order)):
+                found[..., 2 + n] = at_cuts(first_matches(kept, block, shown), part)
+                found[..., 2 + order + n] = block.grams(n + 1)[:, shown:].T
+            found.swapaxes(1, 2)[part == 0] = 0
+            values[:, :, chosen] = found
         return values
+
+    def _words(self, texts: Sequence[str]) -> list[list[str]]:
+        texts = [text.lower().rstrip() for text in texts] if self.lowercase else [text.rstrip() for text in texts]
+        if self.tokenize == "13a":
+            return tokenize_13a(texts)
+        return [self._sacrebleu.tokenizer(text).split() for text in texts]
 
     def _score(self, values: npt.NDArray[Any], *, sentence: bool) -> Floats:
         effective = sentence if self.effective_order is None else self.effective_order

@@ -17,7 +17,9 @@ from sacrebleu.metrics import chrf as sacrebleu
 
 from polyref.errors import UsageError
 from polyref.metrics.base import Metric
+from polyref.metrics.ngram import at_cuts, blocks, char_block, features, pair_matches, word_block
 from polyref.metrics.statistics import Floats, Integers
+from polyref.metrics.tokens import ChrfWords
 
 _EPSILON: Final = 1e-16
 
@@ -86,29 +88,53 @@ class CHRF(Metric):
     def _count(
         self, systems: Sequence[Sequence[str]], references: Sequence[Sequence[str]], cuts: Integers
     ) -> npt.NDArray[Any]:
-        peer = self._sacrebleu
+        shown = int(cuts[-1].max(initial=0))
         values = np.zeros((len(cuts), len(systems), len(references), len(self.columns)), dtype=np.int32)
-        for n, texts in enumerate(references):
-            used = int(cuts[-1, n])
-            known = [peer._extract_reference_info([peer._preprocess_segment(text)])["ref_ngrams"] for text in texts]
-            for s, system in enumerate(systems):
-                output = peer._preprocess_segment(system[n])
-                rows = [peer._compute_segment_statistics(output, {"ref_ngrams": known[j]}) for j in range(used)]
-                best = self._running_best(np.array(rows, dtype=np.int32).reshape(used, len(self.columns)))
-                for row, cut in enumerate(cuts[:, n]):
-                    if cut:
-                        values[row, s, n] = rows[best[cut - 1]]
+        if not shown:
+            return values
+        sizes = [sum(len(text) for text in texts[:cut]) for texts, cut in zip(references, cuts[-1], strict=True)]
+        for chosen in blocks(sizes):
+            texts = [
+                [*references[n][: cuts[-1, n]], *[""] * (shown - cuts[-1, n]), *(system[n] for system in systems)]
+                for n in chosen
+            ]
+            pairs = self._pairs(texts, shown)
+            best = np.zeros(pairs.shape[:3], dtype=np.int64)
+            scores = self._score(pairs, sentence=True)
+            # The first of the best: a later reference must be strictly better.
+            better = scores[:, :, 1:] > np.maximum.accumulate(scores, axis=2)[:, :, :-1]
+            best[:, :, 1:] = np.maximum.accumulate(np.where(better, np.arange(1, shown), 0), axis=2)
+            picked = np.take_along_axis(pairs, best[..., None], axis=2)
+            values[:, :, chosen] = at_cuts(picked, cuts[:, chosen])
         return values
 
-    def _running_best(self, rows: npt.NDArray[Any]) -> list[int]:
-        """``result[j]`` is the first of references 0..j with the best sentence F."""
-        best, result = 0, []
-        scores = self._score(rows, sentence=True)
-        for j, score in enumerate(scores):
-            if score > scores[best]:
-                best = j
-            result.append(best)
-        return result
+    def _pairs(self, texts: Sequence[Sequence[str]], shown: int) -> npt.NDArray[np.int32]:
+        """Statistics of every output with every single reference: shape (segments, outputs, references, C).
+
+        Args:
+            texts: ``texts[segment]`` are ``shown`` references, then the outputs.
+            shown: Number of references.
+        """
+        if self.lowercase:
+            texts = [[text.lower() for text in segment] for segment in texts]
+        ranks = len(texts[0])
+        chars = texts if self.whitespace else [["".join(text.split()) for text in segment] for segment in texts]
+        parts = [(char_block(chars, ranks), self.char_order)]
+        if self.word_order:
+            split = ChrfWords().split
+            parts.append((word_block([[split(text) for text in segment] for segment in texts], ranks), self.word_order))
+        pairs = np.empty((len(texts), ranks - shown, shown, len(self.columns)), dtype=np.int32)
+        column = 0
+        for block, orders in parts:
+            for n, found in enumerate(features(block, orders)):
+                grams = block.grams(n + 1)
+                reference = grams[:, None, :shown]
+                # An output's n-grams do not count where the reference is too short to have any.
+                pairs[..., column] = np.where(reference > 0, grams[:, shown:, None], 0)
+                pairs[..., column + 1] = reference
+                pairs[..., column + 2] = pair_matches(found, block, shown)
+                column += 3
+        return pairs
 
     def _score(self, values: npt.NDArray[Any], *, sentence: bool) -> Floats:
         # The order of operations is sacreBLEU's: the results are equal to the last bit.

@@ -1,0 +1,247 @@
+"""Counting common n-grams of many texts at once, in NumPy.
+
+A *feature* of a text is (segment, n-gram, occurrence number): the second "the the" of a text is another feature than
+the first. Clipped n-gram matching of two texts is then the size of a set intersection, and
+
+* what is matched by the first j references is known from the first reference that holds each feature (BLEU);
+* matches with every single reference are one matrix product of text x feature incidence (chrF).
+
+All numbers are exact: n-grams are packed into integers, never hashed.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, count
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from polyref.metrics.statistics import Integers
+
+#: Symbols (words or characters) that are worked on at a time: keeps the arrays in cache and memory small.
+_BLOCK_SYMBOLS: Final = 300_000
+_BLOCK_SEGMENTS: Final = 64
+_KEY_BITS: Final = 63
+
+
+@dataclass(frozen=True)
+class Block:
+    """The texts of some segments as one array of symbols; every segment has texts of rank 0 .. T-1, or fewer.
+
+    Attributes:
+        symbols: Shape (L,): small numbers that stand for words or characters, text after text.
+        alphabet: All symbols are below it.
+        segments: Number of segments, B.
+        ranks: Number of ranks, T.
+        lengths: Shape (B, T): symbols per text; 0 for an absent text.
+    """
+
+    symbols: Integers
+    alphabet: int
+    segments: int
+    ranks: int
+    lengths: Integers
+
+    def grams(self, order: int) -> Integers:
+        """Shape (B, T): the number of n-grams of every text."""
+        return np.maximum(self.lengths - order + 1, 0)
+
+
+@dataclass(frozen=True)
+class Features:
+    """The features of the texts of a block for one n-gram order.
+
+    Attributes:
+        segment: Shape (E,): the segment of an entry, ascending. An entry says that a text holds a feature.
+        rank: Shape (E,): the rank of its text.
+        feature: Shape (E,): the number of its feature, below F.
+        home: Shape (F,): the segment of a feature.
+        first: Shape (F,): the smallest rank of a text that holds it.
+        last: Shape (F,): the largest.
+    """
+
+    segment: Integers
+    rank: Integers
+    feature: Integers
+    home: Integers
+    first: Integers
+    last: Integers
+
+
+def blocks(sizes: Sequence[int]) -> Iterator[list[int]]:
+    """Indices of segments to work on together, given their numbers of symbols: segments of like size share a block."""
+    chosen: list[int] = []
+    total = 0
+    for index in sorted(range(len(sizes)), key=sizes.__getitem__):
+        if chosen and (len(chosen) == _BLOCK_SEGMENTS or total + sizes[index] > _BLOCK_SYMBOLS):
+            yield chosen
+            chosen, total = [], 0
+        chosen.append(index)
+        total += sizes[index]
+    if chosen:
+        yield chosen
+
+
+def word_block(texts: Sequence[Sequence[Sequence[str]]], ranks: int) -> Block:
+    """A block of texts given as words: ``texts[segment][rank]`` is a list of words."""
+    lengths = np.zeros((len(texts), ranks), dtype=np.int64)
+    parts: list[Iterable[int]] = []
+    alphabet = 1
+    for row, segment in enumerate(texts):
+        # Numbering words anew in every segment keeps the numbers, and so the packed n-grams, small.
+        number: defaultdict[str, int] = defaultdict(count().__next__)
+        parts += [list(map(number.__getitem__, words)) for words in segment]
+        lengths[row, : len(segment)] = [len(words) for words in segment]
+        alphabet = max(alphabet, len(number))
+    symbols = np.fromiter(chain.from_iterable(parts), dtype=np.int64, count=int(lengths.sum()))
+    return Block(symbols, alphabet, len(texts), ranks, lengths)
+
+
+def char_block(texts: Sequence[Sequence[str]], ranks: int) -> Block:
+    """A block of texts as characters: ``texts[segment][rank]`` is a string."""
+    lengths = np.zeros((len(texts), ranks), dtype=np.int64)
+    for row, segment in enumerate(texts):
+        lengths[row, : len(segment)] = [len(text) for text in segment]
+    joined = "".join(chain.from_iterable(texts)).encode("utf-32-le", "surrogatepass")
+    codes = np.frombuffer(joined, dtype=np.uint32)
+    present = np.zeros(int(codes.max(initial=0)) + 1, dtype=bool)
+    present[codes] = True
+    number = np.cumsum(present) - 1
+    return Block(number[codes], max(int(number[-1]) + 1, 1), len(texts), ranks, lengths)
+
+
+def features(block: Block, orders: int) -> Iterator[Features]:
+    """The features of the texts of a block, for n-grams of 1 .. ``orders`` symbols."""
+    flat = block.lengths.ravel()
+    text = np.repeat(np.arange(flat.size), flat)
+    remaining = np.repeat(np.cumsum(flat), flat) - np.arange(len(text))
+    segment, rank = np.divmod(text, block.ranks)
+    rank_bits, symbol_bits, segment_bits = (_bits(n) for n in (block.ranks, block.alphabet, block.segments))
+    grams, gram_bits = block.symbols, symbol_bits
+    for order in range(1, orders + 1):
+        if order > 1:
+            if gram_bits + symbol_bits + segment_bits + rank_bits > _KEY_BITS:
+                known, grams = np.unique(grams, return_inverse=True)
+                gram_bits = _bits(len(known))
+            grams = (grams[:-1] << symbol_bits) | block.symbols[order - 1 :]
+            gram_bits += symbol_bits
+        whole = remaining[: len(grams)] >= order
+        place = (segment << gram_bits)[: len(grams)][whole] | grams[whole]
+        keys = (place << rank_bits) | rank[: len(grams)][whole]
+        keys.sort()
+        yield _group(keys, rank_bits, gram_bits)
+
+
+def _bits(size: int) -> int:
+    """Bits that hold numbers below ``size``."""
+    return max(size - 1, 0).bit_length()
+
+
+def _group(keys: Integers, rank_bits: int, gram_bits: int) -> Features:
+    """Features from sorted (segment, n-gram, rank) keys."""
+    place = keys >> rank_bits
+    rank = keys & ((1 << rank_bits) - 1)
+    starts = np.ones(len(keys), dtype=bool)
+    np.not_equal(place[1:], place[:-1], out=starts[1:])
+    begin = np.flatnonzero(starts)
+    end = np.append(begin[1:], len(keys))[: len(begin)] - 1
+    feature = np.cumsum(starts) - 1
+    segment = place >> gram_bits
+    home, first, last = segment[begin], rank[begin], rank[end]
+    # A key that equals the one before it is a further occurrence in one text, and so a feature of its own.
+    again = np.flatnonzero(keys[1:] == keys[:-1]) + 1
+    if len(again):
+        position = np.arange(len(again))
+        fresh = np.ones(len(again), dtype=bool)
+        fresh[1:] = np.diff(again) != 1
+        occurrence = position - np.maximum.accumulate(np.where(fresh, position, 0)) + 1
+        pair = feature[again] * (int(occurrence.max()) + 1) + occurrence
+        _, lead, inverse = np.unique(pair, return_index=True, return_inverse=True)
+        feature[again] = len(begin) + inverse
+        final = np.zeros(len(lead), dtype=np.int64)
+        # Entries of one feature are in the order of their ranks: the last one written is the largest.
+        final[inverse] = rank[again]
+        home = np.concatenate([home, segment[again][lead]])
+        first = np.concatenate([first, rank[again][lead]])
+        last = np.concatenate([last, final])
+    return Features(segment, rank, feature, home, first, last)
+
+
+def first_matches(found: Features, block: Block, references: int) -> Integers:
+    """N-grams of every output that the first references hold.
+
+    Args:
+        found: Features of the block; ranks below ``references`` are references, the others outputs.
+        block: The block.
+        references: Number of ranks that are references, R > 0.
+
+    Returns:
+        Shape (B, T - R, R): entry j counts the n-grams (clipped) matched by references 0 .. j together.
+    """
+    outputs = block.ranks - references
+    use = (found.rank >= references) & (found.first[found.feature] < references)
+    row = found.segment[use] * outputs + found.rank[use] - references
+    cell = row * references + found.first[found.feature[use]]
+    counts = np.bincount(cell, minlength=block.segments * outputs * references)
+    return np.cumsum(counts.reshape(block.segments, outputs, references), axis=2)
+
+
+def pair_matches(
+    found: Features, block: Block, references: int, keep: npt.NDArray[np.bool_] | None = None
+) -> npt.NDArray[np.float32]:
+    """N-grams of every output that each single reference holds.
+
+    Args:
+        found: As for :func:`first_matches`.
+        block: The block.
+        references: Number of ranks that are references, R.
+        keep: Shape (F,): features that count; None counts all.
+
+    Returns:
+        Shape (B, T - R, R), whole numbers.
+    """
+    dense = incidence(found, block, references, keep)
+    product: npt.NDArray[np.float32] = dense[:, references:] @ dense[:, :references].transpose(0, 2, 1)
+    return product
+
+
+def incidence(
+    found: Features, block: Block, references: int, keep: npt.NDArray[np.bool_] | None = None
+) -> npt.NDArray[np.float32]:
+    """Which text holds which feature: shape (B, T, features of a segment that outputs and references share)."""
+    shared = (found.first < references) & (found.last >= references)
+    if keep is not None:
+        shared &= keep
+    homes = found.home[shared]
+    sizes = np.bincount(homes, minlength=block.segments)
+    # Features are numbered within their segment, in any order.
+    order = np.argsort(homes, kind="stable")
+    local = np.empty(len(homes), dtype=np.int64)
+    local[order] = np.arange(len(homes)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    column = np.zeros(len(shared), dtype=np.int64)
+    column[shared] = local
+    width = int(sizes.max(initial=0))
+    dense = np.zeros((block.segments, block.ranks, width), dtype=np.float32)
+    use = shared[found.feature]
+    cell = (found.segment[use] * block.ranks + found.rank[use]) * width + column[found.feature[use]]
+    dense.reshape(-1)[cell] = 1
+    return dense
+
+
+def at_cuts(running: npt.NDArray[Any], cuts: Integers) -> npt.NDArray[Any]:
+    """Pick what the first references give, for every number of references.
+
+    Args:
+        running: Shape (B, S, R, ...): entry j is what references 0 .. j give.
+        cuts: Shape (K, B): how many references count.
+
+    Returns:
+        Shape (K, S, B, ...); zeros where no reference counts.
+    """
+    picked = running[np.arange(len(running)), :, np.maximum(cuts - 1, 0)]
+    picked[cuts == 0] = 0
+    return picked.swapaxes(1, 2)

@@ -1,0 +1,67 @@
+"""Splitting texts into words exactly as sacreBLEU does, many at a time."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Final
+
+# sacreBLEU's 13a (mteval-v13a.pl) without the space in the first class: it only ever adds white space to white space.
+_PUNCTUATION: Final = re.compile(r"([\{-\~\[-\`\!-\&\(-\+\:-\@\/])")
+_AFTER_NON_DIGIT: Final = re.compile(r"([^0-9])([\.,])")
+_BEFORE_NON_DIGIT: Final = re.compile(r"([\.,])([^0-9])")
+_DASH_AFTER_DIGIT: Final = re.compile(r"([0-9])(-)")
+_ENTITIES: Final = (("&quot;", '"'), ("&amp;", "&"), ("&lt;", "<"), ("&gt;", ">"))
+
+_CHRF_PUNCTUATION: Final = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
+
+
+def tokenize_13a(texts: Sequence[str]) -> list[list[str]]:
+    """The words of every text after sacreBLEU's ``13a`` tokenisation.
+
+    One pass of the regular expressions over all texts, joined by line ends: no expression matches a line end together
+    with anything that could change a neighbour, because every line is padded by a space on both sides.
+    """
+    lines = [text.replace("-\n", "").replace("\n", " ") if "\n" in text else text for text in _unskip(texts)]
+    joined = " " + " \n ".join(lines) + " "
+    if "&" in joined:
+        for entity, character in _ENTITIES:
+            joined = joined.replace(entity, character)
+    joined = _PUNCTUATION.sub(r" \1 ", joined)
+    joined = _AFTER_NON_DIGIT.sub(r"\1 \2 ", joined)
+    joined = _BEFORE_NON_DIGIT.sub(r" \1 \2", joined)
+    joined = _DASH_AFTER_DIGIT.sub(r"\1 \2 ", joined)
+    return [line.split() for line in joined.split("\n")] if lines else []
+
+
+def _unskip(texts: Sequence[str]) -> list[str]:
+    return [text.replace("<skipped>", "") if "<skipped>" in text else text for text in texts]
+
+
+def tokenize_with(tokenizer: Callable[[str], str], texts: Sequence[str]) -> list[list[str]]:
+    """The words of every text after any of sacreBLEU's tokenisers."""
+    return [tokenizer(text).split() for text in texts]
+
+
+class ChrfWords(dict[str, tuple[str, ...]]):
+    """Word to the one or two words that chrF++ makes of it: one punctuation mark at its end, or else its start, is cut.
+
+    sacreBLEU's ``CHRF._remove_punctuation``, after m-popovic/chrF; "(hi)" gives "(hi" and ")".
+    """
+
+    def __missing__(self, word: str) -> tuple[str, ...]:
+        parts: tuple[str, ...]
+        if len(word) == 1:
+            parts = (word,)
+        elif word[-1] in _CHRF_PUNCTUATION:
+            parts = (word[:-1], word[-1])
+        elif word[0] in _CHRF_PUNCTUATION:
+            parts = (word[0], word[1:])
+        else:
+            parts = (word,)
+        self[word] = parts
+        return parts
+
+    def split(self, text: str) -> list[str]:
+        """The words of a text."""
+        return [part for word in text.split() for part in self[word]]

@@ -1,0 +1,130 @@
+"""The counting engine against sacreBLEU's own counting, on text that no one would write."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sacrebleu.metrics import BLEU, CHRF
+from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
+
+from polyref.metrics import get_metric, ngram
+from polyref.metrics.tokens import ChrfWords, tokenize_13a
+from polyref.references import ReferenceSet
+
+# White space of every kind, marks that combine, letters that change length in lower case, an unpaired surrogate,
+# planes above the first, entities and the things that 13a treats in its own way.
+PIECES = [
+    *"     .,-&;/\\'\"()[]{}<>|~`^_!@#$%*+=:?0123456789aAbBxy",
+    *"\t\r\n\x0b\x1c\x1f\x85\xa0\u2028\u2029\u3000\u200b\ufeff\u00ad",
+    *"éÉßİıſςΣñç中文，。日本語한국어अनुवादعربيע\u0301\u0308\u200d",
+    *"\U0001f600\U0001f468\U00010400\U00010428\ud800\U0010ffff",
+    *["<skipped>", "&quot;", "&amp;", "&lt;", "&gt;", "-\n", "the ", "the the ", "<ski", "pped>", "1.5", "a.b", "3-4 "],
+]
+texts = st.lists(st.sampled_from(PIECES), max_size=30).map("".join)
+
+
+def odd_text(rng: random.Random, longest: int) -> str:
+    return "".join(rng.choices(PIECES, k=rng.randrange(longest)))
+
+
+def sacrebleu_rows(peer: Any, outputs: list[str], references: list[list[str]]) -> np.ndarray:
+    most = max(map(len, references))
+    ranks = [[row[j] if j < len(row) else None for row in references] for j in range(most)]
+    return np.array(peer._extract_corpus_statistics(outputs, ranks))
+
+
+def test_13a_on_a_hundred_thousand_strings() -> None:
+    rng = random.Random(20)
+    tokenizer = Tokenizer13a.__call__.__wrapped__
+    peer = Tokenizer13a()
+    strings = [odd_text(rng, 20) for _ in range(100_000)]
+    assert tokenize_13a(strings) == [tokenizer(peer, text).split() for text in strings]
+
+
+def test_chrf_words_on_a_hundred_thousand_strings() -> None:
+    rng = random.Random(21)
+    strings = [odd_text(rng, 20) for _ in range(100_000)]
+    peer, words = CHRF(), ChrfWords()
+    assert [words.split(text) for text in strings] == [peer._remove_punctuation(text) for text in strings]
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "peer"),
+    [
+        ("bleu", {}, BLEU(force=True)),
+        ("bleu", {"lowercase": True, "tokenize": "none"}, BLEU(force=True, lowercase=True, tokenize="none")),
+        ("chrf++", {}, CHRF(word_order=2)),
+        ("chrf", {"whitespace": True, "lowercase": True}, CHRF(whitespace=True, lowercase=True)),
+    ],
+    ids=str,
+)
+def test_statistics_of_many_odd_strings(name: str, options: dict[str, Any], peer: Any) -> None:
+    rng = random.Random(22)
+    total = 1500
+    systems = {s: [odd_text(rng, 40) for _ in range(total)] for s in "ab"}
+    references = [[odd_text(rng, 40) for _ in range(rng.randrange(1, 6))] for _ in range(total)]
+    # Half of the references are near an output, so that there is something to match.
+    for n, row in enumerate(references):
+        for j in range(0, len(row), 2):
+            base = systems[rng.choice("ab")][n]
+            cut = rng.randrange(len(base) + 1)
+            row[j] = base[cut:] + odd_text(rng, 4) + base[:cut]
+    refset = ReferenceSet.from_texts([row[:1] for row in references], paraphrases=[row[1:] for row in references])
+    stats = get_metric(name, **options).statistics(systems, refset)
+    for k in stats.ks:
+        for s, outputs in enumerate(systems.values()):
+            expected = sacrebleu_rows(peer, outputs, [row[: k + 1] for row in references])
+            assert np.array_equal(stats.at(k)[s], expected)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    outputs=st.lists(texts, min_size=3, max_size=3),
+    references=st.lists(st.lists(texts, min_size=1, max_size=4), min_size=3, max_size=3),
+    name=st.sampled_from(["bleu", "chrf", "chrf++"]),
+)
+def test_any_text(outputs: list[str], references: list[list[str]], name: str) -> None:
+    peer = BLEU(force=True) if name == "bleu" else CHRF(word_order=2 if name == "chrf++" else 0)
+    refset = ReferenceSet.from_texts([row[:1] for row in references], paraphrases=[row[1:] for row in references])
+    stats = get_metric(name).statistics({"a": outputs}, refset)
+    for k in stats.ks:
+        assert np.array_equal(stats.at(k)[0], sacrebleu_rows(peer, outputs, [row[: k + 1] for row in references]))
+
+
+@pytest.mark.parametrize("name", ["bleu", "chrf++"])
+def test_long_texts_and_large_alphabets(name: str) -> None:
+    # Thousands of different symbols in one block: n-grams no longer fit into one integer unless they are renumbered.
+    rng = random.Random(23)
+    han = [chr(code) for code in range(0x4E00, 0x9000)]
+    outputs = ["".join(rng.choices(han, k=4000)), " ".join(rng.choices(han, k=5000)), "x" * 10_000, "a b " * 3000]
+    references = [[text[500:] + text[:100], text[::2]] for text in outputs]
+    refset = ReferenceSet.from_texts([row[:1] for row in references], paraphrases=[row[1:] for row in references])
+    stats = get_metric(name).statistics({"a": outputs}, refset)
+    peer = BLEU(force=True) if name == "bleu" else CHRF(word_order=2)
+    for k in stats.ks:
+        assert np.array_equal(stats.at(k)[0], sacrebleu_rows(peer, outputs, [row[: k + 1] for row in references]))
+
+
+def test_scores_do_not_depend_on_the_blocks(monkeypatch: pytest.MonkeyPatch, systems: Any, refset: Any) -> None:
+    for name in ("bleu", "chrf++"):
+        metric = get_metric(name)
+        whole = metric.statistics(systems, refset)
+        monkeypatch.setattr(ngram, "_BLOCK_SEGMENTS", 3)
+        pieces = metric.statistics(systems, refset)
+        monkeypatch.setattr(ngram, "_BLOCK_SYMBOLS", 1)
+        single = metric.statistics(systems, refset)
+        assert np.array_equal(whole.values, pieces.values)
+        assert np.array_equal(whole.values, single.values)
+        monkeypatch.undo()
+
+
+def test_blocks_take_every_segment_once() -> None:
+    sizes = [5, 0, 400_000, 7, *[1000] * 500]
+    found = list(ngram.blocks(sizes))
+    assert sorted(index for chosen in found for index in chosen) == list(range(len(sizes)))
+    assert all(len(chosen) == 1 or sum(sizes[i] for i in chosen) <= 300_000 for chosen in found)
