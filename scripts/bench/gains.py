@@ -1,0 +1,142 @@
+"""The main job on WMT data: does agreement with human judgements rise with the number of references?
+
+    python scripts/bench/gains.py --data DIR --work DIR [--k 20] > tables.md
+
+Augments the references of WMT19 lt-en and gu-en, WMT21 news zh-en and TED talks zh-en with the shipped model (one
+``polyref augment`` each, timed, with peak memory) and runs ``polyref evaluate`` for every k. Where the data has other
+references of its own (a second human reference, LLM paraphrases), they are measured in the same way. Prints Markdown.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+#: Set folder, language pair, reference, gold.
+SETS = (
+    ("wmt19", "lt-en", "ref", "darr"),
+    ("wmt19", "gu-en", "ref", "darr"),
+    ("wmt21.news", "zh-en", "refA", "mqm"),
+    ("wmt21.tedtalks", "zh-en", "refB", "mqm"),
+)
+METRICS = (("bleu", []), ("chrf", []), ("chrf++", ["--chrf-word-order", "1", "--chrf-beta", "3"]))
+
+
+def polyref(*args: str | Path) -> str:
+    command = [sys.executable, "-m", "polyref", *map(str, args)]
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+def augment(references: Path, out: Path, k: int) -> dict[str, float]:
+    """Run ``polyref augment``; wall and CPU seconds and peak memory (MB) of the process."""
+    before = os.times()
+    began = time.monotonic()
+    process = subprocess.Popen([sys.executable, "-m", "polyref", "augment", references, "-k", str(k), "-o", out])
+    _, status, usage = os.wait4(process.pid, 0)
+    if status:
+        sys.exit(f"polyref augment failed on {references}")
+    after = os.times()
+    return {
+        "wall": time.monotonic() - began,
+        "cpu": after.children_user + after.children_system - before.children_user - before.children_system,
+        "peak_mb": usage.ru_maxrss / 1024,
+    }
+
+
+def evaluate(folder: Path, pair: str, refs: list[str], gold: str, extra: Path | None, ks: list[int]) -> list[Any]:
+    rows = []
+    for metric, options in METRICS:
+        args: list[str | Path] = [folder, "-l", pair, "--ref", *refs, "--gold", gold, "-m", metric, *options, "--json"]
+        if extra is not None:
+            args += ["--refs", extra]
+        rows += json.loads(polyref("evaluate", *args, "-k", *map(str, ks)))["rows"]
+    return rows
+
+
+def value(row: dict[str, Any]) -> str:
+    text = f"{row['value']:.4f}"
+    if row["gain"] is None or row["k"] == 0:
+        return text
+    low, high = row["gain_ci"]
+    sure = low > 0 or high < 0
+    gain = f"{row['gain']:+.4f} [{low:+.4f}, {high:+.4f}]"
+    return f"{text} ({'**' + gain + '**' if sure else gain})"
+
+
+def table(title: str, rows: list[dict[str, Any]], ks: list[int]) -> str:
+    lines = [f"#### {title}", "", "| metric | statistic | " + " | ".join(f"k = {k}" for k in ks) + " |"]
+    lines.append("|---|---|" + "---|" * len(ks))
+    keys = dict.fromkeys((row["metric"], row["level"], row["statistic"]) for row in rows)
+    for metric, level, statistic in keys:
+        cells = {
+            r["k"]: value(r) for r in rows if (r["metric"], r["level"], r["statistic"]) == (metric, level, statistic)
+        }
+        lines.append(f"| {metric} | {level} {statistic} | " + " | ".join(cells.get(k, "") for k in ks) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def simple_form(references: Path, others: list[Path], out: Path) -> None:
+    """Other references of the same segments, in the simple form, so that k counts them."""
+    columns = [path.read_text("utf-8").rstrip("\n").split("\n") for path in (references, *others)]
+    with out.open("w", encoding="utf-8", newline="\n") as stream:
+        for number, (first, *rest) in enumerate(zip(*columns, strict=True), 1):
+            stream.write(json.dumps({"id": number, "reference": first, "paraphrases": rest}, ensure_ascii=False) + "\n")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--work", type=Path, required=True, help="where reference sets are kept")
+    parser.add_argument("-k", type=int, default=20)
+    options = parser.parse_args()
+    options.work.mkdir(parents=True, exist_ok=True)
+    ks = [k for k in (0, 1, 5, 10, 20) if k <= options.k]
+    versions = ", ".join(f"{name} {version(name)}" for name in ("polyref", "torch", "sacrebleu", "scipy"))
+    print(f"{versions}; Python {platform.python_version()}\n")
+    for folder, pair, ref, gold in SETS:
+        references = options.data / folder / "references" / f"{pair}.{ref}.txt"
+        out = options.work / f"{folder}.{pair}.{ref}.jsonl"
+        if not out.exists():
+            cost = augment(references, out, options.k)
+            out.with_suffix(".cost.json").write_text(json.dumps(cost))
+        cost = json.loads(out.with_suffix(".cost.json").read_text())
+        sizes = [
+            sum(r["kind"] == "paraphrase" for r in json.loads(line)["refs"]) for line in out.open() if '"refs"' in line
+        ]
+        print(f"### {folder} {pair}, {ref}, {gold}\n")
+        print(
+            f"{len(sizes)} references, {sum(sizes) / len(sizes):.1f} paraphrases each at k = {options.k}; "
+            f"{cost['cpu'] / len(sizes):.3f} CPU seconds and {cost['wall'] / len(sizes):.3f} wall seconds a reference, "
+            f"peak memory {cost['peak_mb']:.0f} MB\n"
+        )
+        print(table("Shipped model", evaluate(options.data / folder, pair, [ref], gold, out, ks), ks))
+    for folder, pair, ref, other, gold in (
+        ("wmt21.news", "zh-en", "refA", "refB", "mqm"),
+        ("wmt21.tedtalks", "zh-en", "refB", "refA", "mqm"),
+        ("wmt22", "zh-en", "refA", "refB", "wmt-z"),
+        ("wmt22", "de-en", "refA", "refB", "wmt-z"),
+    ):
+        base = options.data / folder / "references"
+        out = options.work / f"{folder}.{pair}.{ref}+{other}.jsonl"
+        simple_form(base / f"{pair}.{ref}.txt", [base / f"{pair}.{other}.txt"], out)
+        print(f"### {folder} {pair}, {gold}: {ref} and, at k = 1, the human reference {other}\n")
+        print(table("Second human reference", evaluate(options.data / folder, pair, [ref], gold, out, [0, 1]), [0, 1]))
+    llm = options.data / "wmt22" / "paraphrases" / "zh-en.refA.jsonl"
+    print("### wmt22 zh-en, wmt-z: refA and ten LLM paraphrases\n")
+    print(
+        table(
+            "LLM", evaluate(options.data / "wmt22", "zh-en", ["refA"], "wmt-z", llm, [0, 1, 2, 5, 10]), [0, 1, 2, 5, 10]
+        )
+    )
+
+
+if __name__ == "__main__":
+    main()
