@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -107,6 +108,7 @@ def command(
     names = system_names(inputs)
     references = _stripped(read_references(refs))
     systems = _read_systems(inputs, names, display_name(refs[0]), len(references))
+    _warn_marks([*refs, *inputs])
     _warn_empty(references, systems)
     most = max(len(segment.extras) for segment in references)
     wanted = tuple(dict.fromkeys(ks)) or tuple(dict.fromkeys((0, most)))
@@ -170,6 +172,14 @@ def _stripped(references: ReferenceSet) -> ReferenceSet:
 
 def _warn(message: str) -> None:
     click.echo(f"polyref: warning: {message}", err=True)
+
+
+def _warn_marks(paths: Sequence[str]) -> None:
+    for path in paths:
+        if path != "-":
+            with gzip.open(path) if path.endswith(".gz") else Path(path).open("rb") as stream:
+                if stream.read(3) == b"\xef\xbb\xbf":
+                    _warn(f"{path} starts with a byte order mark: it is left out here, sacreBLEU counts it as text")
 
 
 def _warn_empty(references: ReferenceSet, systems: dict[str, list[str]]) -> None:

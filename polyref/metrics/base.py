@@ -177,7 +177,7 @@ class Metric(ABC):
             k=k,
             systems=stats.systems,
             segments=segments,
-            system=self._score(values.sum(axis=1, dtype=self._wide(values)), sentence=False),
+            system=self.score_sums(values.sum(axis=1, dtype=self._wide(values))),
             segment=sentences,
             references=(fewest, most),
             signature=described[False],
@@ -200,7 +200,11 @@ class Metric(ABC):
         # Sums of whole numbers below 2**53 are exact in float64, so this equals summing row by row.
         flat = values.transpose(1, 0, 2).reshape(segments, systems * columns).astype(np.float64)
         sums = np.asarray(counts, dtype=np.float64) @ flat
-        return self._score(sums.reshape(-1, systems, columns), sentence=False)
+        return self.score_sums(sums.reshape(-1, systems, columns))
+
+    def score_sums(self, sums: npt.NDArray[Any]) -> Floats:
+        """Corpus-level scores of statistics that were summed over segments: shape (..., C) to (...)."""
+        return self._score(sums, sentence=False)
 
     def display_name(self, stats: Statistics, k: int) -> str:
         """The label, with ``par`` in front where extra references take part."""

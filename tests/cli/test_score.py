@@ -146,6 +146,14 @@ def test_empty_lines_are_scored_and_counted(files: Path, polyref: Callable[..., 
     assert outcome.err == "polyref: warning: empty lines are scored as they are: 2 in gap.en, 1 in the references\n"
 
 
+def test_a_byte_order_mark_is_left_out_and_reported(files: Path, polyref: Callable[..., Any]) -> None:
+    Path("mark.en").write_bytes(b"\xef\xbb\xbf" + Path("poor.en").read_bytes())
+    outcome = polyref("score", "refA.en", "-i", "poor.en", "mark.en", "-m", "chrf", "--json")
+    plain, marked = outcome.json()["rows"]
+    assert plain["score"] == marked["score"]
+    assert "mark.en starts with a byte order mark" in outcome.err
+
+
 def test_a_very_long_line(files: Path, polyref: Callable[..., Any]) -> None:
     Path("long.en").write_text(f"{GOOD[0]}\n{'word ' * 2000}\n{'x' * 10000}\n")
     ours = polyref("score", "refA.en", "refB.en", "-i", "long.en", "-m", "chrf", "-k", "0", "-b", "-w", "12")

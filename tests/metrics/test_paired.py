@@ -1,0 +1,112 @@
+"""Intervals and tests against sacreBLEU's, and the case that it gets wrong."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+from sacrebleu.metrics import BLEU, CHRF
+from sacrebleu.significance import PairedTest
+
+from polyref.errors import UsageError
+from polyref.metrics import get_metric
+from polyref.metrics.paired import confidence, paired_bootstrap, paired_randomization
+from polyref.references import ReferenceSet
+
+WORDS = [
+    "the",
+    "a",
+    "cat",
+    "dog",
+    "saw",
+    "chased",
+    "old",
+    "small",
+    "in",
+    "near",
+    "park",
+    "house",
+    "and",
+    "then",
+    "slowly",
+    "was",
+    "not",
+]
+
+
+@pytest.fixture(scope="module")
+def corpus() -> tuple[dict[str, list[str]], ReferenceSet]:
+    """120 segments; "same" copies "base", "near" is a little worse, "far" much."""
+    rng = random.Random(9)
+
+    def noisy(text: str, rate: float) -> str:
+        return " ".join(rng.choice(WORDS) if rng.random() < rate else word for word in text.split())
+
+    references = [" ".join(rng.choices(WORDS, k=rng.randrange(6, 20))) for _ in range(120)]
+    base = [noisy(text, 0.25) for text in references]
+    systems = {"base": base, "same": list(base)}
+    systems |= {name: [noisy(text, rate) for text in references] for name, rate in (("near", 0.27), ("far", 0.5))}
+    paraphrases = [[noisy(text, 0.2)] for text in references]
+    return systems, ReferenceSet.from_texts([[text] for text in references], paraphrases=paraphrases)
+
+
+def peers(name: str, corpus: Any, test: str, samples: int) -> dict[str, list[Any]]:
+    systems, references = corpus
+    metric = BLEU() if name == "bleu" else CHRF(word_order=2)
+    ranks = [list(rank) for rank in zip(*references.texts(), strict=True)]
+    run = PairedTest(list(systems.items()), {"x": metric}, ranks, test_type=test, n_samples=samples)
+    _, found = run()
+    (results,) = (value for key, value in found.items() if key != "System")
+    return results
+
+
+@pytest.mark.parametrize("name", ["bleu", "chrf++"])
+def test_paired_bootstrap_equals_sacrebleu(name: str, corpus: Any) -> None:
+    metric = get_metric(name)
+    stats = metric.statistics(*corpus)
+    ours = paired_bootstrap(metric, stats, k=1, samples=500)
+    for s, theirs in enumerate(peers(name, corpus, "bs", 500)):
+        assert ours.mean[s] == pytest.approx(theirs.mean, abs=1e-4)
+        assert ours.half_width[s] == pytest.approx(theirs.ci, abs=1e-4)
+        if s > 1:
+            assert ours.p_value[s] == pytest.approx(theirs.p_value, abs=1 / 500)
+    assert np.isnan(ours.p_value[0])
+    assert ours.p_value[1] == 1
+    assert ours.p_value[3] < 0.01 < ours.p_value[2]
+    alone = confidence(metric, stats, k=1, samples=500)
+    assert alone.mean.tolist() == ours.mean.tolist()
+    assert np.all((alone.low < alone.mean) & (alone.mean < alone.high))
+    assert alone.p_value is None
+
+
+@pytest.mark.parametrize("name", ["bleu", "chrf++"])
+def test_randomization_equals_sacrebleu(name: str, corpus: Any) -> None:
+    metric = get_metric(name)
+    stats = metric.statistics(*corpus)
+    ours = paired_randomization(metric, stats, k=1, trials=1500)
+    theirs = peers(name, corpus, "ar", 1500)
+    assert np.isnan(ours[0])
+    assert ours[1] == 1
+    assert ours[2:].tolist() == pytest.approx([result.p_value for result in theirs[2:]], abs=1e-9)
+    assert ours[3] < 0.01 < ours[2]
+
+
+def test_another_baseline_and_seed(corpus: Any) -> None:
+    metric = get_metric("bleu")
+    stats = metric.statistics(*corpus)
+    result = paired_bootstrap(metric, stats, k=0, baseline=3, samples=200, seed=4)
+    assert np.flatnonzero(np.isnan(result.p_value)).tolist() == [3]
+    again = paired_bootstrap(metric, stats, k=0, baseline=3, samples=200, seed=4)
+    assert result.mean.tolist() == again.mean.tolist()
+    assert result.mean.tolist() != paired_bootstrap(metric, stats, k=0, samples=200, seed=5).mean.tolist()
+
+
+def test_too_few_samples(corpus: Any) -> None:
+    metric = get_metric("bleu")
+    stats = metric.statistics(*corpus)
+    with pytest.raises(UsageError, match="1 bootstrap samples, expected 2 or more"):
+        confidence(metric, stats, k=0, samples=1)
+    with pytest.raises(UsageError, match="0 trials, expected 1 or more"):
+        paired_randomization(metric, stats, k=0, trials=0)
