@@ -79,6 +79,7 @@ class Augmentation:
         decoding: None takes the paraphraser's default.
         lang: Language of the references, for the record.
         seed: For the record.
+        progress: Let the paraphraser show its own bar, which starts again with every shard.
     """
 
     paraphraser: Paraphraser
@@ -87,6 +88,7 @@ class Augmentation:
     decoding: DiverseBeam | None = None
     lang: str = "en"
     seed: int | None = None
+    progress: bool = False
 
     def __post_init__(self) -> None:
         if self.k < 1:
@@ -147,7 +149,11 @@ class Augmentation:
         tally = Tally(segments=len(segments))
         sources = [self._sources(segment) for segment in segments]
         texts = [segment.refs[index].text for segment, of in zip(segments, sources, strict=True) for index in of]
-        results = iter(self.paraphraser.paraphrase(texts, self.asked, decoding=self.decoding)) if texts else iter(())
+        results = iter(
+            self.paraphraser.paraphrase(texts, self.asked, decoding=self.decoding, progress=self.progress)
+            if texts
+            else ()
+        )
         done = []
         for segment, of in zip(segments, sources, strict=True):
             tally.empty += len(segment.originals) - len(of)

@@ -11,7 +11,7 @@ from tqdm import tqdm
 
 from polyref.augment.filters import PRESETS, FilterChain, filter_chain
 from polyref.augment.inputs import Inputs
-from polyref.augment.pipeline import OVERGENERATE, Augmentation, Tally
+from polyref.augment.pipeline import OVERGENERATE, SHARD_SEGMENTS, Augmentation, Tally
 from polyref.augment.writer import augment_file, check_output, journal_path
 from polyref.cli.generation import generation_options
 from polyref.cli.output import json_object, table
@@ -71,8 +71,11 @@ def command(
     chain = filter_chain(preset, lang)
     check_output(output)
     with Inputs(references) as inputs:
-        work = Augmentation(load_paraphraser(model, device=device, threads=threads), k, chain, decoding, lang, seed)
-        tally = _run(inputs, output, work, quiet)
+        paraphraser = load_paraphraser(model, device=device, threads=threads)
+        # One shard has nothing to show before its end: the paraphraser's own bar is finer.
+        single = inputs.length <= SHARD_SEGMENTS
+        work = Augmentation(paraphraser, k, chain, decoding, lang, seed, progress=single and not quiet)
+        tally = _run(inputs, output, work, bar=not single and not quiet)
     if not quiet:
         _summarise(tally, chain, k)
     _warn(tally)
@@ -87,14 +90,14 @@ def _refuse_overwriting(references: tuple[str, ...], output: str) -> None:
             raise UsageError(f"{output} is also an input", remedy="choose another output")
 
 
-def _run(inputs: Inputs, output: str, work: Augmentation, quiet: bool) -> Tally:
-    with tqdm(total=inputs.length, desc="augmenting", unit="seg", disable=quiet) as bar:
+def _run(inputs: Inputs, output: str, work: Augmentation, *, bar: bool) -> Tally:
+    with tqdm(total=inputs.length, desc="augmenting", unit="seg", disable=not bar) as shown:
 
         def resumed(segments: int) -> None:
             tqdm.write(f"polyref: {segments} segments are finished in {journal_path(output)}: going on", sys.stderr)
-            bar.update(segments)
+            shown.update(segments)
 
-        return augment_file(inputs, output, work, resumed=resumed, advance=bar.update)
+        return augment_file(inputs, output, work, resumed=resumed, advance=shown.update)
 
 
 def summary(tally: Tally, chain: FilterChain) -> dict[str, Any]:
