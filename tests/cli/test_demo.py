@@ -78,3 +78,18 @@ def test_folders_that_cannot_be_made(polyref: Callable[..., Any], tmp_path: Path
         assert (result.code, result.out) == (1, "")
         assert "cannot be made" in result.err and result.err.count("\n") == 1
     assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_as_a_new_user(polyref: Callable[..., Any], tmp_path: Path) -> None:
+    result = polyref("demo", "-o", tmp_path / "demo", "--json")
+    assert result.code == 0, result.err
+    scores = {(row["system"], row["metric"], row["k"]): row["score"] for row in result.json()["rows"]}
+    for system in ("sysA.en", "sysB.en"):
+        output = TEXTS[system]
+        assert scores[system, "bleu", 0] == sacrebleu.corpus_bleu(output, [TEXTS["refs.en"]]).score
+        assert scores[system, "chrf++", 0] == sacrebleu.corpus_chrf(output, [TEXTS["refs.en"]], word_order=2).score
+    # More references earn the system that uses other words more credit.
+    for metric in ("bleu", "chrf++"):
+        assert scores["sysA.en", metric, 10] > scores["sysA.en", metric, 0]
+    made = read_references([tmp_path / "demo" / "refs.polyref.jsonl"])
+    assert sum(len(segment.extras) for segment in made) > 5 * len(made)
