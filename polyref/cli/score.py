@@ -5,8 +5,8 @@ from __future__ import annotations
 import gzip
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +17,10 @@ from polyref.cli.multi import MultiCommand
 from polyref.cli.output import json_object, table
 from polyref.errors import UsageError
 from polyref.metrics.base import Metric
+from polyref.metrics.paired import confidence, paired_bootstrap, paired_randomization
 from polyref.metrics.registry import METRICS, get_metric
 from polyref.metrics.signature import inputs_signature
-from polyref.metrics.statistics import Scores
+from polyref.metrics.statistics import Floats, Scores, Statistics
 from polyref.references import ReferenceSet
 from polyref.textfiles import check_parallel, check_writable, display_name, read_lines, write_atomically
 
@@ -63,6 +64,13 @@ _OPTIONS = {
 @click.option("-o", "--output", default="-", metavar="FILE", help="Where to write. [default: standard output]")
 @click.option("-w", "--width", default=1, show_default=True, type=click.IntRange(0, 20), help="Digits for people.")
 @click.option("-b", "--score-only", is_flag=True, help="Print the scores alone, one a line.")
+@click.option("--confidence", "intervals", is_flag=True, help="Add 95 % bootstrap intervals over segments.")
+@click.option("--confidence-n", default=1000, show_default=True, type=click.IntRange(min=2), help="Bootstrap samples.")
+@click.option("--paired-bs", is_flag=True, help="Test every system against the first one by paired bootstrap.")
+@click.option("--paired-bs-n", default=1000, show_default=True, type=click.IntRange(min=2), help="Bootstrap samples.")
+@click.option("--paired-ar", is_flag=True, help="The same by approximate randomisation.")
+@click.option("--paired-ar-n", default=10000, show_default=True, type=click.IntRange(min=1), help="Trials.")
+@click.option("--seed", default=12345, show_default=True, type=click.IntRange(min=0), help="Of samples and trials.")
 @click.option("--allow-missing", is_flag=True, help="Leave out segments that have no reference.")
 @click.option("-lc", "--lowercase", is_flag=True, default=None, help="Ignore case, in every metric.")
 @click.option("--tokenize", metavar="NAME", help="BLEU: sacreBLEU's tokeniser. [default: 13a]")
@@ -88,6 +96,13 @@ def command(
     output: str,
     width: int,
     score_only: bool,
+    intervals: bool,
+    confidence_n: int,
+    paired_bs: bool,
+    paired_bs_n: int,
+    paired_ar: bool,
+    paired_ar_n: int,
+    seed: int,
     allow_missing: bool,
     **options: Any,
 ) -> None:
@@ -102,6 +117,8 @@ def command(
     polyref score refA.en refB.en -i sysA.en --sentence --json
     """  # noqa: D301
     check_writable(output)
+    asked = {"confidence": (intervals, confidence_n), "bs": (paired_bs, paired_bs_n), "ar": (paired_ar, paired_ar_n)}
+    test = _test({kind: trials for kind, (flag, trials) in asked.items() if flag}, seed, sentence, len(inputs))
     chosen = {name: _metric(name, metrics, options) for name in dict.fromkeys(metrics)}
     if [*refs, *inputs].count("-") > 1:
         raise UsageError("standard input (-) is named twice")
@@ -112,10 +129,10 @@ def command(
     _warn_empty(references, systems)
     most = max(len(segment.extras) for segment in references)
     wanted = tuple(dict.fromkeys(ks)) or tuple(dict.fromkeys((0, most)))
-    results: list[tuple[str, Scores]] = []
+    results: list[Result] = []
     for name, metric in chosen.items():
         stats = metric.statistics(systems, references, ks=wanted, allow_missing=allow_missing)
-        results += [(name, metric.aggregate(stats, k=k)) for k in wanted]
+        results += [_result(name, metric, stats, k, test, sentence=sentence) for k in wanted]
     fewest = min(len(segment.extras) for segment in references)
     if ks and max(ks) > fewest:
         _warn(f"some segments have only {fewest} extra references: -k {max(ks)} uses what there is")
@@ -140,6 +157,55 @@ def _metric(name: str, metrics: Sequence[str], options: dict[str, Any]) -> Metri
         raise UsageError("--chrf-word-order is 0, expected 1 or more", remedy="use -m chrf")
     fields = {_OPTIONS[option][1]: value for option, value in given.items() if name in _OPTIONS[option][0]}
     return get_metric(name, **fields)
+
+
+@dataclass(frozen=True)
+class Test:
+    """A resampling: ``confidence``, ``bs`` or ``ar``, with how many trials."""
+
+    kind: str
+    trials: int
+    seed: int
+
+
+@dataclass(frozen=True)
+class Result:
+    """The scores of one metric and k, and what the test found: ``mean``, ``ci``, ``p_value`` per system."""
+
+    metric: str
+    scores: Scores
+    signature: str
+    found: Mapping[str, Floats]
+
+
+def _test(asked: dict[str, int], seed: int, sentence: bool, systems: int) -> Test | None:
+    if not asked:
+        return None
+    if len(asked) > 1:
+        raise UsageError("choose one of --confidence, --paired-bs and --paired-ar", remedy="--paired-bs has intervals")
+    if sentence:
+        raise UsageError("intervals and tests are for whole sets, not for --sentence")
+    ((kind, trials),) = asked.items()
+    if kind != "confidence" and systems < 2:
+        raise UsageError(f"--paired-{kind} compares systems, but -i names one")
+    return Test(kind, trials, seed)
+
+
+def _result(metric: str, scorer: Metric, stats: Statistics, k: int, test: Test | None, *, sentence: bool) -> Result:
+    scores = scorer.aggregate(stats, k=k)
+    if test is None:
+        return Result(metric, scores, scores.segment_signature if sentence else scores.signature, {})
+    found: dict[str, Floats]
+    if test.kind == "ar":
+        found = {"p_value": paired_randomization(scorer, stats, k=k, trials=test.trials, seed=test.seed)}
+    else:
+        resample = confidence if test.kind == "confidence" else paired_bootstrap
+        drawn = resample(scorer, stats, k=k, samples=test.trials, seed=test.seed)
+        found = {"mean": drawn.mean, "ci": drawn.half_width}
+        if drawn.p_value is not None:
+            found["p_value"] = drawn.p_value
+    trials = "ar" if test.kind == "ar" else "bs"
+    return Result(metric, scores, f"{scores.signature}|{trials}:{test.trials}|rs:{test.seed}", found)
 
 
 def system_names(paths: Sequence[str]) -> list[str]:
@@ -190,43 +256,55 @@ def _warn_empty(references: ReferenceSet, systems: dict[str, list[str]]) -> None
         _warn(f"empty lines are scored as they are: {', '.join(found)}")
 
 
-def _rows(results: Sequence[tuple[str, Scores]], *, sentence: bool) -> Iterator[dict[str, Any]]:
-    for metric, scores in results:
+def _rows(results: Sequence[Result], *, sentence: bool) -> Iterator[dict[str, Any]]:
+    for result in results:
+        scores = result.scores
         shared = {
-            "metric": metric,
+            "metric": result.metric,
             "name": scores.name,
             "k": scores.k,
             "references": {"min": scores.references[0], "max": scores.references[1]},
-            "signature": scores.segment_signature if sentence else scores.signature,
+            "signature": result.signature,
         }
         for s, system in enumerate(scores.systems):
             if not sentence:
-                yield {"system": system, **shared, "score": float(scores.system[s])}
+                found = {key: _json(values[s]) for key, values in result.found.items()}
+                yield {"system": system, **shared, "score": _json(scores.system[s]), **found}
                 continue
             for segment, value in zip(scores.segments, scores.segment[s].tolist(), strict=True):
-                yield {"system": system, "segment": segment, **shared, "score": None if math.isnan(value) else value}
+                yield {"system": system, "segment": segment, **shared, "score": _json(value)}
+
+
+def _json(value: float) -> float | None:
+    return None if math.isnan(value) else float(value)
 
 
 def _number(value: float | None, width: int) -> str:
     return "-" if value is None or math.isnan(value) else f"{value:.{width}f}"
 
 
-def _report(results: Sequence[tuple[str, Scores]], *, sentence: bool, width: int) -> str:
+def _cell(result: Result, s: int, width: int) -> str:
+    text = _number(result.scores.system[s], width)
+    found = {key: values[s] for key, values in result.found.items()}
+    if "mean" in found:
+        text += f" ({_number(found['mean'], width)} ± {_number(found['ci'], width)})"
+    if not math.isnan(found.get("p_value", math.nan)):
+        text += f" p = {found['p_value']:.4f}"
+    return text
+
+
+def _report(results: Sequence[Result], *, sentence: bool, width: int) -> str:
     """One column per metric and k, one line per system (and segment), then the signatures."""
-    titles = [scores.name if scores.k == 0 else f"{scores.name} k={scores.k}" for _, scores in results]
-    first = results[0][1]
+    titles = [r.scores.name if r.scores.k == 0 else f"{r.scores.name} k={r.scores.k}" for r in results]
+    first = results[0].scores
     if sentence:
         header = ["system", "segment", *titles]
         lines = [
-            [system, segment, *(_number(scores.segment[s, n], width) for _, scores in results)]
+            [system, segment, *(_number(result.scores.segment[s, n], width) for result in results)]
             for s, system in enumerate(first.systems)
             for n, segment in enumerate(first.segments)
         ]
     else:
         header = ["system", *titles]
-        lines = [
-            [system, *(_number(scores.system[s], width) for _, scores in results)]
-            for s, system in enumerate(first.systems)
-        ]
-    signatures = [scores.segment_signature if sentence else scores.signature for _, scores in results]
-    return "\n".join([table(header, lines), "", *signatures]) + "\n"
+        lines = [[system, *(_cell(result, s, width) for result in results)] for s, system in enumerate(first.systems)]
+    return "\n".join([table(header, lines), "", *(result.signature for result in results)]) + "\n"

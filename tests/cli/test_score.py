@@ -160,6 +160,25 @@ def test_a_very_long_line(files: Path, polyref: Callable[..., Any]) -> None:
     assert ours.out.split() == sacrebleu("refA.en", "refB.en", "-i", "long.en", "-m", "chrf", "-b", "-w", "12").split()
 
 
+def test_intervals_and_paired_tests(files: Path, polyref: Callable[..., Any]) -> None:
+    Path("copy.en").write_text(Path("good.v1.en").read_text())
+    args = ["score", "refs.jsonl", "-i", "good.v1.en", "poor.en", "copy.en", "-m", "chrf", "-k", "0", "2", "--json"]
+    alone = polyref(*args, "--confidence", "--confidence-n", "100").json()["rows"]
+    assert all(row["ci"] > 0 and row["mean"] > 0 and "p_value" not in row for row in alone)
+    assert alone[0]["signature"].endswith("|bs:100|rs:12345")
+    paired = polyref(*args, "--paired-bs", "--paired-bs-n", "100", "--seed", "3").json()["rows"]
+    assert [row["p_value"] for row in paired][::3] == [None, None]
+    assert [row["p_value"] for row in paired][2::3] == [1, 1]
+    assert paired[0]["signature"].endswith("|bs:100|rs:3")
+    shuffled = polyref(*args, "--paired-ar", "--paired-ar-n", "200").json()["rows"]
+    assert shuffled[2]["p_value"] == 1
+    assert "ci" not in shuffled[0]
+    assert shuffled[0]["signature"].endswith("|ar:200|rs:12345")
+    people = polyref(*args[:-1], "--paired-bs").out.splitlines()
+    assert people[2].count("±") == 2 and "p =" not in people[2]
+    assert people[4].count("p = 1.0000") == 2
+
+
 def test_systems_with_one_file_name(files: Path, polyref: Callable[..., Any]) -> None:
     Path("other").mkdir()
     Path("other/poor.en").write_text("\n".join(GOOD))
@@ -205,6 +224,9 @@ BAD: list[tuple[str, list[str], int, list[str]]] = [
     ("negative k", ["refA.en", "-i", "poor.en", "-k", "-1"], 2, ["-1 is not in the range"]),
     ("tokeniser", ["refA.en", "-i", "poor.en", "--tokenize", "moses"], 2, ["tokeniser 'moses', expected one of"]),
     ("smoothing", ["refA.en", "-i", "poor.en", "--smooth-method", "x"], 2, ["smoothing method 'x', expected one of"]),
+    ("two tests", ["refA.en", "-i", "poor.en", "good.v1.en", "--paired-bs", "--paired-ar"], 2, ["choose one of"]),
+    ("test of one", ["refA.en", "-i", "poor.en", "--paired-ar"], 2, ["--paired-ar compares systems, but -i names one"]),
+    ("test of sentences", ["refA.en", "-i", "poor.en", "--confidence", "--sentence"], 2, ["not for --sentence"]),
     ("idle option", ["refA.en", "-i", "poor.en", "--chrf-beta", "3"], 2, ["--chrf-beta is given, but none of -m bleu"]),
     ("chrF with words", ["refA.en", "-i", "poor.en", "-m", "chrf", "--chrf-word-order", "1"], 2, ["it is for chrf++"]),
     ("chrF++ without", ["refA.en", "-i", "poor.en", "-m", "chrf++", "--chrf-word-order", "0"], 2, ["use -m chrf"]),

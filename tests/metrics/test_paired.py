@@ -15,25 +15,7 @@ from polyref.metrics import get_metric
 from polyref.metrics.paired import confidence, paired_bootstrap, paired_randomization
 from polyref.references import ReferenceSet
 
-WORDS = [
-    "the",
-    "a",
-    "cat",
-    "dog",
-    "saw",
-    "chased",
-    "old",
-    "small",
-    "in",
-    "near",
-    "park",
-    "house",
-    "and",
-    "then",
-    "slowly",
-    "was",
-    "not",
-]
+WORDS = [*"abcdefghij", "the", "cat", "dog", "saw", "old", "in", "and", "was", "not"]
 
 
 @pytest.fixture(scope="module")
