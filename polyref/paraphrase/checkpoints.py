@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from polyref.errors import ModelError, PolyrefError
+from polyref.paraphrase import hf_checkpoints
 from polyref.paraphrase.transformer import Positions, Transformer, TransformerConfig
 from polyref.paraphrase.vocabulary import FairseqCodec, FairseqDictionary, TextCodec, load_sentencepiece
 
@@ -67,6 +68,46 @@ class Seq2Seq:
 def is_fairseq_directory(path: str | Path) -> bool:
     """Whether ``path`` is a directory with a ``checkpoint.pt`` in it."""
     return (Path(path) / "checkpoint.pt").is_file()
+
+
+def load_checkpoint(
+    name: str | Path, *, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32
+) -> Seq2Seq:
+    """Load a fairseq or Hugging Face directory, or a model of the Hugging Face hub by its name.
+
+    Raises:
+        ModelError: There is no such model, a file of it is missing or broken, or it is of another family.
+    """
+    directory = Path(name)
+    if is_fairseq_directory(directory):
+        return load_fairseq(directory, device=device, dtype=dtype)
+    if not directory.is_dir():
+        if directory.exists() or str(name).startswith((".", "/", "~")) or str(name).count("/") > 1:
+            raise ModelError("no such model directory", file=name)
+        directory = _download(str(name))
+    elif not (directory / "config.json").is_file():
+        raise ModelError("no model: neither checkpoint.pt (fairseq) nor config.json (Hugging Face)", file=directory)
+    network = hf_checkpoints.load_network(directory, device=device, dtype=dtype)
+    codec = hf_checkpoints.load_codec(directory, network)
+    family = str(hf_checkpoints.read_config(directory)["model_type"])
+    label = str(name) if not Path(name).is_dir() else directory.resolve().name
+    return Seq2Seq(network, codec, family, label, hf_checkpoints.fingerprint(directory), directory)
+
+
+def _download(name: str) -> Path:
+    from huggingface_hub import snapshot_download
+
+    try:
+        found = snapshot_download(
+            name, allow_patterns=["*.json", "*.safetensors", "*.bin", "*.model", "*.spm", "*.txt"]
+        )
+    except Exception as error:
+        reason = str(error).split("\n")[0]
+        raise ModelError(
+            f"{name!r} is no directory here, and the Hugging Face hub did not give it: {reason}",
+            remedy="name a directory, or check the name and the network",
+        ) from None
+    return Path(found)
 
 
 def load_fairseq(
