@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
 import torch
+from torch import Tensor
 
 from polyref.errors import UsageError
 from polyref.paraphrase.search.constraints import Constraints
@@ -34,7 +35,7 @@ def _rule(model: StepModel, options: SearchOptions, constraints: Constraints, so
     if options.semantics == "fairseq":
         return FairseqRule(model, options, constraints)
     if options.semantics == "hf":
-        return (HfGroupRule if options.groups > 1 else HfBeamRule)(model, options, constraints)
+        return (HfGroupRule if options.groups > 1 else HfBeamRule)(model, options, constraints.limits)
     return PaperRule(model, options, constraints)
 
 
@@ -75,10 +76,24 @@ def search(
     constraints = Constraints(model, options, sources, prefixes, hooks)
     rule = _rule(model, options, constraints, sources)
     beams = Beams.begin(len(sources), model.start, model.device)
-    state = model.encode(sources)
+    return run(model, model.encode(sources), beams, constraints.apply, rule)
+
+
+def run(
+    model: StepModel, state: Any, beams: Beams, prepare: Callable[[int, Beams, Tensor], Step], rule: Rule
+) -> list[list[Candidate]]:
+    """The loop: one network step, scores made ready, one choice, until all sentences are done.
+
+    Args:
+        model: The network.
+        state: Its state before the first step, one row a sentence.
+        beams: One hypothesis a sentence, holding the first decoder input.
+        prepare: Turns the network's output of step t into scores.
+        rule: The semantics.
+    """
     t = 0
     while True:
-        step = constraints.apply(t, beams, model.step(state, beams.tokens[:, :, -1]))
+        step = prepare(t, beams, model.step(state, beams.tokens[:, :, -1]))
         choice = rule.advance(step, beams)
         beams.extend(step, choice)
         kept = [position for position, done in enumerate(choice.done) if not done]

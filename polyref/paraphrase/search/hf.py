@@ -8,16 +8,18 @@ tokens with the end of sentence, without the start token. A ``max_length`` of n 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
-from polyref.paraphrase.search.constraints import Constraints
 from polyref.paraphrase.search.options import SearchOptions
 from polyref.paraphrase.search.protocol import Candidate, StepModel
 from polyref.paraphrase.search.state import NEVER, Beams, Choice, Step, candidate, pad_columns
 
+#: Changes the scores ``[S, b, V]`` of some rows after the penalty, as Transformers' processors do.
+Process = Callable[[Beams, slice, Tensor], Tensor]
 #: Score of the rows that are not there yet, so that the first step chooses from the first row of a group.
 ABSENT = -1e9
 
@@ -44,14 +46,17 @@ class _Pool:
 class _HfRule:
     """What both procedures share."""
 
-    def __init__(self, model: StepModel, options: SearchOptions, constraints: Constraints) -> None:
+    def __init__(
+        self, model: StepModel, options: SearchOptions, limits: Sequence[int], process: Process | None = None
+    ) -> None:
         self._model = model
         self._options = options
-        self._limits = constraints.limits
+        self._limits = list(limits)
+        self._process = process
         self._groups = options.groups
         self._rows = options.beam // options.groups
         self._lenpen = options.lenpen if options.normalize else 0.0
-        self._pools = [[_Pool(self._rows) for _ in range(options.groups)] for _ in constraints.limits]
+        self._pools = [[_Pool(self._rows) for _ in range(options.groups)] for _ in limits]
 
     def _values(self, step: Step, beams: Beams, group: int, counts: Tensor | None) -> Tensor:
         """Candidate scores ``[S, b * V]`` of one group."""
@@ -67,6 +72,8 @@ class _HfRule:
             # Forced tokens are set after the penalty is taken off, so they pay none.
             free = step.forced | step.last if self._options.forced_eos else step.forced
             scores = scores - torch.where(free, 0.0, self._options.strength)[:, None, None] * counts[:, None]
+        if self._process is not None:
+            scores = self._process(beams, slice(0, 1) if step.t == 0 else slice(first, first + self._rows), scores)
         return (scores + cum[:, :, None]).flatten(1)
 
     def _top(self, step: Step, values: Tensor, group: int) -> tuple[Tensor, Tensor, Tensor]:

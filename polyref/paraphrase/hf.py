@@ -1,0 +1,256 @@
+"""Any Hugging Face encoder-decoder through its own forward, and group beam search for ``model.generate`` again.
+
+:func:`diverse_beam_search` gives Transformers 4.31 - 4.56's results back in Transformers 5, without remote code::
+
+    from polyref.paraphrase.hf import diverse_beam_search
+
+    model.generate(**inputs, custom_generate=diverse_beam_search, num_beams=12, num_beam_groups=3,
+                   diversity_penalty=0.5, num_return_sequences=12)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from polyref.errors import ModelError, UsageError
+from polyref.paraphrase.search.engine import run
+from polyref.paraphrase.search.hf import HfBeamRule, HfGroupRule
+from polyref.paraphrase.search.options import SearchOptions
+from polyref.paraphrase.search.protocol import Candidate
+from polyref.paraphrase.search.state import Beams, Step
+
+
+@dataclass
+class HuggingFaceState:
+    """Encoder states ``[S, L, d]``, their mask ``[S, L]`` (None: no padding), the cache of all rows, the width W."""
+
+    encoded: Tensor
+    mask: Tensor | None
+    cache: Any
+    width: int = 1
+
+
+class HuggingFaceModel:
+    """A ``PreTrainedModel`` with an encoder and a decoder (T5 and so on) as a ``StepModel``.
+
+    Families that :mod:`polyref.paraphrase.checkpoints` loads are faster that way: here the cross-attention keys are
+    kept once a beam, as the model's own cache holds them.
+
+    Args:
+        model: The model, in evaluation mode.
+        max_target: Most decoder positions, where the configuration does not say.
+
+    Raises:
+        ModelError: The model is no encoder-decoder, or its configuration names no decoder start or end of sentence.
+    """
+
+    normalized = False
+
+    def __init__(self, model: Any, *, max_target: int = 1024) -> None:
+        if not getattr(model.config, "is_encoder_decoder", False):
+            raise ModelError(f"{type(model).__name__} is no encoder-decoder")
+        self.model = model
+        self.device = model.device
+        settings = model.generation_config
+        self.vocab_size = int(model.get_output_embeddings().weight.shape[0])
+        self.eos = _only(_setting(model, settings, "eos_token_id"))
+        self.start = _only(_setting(model, settings, "decoder_start_token_id"))
+        pad = getattr(settings, "pad_token_id", None)
+        self.pad = self.eos if pad is None else _only(pad)
+        unk = getattr(model.config, "unk_token_id", None)
+        self.unk = self.pad if unk is None else int(unk)
+        self.max_target = int(getattr(model.config, "max_position_embeddings", None) or max_target)
+
+    def encode(self, sources: Sequence[Sequence[int]]) -> HuggingFaceState:
+        """See :class:`~polyref.paraphrase.search.StepModel`."""
+        length = max(len(source) for source in sources)
+        ids = torch.full((len(sources), length), self.pad, dtype=torch.int64)
+        mask = torch.zeros_like(ids)
+        for row, source in enumerate(sources):
+            ids[row, : len(source)] = torch.as_tensor(source)
+            mask[row, : len(source)] = 1
+        mask = mask.to(self.device)
+        encoded = self.model.get_encoder()(input_ids=ids.to(self.device), attention_mask=mask, return_dict=True)
+        return self.begin(encoded.last_hidden_state, mask)
+
+    def begin(self, encoded: Tensor, mask: Tensor | None) -> HuggingFaceState:
+        """The state before the first step."""
+        from transformers.cache_utils import DynamicCache, EncoderDecoderCache
+
+        return HuggingFaceState(encoded, mask, EncoderDecoderCache(DynamicCache(), DynamicCache()))
+
+    def step(self, state: HuggingFaceState, tokens: Tensor) -> Tensor:
+        """See :class:`~polyref.paraphrase.search.StepModel`; returns logits."""
+        sentences, width = tokens.shape
+        return self.feed(state, tokens.reshape(-1, 1))[:, -1].view(sentences, width, -1)
+
+    def feed(self, state: HuggingFaceState, tokens: Tensor) -> Tensor:
+        """Logits ``[S * W, T, V]`` after feeding T tokens a row ``[S * W, T]``."""
+        from transformers.modeling_outputs import BaseModelOutput
+
+        encoded, mask = state.encoded, state.mask
+        if state.width > 1:
+            encoded = encoded.repeat_interleave(state.width, dim=0)
+            mask = None if mask is None else mask.repeat_interleave(state.width, dim=0)
+        out = self.model(
+            attention_mask=mask,
+            encoder_outputs=BaseModelOutput(last_hidden_state=encoded),
+            decoder_input_ids=tokens,
+            past_key_values=state.cache,
+            use_cache=True,
+            return_dict=True,
+        )
+        state.cache = out.past_key_values
+        logits: Tensor = out.logits
+        return logits.float()
+
+    def reorder(self, state: HuggingFaceState, sentences: Tensor, parents: Tensor) -> None:
+        """See :class:`~polyref.paraphrase.search.StepModel`."""
+        rows = (sentences[:, None] * state.width + parents).flatten()
+        state.cache.reorder_cache(rows)
+        if len(sentences) < len(state.encoded):
+            state.encoded = state.encoded[sentences]
+            state.mask = None if state.mask is None else state.mask[sentences]
+        state.width = parents.shape[1]
+
+
+def _setting(model: Any, settings: Any, name: str) -> Any:
+    value = getattr(settings, name, None)
+    if value is None:
+        value = getattr(model.config, name, None)
+    if value is None:
+        raise ModelError(f"the model's configuration has no {name}")
+    return value
+
+
+def _only(token: Any) -> int:
+    if isinstance(token, Tensor):
+        token = token.flatten().tolist()
+    if isinstance(token, (list, tuple)):
+        if len(token) != 1:
+            raise UsageError(f"{len(token)} tokens end a sentence, expected one")
+        token = token[0]
+    return int(token)
+
+
+class _Processors:
+    """Logits processors on the rows of one group; each row is judged by its own tokens."""
+
+    def __init__(self, processors: Any, prompt: Tensor) -> None:
+        self._processors = processors
+        self._before = prompt[:, :-1]
+
+    def __call__(self, beams: Beams, rows: slice, scores: Tensor) -> Tensor:
+        sentences, width, size = scores.shape
+        tokens = beams.tokens[:, rows].expand(-1, width, -1)
+        before = self._before[beams.sentences][:, None].expand(-1, width, -1)
+        ids = torch.cat((before, tokens), dim=2).flatten(0, 1)
+        # Processors may write into what they get.
+        processed: Tensor = self._processors(ids, scores.reshape(-1, size).clone())
+        return processed.view(sentences, width, size)
+
+
+@torch.inference_mode()
+def diverse_beam_search(
+    model: Any,
+    input_ids: Tensor,
+    logits_processor: Any = None,
+    stopping_criteria: Any = None,
+    generation_config: Any = None,
+    beams: int | None = None,
+    nbest: int | None = None,
+    **model_kwargs: Any,
+) -> Any:
+    """Group beam search of Transformers 4.31 - 4.56 as a decoding loop for ``generate(custom_generate=...)``.
+
+    Reads ``num_beams``, ``num_beam_groups``, ``diversity_penalty``, ``num_return_sequences``, ``length_penalty``,
+    ``early_stopping``, ``max_length`` and everything that Transformers turns into logits processors from the
+    generation configuration. With one group it is Transformers' beam search. Processors must judge every row by its own
+    tokens, and of the stopping criteria only the greatest length counts.
+
+    Args:
+        model: The encoder-decoder model, given by ``generate``.
+        input_ids: Decoder prompts, given by ``generate`` (every one repeated for its beams).
+        logits_processor: Given by ``generate``.
+        stopping_criteria: Given by ``generate``.
+        generation_config: Given by ``generate``.
+        beams: The beam size, instead of ``num_beams``: with ``num_beams`` left at 1 the encoder's states are not
+            repeated for every beam.
+        nbest: Sequences to return, instead of ``num_return_sequences`` (which ``generate`` refuses without
+            ``num_beams``).
+        **model_kwargs: Given by ``generate``: encoder outputs and their mask.
+
+    Returns:
+        What ``generate`` returned: sequences, or with ``return_dict_in_generate`` an output object with
+        ``sequences_scores``.
+
+    Raises:
+        UsageError: The beam is no multiple of the groups, or more sequences are wanted than there are beams.
+        ModelError: The model is no encoder-decoder.
+    """
+    network = HuggingFaceModel(model)
+    if "encoder_outputs" not in model_kwargs:
+        raise ModelError("no encoder outputs: the search is for encoder-decoder models")
+    network.eos = _only(generation_config.eos_token_id)
+    pad = generation_config.pad_token_id
+    network.pad = network.eos if pad is None else _only(pad)
+    returned = generation_config.num_return_sequences or 1
+    repeated = max(generation_config.num_beams or 1, returned)
+    wanted = nbest or returned
+    prompt = input_ids[::repeated]
+    beam = beams or generation_config.num_beams or 1
+    if wanted > beam:
+        raise UsageError(f"the number of sequences to return is {wanted}, expected at most the beam, {beam}")
+    lenpen = generation_config.length_penalty
+    most = int(generation_config.max_length) - prompt.shape[1] - 1
+    options = SearchOptions(
+        semantics="hf",
+        beam=beam,
+        groups=getattr(generation_config, "num_beam_groups", None) or 1,
+        strength=float(getattr(generation_config, "diversity_penalty", None) or 0.0),
+        nbest=wanted,
+        lenpen=1.0 if lenpen is None else float(lenpen),
+        min_len=0,
+        max_len_b=max(most, 0),
+        early_stopping=generation_config.early_stopping or False,
+    ).validate()
+    mask = model_kwargs.get("attention_mask")
+    state = network.begin(
+        model_kwargs["encoder_outputs"].last_hidden_state[::repeated], None if mask is None else mask[::repeated]
+    )
+    if prompt.shape[1] > 1:
+        network.feed(state, prompt[:, :-1])
+    live = Beams.begin(len(prompt), network.start, prompt.device)
+    live.tokens[:, 0, 0] = prompt[:, -1]
+    limits = [options.max_len_b] * len(prompt)
+    process = None if not logits_processor else _Processors(logits_processor, prompt)
+    rule = (HfGroupRule if options.groups > 1 else HfBeamRule)(network, options, limits, process)
+
+    def prepare(t: int, beams_: Beams, out: Tensor) -> Step:
+        scores = torch.log_softmax(out, dim=-1)
+        last = torch.full((len(beams_.sentences),), t >= options.max_len_b, device=scores.device)
+        return Step(t, scores, scores, torch.zeros_like(last), last)
+
+    found = run(network, state, live, prepare, rule)
+    return _output(found, prompt, network.pad, generation_config)
+
+
+def _output(found: list[list[Candidate]], prompt: Tensor, pad: int, generation_config: Any) -> Any:
+    from transformers.generation.utils import GenerateBeamEncoderDecoderOutput
+
+    rows = [(sentence, candidate) for sentence, candidates in enumerate(found) for candidate in candidates]
+    longest = max((len(candidate.tokens) for _, candidate in rows), default=0)
+    sequences = torch.full((len(rows), prompt.shape[1] + longest), pad, dtype=torch.int64)
+    for row, (sentence, candidate) in enumerate(rows):
+        sequences[row, : prompt.shape[1]] = prompt[sentence].cpu()
+        sequences[row, prompt.shape[1] : prompt.shape[1] + len(candidate.tokens)] = torch.tensor(candidate.tokens)
+    sequences = sequences.to(prompt.device)
+    if not generation_config.return_dict_in_generate:
+        return sequences
+    scores = torch.tensor([candidate.score for _, candidate in rows], device=prompt.device)
+    return GenerateBeamEncoderDecoderOutput(sequences=sequences, sequences_scores=scores)
