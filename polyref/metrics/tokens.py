@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
-# sacreBLEU's 13a (mteval-v13a.pl) without the space in the first class: it only ever adds white space to white space.
-_PUNCTUATION: Final = re.compile(r"([\{-\~\[-\`\!-\&\(-\+\:-\@\/])")
-_AFTER_NON_DIGIT: Final = re.compile(r"([^0-9])([\.,])")
-_BEFORE_NON_DIGIT: Final = re.compile(r"([\.,])([^0-9])")
-_DASH_AFTER_DIGIT: Final = re.compile(r"([0-9])(-)")
+# sacreBLEU's 13a (mteval-v13a.pl), rewritten to do the same faster; its expressions stand in the comments. White space
+# that is added to white space changes nothing and is left out. Expressions start with the mark, which is rare.
+#   ([\{-\~\[-\` -\&\(-\+\:-\@\/])  ->  " \1 "
+_PUNCTUATION: Final = '!"#$%&()*+/:;<=>?@[\\]^_`{|}~'
+#   ([^0-9])([\.,])  ->  "\1 \2 ": as a match takes the character before the mark, every other mark of a run matches.
+_AFTER_NON_DIGIT: Final = re.compile(r"([.,])(?:(?<=[^0-9.,][.,])|([.,]))")
+#   ([\.,])([^0-9])  ->  " \1 \2"
+_BEFORE_NON_DIGIT: Final = re.compile(r"([.,])((?<! [.,])[^0-9]|[^0-9 ])")
+#   ([0-9])(-)  ->  "\1 \2 "
+_DASH_AFTER_DIGIT: Final = re.compile(r"(-)(?<=[0-9]-)")
 _ENTITIES: Final = (("&quot;", '"'), ("&amp;", "&"), ("&lt;", "<"), ("&gt;", ">"))
 
 _CHRF_PUNCTUATION: Final = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
@@ -22,25 +27,20 @@ def tokenize_13a(texts: Sequence[str]) -> list[list[str]]:
     One pass of the regular expressions over all texts, joined by line ends: no expression matches a line end together
     with anything that could change a neighbour, because every line is padded by a space on both sides.
     """
-    lines = [text.replace("-\n", "").replace("\n", " ") if "\n" in text else text for text in _unskip(texts)]
+    if not texts:
+        return []
+    lines = [text.replace("<skipped>", "") if "<skipped>" in text else text for text in texts]
+    lines = [line.replace("-\n", "").replace("\n", " ") if "\n" in line else line for line in lines]
     joined = " " + " \n ".join(lines) + " "
     if "&" in joined:
         for entity, character in _ENTITIES:
             joined = joined.replace(entity, character)
-    joined = _PUNCTUATION.sub(r" \1 ", joined)
-    joined = _AFTER_NON_DIGIT.sub(r"\1 \2 ", joined)
+    for mark in _PUNCTUATION:
+        joined = joined.replace(mark, f" {mark} ")
+    joined = _AFTER_NON_DIGIT.sub(r" \1 \2 ", joined)
     joined = _BEFORE_NON_DIGIT.sub(r" \1 \2", joined)
-    joined = _DASH_AFTER_DIGIT.sub(r"\1 \2 ", joined)
-    return [line.split() for line in joined.split("\n")] if lines else []
-
-
-def _unskip(texts: Sequence[str]) -> list[str]:
-    return [text.replace("<skipped>", "") if "<skipped>" in text else text for text in texts]
-
-
-def tokenize_with(tokenizer: Callable[[str], str], texts: Sequence[str]) -> list[list[str]]:
-    """The words of every text after any of sacreBLEU's tokenisers."""
-    return [tokenizer(text).split() for text in texts]
+    joined = _DASH_AFTER_DIGIT.sub(r" \1 ", joined)
+    return [line.split() for line in joined.split("\n")]
 
 
 class ChrfWords(dict[str, tuple[str, ...]]):

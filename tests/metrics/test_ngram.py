@@ -43,6 +43,8 @@ def test_13a_on_a_hundred_thousand_strings() -> None:
     tokenizer = Tokenizer13a.__call__.__wrapped__
     peer = Tokenizer13a()
     strings = [odd_text(rng, 20) for _ in range(100_000)]
+    # Runs of marks beside digits, where the expressions of 13a get into each other's way.
+    strings += ["".join(rng.choices(" ..,,--55a\n", k=rng.randrange(9))) for _ in range(50_000)]
     assert tokenize_13a(strings) == [tokenizer(peer, text).split() for text in strings]
 
 
