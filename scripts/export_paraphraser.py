@@ -51,6 +51,7 @@ def quality(paraphraser: SearchParaphraser, references: Sequence[str], chain: Fi
         kept += min(K, taken)
     total = sum(reasons.values())
     return {
+        "decoding": paraphraser.settle(None, CANDIDATES).describe(),
         "segments": len(found),
         "candidates_a_segment": round(total / len(found), 2),
         "usable_a_segment": round(kept / len(found), 2),
@@ -59,7 +60,17 @@ def quality(paraphraser: SearchParaphraser, references: Sequence[str], chain: Fi
     }
 
 
-def export(run: Path, out: Path, data: Path, examples: Path, name: str) -> None:
+def export(
+    run: Path,
+    out: Path,
+    data: Path,
+    examples: Path,
+    name: str,
+    *,
+    closeness: int,
+    strength: float,
+    min_score: float | None,
+) -> None:
     """Write weights, vocabulary, configuration, figures and card."""
     import sentencepiece
     from train_paraphraser import Adam, validate, validation_rows
@@ -81,12 +92,12 @@ def export(run: Path, out: Path, data: Path, examples: Path, name: str) -> None:
         max_source=160,
         max_target=250,
     )
-    network = PointerTransformer(config)
+    network = PointerTransformer(config, closeness)
     averaged = Adam(network, 0.0)
     averaged.load({"master": saved["optimiser"]["mean"]})
     held = list(validation_rows(run, spm))
     nats, each = validate(network, held)
-    save_pointer(network, run / "spm.model", out, name=name, language="en")
+    save_pointer(network, run / "spm.model", out, name=name, language="en", strength=strength, min_score=min_score)
     loaded = load_pointer(out)
     nats_int8, each_int8 = validate(loaded.network, held)
     facts = json.loads((run / "facts.json").read_text("utf-8"))
@@ -167,7 +178,7 @@ Validation: {data["held_out_pairs"]:,} pairs of {data["held_out_clusters"]} held
 
 ## What it writes
 
-Up to {CANDIDATES} candidates for each of {gen["segments"]} held-out human references, {DiverseBeam().resolve(CANDIDATES).describe()};
+Up to {CANDIDATES} candidates for each of {gen["segments"]} held-out human references, {gen["decoding"]};
 {gen["candidates_a_segment"]} distinct candidates and, after the default filter, {gen["usable_a_segment"]} of at most {K} usable paraphrases
 a segment; {gen["cpu_seconds_a_segment"]:.3f} CPU seconds a segment on one thread.
 

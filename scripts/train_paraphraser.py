@@ -442,6 +442,9 @@ def main() -> None:
     three.add_argument("--data", type=Path, required=True, help="folder with wmt.en.jsonl.gz")
     three.add_argument("--out", type=Path, required=True, help="model folder to write")
     three.add_argument("--name", default="polyref-en")
+    three.add_argument("--closeness", type=int, default=1, help="default of the model")
+    three.add_argument("--strength", type=float, default=0.5, help="default diversity strength of the model")
+    three.add_argument("--min-score", type=float, help="candidates below this are not offered")
     three.add_argument("--examples", type=Path, default=Path(__file__).with_name("paraphraser_examples.json"))
     for command in (one, two, three):
         command.add_argument("--run", type=Path, required=True, help="working folder, kept out of git")
@@ -454,7 +457,16 @@ def main() -> None:
     else:
         from export_paraphraser import export
 
-        export(options.run, options.out, options.data, options.examples, options.name)
+        export(
+            options.run,
+            options.out,
+            options.data,
+            options.examples,
+            options.name,
+            closeness=options.closeness,
+            strength=options.strength,
+            min_score=options.min_score,
+        )
 
 
 if __name__ == "__main__":

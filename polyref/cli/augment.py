@@ -43,7 +43,7 @@ def command(
     model: str,
     beam: int | None,
     groups: int | None,
-    strength: float,
+    strength: float | None,
     closeness: int | None,
     device: str,
     threads: int | None,

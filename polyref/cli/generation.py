@@ -15,7 +15,7 @@ _OPTIONS = (
     ),
     click.option("--beam", type=int, metavar="B", help="Beam over all groups. [default: twice the groups]"),
     click.option("--groups", type=int, metavar="G", help="Diverse beam groups. [default: half of the candidates]"),
-    click.option("--strength", type=float, default=0.5, show_default=True, metavar="L", help="Diversity strength."),
+    click.option("--strength", type=float, metavar="L", help="Diversity strength. [default: the model's own]"),
     click.option(
         "--closeness",
         type=int,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from polyref.errors import ModelError, UsageError
-from polyref.paraphrase.paraphraser import Paraphraser, SearchParaphraser
+from polyref.paraphrase.paraphraser import DiverseBeam, Paraphraser, SearchParaphraser
 from polyref.paraphrase.search import StepHook
 
 if TYPE_CHECKING:
@@ -57,6 +57,8 @@ def load_paraphraser(
             max_source=model.network.config.max_source,
             languages=[model.language],
             rules=ShippedRules(model.spm, model.network.eos),
+            defaults=DiverseBeam(strength=model.strength, closeness=model.network.closeness),
+            min_score=model.min_score,
         )
     raise ModelError(
         "is no model folder that polyref knows",

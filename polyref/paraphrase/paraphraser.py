@@ -21,6 +21,8 @@ from polyref.paraphrase.search import Candidate, SearchOptions, StepHook, StepMo
 WINDOW = 256
 #: Most decoder rows (sentences x beams) of one batch: bounds memory, and keeps logits in cache-sized pieces.
 ROWS = 256
+#: Diversity strength where neither the user nor the model names one.
+STRENGTH = 0.5
 #: Scores are rounded: sums of float32 differ in the last digits with the shape of the batch.
 DIGITS = 5
 
@@ -64,14 +66,15 @@ class DiverseBeam:
     Attributes:
         beam: Hypotheses a sentence, over all groups. None: twice the groups, and at least 4.
         groups: Groups; a multiple of them is the beam. None: half of the paraphrases asked for.
-        strength: Diversity strength lambda, nats a token for every earlier group that chose it at the same step.
+        strength: Diversity strength lambda, nats a token for every kept hypothesis of earlier groups that chose it at
+            the same step. None: the model's default (0.5 where it has none).
         closeness: For models with control tokens (the shipped one): 0 (free) to 3 (near copies); None: the model's
             default.
     """
 
     beam: int | None = None
     groups: int | None = None
-    strength: float = 0.5
+    strength: float | None = None
     closeness: int | None = None
 
     def resolve(self, k: int) -> DiverseBeam:
@@ -97,7 +100,8 @@ class DiverseBeam:
     def options(self) -> SearchOptions:
         """As settings of the engine (of a resolved instance)."""
         assert self.beam is not None and self.groups is not None
-        return SearchOptions(beam=self.beam, groups=self.groups, strength=self.strength)
+        strength = STRENGTH if self.strength is None else self.strength
+        return SearchOptions(beam=self.beam, groups=self.groups, strength=strength)
 
     def describe(self) -> str:
         """For signatures, of a resolved instance: ``dbs(beam=20,groups=10,strength=0.5)``."""
@@ -135,11 +139,13 @@ class Paraphraser(ABC):
         name: Short name for ``Reference.generator``.
         signature: Name and content hash, for signatures and caches.
         languages: Codes of the languages it writes; empty when unknown.
+        defaults: Strength and closeness where the user names none.
     """
 
     name: str
     signature: str
     languages: tuple[str, ...] = ()
+    defaults: DiverseBeam = DiverseBeam(strength=STRENGTH)
 
     @abstractmethod
     def paraphrase(
@@ -157,13 +163,38 @@ class Paraphraser(ABC):
             UsageError: Settings out of range (before any work).
         """
 
+    def settle(self, decoding: DiverseBeam | None, k: int) -> DiverseBeam:
+        """The settings used for ``k`` paraphrases, the model's defaults filled in.
+
+        Raises:
+            UsageError: As :meth:`DiverseBeam.resolve`.
+        """
+        asked = decoding or DiverseBeam()
+        strength = self.defaults.strength if asked.strength is None else asked.strength
+        closeness = self.defaults.closeness if asked.closeness is None else asked.closeness
+        return replace(asked, strength=strength, closeness=closeness).resolve(k)
+
     def describe(self, decoding: DiverseBeam | None, k: int) -> str:
-        """Model and resolved decoding in one string, for signatures."""
-        return f"{self.signature}|{(decoding or DiverseBeam()).resolve(k).describe()}"
+        """Model and settled decoding in one string, for signatures."""
+        return f"{self.signature}|{self.settle(decoding, k).describe()}"
 
 
 class SearchParaphraser(Paraphraser):
-    """Paraphrases by polyref's own search over a :class:`StepModel`."""
+    """Paraphrases by polyref's own search over a :class:`StepModel`.
+
+    Args:
+        model: The network.
+        codec: Text to its token ids and back.
+        name: Short name.
+        digest: Hash of the model's content.
+        max_source: Most source tokens, the end of sentence included.
+        languages: Codes of the languages it writes.
+        rules: What candidates must keep to.
+        defaults: Strength and closeness where the user names none.
+        min_score: Candidates below this length-normalised log-probability (nats) are not offered.
+        window: Texts read ahead.
+        rows: Most sentences x beams of a batch.
+    """
 
     def __init__(
         self,
@@ -175,6 +206,8 @@ class SearchParaphraser(Paraphraser):
         max_source: int,
         languages: Sequence[str] = (),
         rules: Rules | None = None,
+        defaults: DiverseBeam | None = None,
+        min_score: float | None = None,
         window: int = WINDOW,
         rows: int = ROWS,
     ) -> None:
@@ -187,6 +220,11 @@ class SearchParaphraser(Paraphraser):
         self.rules = rules
         if rules is not None:
             self.signature += f"|rules:{rules.name}"
+        if defaults is not None:
+            self.defaults = defaults
+        self.min_score = min_score
+        if min_score is not None:
+            self.signature += f"|score>={min_score:g}"
         self.window = window
         self.rows = rows
 
@@ -194,8 +232,7 @@ class SearchParaphraser(Paraphraser):
         self, texts: Iterable[str], k: int, *, decoding: DiverseBeam | None = None, progress: bool = False
     ) -> Iterator[NBest]:
         """See :meth:`Paraphraser.paraphrase`. Sources longer than ``max_source`` tokens are cut at the end."""
-        resolved = (decoding or DiverseBeam()).resolve(k)
-        return self._stream(texts, k, resolved, progress)
+        return self._stream(texts, k, self.settle(decoding, k), progress)
 
     def _stream(self, texts: Iterable[str], k: int, decoding: DiverseBeam, progress: bool) -> Iterator[NBest]:
         from tqdm import tqdm
@@ -242,8 +279,8 @@ class SearchParaphraser(Paraphraser):
             options = replace(options, max_len_a=0.0, max_len_b=self.model.max_target - 1)
         hooks = () if self.rules is None else self.rules.hooks(sources)
         if isinstance(self.model, PointerTransformer):
-            closeness = decoding.closeness if decoding.closeness is not None else self.model.closeness
-            with self.model.at_closeness(closeness):
+            assert decoding.closeness is not None
+            with self.model.at_closeness(decoding.closeness):
                 return search(self.model, sources, options, hooks=hooks)
         return search(self.model, sources, options, hooks=hooks)
 
@@ -251,6 +288,8 @@ class SearchParaphraser(Paraphraser):
         """The k best candidates with distinct, non-empty texts (different pieces can spell the same text)."""
         found: dict[str, Hypothesis] = {}
         for candidate in candidates:
+            if self.min_score is not None and round(candidate.score, DIGITS) < self.min_score:
+                break
             text = self.codec.decode(candidate.tokens)
             if text and text not in found:
                 found[text] = Hypothesis(text, round(candidate.score, DIGITS), candidate.tokens, candidate.group)

@@ -2,7 +2,7 @@
 
     model.safetensors   matrices as int8 with one float32 scale a row (``NAME.int8``, ``NAME.scale``), the rest float16
     spm.model           SentencePiece vocabulary
-    config.json         {"polyref_model": 1, "name", "language", "network": {...}, "closeness"}
+    config.json         {"polyref_model": 1, "name", "language", "network": {...}, "closeness", "strength", "min_score"}
     MODEL_CARD.md       data, provenance, figures, examples
 
 Weights are stored in eight bits and computed in float32: rows are scaled by their largest absolute value / 127.
@@ -38,6 +38,8 @@ class PointerModel:
         spm: Its vocabulary.
         name: Name in signatures, such as ``polyref-en``.
         language: ISO 639-1 code of the one language it writes.
+        strength: Default diversity strength.
+        min_score: Candidates below this length-normalised log-probability are not offered (None: all are).
         digest: First 12 hex digits of the SHA-256 over its files.
     """
 
@@ -45,6 +47,8 @@ class PointerModel:
     spm: sentencepiece.SentencePieceProcessor
     name: str
     language: str
+    strength: float
+    min_score: float | None
     digest: str
 
 
@@ -62,7 +66,16 @@ def quantise(weight: Tensor) -> tuple[Tensor, Tensor]:
     return (weight / scale[:, None]).round().clamp(-127, 127).to(torch.int8), scale
 
 
-def save_pointer(network: PointerTransformer, spm_file: Path, folder: Path, *, name: str, language: str) -> None:
+def save_pointer(
+    network: PointerTransformer,
+    spm_file: Path,
+    folder: Path,
+    *,
+    name: str,
+    language: str,
+    strength: float = 0.5,
+    min_score: float | None = None,
+) -> None:
     """Write weights, vocabulary and configuration (the card is the trainer's business)."""
     tensors: dict[str, Tensor] = {}
     for key, weight in network.state_dict().items():
@@ -80,6 +93,8 @@ def save_pointer(network: PointerTransformer, spm_file: Path, folder: Path, *, n
         "language": language,
         "network": network.config.to_dict(),
         "closeness": network.closeness,
+        "strength": strength,
+        "min_score": min_score,
     }
     (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n", "utf-8")
 
@@ -123,7 +138,15 @@ def load_pointer(folder: Path) -> PointerModel:
     for file in FILES:
         digest.update((folder / file).read_bytes())
     network.eval().requires_grad_(False)
-    return PointerModel(network, spm, config["name"], config["language"], digest.hexdigest()[:12])
+    return PointerModel(
+        network,
+        spm,
+        config["name"],
+        config["language"],
+        config["strength"],
+        config["min_score"],
+        digest.hexdigest()[:12],
+    )
 
 
 def _network(folder: Path) -> tuple[PointerTransformer, dict[str, Any]]:
@@ -136,7 +159,11 @@ def _network(folder: Path) -> tuple[PointerTransformer, dict[str, Any]]:
             )
         if not 0 <= config["closeness"] < CLOSENESS_LEVELS:
             raise ModelError(f"closeness is {config['closeness']}, expected 0 to {CLOSENESS_LEVELS - 1}", file=path)
-        str(config["name"]), str(config["language"])
+        for key, kinds in (("name", str), ("language", str), ("strength", (int, float))):
+            if not isinstance(config[key], kinds):
+                raise ModelError(f"{key} is {config[key]!r}", file=path)
+        if config["min_score"] is not None and not isinstance(config["min_score"], int | float):
+            raise ModelError(f"min_score is {config['min_score']!r}, expected a number or null", file=path)
         return PointerTransformer(PointerConfig(**config["network"]), config["closeness"]), config
     except (ValueError, KeyError, TypeError) as error:
         raise ModelError(f"not a model configuration: {error!r}", file=path) from None
