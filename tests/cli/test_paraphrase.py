@@ -30,7 +30,7 @@ def test_one_object_a_sentence(polyref: Callable[..., Any], sentences: Path) -> 
     for row in (rows[0], rows[2]):
         scores = [p["score"] for p in row["paraphrases"]]
         texts = [p["text"] for p in row["paraphrases"]]
-        assert len(texts) == len(set(texts)) == 4
+        assert 1 <= len(texts) == len(set(texts)) <= 4
         assert scores == sorted(scores, reverse=True)
         assert all(score <= 0 for score in scores)
         assert set(row["paraphrases"][0]) == {"text", "score"}
