@@ -16,9 +16,13 @@ from polyref.errors import UsageError
 
 if TYPE_CHECKING:
     from polyref.eval.agreement import Bootstrap, Row
-    from polyref.eval.evalset import EvalSet, Gold
+    from polyref.eval.archive import MetricsTaskArchive
+    from polyref.eval.evalset import EvalSet
+    from polyref.eval.judgements import Gold
     from polyref.eval.series import Series
     from polyref.references import ReferenceSet
+
+    EvaluationSet = EvalSet | MetricsTaskArchive
 
 #: Prefix that asks for a score file of the set where polyref could compute the metric as well.
 STORED = "stored:"
@@ -38,7 +42,10 @@ _TOKENIZERS = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}
 @click.option("-k", "ks", multiple=True, type=click.IntRange(min=0), metavar="K",
               help="Numbers of extra references; default: 0, and with --refs also as many as there are.")  # fmt: skip
 @click.option("--include-human", is_flag=True, help="Treat translations made by people as systems.")
-@click.option("--scores", default="metric-scores", show_default=True, metavar="FOLDER", help="Where score files are.")
+@click.option("--scores", metavar="FOLDER", help="Folder of score files in the set. [default: metric-scores, scores]")
+@click.option("--baseline", metavar="METRIC", help="Measure gains from this metric instead of each one's k = 0.")
+@click.option("--exclude", "excluded", multiple=True, metavar="SYSTEM", help="Leave systems out.")
+@click.option("--exclude-outliers", is_flag=True, help="Leave out systems far from the median of human scores.")
 @click.option("-n", "--resamples", type=click.IntRange(min=0), default=1000, show_default=True,
               help="Bootstrap resamples over segments; 0: no intervals.")  # fmt: skip
 @click.option("--confidence", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.95,
@@ -57,7 +64,10 @@ def command(
     metrics: tuple[str, ...],
     ks: tuple[int, ...],
     include_human: bool,
-    scores: str,
+    baseline: str | None,
+    excluded: tuple[str, ...],
+    exclude_outliers: bool,
+    scores: str | None,
     resamples: int,
     confidence: float,
     seed: int,
@@ -77,21 +87,35 @@ def command(
     polyref evaluate wmt22 -l zh-en --ref refA --refs paraphrases.jsonl --gold wmt-z -m bleu -k 0 1 5 10
     """  # noqa: D301
     from polyref.eval.agreement import Bootstrap, agreement
+    from polyref.eval.archive import MetricsTaskArchive, is_archive
     from polyref.eval.evalset import EvalSet
+    from polyref.eval.outliers import outliers
 
-    evalset = EvalSet(set_dir, pair)
+    evalset: EvaluationSet = MetricsTaskArchive(set_dir, pair) if is_archive(set_dir) else EvalSet(set_dir, pair)
     judgement = evalset.gold(_gold_name(evalset, gold), system_gold=sys_gold, include_human=include_human)
+    left_out = list(excluded)
+    if exclude_outliers:
+        left_out += outliers(judgement.system)
+        click.echo(f"polyref: note: outliers, left out: {', '.join(outliers(judgement.system)) or 'none'}", err=True)
+    judgement = judgement.without(left_out)
     for note in _notes(evalset, judgement, include_human):
         click.echo(f"polyref: note: {note}", err=True)
     inputs = _inputs(evalset, judgement, metrics, refs, extra, ks, scores, options)
     bootstrap = Bootstrap(resamples, confidence, seed)
-    rows = agreement(inputs.series, judgement, known=inputs.known, systems=inputs.systems, bootstrap=bootstrap)
+    rows = agreement(
+        inputs.series,
+        judgement,
+        known=inputs.known,
+        systems=inputs.systems,
+        bootstrap=bootstrap,
+        baseline=baseline,
+    )
     partial = {row.segments for row in rows if row.level == "sys" and row.segments != evalset.segments} - {None}
     for count in partial:
         click.echo(f"polyref: note: systems are scored on the {count} segments whose outputs are all known", err=True)
     rows = [row for row in rows if row.k is None or row.k in inputs.ks]
     signatures = {(s.metric, k): s.signature(k) for s in inputs.series for k in s.ks if k is None or k in inputs.ks}
-    signature = _signature(evalset, judgement, include_human, bootstrap, inputs)
+    signature = _signature(evalset, judgement, include_human, bootstrap, inputs, left_out)
     if as_json:
         click.echo(json_object(signature, [_json_row(pair, row, signatures[row.metric, row.k]) for row in rows]))
     else:
@@ -108,7 +132,14 @@ class _Inputs(NamedTuple):
     ks: set[int]
 
 
-def _signature(evalset: EvalSet, gold: Gold, include_human: bool, bootstrap: Bootstrap, inputs: _Inputs) -> str:
+def _signature(
+    evalset: EvaluationSet,
+    gold: Gold,
+    include_human: bool,
+    bootstrap: Bootstrap,
+    inputs: _Inputs,
+    left_out: Sequence[str],
+) -> str:
     """What all rows share: judgements, systems, resampling, references; the metrics' own signatures are in the rows."""
     from polyref.metrics.signature import inputs_signature
 
@@ -116,6 +147,8 @@ def _signature(evalset: EvalSet, gold: Gold, include_human: bool, bootstrap: Boo
     if gold.system_name is not None and gold.system_name != gold.name:
         parts.append(f"sysgold:{gold.system_name}")
     parts.append(f"human:{'in' if include_human else 'out'}")
+    if left_out:
+        parts.append(f"without:{','.join(left_out)}")
     if bootstrap.resamples:
         parts.append(f"bootstrap:segments*{bootstrap.resamples}|ci:{bootstrap.confidence:g}|seed:{bootstrap.seed}")
     if inputs.references is None:
@@ -125,7 +158,7 @@ def _signature(evalset: EvalSet, gold: Gold, include_human: bool, bootstrap: Boo
     return "|".join([*parts, inputs_signature(inputs.references, computed, sorted(inputs.ks))])
 
 
-def _gold_name(evalset: EvalSet, asked: str | None) -> str:
+def _gold_name(evalset: EvaluationSet, asked: str | None) -> str:
     available = evalset.golds()
     if asked is not None:
         return asked
@@ -139,7 +172,7 @@ def _gold_name(evalset: EvalSet, asked: str | None) -> str:
     )
 
 
-def _notes(evalset: EvalSet, gold: Gold, include_human: bool) -> list[str]:
+def _notes(evalset: EvaluationSet, gold: Gold, include_human: bool) -> list[str]:
     notes = []
     if gold.unjudged:
         notes.append(f"not judged ({gold.name}), left out: {', '.join(gold.unjudged)}")
@@ -150,25 +183,26 @@ def _notes(evalset: EvalSet, gold: Gold, include_human: bool) -> list[str]:
 
 
 def _inputs(
-    evalset: EvalSet,
+    evalset: EvaluationSet,
     gold: Gold,
     metrics: Sequence[str],
     refs: Sequence[str],
     extra: str | None,
     ks: Sequence[int],
-    folder: str,
+    folder: str | None,
     options: dict[str, Any],
 ) -> _Inputs:
+    from polyref.eval.evalset import EvalSet
     from polyref.eval.refsets import reference_set
     from polyref.eval.series import ComputedSeries, StoredSeries
     from polyref.metrics.registry import METRICS
 
     def computed(name: str) -> bool:
-        return evalset.has_texts and name.lower() in METRICS
+        return isinstance(evalset, EvalSet) and evalset.has_texts and name.lower() in METRICS
 
     systems = list(dict.fromkeys([*gold.system, *gold.segment, *(gold.pairs.systems if gold.pairs else ())]))
     made = {
-        name: make_metric(name, metrics, options, tokenize=_TOKENIZERS.get(evalset.target))
+        name: make_metric(name, metrics, options, tokenize=_TOKENIZERS.get(evalset.pair.rpartition("-")[2]))
         for name in metrics
         if computed(name)
     }
@@ -176,7 +210,7 @@ def _inputs(
         raise UsageError("--refs and options of metrics have no use: every metric here is a score file")
     references, known, wanted = None, None, set(ks) or {0}
     series: dict[str, Series] = {}
-    if made:
+    if made and isinstance(evalset, EvalSet):
         references = reference_set(evalset, evalset.choose_references(refs), extra)
         counts = [len(segment.extras) for segment in references]
         wanted = set(ks) or {0, max(counts)}
@@ -192,8 +226,8 @@ def _inputs(
             series[name] = ComputedSeries(metric, outputs, references, sorted(wanted), name=name.lower())
     for name in metrics:
         if name not in made:
-            stored = evalset.stored(name.removeprefix(STORED), refs, folder)
-            series[name] = StoredSeries(name, stored, evalset.directory / folder / evalset.pair)
+            stored = evalset.stored(name.removeprefix(STORED), refs, **({"folder": folder} if folder else {}))
+            series[name] = StoredSeries(name, stored, evalset.directory)
     return _Inputs([series[name] for name in dict.fromkeys(metrics)], references, known, systems, wanted)
 
 
@@ -211,6 +245,7 @@ def _json_row(pair: str, row: Row, signature: str) -> dict[str, Any]:
         "gain_ci": list(row.gain_ci) if row.gain_ci else None,
         "n": row.n,
         "segments": row.segments,
+        "p": _number(row.p),
         "signature": signature,
     }
 
@@ -226,7 +261,7 @@ def _table(rows: Sequence[Row], width: int) -> str:
     def interval(pair: tuple[float, float] | None, sign: str = "") -> str:
         return "-" if pair is None else f"[{number(pair[0], sign)}, {number(pair[1], sign)}]"
 
-    header = ["gold", "level", "metric", "k", "statistic", "value", "interval", "gain", "interval of gain", "n"]
+    header = ["gold", "level", "metric", "k", "statistic", "value", "interval", "gain", "interval of gain", "p", "n"]
     body = [
         [
             row.gold,
@@ -236,8 +271,9 @@ def _table(rows: Sequence[Row], width: int) -> str:
             row.statistic,
             number(row.value),
             interval(row.ci),
-            number(row.gain, "+") if row.k else "-",
-            interval(row.gain_ci, "+") if row.k else "-",
+            "-" if row.k == 0 and row.gain == 0 else number(row.gain, "+"),
+            "-" if row.k == 0 and row.gain == 0 else interval(row.gain_ci, "+"),
+            "-" if row.k == 0 and row.gain == 0 else number(row.p),
             str(row.n),
         ]
         for row in rows

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from polyref.errors import DataError
+from polyref.errors import DataError, UsageError
 from polyref.eval.correlation import DarrCounts, darr_counts, pearson_rows
 from polyref.eval.darr import RankingPairs
-from polyref.eval.evalset import Gold
+from polyref.eval.judgements import Gold
 from polyref.eval.resampling import PooledTauB, percentile_interval, segment_draws
 from polyref.eval.series import Series
+from polyref.eval.significance import williams_test
 
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
@@ -57,11 +57,12 @@ class Row:
         k: Number of extra references; None for stored scores.
         statistic: ``pearson``, ``kendall-tau-b``, or one of ``DARR_STATISTICS``.
         value: Its value; NaN where it is undefined.
-        gain: ``value`` minus the value at k = 0; None for stored scores.
+        gain: ``value`` minus the value of the baseline: the metric itself at k = 0, or another metric.
         ci: Bootstrap interval of ``value``, or None.
         gain_ci: Bootstrap interval of ``gain`` over the same redrawn test sets, or None.
         n: What it was computed over: systems, judged cells, or pairs.
         segments: How many segments took part; None for stored system-level scores.
+        p: At system level, p-value of Williams' test that this correlation is higher than the baseline's.
     """
 
     gold: str
@@ -75,10 +76,33 @@ class Row:
     gain_ci: tuple[float, float] | None
     n: int
     segments: int | None
+    p: float | None
+
+
+@dataclass(frozen=True)
+class _Measured:
+    """A statistic and its bootstrap samples, before it is compared with its baseline."""
+
+    gold: str
+    level: str
+    metric: str
+    k: int | None
+    statistic: str
+    values: FloatArray  # the statistic, then its samples
+    n: int
+    segments: int | None
+    scores: FloatArray | None = None  # of the systems, at system level
+    human: FloatArray | None = None
 
 
 def agreement(
-    series: Sequence[Series], gold: Gold, *, known: BoolArray | None, systems: Sequence[str], bootstrap: Bootstrap
+    series: Sequence[Series],
+    gold: Gold,
+    *,
+    known: BoolArray | None,
+    systems: Sequence[str],
+    bootstrap: Bootstrap,
+    baseline: str | None = None,
 ) -> list[Row]:
     """Hold metrics against one kind of judgement: system-level Pearson and segment-level Kendall, for every k.
 
@@ -92,29 +116,67 @@ def agreement(
         known: Which outputs are real texts, shape (systems, segments); None when there are no texts.
         systems: The rows of ``known``.
         bootstrap: How intervals are made.
+        baseline: Name of the metric (at its smallest k) that gains are measured from; default: each metric itself at
+            k = 0, and none for stored scores.
 
     Returns:
         Rows by level, metric, k and statistic.
 
     Raises:
         DataError: A metric has scores at no level that is judged, or lacks those of a judged system.
+        UsageError: The baseline is not among the metrics.
     """
-    rows: list[Row] = []
+    if baseline is not None and baseline not in {one.metric for one in series}:
+        raise UsageError(f"the baseline {baseline!r} is not among the metrics", remedy="name it with -m as well")
+    measured: list[_Measured] = []
     if gold.system:
-        rows += _system_level(series, gold, known, systems, bootstrap)
+        measured += _system_level(series, gold, known, systems, bootstrap)
     if gold.pairs is not None:
         if known is not None:
             _check_known(gold.pairs, known, systems)
-        rows += _ranked(series, gold, bootstrap)
+        measured += _ranked(series, gold, bootstrap)
     elif gold.segment:
-        rows += _pooled(series, gold, bootstrap)
+        measured += _pooled(series, gold, bootstrap)
     for one in series:
-        if not any(row.metric == one.metric for row in rows):
+        if not any(item.metric == one.metric for item in measured):
             raise DataError(
                 f"{one.metric} and the judgement {gold.name!r} have no level (sys, seg) in common",
                 remedy="choose another --gold or metric",
             )
-    return rows
+    return list(_compared(measured, bootstrap, baseline))
+
+
+def _compared(measured: Sequence[_Measured], bootstrap: Bootstrap, baseline: str | None) -> Iterator[Row]:
+    """Every statistic against its baseline: the first item with the baseline's name, level and statistic."""
+    first: dict[tuple[str, str, str], _Measured] = {}
+    for item in measured:
+        first.setdefault((item.metric, item.level, item.statistic), item)
+    for item in measured:
+        base = first.get((baseline or item.metric, item.level, item.statistic))
+        if baseline is None and item.k is None:
+            base = None
+        gain, gain_ci, p = None, None, None
+        if base is not None:
+            gain = float(item.values[0] - base.values[0])
+            if len(item.values) == len(base.values) > 1:
+                gain_ci = percentile_interval((item.values - base.values)[1:], bootstrap.confidence)
+            if item.scores is not None and base.scores is not None and item.human is not None:
+                p = williams_test(item.scores, base.scores, item.human)
+        interval = percentile_interval(item.values[1:], bootstrap.confidence)
+        yield Row(
+            item.gold,
+            item.level,
+            item.metric,
+            item.k,
+            item.statistic,
+            float(item.values[0]),
+            gain,
+            interval,
+            gain_ci,
+            item.n,
+            item.segments,
+            p,
+        )
 
 
 def _check_known(pairs: RankingPairs, known: BoolArray, systems: Sequence[str]) -> None:
@@ -131,7 +193,7 @@ def _check_known(pairs: RankingPairs, known: BoolArray, systems: Sequence[str]) 
 
 def _system_level(
     series: Sequence[Series], gold: Gold, known: BoolArray | None, systems: Sequence[str], bootstrap: Bootstrap
-) -> Iterator[Row]:
+) -> Iterator[_Measured]:
     names = list(gold.system)
     human = np.array([gold.system[name] for name in names])
     over: BoolArray | None = None
@@ -147,8 +209,8 @@ def _system_level(
         draws = bootstrap.draws(over)
     if over is not None and segments == len(over):
         over = None
+    kind = gold.system_name or gold.name
     for one in series:
-        base: FloatArray | None = None
         for k in one.ks:
             scores = one.system(names, k, over)
             if scores is None:
@@ -156,13 +218,11 @@ def _system_level(
             values = pearson_rows(scores[None, :], human)
             if draws is not None and one.resamples:
                 values = np.concatenate([values, pearson_rows(one.drawn_system(names, k, draws), human)])
-            base = values if base is None else base
             used = segments if one.resamples else None
-            kind = gold.system_name or gold.name
-            yield _row(kind, "sys", one.metric, k, "pearson", values, base, bootstrap, len(names), used)
+            yield _Measured(kind, "sys", one.metric, k, "pearson", values, len(names), used, scores, human)
 
 
-def _pooled(series: Sequence[Series], gold: Gold, bootstrap: Bootstrap) -> Iterator[Row]:
+def _pooled(series: Sequence[Series], gold: Gold, bootstrap: Bootstrap) -> Iterator[_Measured]:
     names = list(gold.segment)
     pooled = PooledTauB(np.stack([gold.segment[name] for name in names]))
     draws = bootstrap.draws(pooled.universe)
@@ -171,19 +231,16 @@ def _pooled(series: Sequence[Series], gold: Gold, bootstrap: Bootstrap) -> Itera
     # A few at a time: their comparisons are in memory together.
     for at in range(0, len(scored), 8):
         samples += list(pooled.samples([scores for _, _, scores in scored[at : at + 8]], draws))
-    base: dict[int, FloatArray] = {}
+    segments = int(pooled.universe.sum())
     for (one, k, _), values in zip(scored, samples, strict=True):
-        first = base.setdefault(id(one), values)
-        segments = int(pooled.universe.sum())
-        yield _row(gold.name, "seg", one.metric, k, "kendall-tau-b", values, first, bootstrap, pooled.cells, segments)
+        yield _Measured(gold.name, "seg", one.metric, k, "kendall-tau-b", values, pooled.cells, segments)
 
 
-def _ranked(series: Sequence[Series], gold: Gold, bootstrap: Bootstrap) -> Iterator[Row]:
+def _ranked(series: Sequence[Series], gold: Gold, bootstrap: Bootstrap) -> Iterator[_Measured]:
     pairs = gold.pairs
     assert pairs is not None
     draws: FloatArray | None = None
     for one in series:
-        base: dict[str, FloatArray] = {}
         for k in one.ks:
             scores = one.segment(pairs.systems, k)
             if scores is None:
@@ -197,40 +254,4 @@ def _ranked(series: Sequence[Series], gold: Gold, bootstrap: Bootstrap) -> Itera
                 values = statistic(counts, None)
                 if draws is not None:
                     values = np.concatenate([values, statistic(counts, draws)])
-                first = base.setdefault(name, values)
-                yield _row(gold.name, "seg", one.metric, k, name, values, first, bootstrap, len(pairs), segments)
-
-
-def _row(
-    gold: str,
-    level: str,
-    metric: str,
-    k: int | None,
-    statistic: str,
-    values: FloatArray,
-    base: FloatArray,
-    bootstrap: Bootstrap,
-    n: int,
-    segments: int | None,
-) -> Row:
-    """``values[0]`` is the statistic, the rest are its bootstrap samples; ``base`` is the same at k = 0."""
-    gains = values - base
-    drawn = len(values) > 1
-    return Row(
-        gold,
-        level,
-        metric,
-        k,
-        statistic,
-        float(values[0]),
-        None if k is None else float(gains[0]),
-        percentile_interval(values[1:], bootstrap.confidence) if drawn else None,
-        percentile_interval(gains[1:], bootstrap.confidence) if drawn and k is not None else None,
-        n,
-        segments,
-    )
-
-
-def is_defined(value: float | None) -> bool:
-    """Whether a value of a row is a number."""
-    return value is not None and not math.isnan(value)
+                yield _Measured(gold.name, "seg", one.metric, k, name, values, len(pairs), segments)

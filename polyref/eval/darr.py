@@ -35,6 +35,14 @@ class RankingPairs:
     def __len__(self) -> int:
         return len(self.segment)
 
+    def of(self, systems: Sequence[str]) -> RankingPairs:
+        """The pairs whose systems are both among ``systems``, which become the new numbering."""
+        number = {name: i for i, name in enumerate(systems)}
+        renumber = np.array([number.get(name, -1) for name in self.systems], dtype=np.intp)
+        better, worse = renumber[self.better], renumber[self.worse]
+        keep = (better >= 0) & (worse >= 0)
+        return RankingPairs(self.segment[keep], better[keep], worse[keep], tuple(systems))
+
     def cells(self, segments: int) -> npt.NDArray[np.bool_]:
         """Which (system, segment) cells a pair names, shape (systems, segments)."""
         named = np.zeros((len(self.systems), segments), dtype=np.bool_)

@@ -9,9 +9,7 @@ empty line in ``sources`` or ``system-outputs`` means that the text is unknown.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
@@ -20,53 +18,12 @@ import numpy.typing as npt
 
 from polyref.errors import DataError, UsageError
 from polyref.eval.darr import RankingPairs, read_pairs
+from polyref.eval.judgements import HUMAN_NAME, Gold, StoredScores
 from polyref.eval.scorefiles import FloatArray, read_segment_scores, read_system_scores
 from polyref.textfiles import check_parallel, iter_lines, read_lines
 
 #: What wmt-format-tools writes where a segment has no reference.
 NO_REFERENCE = "NO TRANSLATION AVAILABLE"
-#: Names under which WMT lists translations made by people: ``Human-A.0``, ``HUMAN``, ``refB``, ``ref``.
-_HUMAN = re.compile(r"human([-_.].*)?|ref[a-z]?", re.IGNORECASE)
-
-
-@dataclass(frozen=True)
-class Gold:
-    """One kind of human judgement of one language pair.
-
-    Attributes:
-        name: As it was asked for: ``darr`` or the name in ``human-scores``.
-        system_name: Name of the system-level judgement, which for ``darr`` is another kind (direct assessment).
-        system: System -> score; empty when there is no system-level judgement.
-        segment: System -> array (segments,), NaN where it was not judged; empty when there is none.
-        pairs: Relative rankings, or None.
-        unjudged: Systems with output that neither level judges.
-    """
-
-    name: str
-    system_name: str | None
-    system: dict[str, float]
-    segment: dict[str, FloatArray] = field(default_factory=dict)
-    pairs: RankingPairs | None = None
-    unjudged: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class StoredScores:
-    """Scores of a metric that the set comes with.
-
-    Attributes:
-        name: The metric.
-        reference: Names of its references joined by dots, ``all``, or ``src`` for none.
-        system: System -> score; empty when there is no system-level file.
-        segment: System -> array (segments,); empty when there is no segment-level file.
-        files: Level (``sys``, ``seg``) -> the file it came from.
-    """
-
-    name: str
-    reference: str
-    system: dict[str, float]
-    segment: dict[str, FloatArray]
-    files: dict[str, Path]
 
 
 class EvalSet:
@@ -205,7 +162,7 @@ class EvalSet:
 
     def is_human(self, system: str) -> bool:
         """Whether an output was made by people: a reference that is scored, or one named so."""
-        return system in self.reference_files or _HUMAN.fullmatch(system) is not None
+        return system in self.reference_files or HUMAN_NAME.fullmatch(system) is not None
 
     @cached_property
     def segments(self) -> int | None:
@@ -268,10 +225,7 @@ class EvalSet:
         if self.segments is None:
             raise DataError("relative rankings without texts", file=self.darr_file, remedy="add system-outputs")
         pairs = read_pairs(self.darr_file, tuple(self.output_files), self.segments)
-        number = {i: kept.index(s) for i, s in enumerate(self.output_files) if s in kept}
-        keep = np.isin(pairs.better, list(number)) & np.isin(pairs.worse, list(number))
-        renumber = np.array([number.get(i, -1) for i in range(len(self.output_files))], dtype=np.intp)
-        return RankingPairs(pairs.segment[keep], renumber[pairs.better[keep]], renumber[pairs.worse[keep]], tuple(kept))
+        return pairs.of(kept)
 
     def _default_system_gold(self) -> str | None:
         names = [name for name, level in self.human_files if level == "sys"]

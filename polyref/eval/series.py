@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from polyref.errors import DataError, UsageError
-from polyref.eval.evalset import StoredScores
+from polyref.eval.judgements import StoredScores
 from polyref.metrics.base import Metric
 from polyref.metrics.statistics import Statistics
 from polyref.references import ReferenceSet

@@ -11,21 +11,8 @@ from typing import Any
 import pytest
 
 MINIMAL = Path(__file__).resolve().parent.parent / "eval" / "minimal"
-KEYS = [
-    "pair",
-    "gold",
-    "level",
-    "metric",
-    "k",
-    "statistic",
-    "value",
-    "gain",
-    "ci",
-    "gain_ci",
-    "n",
-    "segments",
-    "signature",
-]
+KEYS = ["pair", "gold", "level", "metric", "k", "statistic", "value", "gain", "ci", "gain_ci", "n", "segments", "p",
+        "signature"]  # fmt: skip
 
 
 @pytest.fixture

@@ -1,0 +1,38 @@
+"""Outlier systems, which alone can make a correlation look perfect."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import numpy as np
+
+#: Makes the median absolute deviation comparable with a standard deviation of normal data.
+MAD_SCALE: Final = 1.483
+#: Deviations beyond which a system is an outlier (Mathur et al. 2020, and WMT20).
+CUTOFF: Final = 2.5
+
+
+def outliers(human: Mapping[str, float], *, cutoff: float = CUTOFF) -> list[str]:
+    """Systems whose human score is far from the median (Leys et al. 2013; Mathur et al. 2020, section 4.1).
+
+    Args:
+        human: System -> human score.
+        cutoff: How many scaled median absolute deviations are far, > 0.
+
+    Returns:
+        Their names, in the order of ``human``; none where more than half of the systems have one score.
+
+    Raises:
+        ValueError: ``cutoff`` is not positive.
+    """
+    if cutoff <= 0:
+        raise ValueError(f"cutoff is {cutoff}, expected more than 0")
+    scores = np.array(list(human.values()), dtype=np.float64)
+    if not len(scores):
+        return []
+    distance = np.abs(scores - np.median(scores))
+    deviation = MAD_SCALE * float(np.median(distance))
+    if deviation == 0:
+        return []
+    return [name for name, far in zip(human, distance / deviation > cutoff, strict=True) if far]

@@ -1,0 +1,166 @@
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+import scipy.stats
+
+from polyref.eval.outliers import outliers
+from polyref.eval.significance import (
+    adjusted,
+    bootstrap_difference,
+    perm_both,
+    pooled_pearson,
+    system_pearson,
+    williams_p,
+    williams_test,
+)
+
+
+def _data(systems: int = 8, segments: int = 60, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Human scores, a good metric and a bad one."""
+    generator = np.random.default_rng(seed)
+    human = generator.normal(size=(systems, 1)) + generator.normal(size=(systems, segments))
+    good = human + generator.normal(size=human.shape)
+    bad = generator.normal(size=human.shape) * 3 + 0.1 * human
+    return human, good, bad
+
+
+def test_williams_by_hand() -> None:
+    # r12 = .9, r13 = .6, r23 = .5, n = 10: K = 1 - .81 - .36 - .25 + .54 = .12;
+    # t = .3 sqrt(9 * 1.5 / (2 * .12 * 9/7 + .75^2 * .125)) = .3 sqrt(13.5 / .378884) = 1.790743, 7 degrees of freedom.
+    statistic = 0.3 * math.sqrt(13.5 / (2 * 0.12 * 9 / 7 + 0.5625 * 0.125))
+    assert statistic == pytest.approx(1.790743, abs=1e-4)
+    assert williams_p(0.9, 0.6, 0.5, 10) == pytest.approx(scipy.stats.t.sf(statistic, 7), abs=1e-12)
+    # Turned round, the other tail.
+    assert williams_p(0.6, 0.9, 0.5, 10) == pytest.approx(1 - williams_p(0.9, 0.6, 0.5, 10), abs=1e-12)
+    assert williams_p(0.7, 0.7, 0.5, 10) == pytest.approx(0.5)
+
+
+def test_williams_of_the_same_scores_is_one() -> None:
+    human, good, _ = (array.mean(axis=1) for array in _data())
+    assert williams_test(good, good, human) == 1.0
+    # A linear change changes no correlation.
+    assert williams_test(good, 2 * good + 3, human) == pytest.approx(1.0)
+
+
+def test_williams_is_undefined_for_three_systems_or_constant_scores() -> None:
+    assert math.isnan(williams_test([1, 2, 3], [3, 1, 2], [1, 2, 4]))
+    assert math.isnan(williams_test([1, 1, 1, 1, 1], [3, 1, 2, 5, 4], [1, 2, 4, 3, 5]))
+
+
+def test_williams_is_calibrated() -> None:
+    # Two equally good metrics: p below .1 in about a tenth of all cases.
+    generator = np.random.default_rng(3)
+    low = 0
+    for _ in range(2000):
+        human = generator.normal(size=12)
+        one, other = (human + generator.normal(size=12) for _ in range(2))
+        low += williams_test(one, other, human) < 0.1
+    assert 0.08 < low / 2000 < 0.12
+
+
+@pytest.mark.parametrize("statistic", [system_pearson, pooled_pearson])
+def test_perm_both_tells_good_from_bad(statistic: object) -> None:
+    human, good, bad = _data()
+    better = perm_both(good, bad, human, statistic=statistic, resamples=200)  # type: ignore[arg-type]
+    assert better.first > better.second
+    assert better.p == pytest.approx(1 / 201)
+    worse = perm_both(bad, good, human, statistic=statistic, resamples=200)  # type: ignore[arg-type]
+    assert worse.p > 0.95
+    assert (worse.first, worse.second) == pytest.approx((better.second, better.first))
+
+
+def test_perm_both_of_the_same_scores_is_one() -> None:
+    human, good, _ = _data()
+    assert perm_both(good, good, human, resamples=50).p == 1.0
+    # Only the scale differs: standardised, they are the same metric.
+    assert perm_both(good, good * 100 - 7, human, resamples=50).p == pytest.approx(1.0)
+
+
+def test_perm_both_by_enumeration() -> None:
+    # Three systems, one segment: all 8 swaps can be written down, and random ones must agree with their share.
+    human = np.array([[1.0], [2.0], [4.0]])
+    one, other = np.array([[1.0], [2.0], [3.0]]), np.array([[2.0], [3.0], [1.0]])
+    observed = pearson_difference(one, other, human)
+    exact = 0
+    for swap in itertools.product([False, True], repeat=3):
+        mask = np.array(swap)[:, None]
+        exact += pearson_difference(np.where(mask, other, one), np.where(mask, one, other), human) >= observed - 1e-9
+    p = perm_both(one, other, human, resamples=8000).p
+    assert 0 < exact < 8
+    assert p == pytest.approx(exact / 8, abs=0.02)
+
+
+def pearson_difference(one: np.ndarray, other: np.ndarray, human: np.ndarray) -> float:
+    return float(
+        np.corrcoef(one.mean(axis=1), human.mean(axis=1))[0, 1]
+        - np.corrcoef(other.mean(axis=1), human.mean(axis=1))[0, 1]
+    )
+
+
+def test_perm_both_is_calibrated() -> None:
+    low = 0
+    for seed in range(200):
+        generator = np.random.default_rng(seed)
+        human = generator.normal(size=(6, 1)) + generator.normal(size=(6, 20))
+        one, other = (human + 2 * generator.normal(size=human.shape) for _ in range(2))
+        low += perm_both(one, other, human, resamples=99, seed=seed).p <= 0.1
+    assert 0.04 < low / 200 < 0.17
+
+
+def test_statistics_work_on_many_resamples_at_once() -> None:
+    human, good, bad = _data()
+    both = np.stack([good, bad])
+    means = [np.corrcoef(scores.mean(axis=1), human.mean(axis=1))[0, 1] for scores in both]
+    assert system_pearson(both, human) == pytest.approx(means, abs=1e-12)
+    pooled = [np.corrcoef(scores.ravel(), human.ravel())[0, 1] for scores in both]
+    assert pooled_pearson(both, human) == pytest.approx(pooled, abs=1e-12)
+
+
+@pytest.mark.parametrize("over", ["segments", "systems", "both"])
+def test_bootstrap(over: str) -> None:
+    human, good, bad = _data()
+    found = bootstrap_difference(good, bad, human, over=over, resamples=300)
+    assert found.interval is not None
+    assert found.interval[0] < found.first - found.second < found.interval[1] + 0.05
+    assert found.p < 0.2
+    same = bootstrap_difference(good, good, human, over=over, resamples=50)
+    assert (same.p, same.interval) == (1.0, (0.0, 0.0))
+    assert bootstrap_difference(good, bad, human, over=over, resamples=50) == bootstrap_difference(
+        good, bad, human, over=over, resamples=50
+    )
+
+
+def test_bootstrap_over_something_else() -> None:
+    human, good, bad = _data()
+    with pytest.raises(ValueError, match="expected segments, systems or both"):
+        bootstrap_difference(good, bad, human, over="documents")
+
+
+def test_many_comparisons() -> None:
+    # By hand: sorted .01 .02 .03 .4. Holm: 4*.01, max(.04, 3*.02), max(.06, 2*.03), max(.06, .4).
+    p = [0.03, 0.01, math.nan, 0.4, 0.02]
+    assert adjusted(p, "holm") == pytest.approx([0.06, 0.04, math.nan, 0.4, 0.06], nan_ok=True)
+    assert adjusted(p, "bonferroni") == pytest.approx([0.12, 0.04, math.nan, 1.0, 0.08], nan_ok=True)
+    defined = [value for value in p if not math.isnan(value)]
+    expected = scipy.stats.false_discovery_control(defined, method="bh")
+    assert [v for v in adjusted(p, "bh") if not math.isnan(v)] == pytest.approx(list(expected))
+    assert adjusted([], "holm") == []
+    with pytest.raises(ValueError, match="bonferroni, holm or bh"):
+        adjusted(p, "guess")
+
+
+def test_outliers_by_hand() -> None:
+    # Median 3, distances 2 1 0 1 97, their median 1: cut-off 2.5 * 1.483 = 3.7.
+    human = {"a": 1.0, "b": 2.0, "c": 3.0, "d": 4.0, "e": 100.0}
+    assert outliers(human) == ["e"]
+    assert outliers({**human, "e": 6.71}) == ["e"]
+    assert outliers({**human, "e": 6.70}) == []
+    assert outliers(human, cutoff=1.0) == ["a", "e"]
+    assert outliers({"a": 1.0, "b": 1.0, "c": 1.0, "d": 9.0}) == []
+    assert outliers({}) == []
+    with pytest.raises(ValueError, match="cutoff"):
+        outliers(human, cutoff=0)
