@@ -25,8 +25,13 @@ from polyref.references import ReferenceSet
 from polyref.textfiles import check_parallel, check_writable, display_name, read_lines, write_atomically
 
 # Option of the command -> (metrics it belongs to, field of their class).
+_NGRAM = ("bleu", "chrf", "chrf++")
 _OPTIONS = {
-    "lowercase": (("bleu", "chrf", "chrf++"), "lowercase"),
+    "combine": (_NGRAM, "combine"),
+    "alpha": (_NGRAM, "alpha"),
+    "weights": (_NGRAM, "weights"),
+    "gamma": (_NGRAM, "gamma"),
+    "lowercase": (_NGRAM, "lowercase"),
     "tokenize": (("bleu",), "tokenize"),
     "smooth_method": (("bleu",), "smooth_method"),
     "smooth_value": (("bleu",), "smooth_value"),
@@ -72,6 +77,12 @@ _OPTIONS = {
 @click.option("--paired-ar-n", default=10000, show_default=True, type=click.IntRange(min=1), help="Trials.")
 @click.option("--seed", default=12345, show_default=True, type=click.IntRange(min=0), help="Of samples and trials.")
 @click.option("--allow-missing", is_flag=True, help="Leave out segments that have no reference.")
+@click.option(
+    "--combine", metavar="NAME", help="How references combine: max (sacreBLEU), mean or expected. [default: max]"
+)
+@click.option("--alpha", type=float, help="Expected credit of an extra reference, 0 to 1. [default: 1]")
+@click.option("--weights", metavar="NAME", help="For mean and expected: uniform, given or logprob. [default: uniform]")
+@click.option("--gamma", type=float, help="Sharpness of the weights by log-probability. [default: 1]")
 @click.option("-lc", "--lowercase", is_flag=True, default=None, help="Ignore case, in every metric.")
 @click.option("--tokenize", metavar="NAME", help="BLEU: sacreBLEU's tokeniser. [default: 13a]")
 @click.option("--smooth-method", metavar="NAME", help="BLEU: exp, floor, add-k or none. [default: exp]")

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -30,6 +31,25 @@ from polyref.errors import DataError
 from polyref.metrics.signature import signature
 from polyref.metrics.statistics import Floats, Integers, Scores, Statistics
 from polyref.references import ReferenceSet
+
+
+@dataclass(frozen=True)
+class Texts:
+    """What a metric reads: the outputs of S systems and the references of N segments.
+
+    Attributes:
+        systems: ``systems[s][n]`` is a text.
+        references: ``references[n]`` are the references of segment n, human ones first.
+        cuts: Shape (K, N), rows ascending: for every k, how many of the references count.
+        originals: Shape (N,): how many of them are human.
+        weights: Shape (N, R), R the largest cut: unnormalised weights of the references.
+    """
+
+    systems: Sequence[Sequence[str]]
+    references: Sequence[Sequence[str]]
+    cuts: Integers
+    originals: Integers
+    weights: Floats
 
 
 class Metric(ABC):
@@ -59,19 +79,8 @@ class Metric(ABC):
         """Names of the statistics of one segment, C of them."""
 
     @abstractmethod
-    def _count(
-        self, systems: Sequence[Sequence[str]], references: Sequence[Sequence[str]], cuts: Integers
-    ) -> npt.NDArray[Any]:
-        """Statistics of the outputs of S systems against the first ``cuts[k, n]`` references of segment n.
-
-        Args:
-            systems: ``systems[s][n]`` is a text.
-            references: ``references[n]`` are the references of segment n, human ones first.
-            cuts: Shape (K, N), rows ascending: how many of them count.
-
-        Returns:
-            Shape (K, S, N, C); zeros where ``cuts`` is 0.
-        """
+    def _count(self, texts: Texts) -> npt.NDArray[Any]:
+        """Statistics of every output against the first references: shape (K, S, N, C); zeros where a cut is 0."""
 
     @abstractmethod
     def _score(self, values: npt.NDArray[Any], *, sentence: bool) -> Floats:
@@ -80,6 +89,10 @@ class Metric(ABC):
     @abstractmethod
     def _describe(self, references: int | None, *, sentence: bool) -> list[str]:
         """``key:value`` parts of the signature; ``references`` is None when their number varies."""
+
+    def _weights(self, references: ReferenceSet, cuts: Integers) -> Floats:
+        """Shape (N, R): weights of the references, for metrics that weigh them."""
+        return np.ones((len(references), int(cuts[-1].max(initial=0))))
 
     def statistics(
         self,
@@ -126,7 +139,13 @@ class Metric(ABC):
                 f"segment {references[empty].id} has no reference with k = {stored[0]}",
                 remedy="give it one, ask for larger k, or allow missing references",
             )
-        values = self._count([systems[name] for name in names], references.take(None).texts(), cuts)
+        texts = Texts(
+            [systems[name] for name in names],
+            references.take(None).texts(),
+            cuts,
+            originals,
+            self._weights(references, cuts),
+        )
         return Statistics(
             metric=self.name,
             options=self.options,
@@ -134,7 +153,7 @@ class Metric(ABC):
             segments=tuple(segment.id for segment in references),
             ks=stored,
             columns=self.columns,
-            values=values,
+            values=self._count(texts),
             originals=originals,
             extras=extras,
             meta=references.meta,

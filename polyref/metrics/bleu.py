@@ -18,8 +18,9 @@ import numpy.typing as npt
 from sacrebleu.metrics import bleu as sacrebleu
 
 from polyref.errors import ModelError, UsageError
-from polyref.metrics.base import Metric
-from polyref.metrics.ngram import at_cuts, blocks, features, first_matches, word_block
+from polyref.metrics.base import Texts
+from polyref.metrics.combine import Combining, weighted_mean
+from polyref.metrics.ngram import Block, at_cuts, features, first_matches, pair_matches, text_blocks, word_block
 from polyref.metrics.statistics import Floats, Integers
 from polyref.metrics.tokens import tokenize_13a
 
@@ -30,7 +31,7 @@ _LOG_ZERO: Final = -9999999999.0
 
 
 @dataclass(frozen=True)
-class BLEU(Metric):
+class BLEU(Combining):
     """BLEU; with extra references, parBLEU (Bawden et al. 2020).
 
     Attributes:
@@ -54,6 +55,7 @@ class BLEU(Metric):
     effective_order: bool | None = None
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.smooth_method not in SMOOTHING:
             raise UsageError(f"smoothing method {self.smooth_method!r}, expected one of {', '.join(SMOOTHING)}")
         if self.tokenize not in TOKENIZERS:
@@ -82,7 +84,8 @@ class BLEU(Metric):
     def columns(self) -> tuple[str, ...]:
         """Lengths, then matches and totals by order, as in sacreBLEU."""
         orders = range(1, self.max_ngram_order + 1)
-        return ("length", "reference", *(f"match{n}" for n in orders), *(f"total{n}" for n in orders))
+        names = ["length", "reference", *(f"match{n}" for n in orders), *(f"total{n}" for n in orders)]
+        return (*names, "sentence") if self.combine == "mean" else tuple(names)
 
     @cached_property
     def _sacrebleu(self) -> sacrebleu.BLEU:
@@ -103,35 +106,57 @@ class BLEU(Metric):
             reason = " ".join(str(error).split())
             raise ModelError(f"the tokeniser {self.tokenize} cannot be loaded: {reason}") from None
 
-    def _count(
-        self, systems: Sequence[Sequence[str]], references: Sequence[Sequence[str]], cuts: Integers
-    ) -> npt.NDArray[Any]:
-        shown, order = int(cuts[-1].max(initial=0)), self.max_ngram_order
-        values = np.zeros((len(cuts), len(systems), len(references), len(self.columns)), dtype=np.int32)
+    def _count(self, texts: Texts) -> npt.NDArray[Any]:
+        shown = int(texts.cuts[-1].max())
+        shape = (len(texts.cuts), len(texts.systems), len(texts.references), len(self.columns))
+        values = np.zeros(shape, dtype=np.int32 if self._whole else np.float64)
         if not shown:
             return values
-        sizes = [sum(len(text) for text in texts[:cut]) for texts, cut in zip(references, cuts[-1], strict=True)]
-        for chosen in blocks(sizes):
-            texts = [
-                [*references[n][: cuts[-1, n]], *[""] * (shown - cuts[-1, n]), *(system[n] for system in systems)]
-                for n in chosen
-            ]
-            words = iter(self._words([text for segment in texts for text in segment]))
-            block = word_block([[next(words) for _ in segment] for segment in texts], shown + len(systems))
-            part = cuts[:, chosen]
-            found = np.zeros((len(cuts), len(systems), len(chosen), len(self.columns)), dtype=np.int64)
-            outputs = block.lengths[:, shown:, None]
-            # The closest length counts, the shorter of two that are equally close.
-            wide = int(block.lengths.max()) + 1
-            distance = np.abs(outputs - block.lengths[:, None, :shown]) * wide + block.lengths[:, None, :shown]
-            found[..., 0] = outputs[:, :, 0].T
-            found[..., 1] = at_cuts(np.minimum.accumulate(distance, axis=2), part) % wide
-            for n, kept in enumerate(features(block, order)):
-                found[..., 2 + n] = at_cuts(first_matches(kept, block, shown), part)
-                found[..., 2 + order + n] = block.grams(n + 1)[:, shown:].T
-            found.swapaxes(1, 2)[part == 0] = 0
+        for chosen, rows in text_blocks(texts):
+            words = iter(self._words([text for row in rows for text in row]))
+            block = word_block([[next(words) for _ in row] for row in rows], len(rows[0]))
+            cuts, originals, weights = texts.cuts[:, chosen], texts.originals[chosen], texts.weights[chosen]
+            if self.combine == "mean":
+                found: npt.NDArray[Any] = weighted_mean(self._single(block, shown), weights, cuts)
+            else:
+                found = self._joint(block, shown, cuts, originals, weights)
+            found.swapaxes(1, 2)[cuts == 0] = 0
             values[:, :, chosen] = found
         return values
+
+    def _joint(self, block: Block, shown: int, cuts: Integers, originals: Integers, weights: Floats) -> Floats:
+        """Statistics with all references that count together: shape (K, S, B, C)."""
+        order, outputs = self.max_ngram_order, block.lengths[:, shown:, None]
+        expected = self.combine == "expected"
+        # Human references come first, so they are a cut as well.
+        plain = np.minimum(cuts, originals) if expected else cuts
+        found = np.zeros((len(cuts), outputs.shape[1], block.segments, len(self.columns)))
+        # The closest length counts, the shorter of two that are equally close.
+        wide = int(block.lengths.max()) + 1
+        distance = np.abs(outputs - block.lengths[:, None, :shown]) * wide + block.lengths[:, None, :shown]
+        found[..., 0] = outputs[:, :, 0].T
+        found[..., 1] = at_cuts(np.minimum.accumulate(distance, axis=2), plain) % wide
+        extra = np.where(np.arange(shown) < originals[:, None], 0.0, weights)
+        for n, kept in enumerate(features(block, order)):
+            found[..., 2 + n] = at_cuts(first_matches(kept, block, shown), plain)
+            if expected:
+                # What no human reference holds.
+                new = kept.first >= originals[kept.home]
+                found[..., 2 + n] += self.alpha * weighted_mean(pair_matches(kept, block, shown, new), extra, cuts)
+            found[..., 2 + order + n] = block.grams(n + 1)[:, shown:].T
+        return found
+
+    def _single(self, block: Block, shown: int) -> Floats:
+        """Statistics and sentence scores with single references: shape (B, S, R, C)."""
+        order = self.max_ngram_order
+        pairs = np.zeros((block.segments, block.ranks - shown, shown, len(self.columns)))
+        pairs[..., 0] = block.lengths[:, shown:, None]
+        pairs[..., 1] = block.lengths[:, None, :shown]
+        for n, kept in enumerate(features(block, order)):
+            pairs[..., 2 + n] = pair_matches(kept, block, shown)
+            pairs[..., 2 + order + n] = block.grams(n + 1)[:, shown:, None]
+        pairs[..., -1] = self._sentence_bleu(pairs)
+        return pairs
 
     def _words(self, texts: Sequence[str]) -> list[list[str]]:
         texts = [text.lower().rstrip() for text in texts] if self.lowercase else [text.rstrip() for text in texts]
@@ -140,11 +165,18 @@ class BLEU(Metric):
         return [self._sacrebleu.tokenizer(text).split() for text in texts]
 
     def _score(self, values: npt.NDArray[Any], *, sentence: bool) -> Floats:
-        effective = sentence if self.effective_order is None else self.effective_order
+        if sentence:
+            return np.array(values[..., -1]) if self.combine == "mean" else self._sentence_bleu(values)
+        return self._bleu(values, effective=bool(self.effective_order))
+
+    def _sentence_bleu(self, values: npt.NDArray[Any]) -> Floats:
+        return self._bleu(values, effective=self.effective_order is not False)
+
+    def _bleu(self, values: npt.NDArray[Any], *, effective: bool) -> Floats:
         order = self.max_ngram_order
         numbers = values.reshape(-1, values.shape[-1]).astype(np.float64)
         length, reference = numbers[:, 0], numbers[:, 1]
-        correct, total = numbers[:, 2 : 2 + order], numbers[:, 2 + order :]
+        correct, total = numbers[:, 2 : 2 + order], numbers[:, 2 + order : 2 + 2 * order]
         matched = correct.any(axis=1)
         default = sacrebleu.BLEU.SMOOTH_DEFAULTS[self.smooth_method]
         smoothing = float(default or 0) if self.smooth_value is None else self.smooth_value
@@ -163,7 +195,8 @@ class BLEU(Metric):
                 if effective:
                     orders[going] = n + 1
                 precision = 100.0 * hits / ngrams
-                none = going & (hits == 0)
+                # Whole numbers below the smoothed value are zero; credit may be a fraction.
+                none = going & ((hits * 2 * halvings < 1) if self.smooth_method == "exp" else (hits == 0))
                 if self.smooth_method == "exp":
                     halvings[none] *= 2
                     precision[none] = 100.0 / (halvings[none] * ngrams[none])
@@ -184,7 +217,7 @@ class BLEU(Metric):
         peer.num_refs = -1 if references is None else references
         # sacreBLEU's signature leaves the n-gram order out.
         own = [] if self.max_ngram_order == 4 else [f"order:{self.max_ngram_order}"]
-        return [*own, *peer.get_signature().format().split("|")]
+        return [*self._described_combination(), *own, *peer.get_signature().format().split("|")]
 
 
 def _each(function: Any, values: Floats) -> Floats:

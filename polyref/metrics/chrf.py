@@ -16,8 +16,18 @@ import numpy.typing as npt
 from sacrebleu.metrics import chrf as sacrebleu
 
 from polyref.errors import UsageError
-from polyref.metrics.base import Metric
-from polyref.metrics.ngram import at_cuts, blocks, char_block, features, pair_matches, word_block
+from polyref.metrics.base import Texts
+from polyref.metrics.combine import Combining, weighted_mean
+from polyref.metrics.ngram import (
+    Block,
+    at_cuts,
+    char_block,
+    features,
+    incidence,
+    pair_matches,
+    text_blocks,
+    word_block,
+)
 from polyref.metrics.statistics import Floats, Integers
 from polyref.metrics.tokens import ChrfWords
 
@@ -25,7 +35,7 @@ _EPSILON: Final = 1e-16
 
 
 @dataclass(frozen=True)
-class CHRF(Metric):
+class CHRF(Combining):
     """chrF; with word n-grams, chrF++.
 
     Attributes:
@@ -49,6 +59,7 @@ class CHRF(Metric):
     eps_smoothing: bool = False
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         for option, least in (("char_order", 1), ("word_order", 0), ("beta", 1)):
             if getattr(self, option) < least:
                 raise UsageError(f"chrF {option} is {getattr(self, option)}, expected {least} or more")
@@ -72,7 +83,8 @@ class CHRF(Metric):
     def columns(self) -> tuple[str, ...]:
         """N-grams of the output, of the reference and of both, by order, as in sacreBLEU."""
         orders = [f"char{n + 1}" for n in range(self.char_order)] + [f"word{n + 1}" for n in range(self.word_order)]
-        return tuple(f"{kind}_{order}" for order in orders for kind in ("output", "reference", "match"))
+        names = [f"{kind}_{order}" for order in orders for kind in ("output", "reference", "match")]
+        return (*names, "sentence") if self.combine == "mean" else tuple(names)
 
     @cached_property
     def _sacrebleu(self) -> sacrebleu.CHRF:
@@ -85,48 +97,48 @@ class CHRF(Metric):
             eps_smoothing=self.eps_smoothing,
         )
 
-    def _count(
-        self, systems: Sequence[Sequence[str]], references: Sequence[Sequence[str]], cuts: Integers
-    ) -> npt.NDArray[Any]:
-        shown = int(cuts[-1].max(initial=0))
-        values = np.zeros((len(cuts), len(systems), len(references), len(self.columns)), dtype=np.int32)
+    def _count(self, texts: Texts) -> npt.NDArray[Any]:
+        shown = int(texts.cuts[-1].max())
+        shape = (len(texts.cuts), len(texts.systems), len(texts.references), len(self.columns))
+        values = np.zeros(shape, dtype=np.int32 if self._whole else np.float64)
         if not shown:
             return values
-        sizes = [sum(len(text) for text in texts[:cut]) for texts, cut in zip(references, cuts[-1], strict=True)]
-        for chosen in blocks(sizes):
-            texts = [
-                [*references[n][: cuts[-1, n]], *[""] * (shown - cuts[-1, n]), *(system[n] for system in systems)]
-                for n in chosen
-            ]
-            pairs = self._pairs(texts, shown)
-            best = np.zeros(pairs.shape[:3], dtype=np.int64)
-            scores = self._score(pairs, sentence=True)
-            # The first of the best: a later reference must be strictly better.
-            better = scores[:, :, 1:] > np.maximum.accumulate(scores, axis=2)[:, :, :-1]
-            best[:, :, 1:] = np.maximum.accumulate(np.where(better, np.arange(1, shown), 0), axis=2)
-            picked = np.take_along_axis(pairs, best[..., None], axis=2)
-            values[:, :, chosen] = at_cuts(picked, cuts[:, chosen])
+        for chosen, rows in text_blocks(texts):
+            cuts, originals, weights = texts.cuts[:, chosen], texts.originals[chosen], texts.weights[chosen]
+            pairs = self._pairs(rows, shown)
+            if self.combine == "max":
+                values[:, :, chosen] = at_cuts(_best(pairs, self._f(pairs)), cuts)
+            elif self.combine == "mean":
+                single = np.concatenate([pairs, self._f(pairs)[..., None]], axis=3)
+                values[:, :, chosen] = weighted_mean(single, weights, cuts)
+            else:
+                values[:, :, chosen] = self._expected(rows, pairs, cuts, originals, weights)
         return values
 
-    def _pairs(self, texts: Sequence[Sequence[str]], shown: int) -> npt.NDArray[np.int32]:
-        """Statistics of every output with every single reference: shape (segments, outputs, references, C).
-
-        Args:
-            texts: ``texts[segment]`` are ``shown`` references, then the outputs.
-            shown: Number of references.
-        """
+    def _parts(self, rows: Sequence[Sequence[str]]) -> list[tuple[Block, int]]:
+        """Characters and words of the texts, each with the longest n-grams to count."""
         if self.lowercase:
-            texts = [[text.lower() for text in segment] for segment in texts]
-        ranks = len(texts[0])
-        chars = texts if self.whitespace else [["".join(text.split()) for text in segment] for segment in texts]
+            rows = [[text.lower() for text in row] for row in rows]
+        ranks = len(rows[0])
+        chars = rows if self.whitespace else [["".join(text.split()) for text in row] for row in rows]
         parts = [(char_block(chars, ranks), self.char_order)]
         if self.word_order:
             split = ChrfWords().split
-            parts.append((word_block([[split(text) for text in segment] for segment in texts], ranks), self.word_order))
-        pairs = np.empty((len(texts), ranks - shown, shown, len(self.columns)), dtype=np.int32)
+            parts.append((word_block([[split(text) for text in row] for row in rows], ranks), self.word_order))
+        return parts
+
+    def _pairs(self, rows: Sequence[Sequence[str]], shown: int) -> npt.NDArray[np.int32]:
+        """Statistics of every output with every single reference: shape (B, S, R, 3 x orders).
+
+        Args:
+            rows: For every segment, R = ``shown`` references, then S outputs.
+            shown: Number of references.
+        """
+        orders = self.char_order + self.word_order
+        pairs = np.empty((len(rows), len(rows[0]) - shown, shown, 3 * orders), dtype=np.int32)
         column = 0
-        for block, orders in parts:
-            for n, found in enumerate(features(block, orders)):
+        for block, longest in self._parts(rows):
+            for n, found in enumerate(features(block, longest)):
                 grams = block.grams(n + 1)
                 reference = grams[:, None, :shown]
                 # An output's n-grams do not count where the reference is too short to have any.
@@ -136,7 +148,41 @@ class CHRF(Metric):
                 column += 3
         return pairs
 
+    def _expected(
+        self,
+        rows: Sequence[Sequence[str]],
+        pairs: npt.NDArray[np.int32],
+        cuts: Integers,
+        originals: Integers,
+        weights: Floats,
+    ) -> Floats:
+        """Expected credit: shape (K, S, B, C). Every human reference is tried, the one with the best F counts."""
+        shown = pairs.shape[2]
+        extra = np.where(np.arange(shown) < originals[:, None], 0.0, weights)
+        humans = int(originals.max())
+        tried = np.repeat(pairs[:, :, None, :humans].astype(np.float64), len(cuts), axis=2)
+        column = 2
+        for block, longest in self._parts(rows):
+            for found in features(block, longest):
+                dense = incidence(found, block, shown)
+                for human in range(humans):
+                    new = dense[:, shown:] * (1 - dense[:, human, None])
+                    held = new @ dense[:, :shown].transpose(0, 2, 1)
+                    credit = self.alpha * weighted_mean(held, extra, cuts)
+                    # Orders that the human reference is too short for stay out.
+                    counts = pairs[:, :, human, column - 1] > 0
+                    tried[:, :, :, human, column] += np.where(counts[:, :, None], credit.transpose(2, 1, 0), 0)
+                column += 3
+        result = np.zeros((len(cuts), tried.shape[1], len(rows), len(self.columns)))
+        for row in range(len(cuts)):
+            each = tried[:, :, row]
+            result[row] = at_cuts(_best(each, self._f(each)), np.minimum(cuts[[row]], originals))[0]
+        return result
+
     def _score(self, values: npt.NDArray[Any], *, sentence: bool) -> Floats:
+        return np.array(values[..., -1]) if sentence and self.combine == "mean" else self._f(values)
+
+    def _f(self, values: npt.NDArray[Any]) -> Floats:
         # The order of operations is sacreBLEU's: the results are equal to the last bit.
         factor = self.beta**2
         orders = self.char_order + self.word_order
@@ -146,7 +192,8 @@ class CHRF(Metric):
             for n in range(orders):
                 output, reference, match = (values[..., 3 * n + i].astype(np.float64) for i in range(3))
                 precision = np.where(output > 0, match / output, _EPSILON)
-                recall = np.where(reference > 0, match / reference, _EPSILON)
+                # Expected credit may match more than the human reference has.
+                recall = np.where(reference > 0, np.minimum(match / reference, 1), _EPSILON)
                 denominator = factor * precision + recall
                 f_sum += np.where(denominator > 0, (1 + factor) * precision * recall / denominator, _EPSILON)
                 both = (output > 0) & (reference > 0)
@@ -163,4 +210,17 @@ class CHRF(Metric):
         peer = self._sacrebleu
         peer.num_refs = -1 if references is None else references
         # sacreBLEU names beta in the metric's name, which this one does not repeat.
-        return [f"beta:{self.beta}", *peer.get_signature().format().split("|")]
+        return [*self._described_combination(), f"beta:{self.beta}", *peer.get_signature().format().split("|")]
+
+
+def _best(pairs: npt.NDArray[Any], scores: Floats) -> npt.NDArray[Any]:
+    """``result[:, :, j]`` are the statistics with the first of references 0 .. j that has the best sentence F.
+
+    Args:
+        pairs: Shape (B, S, R, C).
+        scores: Shape (B, S, R).
+    """
+    best = np.zeros(scores.shape, dtype=np.int64)
+    better = scores[:, :, 1:] > np.maximum.accumulate(scores, axis=2)[:, :, :-1]
+    best[:, :, 1:] = np.maximum.accumulate(np.where(better, np.arange(1, scores.shape[2]), 0), axis=2)
+    return np.take_along_axis(pairs, best[..., None], axis=2)

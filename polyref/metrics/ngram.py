@@ -20,6 +20,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from polyref.metrics.base import Texts
 from polyref.metrics.statistics import Integers
 
 #: Symbols (words or characters) that are worked on at a time: keeps the arrays in cache and memory small.
@@ -73,7 +74,7 @@ class Features:
 
 
 def blocks(sizes: Sequence[int]) -> Iterator[list[int]]:
-    """Indices of segments to work on together, given their numbers of symbols: segments of like size share a block."""
+    """Indices of segments to work on together, given their numbers of characters: like sizes share a block."""
     chosen: list[int] = []
     total = 0
     for index in sorted(range(len(sizes)), key=sizes.__getitem__):
@@ -84,6 +85,21 @@ def blocks(sizes: Sequence[int]) -> Iterator[list[int]]:
         total += sizes[index]
     if chosen:
         yield chosen
+
+
+def text_blocks(texts: Texts) -> Iterator[tuple[list[int], list[list[str]]]]:
+    """Segments to work on together, each with its references (padded by empty texts to as many), then its outputs."""
+    used = texts.cuts[-1].tolist()
+    shown = max(used)
+    sizes = [sum(map(len, refs[:cut])) for refs, cut in zip(texts.references, used, strict=True)]
+    for chosen in blocks([size + sum(len(system[n]) for system in texts.systems) for n, size in enumerate(sizes)]):
+        yield (
+            chosen,
+            [
+                [*texts.references[n][: used[n]], *[""] * (shown - used[n]), *(system[n] for system in texts.systems)]
+                for n in chosen
+            ],
+        )
 
 
 def word_block(texts: Sequence[Sequence[Sequence[str]]], ranks: int) -> Block:

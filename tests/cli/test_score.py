@@ -179,6 +179,15 @@ def test_intervals_and_paired_tests(files: Path, polyref: Callable[..., Any]) ->
     assert people[4].count("p = 1.0000") == 2
 
 
+def test_expected_credit(files: Path, polyref: Callable[..., Any]) -> None:
+    args = ["score", "refs.jsonl", "-i", "poor.en", "good.v1.en", "-m", "bleu", "chrf", "-k", "0", "3", "--json"]
+    best = polyref(*args).json()["rows"]
+    expected = polyref(*args, "--combine", "expected", "--alpha", "0.5").json()["rows"]
+    assert "|combine:expected|alpha:0.5|weights:uniform|" in expected[2]["signature"]
+    assert [row["score"] for row in expected[0:2] + expected[4:6]] == [row["score"] for row in best[0:2] + best[4:6]]
+    assert best[0]["score"] <= expected[2]["score"] < best[2]["score"]
+
+
 def test_systems_with_one_file_name(files: Path, polyref: Callable[..., Any]) -> None:
     Path("other").mkdir()
     Path("other/poor.en").write_text("\n".join(GOOD))
@@ -224,6 +233,13 @@ BAD: list[tuple[str, list[str], int, list[str]]] = [
     ("negative k", ["refA.en", "-i", "poor.en", "-k", "-1"], 2, ["-1 is not in the range"]),
     ("tokeniser", ["refA.en", "-i", "poor.en", "--tokenize", "moses"], 2, ["tokeniser 'moses', expected one of"]),
     ("smoothing", ["refA.en", "-i", "poor.en", "--smooth-method", "x"], 2, ["smoothing method 'x', expected one of"]),
+    ("combination", ["refA.en", "-i", "poor.en", "--combine", "sum"], 2, ["combination 'sum', expected one of max"]),
+    (
+        "no log-probability",
+        ["refs.jsonl", "-i", "poor.en", "--combine", "mean", "--weights", "logprob"],
+        1,
+        ["segment a"],
+    ),
     ("two tests", ["refA.en", "-i", "poor.en", "good.v1.en", "--paired-bs", "--paired-ar"], 2, ["choose one of"]),
     ("test of one", ["refA.en", "-i", "poor.en", "--paired-ar"], 2, ["--paired-ar compares systems, but -i names one"]),
     ("test of sentences", ["refA.en", "-i", "poor.en", "--confidence", "--sentence"], 2, ["not for --sentence"]),

@@ -1,0 +1,129 @@
+"""How several references make one score: the best of them, their mean, or expected credit.
+
+* ``max``: sacreBLEU's rule. BLEU clips against the most any reference has; chrF takes the reference with the best F.
+* ``mean``: a reference drawn by weight. Sentence scores are the weighted mean of the scores with single references;
+  corpus scores come from the weighted mean of the statistics.
+* ``expected``: the human references as in ``max``; an n-gram that none of them holds earns ``alpha`` times the weight
+  of the extra references that hold it: what one doubtful paraphrase says counts for almost nothing. BLEU's brevity
+  penalty uses the human references only. With ``alpha=0`` or ``k=0`` it is ``max`` over the human references.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from polyref.errors import DataError, UsageError
+from polyref.metrics.base import Metric
+from polyref.metrics.ngram import at_cuts
+from polyref.metrics.statistics import Floats, Integers
+from polyref.references import ReferenceSet, Segment
+
+COMBINE: Final = ("max", "mean", "expected")
+WEIGHTS: Final = ("uniform", "given", "logprob")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Combining(Metric):
+    """A metric with a choice of how references combine.
+
+    Attributes:
+        combine: ``max``, ``mean`` or ``expected``.
+        alpha: Credit of an extra reference against a human one, 0 to 1 (``expected``).
+        weights: Of the references: ``uniform``; ``given``, their own ``weight`` (1 without one); or ``logprob``,
+            exp(gamma x log-probability), relative to the best of the segment, which human references share.
+        gamma: Sharpness of ``logprob``, 0 or more.
+
+    Raises:
+        UsageError: An option is out of range.
+    """
+
+    combine: str = "max"
+    alpha: float = 1.0
+    weights: str = "uniform"
+    gamma: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.combine not in COMBINE:
+            raise UsageError(f"combination {self.combine!r}, expected one of {', '.join(COMBINE)}")
+        if self.weights not in WEIGHTS:
+            raise UsageError(f"weights {self.weights!r}, expected one of {', '.join(WEIGHTS)}")
+        if not 0 <= self.alpha <= 1:
+            raise UsageError(f"alpha is {self.alpha}, expected 0 to 1")
+        if not (math.isfinite(self.gamma) and self.gamma >= 0):
+            raise UsageError(f"gamma is {self.gamma}, expected 0 or more")
+
+    @property
+    def _whole(self) -> bool:
+        """Whether statistics are whole numbers."""
+        return self.combine == "max"
+
+    def _described_combination(self) -> list[str]:
+        parts = [f"combine:{self.combine}"]
+        if self.combine == "expected":
+            parts.append(f"alpha:{self.alpha:g}")
+        if self.combine != "max":
+            parts.append(f"weights:{self.weights}")
+            if self.weights == "logprob":
+                parts.append(f"gamma:{self.gamma:g}")
+        return parts
+
+    def _weights(self, references: ReferenceSet, cuts: Integers) -> Floats:
+        """Shape (N, R): unnormalised weights of the references in use, zeros where a segment has none.
+
+        Raises:
+            DataError: A segment has no human reference (``expected``), lacks a log-probability, or has no weight.
+        """
+        shown = int(cuts[-1].max(initial=0))
+        weights = np.zeros((len(references), shown))
+        if self.combine == "max":
+            return weights
+        for n, segment in enumerate(references):
+            used = int(cuts[-1, n])
+            if self.combine == "expected" and used and not segment.originals:
+                raise DataError(
+                    f"segment {segment.id} has no human reference, which expected credit needs", remedy="combine by max"
+                )
+            weights[n, :used] = self._segment_weights(segment)[:used]
+            first = int(cuts[0, n])
+            if self.combine == "mean" and first and not weights[n, :first].any():
+                raise DataError(f"the references of segment {segment.id} have no weight", remedy="weigh them uniformly")
+        return weights
+
+    def _segment_weights(self, segment: Segment) -> list[float]:
+        refs = (*segment.originals, *segment.extras)
+        if self.weights == "given":
+            return [1.0 if ref.weight is None else ref.weight for ref in refs]
+        if self.weights == "logprob":
+            known = [ref.logprob for ref in segment.extras if ref.logprob is not None]
+            if len(known) < len(segment.extras):
+                raise DataError(
+                    f"segment {segment.id} has an extra reference without a log-probability",
+                    remedy="weigh references uniformly",
+                )
+            best = max(known, default=0.0)
+            return [1.0] * len(segment.originals) + [math.exp(self.gamma * (value - best)) for value in known]
+        return [1.0] * len(refs)
+
+
+def weighted_mean(values: npt.NDArray[Any], weights: Floats, cuts: Integers) -> Floats:
+    """Weighted means over the first references, for every number of references.
+
+    Args:
+        values: Shape (B, S, R, ...), by reference.
+        weights: Shape (B, R), not normalised.
+        cuts: Shape (K, B).
+
+    Returns:
+        Shape (K, S, B, ...); zeros where no reference counts or none has weight.
+    """
+    spread = weights.reshape(len(weights), 1, -1, *[1] * (values.ndim - 3))
+    sums = at_cuts(np.cumsum(values * spread, axis=2, dtype=np.float64), cuts)
+    norms = at_cuts(np.cumsum(weights, axis=1)[:, None], cuts)
+    norms = norms.reshape(*norms.shape, *[1] * (sums.ndim - 3))
+    means: Floats = np.divide(sums, norms, out=np.zeros_like(sums), where=norms > 0)
+    return means

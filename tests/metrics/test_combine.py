@@ -1,0 +1,226 @@
+"""Mean and expected credit against the definitions, written out with counters."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from sacrebleu.metrics import BLEU, CHRF
+from sacrebleu.metrics.helpers import extract_all_char_ngrams, extract_word_ngrams
+
+from polyref.errors import DataError, UsageError
+from polyref.metrics import get_metric
+from polyref.references import Reference, ReferenceSet, Segment
+
+METRICS = ["bleu", "chrf", "chrf++"]
+
+
+@pytest.fixture
+def weighted(refset: ReferenceSet) -> ReferenceSet:
+    """Every extra reference has a weight and a log-probability of its own."""
+    segments = []
+    for n, segment in enumerate(refset):
+        refs = [
+            ref if ref.original else replace(ref, weight=0.5 + (n + j) % 3, logprob=-0.1 - 0.3 * ((n + j) % 4))
+            for j, ref in enumerate(segment.refs)
+        ]
+        segments.append(replace(segment, refs=tuple(refs)))
+    return ReferenceSet(tuple(segments))
+
+
+def grams(name: str, text: str) -> list[Counter[Any]]:
+    if name == "bleu":
+        words = BLEU()._preprocess_segment(text).split()
+        return [Counter(tuple(words[i : i + n]) for i in range(len(words) - n + 1)) for n in range(1, 5)]
+    chars = extract_all_char_ngrams(text, 6)
+    if name == "chrf++":
+        words = CHRF()._remove_punctuation(text)
+        chars += [extract_word_ngrams(words, n) for n in (1, 2)]
+    return chars
+
+
+def weight(ref: Reference, weights: str, best: float) -> float:
+    if weights == "given":
+        return ref.weight if ref.weight is not None else 1.0
+    if weights == "logprob" and ref.logprob is not None:
+        return math.exp(3 * (ref.logprob - best))
+    return 1.0
+
+
+def credit(output: Counter[Any], human: Counter[Any], extras: list[tuple[Counter[Any], float]], alpha: float) -> float:
+    """Occurrence by occurrence, as the definition goes."""
+    total = sum(share for _, share in extras)
+    earned = 0.0
+    for gram, count in output.items():
+        for occurrence in range(1, count + 1):
+            if human[gram] >= occurrence:
+                earned += 1
+            elif total:
+                earned += alpha * sum(share for held, share in extras if held[gram] >= occurrence) / total
+    return earned
+
+
+def union(counters: list[Counter[Any]]) -> Counter[Any]:
+    result: Counter[Any] = Counter()
+    for counter in counters:
+        result |= counter
+    return result
+
+
+@pytest.mark.parametrize("weights", ["uniform", "given", "logprob"])
+@pytest.mark.parametrize("alpha", [1.0, 0.4])
+def test_expected_bleu_counts(weights: str, alpha: float, systems: Any, weighted: ReferenceSet) -> None:
+    metric = get_metric("bleu", combine="expected", alpha=alpha, weights=weights, gamma=3.0)
+    stats = metric.statistics(systems, weighted)
+    for k in stats.ks:
+        for s, outputs in enumerate(systems.values()):
+            for n, segment in enumerate(weighted):
+                best = max((ref.logprob for ref in segment.extras), default=0.0)
+                humans = [grams("bleu", ref.text) for ref in segment.originals]
+                extras = [(grams("bleu", ref.text), weight(ref, weights, best)) for ref in segment.extras[:k]]
+                output = grams("bleu", outputs[n])
+                for order in range(4):
+                    human = union([counts[order] for counts in humans])
+                    expected = credit(output[order], human, [(c[order], w) for c, w in extras], alpha)
+                    assert stats.at(k)[s, n, 2 + order] == pytest.approx(expected, abs=1e-9)
+                lengths = [sum(counts[0].values()) for counts in humans]
+                size = sum(output[0].values())
+                assert stats.at(k)[s, n, 1] == min(lengths, key=lambda length: (abs(length - size), length))
+
+
+@pytest.mark.parametrize("name", ["chrf", "chrf++"])
+@pytest.mark.parametrize("alpha", [1.0, 0.4])
+def test_expected_chrf_counts(name: str, alpha: float, systems: Any, weighted: ReferenceSet) -> None:
+    metric = get_metric(name, combine="expected", alpha=alpha, weights="logprob", gamma=3.0)
+    stats = metric.statistics(systems, weighted)
+    for k in stats.ks:
+        scores = metric.aggregate(stats, k=k)
+        for s, outputs in enumerate(systems.values()):
+            for n, segment in enumerate(weighted):
+                best = max((ref.logprob for ref in segment.extras), default=0.0)
+                extras = [(grams(name, ref.text), weight(ref, "logprob", best)) for ref in segment.extras[:k]]
+                output = grams(name, outputs[n])
+                tried = []
+                for ref in segment.originals:
+                    precisions, recalls = [], []
+                    for order, human in enumerate(grams(name, ref.text)):
+                        if output[order] and human:
+                            match = credit(output[order], human, [(c[order], w) for c, w in extras], alpha)
+                            precisions.append(match / sum(output[order].values()))
+                            recalls.append(min(match / sum(human.values()), 1))
+                    p, r = (float(np.mean(x)) if x else 0.0 for x in (precisions, recalls))
+                    tried.append(100 * 5 * p * r / (4 * p + r) if p + r else 0.0)
+                assert scores.segment[s, n] == pytest.approx(max(tried), abs=1e-9)
+
+
+@pytest.mark.parametrize("name", METRICS)
+@pytest.mark.parametrize("options", [{}, {"alpha": 0.0}])
+def test_expected_credit_reduces_to_sacrebleu(
+    name: str, options: Any, systems: Any, weighted: ReferenceSet, peer: Any
+) -> None:
+    metric = get_metric(name, combine="expected", **options)
+    stats = metric.statistics(systems, weighted)
+    scores = metric.aggregate(stats, k=4 if options else 0)
+    texts = weighted.take(0).texts()
+    for s, outputs in enumerate(systems.values()):
+        assert scores.system[s] == peer(name).corpus(outputs, texts)
+        assert scores.segment[s].tolist() == peer(name).sentences(outputs, texts).tolist()
+
+
+def test_expected_bleu_of_one_paraphrase_matches_as_two_references(systems: Any, refset: ReferenceSet) -> None:
+    expected = get_metric("bleu", combine="expected").statistics(systems, refset.take(1)).at(1)
+    joint = get_metric("bleu").statistics(systems, refset.take(1)).at(1)
+    assert expected[..., 2:].tolist() == joint[..., 2:].tolist()
+
+
+def test_a_fraction_below_the_smoothed_count_is_smoothed() -> None:
+    outputs = {"a": ["one two three four five"]}
+    refset = ReferenceSet.from_texts([["one two six four nine"]], paraphrases=[["zero two three zero", *["x"] * 9]])
+    metric = get_metric("bleu", combine="expected")
+    stats = metric.statistics(outputs, refset)
+    assert stats.at(10)[0, 0, 2:6].tolist() == pytest.approx([3.1, 1.1, 0, 0])
+    assert stats.at(1)[0, 0, 2:6].tolist() == [4, 2, 0, 0]
+    low = metric.aggregate(
+        metric.statistics(outputs, ReferenceSet.from_texts([["one"]], paraphrases=[["one two"] + ["x"] * 9])), k=10
+    )
+    # Bigrams: credit 0.1 is below the 1/2 that smoothing gives; the higher orders get 1/4 and 1/8.
+    logs = [math.log(x) for x in (1.1 / 5, 0.5 / 4, 0.25 / 3, 0.125 / 2)]
+    assert low.segment[0, 0] == pytest.approx(100 * math.exp(sum(logs) / 4))
+
+
+@pytest.mark.parametrize("name", METRICS)
+@pytest.mark.parametrize("weights", ["uniform", "given", "logprob"])
+def test_mean(name: str, weights: str, systems: Any, weighted: ReferenceSet, peer: Any) -> None:
+    metric = get_metric(name, combine="mean", weights=weights, gamma=3.0)
+    stats = metric.statistics(systems, weighted)
+    for k in stats.ks:
+        scores = metric.aggregate(stats, k=k)
+        for s, outputs in enumerate(systems.values()):
+            for n, segment in enumerate(weighted):
+                best = max((ref.logprob for ref in segment.extras), default=0.0)
+                refs = [*segment.originals, *segment.extras[:k]]
+                shares = [weight(ref, weights, best) for ref in refs]
+                single = [peer(name).sentence_metric.sentence_score(outputs[n], [ref.text]).score for ref in refs]
+                assert scores.segment[s, n] == pytest.approx(np.average(single, weights=shares), abs=1e-9)
+    # With one reference a segment, mean is the plain metric.
+    one = ReferenceSet(tuple(replace(segment, refs=segment.refs[:1]) for segment in weighted))
+    scores = metric.aggregate(metric.statistics(systems, one), k=0)
+    assert scores.system[0] == peer(name).corpus(systems["good"], one.texts())
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_mean_of_corpora_is_between_the_references(name: str, systems: Any) -> None:
+    texts = [[text, f"{text} and more words"] for text in systems["good"]]
+    refset = ReferenceSet.from_texts(texts)
+    both = get_metric(name, combine="mean")
+    score = both.aggregate(both.statistics(systems, refset), k=0).system[0]
+    alone = get_metric(name)
+    first, second = (
+        alone.aggregate(alone.statistics(systems, ReferenceSet.from_texts([[row[j]] for row in texts])), k=0).system[0]
+        for j in (0, 1)
+    )
+    assert second < score < first == pytest.approx(100)
+
+
+def test_duplicates_and_order_do_not_matter_to_means(systems: Any, refset: ReferenceSet) -> None:
+    metric = get_metric("bleu", combine="expected")
+    doubled = ReferenceSet(tuple(replace(s, refs=(*s.originals, *s.extras, *s.extras)) for s in refset))
+    reverse = ReferenceSet(tuple(replace(s, refs=(*s.originals, *s.extras[::-1])) for s in refset))
+    plain = metric.aggregate(metric.statistics(systems, refset), k=99)
+    for other in (doubled, reverse):
+        again = metric.aggregate(metric.statistics(systems, other), k=99)
+        np.testing.assert_allclose(again.segment, plain.segment, rtol=1e-12)
+
+
+def test_signatures(systems: Any, weighted: ReferenceSet) -> None:
+    for options, part in [
+        ({}, "|combine:max|"),
+        ({"combine": "mean"}, "|combine:mean|weights:uniform|"),
+        ({"combine": "expected", "alpha": 0.5}, "|combine:expected|alpha:0.5|weights:uniform|"),
+        ({"combine": "expected", "weights": "logprob"}, "|combine:expected|alpha:1|weights:logprob|gamma:1|"),
+    ]:
+        metric = get_metric("chrf", **options)
+        assert part in metric.aggregate(metric.statistics(systems, weighted), k=1).signature
+
+
+def test_refused(systems: Any, refset: ReferenceSet) -> None:
+    with pytest.raises(DataError, match="segment 1 has an extra reference without a log-probability"):
+        get_metric("bleu", combine="mean", weights="logprob").statistics(systems, refset)
+    bare = ReferenceSet((Segment("7", (Reference("a", kind="pseudo"),)),))
+    with pytest.raises(DataError, match="segment 7 has no human reference"):
+        get_metric("chrf", combine="expected").statistics({"a": ["a"]}, bare, ks=[1])
+    idle = ReferenceSet((Segment("7", (Reference("a", weight=0.0),)),))
+    with pytest.raises(DataError, match="the references of segment 7 have no weight"):
+        get_metric("chrf", combine="mean", weights="given").statistics({"a": ["a"]}, idle)
+    for options, message in [
+        ({"combine": "sum"}, "combination 'sum', expected one of max, mean, expected"),
+        ({"weights": "rank"}, "weights 'rank', expected one of"),
+        ({"alpha": 1.5}, "alpha is 1.5, expected 0 to 1"),
+        ({"gamma": -1.0}, "gamma is -1.0, expected 0 or more"),
+    ]:
+        with pytest.raises(UsageError, match=message):
+            get_metric("bleu", **options)
