@@ -217,7 +217,7 @@ class BLEU(Combining):
         peer.num_refs = -1 if references is None else references
         # sacreBLEU's signature leaves the n-gram order out.
         own = [] if self.max_ngram_order == 4 else [f"order:{self.max_ngram_order}"]
-        return [*self._described_combination(), *own, *peer.get_signature().format().split("|")]
+        return [*own, *peer.get_signature().format().split("|"), *self._described_combination()]
 
 
 def _each(function: Any, values: Floats) -> Floats:

@@ -210,7 +210,7 @@ class CHRF(Combining):
         peer = self._sacrebleu
         peer.num_refs = -1 if references is None else references
         # sacreBLEU names beta in the metric's name, which this one does not repeat.
-        return [*self._described_combination(), f"beta:{self.beta}", *peer.get_signature().format().split("|")]
+        return [f"beta:{self.beta}", *peer.get_signature().format().split("|"), *self._described_combination()]
 
 
 def _best(pairs: npt.NDArray[Any], scores: Floats) -> npt.NDArray[Any]:

@@ -60,7 +60,7 @@ def test_signature_holds_sacrebleus_own(name: str, systems: Any, refset: Referen
     oracle = peer(name)
     oracle.corpus(systems["good"], refset.take(2).texts())
     scores = metric.aggregate(stats, k=2)
-    assert f"|{oracle.corpus_metric.get_signature()}|k:2|" in f"{scores.signature}|"
+    assert f"|{oracle.corpus_metric.get_signature()}|combine:max|k:2|" in f"{scores.signature}|"
     assert "nrefs:var" in scores.signature
     assert scores.references == (1, 3)
     assert ("eff:yes" in scores.segment_signature) and ("refs:1..3" in scores.segment_signature)
