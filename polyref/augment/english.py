@@ -1,4 +1,4 @@
-"""Checks that know English words: negation, names, lost content."""
+"""Checks that know English words: negation, echoes, names, lost content."""
 
 from __future__ import annotations
 
@@ -54,6 +54,20 @@ def count_negations(text: str) -> int:
     return sum(word in _NEGATIONS or word.endswith("n't") for word in words(plain))
 
 
+def echo() -> Check:
+    """No content word comes again where the reference has it once: ``the head of the head of the school``.
+
+    Small models fall back into what they have said when they lose the thread, at any distance.
+    """
+
+    def accepts(reference: str, candidate: str) -> bool:
+        again = {word: count for word, count in _content(candidate).items() if count > 1}
+        expected = _content(reference) if again else {}
+        return all(count <= expected.get(word, 0) for word, count in again.items())
+
+    return Check("echo", accepts)
+
+
 def names() -> Check:
     """Every word the reference writes with a capital in mid-sentence occurs in the candidate."""
 
@@ -95,4 +109,4 @@ def omission(allowed: float = 0.1) -> Check:
 
 
 def _content(text: str) -> Counter[str]:
-    return Counter(word for word in words(text) if word not in _FUNCTION_WORDS)
+    return Counter(_bare(word) for word in words(text) if word not in _FUNCTION_WORDS)

@@ -80,8 +80,8 @@ def filter_chain(preset: str = "default", lang: str = "en") -> FilterChain:
     """The chain with a name: ``default``, ``strict`` or ``none`` (copies and duplicates only).
 
     ``default`` drops changed numbers, links and handles, broken sentences, repeated phrases and outliers of length;
-    for English also candidates that gained or lost their negation. ``strict`` is tighter on length and negation and,
-    for English, drops candidates that lost a name or content words.
+    for English also candidates that gained or lost their negation or say a content word again. ``strict`` is tighter
+    on length and negation and, for English, drops candidates that lost a name or content words.
 
     Args:
         preset: One of ``PRESETS``.
@@ -103,7 +103,7 @@ def filter_chain(preset: str = "default", lang: str = "en") -> FilterChain:
         checks.length(0.75, 1.4) if strict else checks.length(0.6, 1.6),
     ]
     if re.split("[-_]", lang.lower())[0] == "en":
-        rules.append(english.negation(exact=strict))
+        rules += [english.negation(exact=strict), english.echo()]
         if strict:
             rules += [english.names(), english.omission()]
     return FilterChain(f"{preset}:{'+'.join(rule.name for rule in rules)}", tuple(rules))

@@ -41,7 +41,7 @@ def test_python_examples(folder: Path) -> None:
     assert read_references(["refs.polyref.jsonl"]) == names["augmented"]
     names["paraphraser"] = RuleParaphraser()
     exec(second, names)
-    assert names["augmented"].meta["filters"].endswith("+negation+no-shouting")
+    assert names["augmented"].meta["filters"].endswith("+negation+echo+no-shouting")
 
 
 def test_commands(polyref: Callable[..., Any], folder: Path) -> None:

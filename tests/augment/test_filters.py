@@ -112,6 +112,15 @@ CASES: list[tuple[Check, str, str, bool]] = [
     (english.negation(), "It is No. 5.", "It is number 5.", True),
     (english.negation(), "Notable knots are known.", "Well-known knots deserve note.", True),
     (english.negation(exact=True), "He can't and won't pay.", "He cannot pay and will refuse.", False),
+    (english.echo(), "He runs the school.", "He is the head of the head of the school.", False),
+    (english.echo(), "Ann’s brother met Bob.", "Bob was met by Ann’s brother Bob.", False),
+    (english.echo(), "Ann met Ann's aunt.", "Ann met the aunt of Ann.", True),
+    (
+        english.echo(),
+        "It was the best of all and the worst.",
+        "It was the best one and the worst one of all of it.",
+        True,
+    ),
     (english.names(), "Yesterday Ann Lee’s car broke down in Rome.", "In Rome, the car of Ann Lee broke down.", True),
     (english.names(), "Yesterday Ann Lee’s car broke down in Rome.", "Ann's car broke down in Rome yesterday.", False),
     (english.names(), "When I came, I'd seen it. The dog barked.", "It barked when we came.", True),
@@ -162,7 +171,7 @@ def test_a_reference_of_punctuation_alone() -> None:
 
 def test_presets_and_languages() -> None:
     assert filter_chain("default", "de").name == "default:numbers+links+form+repetition+length0.6-1.6"
-    assert filter_chain("default", "en_GB").name == "default:numbers+links+form+repetition+length0.6-1.6+negation"
+    assert filter_chain("default", "en_GB").name == "default:numbers+links+form+repetition+length0.6-1.6+negation+echo"
     assert filter_chain("strict").reasons == (
         "empty",
         "copy",
@@ -173,6 +182,7 @@ def test_presets_and_languages() -> None:
         "repetition",
         "length0.75-1.4",
         "negation-count",
+        "echo",
         "names",
         "omission",
     )

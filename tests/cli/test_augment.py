@@ -60,7 +60,7 @@ def test_to_a_file(polyref: Callable[..., Any], rules: Any, refs: Path, tmp_path
         "generator": "rules|sha:0",
         "decoding": "dbs(beam=4,groups=2,strength=0.5)",
         "k": 2,
-        "filters": "default:numbers+links+form+repetition+length0.6-1.6+negation",
+        "filters": "default:numbers+links+form+repetition+length0.6-1.6+negation+echo",
         "lang": "en",
         "inputs": [{"name": "refs.en", "sha256": sha256(refs.read_bytes()).hexdigest()}],
         "polyref": made.meta["polyref"],

@@ -92,4 +92,4 @@ def test_as_a_new_user(polyref: Callable[..., Any], tmp_path: Path) -> None:
     for metric in ("bleu", "chrf++"):
         assert scores["sysA.en", metric, 10] > scores["sysA.en", metric, 0]
     made = read_references([tmp_path / "demo" / "refs.polyref.jsonl"])
-    assert sum(len(segment.extras) for segment in made) > 5 * len(made)
+    assert sum(len(segment.extras) for segment in made) > 2 * len(made)
