@@ -16,6 +16,7 @@ from paraphrase_pairs import read_clusters, split
 from polyref import __version__
 from polyref.augment.filters import FilterChain, filter_chain
 from polyref.paraphrase import DiverseBeam, SearchParaphraser, load_paraphraser
+from polyref.paraphrase.paraphraser import describe_decoding
 
 K = 10
 CANDIDATES = 20
@@ -51,7 +52,7 @@ def quality(paraphraser: SearchParaphraser, references: Sequence[str], chain: Fi
         kept += min(K, taken)
     total = sum(reasons.values())
     return {
-        "decoding": paraphraser.settle(None, CANDIDATES).describe(),
+        "decoding": describe_decoding(paraphraser.settle(None, CANDIDATES)),
         "segments": len(found),
         "candidates_a_segment": round(total / len(found), 2),
         "usable_a_segment": round(kept / len(found), 2),

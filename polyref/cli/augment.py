@@ -71,7 +71,7 @@ def command(
     chain = filter_chain(preset, lang)
     check_output(output)
     with Inputs(references) as inputs:
-        paraphraser = load_paraphraser(model, device=device, threads=threads)
+        paraphraser = load_paraphraser(model, device=device, threads=threads, lang=lang)
         # One shard has nothing to show before its end: the paraphraser's own bar is finer.
         single = inputs.length <= SHARD_SEGMENTS
         work = Augmentation(paraphraser, k, chain, decoding, lang, seed, progress=single and not quiet)

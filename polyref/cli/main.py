@@ -17,6 +17,7 @@ COMMANDS = {
     "augment": "Add paraphrases to a set of references.",
     "score": "Score systems with any number of references.",
     "evaluate": "Measure agreement with human judgements against the number of references.",
+    "submit": "Write score files for the WMT metrics task.",
     "demo": "Run the main job on the example texts that come with polyref.",
 }
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from polyref.cli.generation import generation_options
+from polyref.cli.generation import decoding_from, generation_options, search_options
 from polyref.cli.output import json_object
 from polyref.textfiles import check_writable, display_name, read_lines, write_atomically
 
@@ -17,6 +17,9 @@ from polyref.textfiles import check_writable, display_name, read_lines, write_at
 @click.option("-k", "k", type=int, default=10, show_default=True, help="Most paraphrases a sentence.")
 @click.option("-o", "--output", default="-", metavar="FILE", help="Where to write. [default: stdout]")
 @generation_options
+@click.option("--lang", metavar="CODE", help="Language to write, for models of several.")
+@click.option("--prefix", metavar="TOKEN", help="First token of every paraphrase, such as a language tag <en>.")
+@search_options
 @click.option("--tokens", is_flag=True, help="Add the token ids of every paraphrase.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object {signature, rows} on stdout.")
 @click.option("--quiet", is_flag=True, help="No progress bar.")
@@ -31,22 +34,28 @@ def command(
     closeness: int | None,
     device: str,
     threads: int | None,
+    lang: str | None,
+    prefix: str | None,
     tokens: bool,
     as_json: bool,
     quiet: bool,
+    **search: Any,
 ) -> None:
     """Write n-best paraphrases of sentences, one a line, as JSON lines.
 
     Every line is {"id", "text", "paraphrases": [{"text", "score"}]}: scores are length-normalised log-probabilities
     in nats, best first. An empty line keeps its place and gets no paraphrases.
+
+    With any option of the search itself (--semantics to --sampling-epsilon) the list is the engine's own: nothing is
+    merged, and scores are what the list is ranked by.
     """
-    from polyref.paraphrase import DiverseBeam, load_paraphraser
+    from polyref.paraphrase import load_paraphraser
 
     # Everything that can be refused is refused before the model loads.
-    decoding = DiverseBeam(beam, groups, strength, closeness).resolve(k)
+    decoding = decoding_from(k, beam, groups, strength, closeness, search)
     check_writable(output)
     lines = read_lines(file)
-    paraphraser = load_paraphraser(model, device=device, threads=threads)
+    paraphraser = load_paraphraser(model, device=device, threads=threads, lang=lang, prefix=prefix)
     signature = f"{paraphraser.describe(decoding, k)}|k:{k}"
     rows: list[dict[str, Any]] = []
     empty = truncated = 0

@@ -14,7 +14,11 @@ from polyref.paraphrase.search import StepHook
 if TYPE_CHECKING:
     import sentencepiece
 
+    from polyref.paraphrase.vocabulary import TextCodec
+
 SHIPPED = Path(__file__).parent / "shipped"
+#: Some checkpoints have no limit of their own.
+LONGEST_SOURCE = 1024
 
 
 def shipped_languages() -> list[str]:
@@ -23,18 +27,27 @@ def shipped_languages() -> list[str]:
 
 
 def load_paraphraser(
-    name_or_path: str | Path = "shipped", *, device: str = "cpu", threads: int | None = None
+    name_or_path: str | Path = "shipped",
+    *,
+    device: str = "cpu",
+    threads: int | None = None,
+    lang: str | None = None,
+    prefix: str | None = None,
 ) -> Paraphraser:
     """Load a generator.
 
     Args:
-        name_or_path: ``shipped`` (the English model in the package; ``shipped/en`` says so), or a model folder.
+        name_or_path: ``shipped`` (the English model in the package; ``shipped/en`` says so), a folder with a model of
+            that kind, a fairseq folder (``checkpoint.pt``, ``dict.*.txt``, ``spm.model``; Prism's is one), a Hugging
+            Face folder, or a name on the Hugging Face hub (``owner/model``: the only case that uses the network).
         device: A torch device. float32 everywhere.
         threads: Threads of torch (None: leave as they are).
+        lang: Language to write, for models of several languages; models of one language check it.
+        prefix: First target token of every sentence, such as a tag ``<en>``, instead of that of ``lang``.
 
     Raises:
         ModelError: There is no such model, or it is broken.
-        UsageError: The device is unknown or absent.
+        UsageError: The device is unknown or absent, or the model does not write ``lang``.
     """
     import torch
 
@@ -44,40 +57,78 @@ def load_paraphraser(
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:
         raise UsageError(f"device {device!r} cannot be used: {str(error).splitlines()[0]}") from None
-    folder = _folder(str(name_or_path))
-    from polyref.paraphrase.pointer_files import is_pointer_folder, load_pointer
+    name = str(name_or_path)
+    folder = _shipped(name)
+    from polyref.paraphrase.pointer_files import is_pointer_folder
 
-    if is_pointer_folder(folder):
-        model = load_pointer(folder)
-        return SearchParaphraser(
-            model.network.place(device),
-            SentencePieceCodec(model.spm, model.network.eos),
-            name=model.name,
-            digest=model.digest,
-            max_source=model.network.config.max_source,
-            languages=[model.language],
-            rules=ShippedRules(model.spm, model.network.eos),
-            defaults=DiverseBeam(strength=model.strength, closeness=model.network.closeness),
-            min_score=model.min_score,
+    if folder is None and is_pointer_folder(Path(name)):
+        folder = Path(name)
+    if folder is not None:
+        if prefix is not None:
+            raise UsageError(f"--prefix is {prefix!r}, but models of the shipped kind take none")
+        return _load_pointer(folder, device, lang)
+    if not Path(name).is_dir() and not re.fullmatch(r"[\w.-]+/[\w.-]+", name):
+        raise ModelError(
+            "no such model folder", file=name, remedy="give a folder, `shipped`, or a hub name owner/model"
         )
-    raise ModelError(
-        "is no model folder that polyref knows",
-        file=folder,
-        remedy="expected config.json, model.safetensors and spm.model as `shipped` has them",
+    return _load_checkpoint(name, device, lang, prefix)
+
+
+def _shipped(name: str) -> Path | None:
+    match = re.fullmatch(r"shipped(?:/(\w+))?", name)
+    if not match:
+        return None
+    language = match[1] or "en"
+    if language not in shipped_languages():
+        known = ", ".join(f"shipped/{code}" for code in shipped_languages())
+        raise ModelError(f"no model {name!r} in the package, expected one of {known}")
+    return SHIPPED / language
+
+
+def _load_pointer(folder: Path, device: str, lang: str | None) -> Paraphraser:
+    from polyref.paraphrase.pointer_files import load_pointer
+
+    model = load_pointer(folder)
+    if lang not in (None, model.language):
+        raise UsageError(f"{model.name} writes {model.language}, not {lang!r}", remedy="choose another --model")
+    return SearchParaphraser(
+        model.network.place(device),
+        SentencePieceCodec(model.spm, model.network.eos),
+        name=model.name,
+        digest=model.digest,
+        max_source=model.network.config.max_source,
+        languages=[model.language],
+        rules=ShippedRules(model.spm, model.network.eos),
+        defaults=DiverseBeam(strength=model.strength, closeness=model.network.closeness),
+        min_score=model.min_score,
     )
 
 
-def _folder(name: str) -> Path:
-    if match := re.fullmatch(r"shipped(?:/(\w+))?", name):
-        language = match[1] or "en"
-        if language not in shipped_languages():
-            known = ", ".join(f"shipped/{code}" for code in shipped_languages())
-            raise ModelError(f"no model {name!r} in the package, expected one of {known}")
-        return SHIPPED / language
-    folder = Path(name)
-    if not folder.is_dir():
-        raise ModelError("no such model folder", file=name, remedy="give a folder, or `shipped`")
-    return folder
+def _load_checkpoint(name: str, device: str, lang: str | None, prefix: str | None) -> Paraphraser:
+    from polyref.paraphrase.checkpoints import load_checkpoint
+
+    model = load_checkpoint(name, device=device)
+    return SearchParaphraser(
+        model.network,
+        model.codec,
+        name=model.name,
+        digest=model.fingerprint[:12],
+        max_source=min(model.network.max_source, LONGEST_SOURCE),
+        languages=model.codec.languages,
+        prefix=_prefix(model.codec, lang, prefix),
+    )
+
+
+def _prefix(codec: TextCodec, lang: str | None, token: str | None) -> list[int]:
+    """First target tokens: the named token, the tag of the language, or none where the model has no tags."""
+    if token is None:
+        return codec.prefix(lang) if codec.languages else []
+    from polyref.paraphrase.vocabulary import FairseqCodec
+
+    known = codec.target.index if isinstance(codec, FairseqCodec) else codec.tokenizer.get_vocab()  # type: ignore[attr-defined]
+    if token not in known:
+        raise UsageError(f"--prefix is {token!r}, expected a token of the model's vocabulary")
+    return [int(known[token])]
 
 
 class ShippedRules:

@@ -33,7 +33,8 @@ class Hypothesis:
 
     Attributes:
         text: Detokenised text.
-        score: Length-normalised log-probability under the model, in nats, <= 0 (no diversity penalty in it).
+        score: Length-normalised log-probability under the model, in nats, <= 0, without diversity penalties; of other
+            semantics than the paper's, what their list is ranked by.
         tokens: Token ids, with the end of sentence.
         group: Group of the diverse beam that found it.
     """
@@ -109,6 +110,10 @@ class DiverseBeam:
         return f"dbs({','.join(f'{key}={value:g}' for key, value in given.items())})"
 
 
+#: How to search: the face most people need, or every option of the engine.
+Decoding = DiverseBeam | SearchOptions
+
+
 class Codec(Protocol):
     """Text to token ids and back."""
 
@@ -149,34 +154,49 @@ class Paraphraser(ABC):
 
     @abstractmethod
     def paraphrase(
-        self, texts: Iterable[str], k: int, *, decoding: DiverseBeam | None = None, progress: bool = False
+        self, texts: Iterable[str], k: int, *, decoding: Decoding | None = None, progress: bool = False
     ) -> Iterator[NBest]:
         """Yield up to ``k`` distinct paraphrases of every text, in order, reading ahead by a bounded window.
 
         Args:
             texts: Any iterable; a generator is consumed as needed.
             k: Most paraphrases a text, >= 1.
-            decoding: How to search (None: ``DiverseBeam()``).
+            decoding: How to search (None: ``DiverseBeam()``). ``SearchOptions`` are taken as they are: lengths,
+                semantics, sampling.
             progress: Show a bar on stderr.
 
         Raises:
             UsageError: Settings out of range (before any work).
         """
 
-    def settle(self, decoding: DiverseBeam | None, k: int) -> DiverseBeam:
+    def settle(self, decoding: Decoding | None, k: int) -> Decoding:
         """The settings used for ``k`` paraphrases, the model's defaults filled in.
 
         Raises:
-            UsageError: As :meth:`DiverseBeam.resolve`.
+            UsageError: As :meth:`DiverseBeam.resolve` and ``SearchOptions.validate``.
         """
+        if isinstance(decoding, SearchOptions):
+            if k < 1:
+                raise UsageError(f"k is {k}, expected 1 or more")
+            return decoding.validate()
         asked = decoding or DiverseBeam()
         strength = self.defaults.strength if asked.strength is None else asked.strength
         closeness = self.defaults.closeness if asked.closeness is None else asked.closeness
         return replace(asked, strength=strength, closeness=closeness).resolve(k)
 
-    def describe(self, decoding: DiverseBeam | None, k: int) -> str:
+    def describe(self, decoding: Decoding | None, k: int) -> str:
         """Model and settled decoding in one string, for signatures."""
-        return f"{self.signature}|{self.settle(decoding, k).describe()}"
+        return f"{self.signature}|{describe_decoding(self.settle(decoding, k))}"
+
+
+def describe_decoding(decoding: Decoding) -> str:
+    """A settled decoding, for signatures; of ``SearchOptions`` beam, groups and whatever is not the default."""
+    if isinstance(decoding, DiverseBeam):
+        return decoding.describe()
+    plain = asdict(SearchOptions())
+    named = ("beam", "groups", "semantics")
+    given = {key: v for key, v in asdict(decoding).items() if key in named or v != plain[key]}
+    return f"search({','.join(f'{key}={value}' for key, value in given.items())})"
 
 
 class SearchParaphraser(Paraphraser):
@@ -189,6 +209,7 @@ class SearchParaphraser(Paraphraser):
         digest: Hash of the model's content.
         max_source: Most source tokens, the end of sentence included.
         languages: Codes of the languages it writes.
+        prefix: First target tokens of every sentence (a language tag).
         rules: What candidates must keep to.
         defaults: Strength and closeness where the user names none.
         min_score: Candidates below this length-normalised log-probability (nats) are not offered.
@@ -205,6 +226,7 @@ class SearchParaphraser(Paraphraser):
         digest: str,
         max_source: int,
         languages: Sequence[str] = (),
+        prefix: Sequence[int] = (),
         rules: Rules | None = None,
         defaults: DiverseBeam | None = None,
         min_score: float | None = None,
@@ -217,6 +239,7 @@ class SearchParaphraser(Paraphraser):
         self.signature = f"{name}|sha:{digest}"
         self.max_source = max_source
         self.languages = tuple(languages)
+        self.prefix = list(prefix)
         self.rules = rules
         if rules is not None:
             self.signature += f"|rules:{rules.name}"
@@ -229,12 +252,12 @@ class SearchParaphraser(Paraphraser):
         self.rows = rows
 
     def paraphrase(
-        self, texts: Iterable[str], k: int, *, decoding: DiverseBeam | None = None, progress: bool = False
+        self, texts: Iterable[str], k: int, *, decoding: Decoding | None = None, progress: bool = False
     ) -> Iterator[NBest]:
         """See :meth:`Paraphraser.paraphrase`. Sources longer than ``max_source`` tokens are cut at the end."""
         return self._stream(texts, k, self.settle(decoding, k), progress)
 
-    def _stream(self, texts: Iterable[str], k: int, decoding: DiverseBeam, progress: bool) -> Iterator[NBest]:
+    def _stream(self, texts: Iterable[str], k: int, decoding: Decoding, progress: bool) -> Iterator[NBest]:
         from tqdm import tqdm
 
         total = len(texts) if isinstance(texts, Sequence) else None
@@ -243,19 +266,18 @@ class SearchParaphraser(Paraphraser):
             while chunk := list(islice(feed, self.window)):
                 yield from self._window(chunk, k, decoding, bar)
 
-    def _window(self, texts: list[str], k: int, decoding: DiverseBeam, bar: Any) -> list[NBest]:
+    def _window(self, texts: list[str], k: int, decoding: Decoding, bar: Any) -> list[NBest]:
         encoded = {text: self._source(text) for text in dict.fromkeys(texts)}
         waiting = sorted((t for t in encoded if encoded[t][0]), key=lambda t: (len(encoded[t][0]), t))
         done = {text: NBest(text, (), False) for text in encoded if not encoded[text][0]}
         counts = {text: texts.count(text) for text in done} if done else {}
         bar.update(sum(counts.values()))
-        assert decoding.beam is not None
-        size = max(1, self.rows // decoding.beam)
+        size = max(1, self.rows // (decoding.beam or 1))
         for at in range(0, len(waiting), size):
             batch = waiting[at : at + size]
             found = self._search([encoded[text][0] for text in batch], decoding)
             for text, candidates in zip(batch, found, strict=True):
-                done[text] = NBest(text, self._distinct(candidates, k), encoded[text][1])
+                done[text] = NBest(text, self._hypotheses(candidates, k, decoding), encoded[text][1])
                 bar.update(texts.count(text))
         return [done[text] for text in texts]
 
@@ -268,31 +290,39 @@ class SearchParaphraser(Paraphraser):
             return tokens, False
         return [*tokens[: self.max_source - 1], self.model.eos], True
 
-    def _search(self, sources: list[list[int]], decoding: DiverseBeam) -> list[list[Candidate]]:
+    def _search(self, sources: list[list[int]], decoding: Decoding) -> list[list[Candidate]]:
         from polyref.paraphrase.pointer import PointerTransformer
         from polyref.paraphrase.search import search
 
-        longest = max(map(len, sources))
-        # Room for a paraphrase half as long again; batches hold sentences of similar length.
+        options = self._options(decoding, max(map(len, sources)))
+        prefixes = [self.prefix] * len(sources) if self.prefix else None
+        hooks = () if self.rules is None else self.rules.hooks(sources)
+        closeness = decoding.closeness if isinstance(decoding, DiverseBeam) else None
+        if isinstance(self.model, PointerTransformer) and closeness is not None:
+            with self.model.at_closeness(closeness):
+                return search(self.model, sources, options, prefixes, hooks)
+        return search(self.model, sources, options, prefixes, hooks)
+
+    def _options(self, decoding: Decoding, longest: int) -> SearchOptions:
+        if isinstance(decoding, SearchOptions):
+            return decoding
+        # Room for a paraphrase half as long again, as far as the model can write.
         options = replace(decoding.options(), max_len_a=1.5, max_len_b=10)
         if longest * 1.5 + 10 > self.model.max_target:
             options = replace(options, max_len_a=0.0, max_len_b=self.model.max_target - 1)
-        hooks = () if self.rules is None else self.rules.hooks(sources)
-        if isinstance(self.model, PointerTransformer):
-            assert decoding.closeness is not None
-            with self.model.at_closeness(decoding.closeness):
-                return search(self.model, sources, options, hooks=hooks)
-        return search(self.model, sources, options, hooks=hooks)
+        return options
 
-    def _distinct(self, candidates: Sequence[Candidate], k: int) -> tuple[Hypothesis, ...]:
-        """The k best candidates with distinct, non-empty texts (different pieces can spell the same text)."""
+    def _hypotheses(self, candidates: Sequence[Candidate], k: int, decoding: Decoding) -> tuple[Hypothesis, ...]:
+        """The k best with distinct, non-empty texts; of a search with options of its own, its list as it is."""
+        if isinstance(decoding, SearchOptions):
+            return tuple(Hypothesis(self.codec.decode(c.tokens), c.score, c.tokens, c.group) for c in candidates[:k])
         found: dict[str, Hypothesis] = {}
         for candidate in candidates:
-            if self.min_score is not None and round(candidate.score, DIGITS) < self.min_score:
+            score = round(candidate.score, DIGITS)
+            if len(found) == k or (self.min_score is not None and score < self.min_score):
                 break
+            # Different pieces can spell the same text.
             text = self.codec.decode(candidate.tokens)
             if text and text not in found:
-                found[text] = Hypothesis(text, round(candidate.score, DIGITS), candidate.tokens, candidate.group)
-            if len(found) == k:
-                break
+                found[text] = Hypothesis(text, score, candidate.tokens, candidate.group)
         return tuple(found.values())

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -115,3 +117,49 @@ def test_a_very_long_line_is_cut_and_counted(polyref: Callable[..., Any], tmp_pa
     assert result.code == 0
     assert "1 line is longer than the model reads" in result.err
     assert json.loads(result.out)["text"] == path.read_text("utf-8").rstrip("\n")
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(("model", "name"), [("pre", "dbs12"), ("post", "dbs12"), ("pre", "beam5")])
+def test_fairseq_checkpoints_give_fairseqs_lists(
+    polyref: Callable[..., Any], data_dir: Path, tmp_path: Path, model: str, name: str
+) -> None:
+    """Golden lists of fairseq 0.12.2's own command line, from raw text; the last sentence has unknown pieces."""
+    golden = data_dir / "fairseq-golden"
+    with gzip.open(golden / model / f"{name}.json.gz", "rt", encoding="utf-8") as stream:
+        wanted = sorted(json.load(stream)["sentences"], key=lambda sentence: sentence["id"])
+    for file in ("dict.src.txt", "dict.tgt.txt", "spm.model", f"{model}/checkpoint.pt"):
+        shutil.copy(golden / file, tmp_path)
+    diverse = ["--groups", "3", "--strength", "0.5"] if name == "dbs12" else []
+    size = "12" if name == "dbs12" else "5"
+    result = polyref(
+        "paraphrase", golden / "sents.txt", "--model", tmp_path, "--lang", "en", "--semantics", "fairseq", "-k", size,
+        *diverse, "--max-len-a", "1.3", "--max-len-b", "10", "--tokens", "--quiet", "--threads", "1",
+    )  # fmt: skip
+    assert result.code == 0, result.err
+    rows = [json.loads(line) for line in result.out.splitlines()]
+    assert len(rows) == len(wanted) == 20
+    for row, sentence in zip(rows, wanted, strict=True):
+        got, expected = row["paraphrases"], sentence["nbest"]
+        assert [h["score"] for h in got] == pytest.approx([h["score"] for h in expected], abs=1e-5)
+        for mine, theirs in zip(got, expected, strict=True):
+            near = [h["tokens"] for h in expected if abs(h["score"] - mine["score"]) < 1e-5]
+            assert mine["tokens"] == theirs["tokens"] or mine["tokens"] in near
+
+
+def test_models_of_several_kinds_are_told_apart(polyref: Callable[..., Any], sentences: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    result = polyref("paraphrase", sentences, "--model", tmp_path / "empty")
+    assert (result.code, result.out) == (1, "")
+    assert "neither checkpoint.pt (fairseq) nor config.json (Hugging Face)" in result.err
+    result = polyref("paraphrase", sentences, "--lang", "de")
+    assert (result.code, result.out) == (2, "")
+    assert "polyref-en writes en, not 'de'" in result.err
+
+
+def test_sampling_is_seeded(polyref: Callable[..., Any], sentences: Path) -> None:
+    options = ("-k", "3", "--sampling-topk", "10", "--quiet")
+    first = polyref("paraphrase", sentences, *options, "--seed", "1")
+    assert first.code == 0, first.err
+    assert polyref("paraphrase", sentences, *options, "--seed", "1").out == first.out
+    assert polyref("paraphrase", sentences, *options, "--seed", "2").out != first.out
