@@ -24,7 +24,7 @@ RULES = runpy.run_path(str(Path(__file__).parent.parent / "augment" / "rule_para
 @pytest.fixture
 def rules(monkeypatch: pytest.MonkeyPatch) -> Any:
     paraphraser = RULES["RuleParaphraser"]()
-    monkeypatch.setattr("polyref.cli.augment.load_paraphraser", lambda name, *, device, threads: paraphraser)
+    monkeypatch.setattr("polyref.cli.augment.load_paraphraser", lambda name, **options: paraphraser)
     return paraphraser
 
 
