@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import gzip
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sacrebleu
+
+from polyref.eval.evalset import EvalSet
+from polyref.eval.submission import validate
+from polyref.eval.taskfiles import file_name, read_rows
+
+MINIMAL = Path(__file__).resolve().parent.parent / "eval" / "minimal"
+
+
+@pytest.fixture
+def minimal(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(MINIMAL, tmp_path / "minimal"))
+
+
+@pytest.fixture
+def arguments(minimal: Path, tmp_path: Path) -> tuple[str, ...]:
+    (minimal / "darr/de-en.tsv").unlink()
+    extra = f"{minimal}/paraphrases/{{pair}}.refA.jsonl"
+    return ("submit", str(minimal), "-l", "de-en", "--ref", "refA", "--refs", extra, "-m", "bleu", "--name", "parBLEU",
+            "--testset", "generaltest", "-o", str(tmp_path / "out"))  # fmt: skip
+
+
+@pytest.mark.parametrize("year", range(2020, 2026))
+def test_files(
+    polyref: Callable[..., Any], arguments: tuple[str, ...], tmp_path: Path, minimal: Path, year: int
+) -> None:
+    run = polyref(*arguments, "--year", str(year), "-k", "1")
+    assert run.code == 0, run.err
+    assert run.out == ""
+    out = tmp_path / "out"
+    names = {file_name(year, level, "parBLEU") for level in ("sys", "seg")}
+    assert {path.name for path in out.iterdir()} == {*names, "parBLEU.provenance.json"}
+    for level in ("sys", "seg"):
+        path = out / file_name(year, level, "parBLEU")
+        assert validate(path, year, level).pairs == {"de-en": ("Alpha", "Beta.1", "Gamma-2", "refB")}
+        if year < 2023:
+            assert gzip.decompress(path.read_bytes())
+    rows = list(read_rows(out / file_name(year, "sys", "parBLEU"), year, "sys"))
+    system = "system_id" if year == 2025 else "system"
+    (score,) = [r.score for r in rows if r.fields[system] == "Alpha" and r.fields.get("domain", "all") == "all"]
+    evalset = EvalSet(minimal, "de-en")
+    lines = (minimal / "paraphrases/de-en.refA.jsonl").read_text().splitlines()
+    added = [json.loads(line)["paraphrases"][0] for line in lines]
+    expected = sacrebleu.BLEU().corpus_score(evalset.outputs(["Alpha"])[0], [list(evalset.reference("refA")), added])
+    assert score == pytest.approx(expected.score, abs=1e-9)
+
+
+def test_domains_are_scored_apart(polyref: Callable[..., Any], arguments: tuple[str, ...], tmp_path: Path) -> None:
+    assert polyref(*arguments, "--year", "2023", "-k", "0").code == 0
+    rows = list(read_rows(tmp_path / "out/parBLEU.sys.score", 2023, "sys"))
+    evalset = EvalSet(MINIMAL, "de-en")
+    texts, references = evalset.outputs(["Beta.1"])[0], list(evalset.reference("refA"))
+    (news,) = [r.score for r in rows if (r.fields["system"], r.fields["domain"]) == ("Beta.1", "news")]
+    assert news == pytest.approx(sacrebleu.BLEU().corpus_score(texts[:3], [references[:3]]).score, abs=1e-9)
+
+
+def test_provenance_is_stated(polyref: Callable[..., Any], arguments: tuple[str, ...], tmp_path: Path) -> None:
+    assert polyref(*arguments, "--year", "2024").code == 0
+    facts = json.loads((tmp_path / "out/parBLEU.provenance.json").read_text())
+    pair = facts["pairs"]["de-en"]
+    assert (pair["references"], pair["k"], pair["used"]) == (["refA"], 2, {"human": 5, "paraphrase": 8})
+    assert pair["signature"].startswith("parBLEU|")
+
+
+@pytest.mark.parametrize(
+    ("extra", "code", "message"),
+    [
+        (["--year", "2019"], 2, "2019 is not in the range"),
+        (["--year", "2023", "--ref", "refB"], 2, "say what the task calls them: --reference"),
+        (["--year", "2023", "-m", "comet"], 2, "unknown metric 'comet'"),
+        (["--year", "2023", "--name", "a b"], 2, "the metric's name 'a b'"),
+        (["--year", "2023", "-l", "fr-en"], 1, "nothing for the pair 'fr-en'"),
+        (["--year", "2023", "--testset", "a\tb"], 1, "field 'testset' is 'a\\tb': it cannot be written"),
+    ],
+)
+def test_bad_usage(
+    polyref: Callable[..., Any], arguments: tuple[str, ...], tmp_path: Path, extra: list[str], code: int, message: str
+) -> None:
+    run = polyref(*arguments, *extra)
+    assert (run.code, run.out) == (code, "")
+    assert message in run.err
+    assert not list((tmp_path / "out").glob("*"))
+
+
+def test_unknown_outputs_cannot_be_submitted(
+    polyref: Callable[..., Any], arguments: tuple[str, ...], minimal: Path
+) -> None:
+    shutil.copy(MINIMAL / "darr/de-en.tsv", minimal / "darr/de-en.tsv")
+    (minimal / "system-outputs/de-en/Alpha.txt").write_text("\nb\nc\nd\ne\n")
+    run = polyref(*arguments, "--year", "2023")
+    assert (run.code, "are unknown" in run.err) == (1, True)
+
+
+def test_references_without_paraphrases(polyref: Callable[..., Any], minimal: Path, tmp_path: Path) -> None:
+    base = ("submit", minimal, "-l", "de-en", "--year", "2022", "--name", "x", "--testset", "t", "-o", tmp_path / "o")
+    (minimal / "darr/de-en.tsv").unlink()
+    assert polyref(*base, "--ref", "refA", "-m", "chrf").code == 0
+    run = polyref(*base, "--ref", "refA", "-k", "3")
+    assert (run.code, "without added references" in run.err) == (2, True)
+    run = polyref(*base, "--ref", "refA", "refB", "--reference", "ref-AB")
+    assert run.code == 0
+    (tmp_path / "file").write_text("")
+    run = polyref(*base[:-1], tmp_path / "file", "--ref", "refA")
+    assert (run.code, "is a file, expected a directory" in run.err) == (1, True)
