@@ -16,8 +16,7 @@ from polyref.errors import UsageError
 from polyref.references import Reference, ReferenceSet, Segment
 
 if TYPE_CHECKING:
-    from polyref.paraphrase import DiverseBeam, Paraphraser
-    from polyref.paraphrase.paraphraser import NBest
+    from polyref.paraphrase.paraphraser import Decoding, NBest, Paraphraser
 
 #: Candidates asked for per wanted paraphrase: filters drop about half of a small model's n-best list.
 OVERGENERATE: Final = 2
@@ -85,7 +84,7 @@ class Augmentation:
     paraphraser: Paraphraser
     k: int
     filters: FilterChain
-    decoding: DiverseBeam | None = None
+    decoding: Decoding | None = None
     lang: str = "en"
     seed: int | None = None
     progress: bool = False
@@ -203,7 +202,7 @@ def augment(
     k: int,
     *,
     filters: FilterChain | str = "default",
-    decoding: DiverseBeam | None = None,
+    decoding: Decoding | None = None,
     lang: str = "en",
     tally: Tally | None = None,
 ) -> ReferenceSet:

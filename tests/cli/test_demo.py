@@ -22,7 +22,7 @@ TEXTS = {name: (files("polyref") / "examples" / name).read_text("utf-8").split("
 @pytest.fixture
 def rules(monkeypatch: pytest.MonkeyPatch) -> None:
     paraphraser = RULES["RuleParaphraser"]()
-    monkeypatch.setattr("polyref.cli.augment.load_paraphraser", lambda name, *, device, threads: paraphraser)
+    monkeypatch.setattr("polyref.cli.augment.load_paraphraser", lambda *args, **options: paraphraser)
 
 
 def test_the_example_texts() -> None:
