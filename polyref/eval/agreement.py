@@ -12,7 +12,8 @@ from polyref.errors import DataError, UsageError
 from polyref.eval.correlation import DarrCounts, darr_counts, pearson_rows
 from polyref.eval.darr import RankingPairs
 from polyref.eval.judgements import Gold
-from polyref.eval.resampling import PooledTauB, percentile_interval, segment_draws
+from polyref.eval.pooled import PooledTauB
+from polyref.eval.resampling import percentile_interval, segment_draws
 from polyref.eval.series import Series
 from polyref.eval.significance import williams_test
 
@@ -227,10 +228,7 @@ def _pooled(series: Sequence[Series], gold: Gold, bootstrap: Bootstrap) -> Itera
     pooled = PooledTauB(np.stack([gold.segment[name] for name in names]))
     draws = bootstrap.draws(pooled.universe)
     scored = [(one, k, scores) for one in series for k in one.ks if (scores := one.segment(names, k)) is not None]
-    samples: list[FloatArray] = []
-    # A few at a time: their comparisons are in memory together.
-    for at in range(0, len(scored), 8):
-        samples += list(pooled.samples([scores for _, _, scores in scored[at : at + 8]], draws))
+    samples = pooled.samples([scores for _, _, scores in scored], draws)
     segments = int(pooled.universe.sum())
     for (one, k, _), values in zip(scored, samples, strict=True):
         yield _Measured(gold.name, "seg", one.metric, k, "kendall-tau-b", values, pooled.cells, segments)

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from polyref.eval import resampling
-from polyref.eval.resampling import PooledTauB, percentile_interval, segment_draws
+from polyref.eval import pooled as module
+from polyref.eval.pooled import PooledTauB
+from polyref.eval.resampling import percentile_interval, segment_draws
 
 
 def _judged(seed: int, systems: int, segments: int, values: int) -> tuple[np.ndarray, np.ndarray]:
@@ -18,7 +19,9 @@ def _judged(seed: int, systems: int, segments: int, values: int) -> tuple[np.nda
     return gold, scores
 
 
-@pytest.mark.parametrize(("systems", "segments", "values"), [(1, 9, 5), (4, 37, 8), (3, 50, 1000), (130, 4, 3)])
+@pytest.mark.parametrize(
+    ("systems", "segments", "values"), [(1, 9, 5), (4, 37, 8), (3, 50, 1000), (130, 4, 3), (6, 200, 400)]
+)
 def test_every_resample_is_tau_b_of_the_redrawn_cells(systems: int, segments: int, values: int) -> None:
     gold, scores = _judged(3, systems, segments, values)
     pooled = PooledTauB(gold)
@@ -35,13 +38,14 @@ def test_every_resample_is_tau_b_of_the_redrawn_cells(systems: int, segments: in
         assert taus[1, column] == pytest.approx(-expected, abs=1e-12)
 
 
-def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("sizes", [{"_BUCKET": 1}, {"_BUCKET": 5}, {"_BUCKET": 10**6}, {"_BUCKET": 7, "_DENSE": 0}])
+def test_buckets_change_nothing(monkeypatch: pytest.MonkeyPatch, sizes: dict[str, int]) -> None:
     gold, scores = _judged(4, 3, 40, 6)
-    pooled = PooledTauB(gold)
-    draws = segment_draws(pooled.universe, 10, seed=1)
-    whole = pooled.samples([scores], draws)
-    monkeypatch.setattr(resampling, "_BLOCK", 7)
-    assert pooled.samples([scores], draws).tolist() == whole.tolist()
+    draws = segment_draws(~np.isnan(gold).all(axis=0), 10, seed=1)
+    whole = PooledTauB(gold).samples([scores], draws)
+    for name, value in sizes.items():
+        monkeypatch.setattr(module, name, value)
+    assert PooledTauB(gold).samples([scores], draws) == pytest.approx(whole, abs=1e-12)
 
 
 def test_constant_scores_have_no_tau() -> None:
