@@ -17,6 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from polyref.errors import ModelError, UsageError
+from polyref.paraphrase.products import Product
 
 Positions = Literal["fairseq", "marian", "learned", "none"]
 ACTIVATIONS: Final = ("relu", "gelu", "gelu_tanh", "swish", "tanh", "linear")
@@ -73,16 +74,66 @@ class DecoderState:
     Attributes:
         cross: Per layer the cross-attention keys ``[S, H, d/H, L]`` and values ``[S, H, L, d/H]``.
         bias: ``[S, 1, 1, L]``, 0 or -inf on padding; None without padding.
-        keys: ``[layers, S * W, H, capacity, d/H]`` self-attention keys; only the first t of the capacity are valid.
-        values: The same for the values.
+        cache: ``[capacity, 2 * layers, S * W, d]`` self-attention keys (even) and values (odd); the first ``length``
+            positions are valid. Position-major, so that what is valid is one block.
+        spare: Memory of the cache before, to reorder into.
         length: t.
     """
 
     cross: list[tuple[Tensor, Tensor]]
     bias: Tensor | None
-    keys: Tensor
-    values: Tensor
-    length: int
+    cache: Tensor
+    spare: Tensor | None = None
+    length: int = 0
+
+    def grow(self, capacity: int) -> None:
+        """Make room for ``capacity`` positions."""
+        new = self.cache.new_empty((capacity, *self.cache.shape[1:]))
+        new[: self.length] = self.cache[: self.length]
+        self.cache, self.spare = new, None
+
+    def select(self, rows: Tensor) -> None:
+        """Row i becomes old row ``rows[i]``.
+
+        Two buffers take turns: fresh memory of this size would be mapped page by page on every step.
+        """
+        capacity, parts, _, dim = self.cache.shape
+        shape = (capacity, parts, len(rows), dim)
+        size = math.prod(shape)
+        if self.spare is None or self.spare.numel() < size:
+            self.spare = self.cache.new_empty(size)
+        new = self.spare.flatten()[:size].view(shape)
+        torch.index_select(self.cache[: self.length], 2, rows, out=new[: self.length])
+        self.spare, self.cache = self.cache if self.cache.numel() >= size else None, new
+
+
+@dataclass(frozen=True)
+class _Cross:
+    q: Product
+    kv: Product
+    out: Product
+    norm: tuple[Tensor, Tensor]
+
+
+@dataclass(frozen=True)
+class _Layer:
+    attention: Product
+    attention_out: Product
+    attention_norm: tuple[Tensor, Tensor]
+    fc1: Product
+    fc2: Product
+    final_norm: tuple[Tensor, Tensor]
+    cross: _Cross | None
+
+    @property
+    def count(self) -> int:
+        """Number of weights."""
+        products = [self.attention, self.attention_out, self.fc1, self.fc2]
+        norms = [*self.attention_norm, *self.final_norm]
+        if self.cross is not None:
+            products += [self.cross.q, self.cross.kv, self.cross.out]
+            norms += self.cross.norm
+        return sum(product.count for product in products) + sum(norm.numel() for norm in norms)
 
 
 class Transformer:
@@ -123,10 +174,11 @@ class Transformer:
         self.output = self._take("output.weight", -1, config.dim)
         self.output_bias = self._take("output.bias", len(self.output)) if "output.bias" in left else None
         self.vocab_size = len(self.output)
+        self._projection = Product(self.output, self.output_bias)
         self.encoder_layers = [self._layer(f"encoder.layers.{i}.", cross=False) for i in range(config.encoder_layers)]
         self.decoder_layers = [self._layer(f"decoder.layers.{i}.", cross=True) for i in range(config.decoder_layers)]
         self.norms = {
-            name: (self._take(f"{name}.weight", config.dim), self._take(f"{name}.bias", config.dim))
+            name: self._norm(name)
             for side in ("encoder", "decoder")
             for name in (f"{side}.layernorm_embedding", f"{side}.layer_norm")
             if f"{name}.weight" in left
@@ -155,29 +207,34 @@ class Transformer:
     def _linear(self, name: str, outputs: int, inputs: int) -> tuple[Tensor, Tensor]:
         return self._take(f"{name}.weight", outputs, inputs), self._take(f"{name}.bias", outputs)
 
-    def _layer(self, prefix: str, *, cross: bool) -> dict[str, tuple[Tensor, Tensor]]:
+    def _layer(self, prefix: str, *, cross: bool) -> _Layer:
         dim = self.config.dim
-        layer = {}
 
-        def fused(block: str, parts: str) -> tuple[Tensor, Tensor]:
+        def fused(block: str, parts: str) -> Product:
             # One product for the projections that read the same input.
             loaded = [self._linear(f"{prefix}{block}.{part}_proj", dim, dim) for part in parts]
-            return torch.cat([weight for weight, _ in loaded]), torch.cat([bias for _, bias in loaded])
+            return Product(torch.cat([weight for weight, _ in loaded]), torch.cat([bias for _, bias in loaded]))
 
-        layer["self"] = fused("self_attn", "qkv")
-        layer["self_out"] = self._linear(f"{prefix}self_attn.out_proj", dim, dim)
-        norms = ["self_attn_layer_norm", "final_layer_norm"]
-        if cross:
-            layer["cross_q"] = self._linear(f"{prefix}encoder_attn.q_proj", dim, dim)
-            layer["cross_kv"] = fused("encoder_attn", "kv")
-            layer["cross_out"] = self._linear(f"{prefix}encoder_attn.out_proj", dim, dim)
-            norms.append("encoder_attn_layer_norm")
         inner = self._left[f"{prefix}fc1.weight"].shape[0] if f"{prefix}fc1.weight" in self._left else 0
-        layer["fc1"] = self._linear(f"{prefix}fc1", inner, dim)
-        layer["fc2"] = self._linear(f"{prefix}fc2", dim, inner)
-        for norm in norms:
-            layer[norm] = self._take(f"{prefix}{norm}.weight", dim), self._take(f"{prefix}{norm}.bias", dim)
-        return layer
+        return _Layer(
+            attention=fused("self_attn", "qkv"),
+            attention_out=Product(*self._linear(f"{prefix}self_attn.out_proj", dim, dim)),
+            attention_norm=self._norm(f"{prefix}self_attn_layer_norm"),
+            fc1=Product(*self._linear(f"{prefix}fc1", inner, dim)),
+            fc2=Product(*self._linear(f"{prefix}fc2", dim, inner)),
+            final_norm=self._norm(f"{prefix}final_layer_norm"),
+            cross=_Cross(
+                q=Product(*self._linear(f"{prefix}encoder_attn.q_proj", dim, dim)),
+                kv=fused("encoder_attn", "kv"),
+                out=Product(*self._linear(f"{prefix}encoder_attn.out_proj", dim, dim)),
+                norm=self._norm(f"{prefix}encoder_attn_layer_norm"),
+            )
+            if cross
+            else None,
+        )
+
+    def _norm(self, name: str) -> tuple[Tensor, Tensor]:
+        return self._take(f"{name}.weight", self.config.dim), self._take(f"{name}.bias", self.config.dim)
 
     def _positions(self, side: str, kind: Positions, most: int) -> Tensor | None:
         if kind == "none":
@@ -190,12 +247,10 @@ class Transformer:
     @property
     def parameters(self) -> int:
         """Number of distinct weights (shared embeddings count once)."""
-        tensors = [self.source_embedding, self.target_embedding, self.output]
-        tensors += [
-            t for layer in (*self.encoder_layers, *self.decoder_layers) for pair in layer.values() for t in pair
-        ]
-        tensors += [t for pair in self.norms.values() for t in pair]
-        return sum({t.data_ptr(): t.numel() for t in tensors}.values())
+        tables = {t.data_ptr(): t.numel() for t in (self.source_embedding, self.target_embedding, self.output)}
+        layers = (*self.encoder_layers, *self.decoder_layers)
+        norms = sum(weight.numel() + bias.numel() for weight, bias in self.norms.values())
+        return sum(tables.values()) + sum(layer.count for layer in layers) + norms
 
     # --- encoder ---
 
@@ -220,11 +275,11 @@ class Transformer:
         x = self._embed("encoder", self.source_embedding, tokens.to(self.device), slice(length))
         heads, pre = self.config.encoder_heads, self.config.encoder_pre_norm
         for layer in self.encoder_layers:
-            y = _norm(x, layer["self_attn_layer_norm"]) if pre else x
-            q, k, v = (_split(part, heads) for part in F.linear(y, *layer["self"]).chunk(3, dim=-1))
-            x = x + F.linear(_join(_attend(q, k.transpose(2, 3), v, mask)), *layer["self_out"])
+            y = _norm(x, layer.attention_norm) if pre else x
+            q, k, v = (_split(part, heads) for part in layer.attention(y).chunk(3, dim=-1))
+            x = x + layer.attention_out(_join(_attend(q, k.transpose(2, 3), v, mask)))
             if not pre:
-                x = _norm(x, layer["self_attn_layer_norm"])
+                x = _norm(x, layer.attention_norm)
             x = self._feed_forward(x, layer, pre)
         return self._final("encoder", x), mask
 
@@ -238,11 +293,12 @@ class Transformer:
         heads = self.config.decoder_heads
         cross = []
         for layer in self.decoder_layers:
-            k, v = F.linear(states, *layer["cross_kv"]).chunk(2, dim=-1)
+            assert layer.cross is not None
+            k, v = layer.cross.kv(states).chunk(2, dim=-1)
             cross.append((_split(k, heads).transpose(2, 3).contiguous(), _split(v, heads).contiguous()))
-        shape = (len(self.decoder_layers), len(states), heads, 0, self.config.dim // heads)
-        empty = states.new_empty(shape)
-        return DecoderState(cross, bias, empty, empty, 0)
+        return DecoderState(
+            cross, bias, states.new_empty((0, 2 * len(self.decoder_layers), len(states), self.config.dim))
+        )
 
     # --- decoder ---
 
@@ -252,26 +308,30 @@ class Transformer:
 
     def project(self, hidden: Tensor) -> Tensor:
         """Logits (float32) of decoder states ``[..., d]``."""
-        return F.linear(hidden, self.output, self.output_bias).float()
+        return self._projection(hidden).float()
 
     def _advance(self, state: DecoderState, tokens: Tensor) -> Tensor:
         sentences, width = tokens.shape
         heads, pre, t = self.config.decoder_heads, self.config.decoder_pre_norm, state.length
-        if state.keys.shape[3] <= t:
-            _grow(state, max(16, 2 * t))
+        if len(state.cache) <= t:
+            state.grow(max(16, 2 * t))
         x = self._embed("decoder", self.target_embedding, tokens, slice(t, t + 1))
         flat = sentences * width
         for index, layer in enumerate(self.decoder_layers):
-            y = _norm(x, layer["self_attn_layer_norm"]) if pre else x
-            q, k, v = F.linear(y, *layer["self"]).view(flat, 3, heads, 1, -1).unbind(1)
-            state.keys[index, :, :, t] = k[:, :, 0]
-            state.values[index, :, :, t] = v[:, :, 0]
-            keys, values = state.keys[index, :, :, : t + 1], state.values[index, :, :, : t + 1]
-            mixed = _attend(q, keys.transpose(2, 3), values, None).view(sentences, width, -1)
-            x = x + F.linear(mixed, *layer["self_out"])
+            y = _norm(x, layer.attention_norm) if pre else x
+            q, k, v = layer.attention(y).view(flat, 3, -1).unbind(1)
+            state.cache[t, 2 * index] = k
+            state.cache[t, 2 * index + 1] = v
+            # [t + 1, rows, d] to [rows, H, t + 1, d/H], without a copy.
+            past = (
+                state.cache[: t + 1, 2 * index : 2 * index + 2].view(t + 1, 2, flat, heads, -1).permute(1, 2, 3, 0, 4)
+            )
+            mixed = _attend(q.view(flat, heads, 1, -1), past[0].transpose(2, 3), past[1], None)
+            x = x + layer.attention_out(mixed.view(sentences, width, -1))
             if not pre:
-                x = _norm(x, layer["self_attn_layer_norm"])
-            x = self._cross(x, layer, state.cross[index], state.bias, pre)
+                x = _norm(x, layer.attention_norm)
+            assert layer.cross is not None
+            x = self._cross(x, layer.cross, state.cross[index], state.bias, pre)
             x = self._feed_forward(x, layer, pre)
         state.length += 1
         return self._final("decoder", x)
@@ -287,26 +347,25 @@ class Transformer:
         if rows is not None and bias is not None:
             bias = bias[rows]
         for layer in self.decoder_layers:
-            y = _norm(x, layer["self_attn_layer_norm"]) if pre else x
-            q, k, v = (_split(part, heads) for part in F.linear(y, *layer["self"]).chunk(3, dim=-1))
-            x = x + F.linear(_join(_attend(q, k.transpose(2, 3), v, causal)), *layer["self_out"])
+            y = _norm(x, layer.attention_norm) if pre else x
+            q, k, v = (_split(part, heads) for part in layer.attention(y).chunk(3, dim=-1))
+            x = x + layer.attention_out(_join(_attend(q, k.transpose(2, 3), v, causal)))
             if not pre:
-                x = _norm(x, layer["self_attn_layer_norm"])
-            k, v = F.linear(states, *layer["cross_kv"]).chunk(2, dim=-1)
+                x = _norm(x, layer.attention_norm)
+            assert layer.cross is not None
+            k, v = layer.cross.kv(states).chunk(2, dim=-1)
             kv = _split(k, heads).transpose(2, 3), _split(v, heads)
             if rows is not None:
                 kv = kv[0][rows], kv[1][rows]
-            x = self._cross(x, layer, kv, bias, pre)
+            x = self._cross(x, layer.cross, kv, bias, pre)
             x = self._feed_forward(x, layer, pre)
         return self._final("decoder", x)
 
     def reorder(self, state: DecoderState, sentences: Tensor, parents: Tensor) -> None:
         """See :class:`~polyref.paraphrase.search.StepModel`."""
-        count = state.cross[0][0].shape[0] if state.cross else len(sentences)
-        width = state.keys.shape[1] // count
-        rows = (sentences[:, None] * width + parents).flatten()
-        state.keys = state.keys.index_select(1, rows)
-        state.values = state.values.index_select(1, rows)
+        count = len(state.cross[0][0])
+        width = state.cache.shape[2] // count
+        state.select((sentences[:, None] * width + parents).flatten())
         if len(sentences) < count or not torch.equal(sentences, torch.arange(count, device=sentences.device)):
             state.cross = [(k[sentences], v[sentences]) for k, v in state.cross]
             state.bias = None if state.bias is None else state.bias[sentences]
@@ -324,24 +383,16 @@ class Transformer:
             x = _norm(x, self.norms[f"{side}.layernorm_embedding"])
         return x
 
-    def _cross(
-        self,
-        x: Tensor,
-        layer: dict[str, tuple[Tensor, Tensor]],
-        kv: tuple[Tensor, Tensor],
-        bias: Tensor | None,
-        pre: bool,
-    ) -> Tensor:
-        y = _norm(x, layer["encoder_attn_layer_norm"]) if pre else x
-        q = _split(F.linear(y, *layer["cross_q"]), self.config.decoder_heads)
-        x = x + F.linear(_join(_attend(q, *kv, bias)), *layer["cross_out"])
-        return x if pre else _norm(x, layer["encoder_attn_layer_norm"])
+    def _cross(self, x: Tensor, cross: _Cross, kv: tuple[Tensor, Tensor], bias: Tensor | None, pre: bool) -> Tensor:
+        q = _split(cross.q(_norm(x, cross.norm) if pre else x), self.config.decoder_heads)
+        x = x + cross.out(_join(_attend(q, *kv, bias)))
+        return x if pre else _norm(x, cross.norm)
 
-    def _feed_forward(self, x: Tensor, layer: dict[str, tuple[Tensor, Tensor]], pre: bool) -> Tensor:
-        y = _norm(x, layer["final_layer_norm"]) if pre else x
-        y = _activate(F.linear(y, *layer["fc1"]), self.config.activation)
-        x = x + F.linear(y, *layer["fc2"])
-        return x if pre else _norm(x, layer["final_layer_norm"])
+    def _feed_forward(self, x: Tensor, layer: _Layer, pre: bool) -> Tensor:
+        y = _norm(x, layer.final_norm) if pre else x
+        y = _activate(layer.fc1(y), self.config.activation)
+        x = x + layer.fc2(y)
+        return x if pre else _norm(x, layer.final_norm)
 
     def _final(self, side: str, x: Tensor) -> Tensor:
         name = f"{side}.layer_norm"
@@ -393,11 +444,3 @@ def _sinusoids(count: int, dim: int, first: int | None) -> Tensor:
     angles = torch.arange(first, first + count, dtype=torch.float32)[:, None] * rates[None]
     table = torch.cat((angles.sin(), angles.cos()), dim=1)
     return F.pad(table, (0, dim % 2))
-
-
-def _grow(state: DecoderState, capacity: int) -> None:
-    for name in ("keys", "values"):
-        old = getattr(state, name)
-        new = old.new_empty((*old.shape[:3], capacity, old.shape[4]))
-        new[:, :, :, : state.length] = old[:, :, :, : state.length]
-        setattr(state, name, new)

@@ -94,10 +94,14 @@ class Constraints:
         values = out.float()
         if self._options.temperature != 1.0:
             values = values / self._options.temperature
-        elif self._model.normalized:
-            return values.masked_fill_(values.isnan(), NEVER)
-        values = torch.log_softmax(values, dim=-1)
-        return values.masked_fill_(values.isnan(), NEVER)
+        if not self._model.normalized or self._options.temperature != 1.0:
+            values = torch.log_softmax(values, dim=-1)
+            broken = values[..., 0].isnan()  # one that is not a number makes all of its row so
+        else:
+            broken = values.amax(dim=-1).isnan()
+        if bool(broken.any()):
+            values = values.masked_fill(values.isnan(), NEVER)
+        return values
 
     def _force(self, base: Tensor, scores: Tensor, where: Tensor, tokens: Tensor, values: Tensor | None) -> None:
         """Leave only ``tokens[i]`` to sentences in ``where``, at its value in ``values`` (None: at no cost)."""

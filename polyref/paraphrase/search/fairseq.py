@@ -26,6 +26,7 @@ from polyref.errors import UsageError
 from polyref.paraphrase.search.constraints import Constraints
 from polyref.paraphrase.search.options import SearchOptions
 from polyref.paraphrase.search.protocol import Candidate, StepModel
+from polyref.paraphrase.search.selection import Selector
 from polyref.paraphrase.search.state import NEVER, Beams, Choice, Step, candidate, pad_columns
 
 
@@ -48,21 +49,18 @@ class FairseqRule:
     def advance(self, step: Step, beams: Beams) -> Choice:
         """One step of ``SequenceGenerator._generate``."""
         beam, groups = self._beam, self._groups
-        counts = torch.zeros(len(step.forced), 1, self._model.vocab_size, device=step.scores.device)
+        selector = Selector(step)
+        strength = torch.full((len(step.forced),), self._options.strength, device=step.scores.device)
         found = []
         for group in range(groups):
             # The first step has one row, the same for every group.
             part = slice(0, 1) if step.t == 0 else slice(group, None, groups)
-            scores = step.scores[:, part]
-            if group:
-                scores = scores - self._options.strength * counts
-            values = (scores + beams.cum[:, part, None]).flatten(1)
-            top, index = values.topk(min(2 * (beam // groups), values.shape[1] - 1))
-            token = index % self._model.vocab_size
-            row = index // self._model.vocab_size
+            cum = beams.cum[:, part]
+            most = min(2 * (beam // groups), cum.shape[1] * self._model.vocab_size - 1)
+            top, row, token = selector.best(part, cum, most, strength)
             found.append((top, row if step.t == 0 else row * groups + group, token))
             if group + 1 < groups:
-                counts.scatter_add_(2, token[:, None], torch.ones_like(top)[:, None])
+                selector.count(token, torch.ones_like(top))
         # Rank-major: the best of every group, then the second best, and so on.
         top, parent, token = (torch.stack(values, dim=2).flatten(1) for values in zip(*found))
         ends = (token == self._model.eos) & (top > NEVER)

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from polyref.paraphrase.search.options import SearchOptions
 from polyref.paraphrase.search.protocol import Candidate, StepModel
+from polyref.paraphrase.search.selection import Selector
 from polyref.paraphrase.search.state import NEVER, Beams, Choice, Step, candidate, pad_columns
 
 #: Changes the scores ``[S, b, V]`` of some rows after the penalty, as Transformers' processors do.
@@ -58,28 +59,28 @@ class _HfRule:
         self._lenpen = options.lenpen if options.normalize else 0.0
         self._pools = [[_Pool(self._rows) for _ in range(options.groups)] for _ in limits]
 
-    def _values(self, step: Step, beams: Beams, group: int, counts: Tensor | None) -> Tensor:
-        """Candidate scores ``[S, b * V]`` of one group."""
-        first = group * self._rows
+    def _top(self, step: Step, beams: Beams, group: int, selector: Selector) -> tuple[Tensor, Tensor, Tensor]:
+        """The 2b best candidates of one group: scores, parents and tokens."""
+        rows = slice(group * self._rows, (group + 1) * self._rows)
+        # Forced tokens are set after the penalty is taken off, so they pay none.
+        free = step.forced | step.last if self._options.forced_eos else step.forced
+        strength = torch.where(free, 0.0, self._options.strength)
+        if step.t > 0 and self._process is None:
+            top, row, token = selector.best(rows, beams.cum[:, rows], 2 * self._rows, strength)
+            return top, row + rows.start, token
         if step.t == 0:
-            scores = step.scores.expand(-1, self._rows, -1)
-            cum = torch.full((len(step.forced), self._rows), ABSENT, device=scores.device)
+            rows = slice(0, 1)
+            cum = torch.full((len(step.forced), self._rows), ABSENT, device=step.scores.device)
             cum[:, 0] = 0.0
         else:
-            scores = step.scores[:, first : first + self._rows]
-            cum = beams.cum[:, first : first + self._rows]
-        if counts is not None:
-            # Forced tokens are set after the penalty is taken off, so they pay none.
-            free = step.forced | step.last if self._options.forced_eos else step.forced
-            scores = scores - torch.where(free, 0.0, self._options.strength)[:, None, None] * counts[:, None]
+            cum = beams.cum[:, rows]
+        scores = selector.dense(rows, strength)
         if self._process is not None:
-            scores = self._process(beams, slice(0, 1) if step.t == 0 else slice(first, first + self._rows), scores)
-        return (scores + cum[:, :, None]).flatten(1)
-
-    def _top(self, step: Step, values: Tensor, group: int) -> tuple[Tensor, Tensor, Tensor]:
+            scores = self._process(beams, rows, scores)
+        values = (scores + cum[:, :, None]).flatten(1)
         top, index = values.topk(min(2 * self._rows, values.shape[1]))
         row = index // self._model.vocab_size
-        return top, torch.zeros_like(row) if step.t == 0 else row + group * self._rows, index % self._model.vocab_size
+        return top, torch.zeros_like(row) if step.t == 0 else row + rows.start, index % self._model.vocab_size
 
     def _found(
         self, step: Step, beams: Beams, at: tuple[Tensor, ...], chosen: tuple[Tensor, Tensor, Tensor]
@@ -118,11 +119,11 @@ class HfGroupRule(_HfRule):
     def advance(self, step: Step, beams: Beams) -> Choice:
         """One step over all groups, in order."""
         sentences = beams.sentences.tolist()
-        counts: Tensor | None = None
+        selector = Selector(step)
         kept = []
         for group in range(self._groups):
             pools = [self._pools[sentence][group] for sentence in sentences]
-            chosen = self._top(step, self._values(step, beams, group, counts), group)
+            chosen = self._top(step, beams, group, selector)
             top, parent, token = chosen
             over = torch.tensor([pool.done for pool in pools], device=top.device)[:, None]
             ends = token == self._model.eos
@@ -144,9 +145,7 @@ class HfGroupRule(_HfRule):
                 )
             )
             if group + 1 < self._groups:
-                if counts is None:
-                    counts = torch.zeros(len(sentences), self._model.vocab_size, device=top.device)
-                counts.scatter_add_(1, kept[-1][2], torch.ones_like(top))
+                selector.count(kept[-1][2], torch.ones_like(top))
         cum, parents, tokens_ = (torch.cat(parts, dim=1) for parts in zip(*kept))
         choice = Choice(parents, tokens_, cum, [])
         done = []
@@ -183,7 +182,7 @@ class HfBeamRule(_HfRule):
         """One step."""
         sentences = beams.sentences.tolist()
         pools = [self._pools[sentence][0] for sentence in sentences]
-        chosen = self._top(step, self._values(step, beams, 0, None), 0)
+        chosen = self._top(step, beams, 0, Selector(step))
         top, parent, token = chosen
         eos = token == self._model.eos
         ends = eos | step.last[:, None]

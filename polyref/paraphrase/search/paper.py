@@ -15,6 +15,7 @@ from torch import Tensor
 from polyref.paraphrase.search.constraints import Constraints
 from polyref.paraphrase.search.options import SearchOptions
 from polyref.paraphrase.search.protocol import Candidate, StepModel
+from polyref.paraphrase.search.selection import Selector
 from polyref.paraphrase.search.state import NEVER, Beams, Choice, Step, candidate, pad_columns
 
 
@@ -60,22 +61,17 @@ class PaperRule:
     def advance(self, step: Step, beams: Beams) -> Choice:
         """Advance the groups in order; see :class:`PaperRule`."""
         size, groups = self._rows, self._options.groups
-        sentences = len(step.forced)
-        counts: Tensor | None = None
+        selector = Selector(step)
         # A forced token is nobody's choice: it pays no penalty.
-        strength = torch.where(step.forced | step.last, 0.0, self._options.strength)[:, None, None]
+        strength = torch.where(step.forced | step.last, 0.0, self._options.strength)
         chosen = []
         for group in range(groups):
             # The first step has one row: every group starts from it.
             first = 0 if step.t == 0 else group * size
             width = 1 if step.t == 0 else size
-            scores = step.scores[:, first : first + width]
-            if counts is not None:
-                scores = scores - strength * counts[:, None]
-            values = (scores + beams.cum[:, first : first + width, None]).flatten(1)
-            top, index = values.topk(min(2 * size, values.shape[1]))
-            token = index % self._model.vocab_size
-            parent = index // self._model.vocab_size + first
+            rows = slice(first, first + width)
+            top, row, token = selector.best(rows, beams.cum[:, rows], 2 * size, strength)
+            parent = row + first
             ends = (token == self._model.eos) & (top > NEVER)
             self._finish(step, beams, group, ends[:, :size], parent, token, top)
             # The best b that go on, in order; where there are fewer, dead rows follow.
@@ -87,9 +83,7 @@ class PaperRule:
             ]
             chosen.append(kept)
             if group + 1 < groups and self._options.strength:
-                if counts is None:
-                    counts = torch.zeros(sentences, self._model.vocab_size, device=top.device)
-                counts.scatter_add_(1, kept[2], (kept[0] > NEVER).float())
+                selector.count(kept[2], (kept[0] > NEVER).float())
         cum, parents, tokens = (torch.stack(parts, dim=1) for parts in zip(*chosen))
         alive = self._stop(step, beams.sentences.tolist(), cum[:, :, 0].tolist())
         cum = cum.masked_fill(~torch.tensor(alive, device=cum.device)[:, :, None], NEVER)
