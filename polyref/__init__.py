@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from polyref.augment import augment as augment
     from polyref.errors import PolyrefError as PolyrefError
     from polyref.paraphrase import DiverseBeam as DiverseBeam
     from polyref.paraphrase import Paraphraser as Paraphraser
@@ -27,7 +26,6 @@ _HOMES = {
     "Reference": "polyref.references",
     "ReferenceSet": "polyref.references",
     "Segment": "polyref.references",
-    "augment": "polyref.augment",
     "load_paraphraser": "polyref.paraphrase",
 }
 
