@@ -41,6 +41,10 @@ _OPTIONS = {
     "chrf_beta": (("chrf", "chrf++"), "beta"),
     "chrf_whitespace": (("chrf", "chrf++"), "whitespace"),
     "chrf_eps_smoothing": (("chrf", "chrf++"), "eps_smoothing"),
+    "ter_case_sensitive": (("ter",), "case_sensitive"),
+    "ter_normalized": (("ter",), "normalized"),
+    "ter_no_punct": (("ter",), "no_punct"),
+    "ter_asian_support": (("ter",), "asian_support"),
 }
 
 
@@ -83,7 +87,7 @@ _OPTIONS = {
 @click.option("--alpha", type=float, help="Expected credit of an extra reference, 0 to 1. [default: 1]")
 @click.option("--weights", metavar="NAME", help="For mean and expected: uniform, given or logprob. [default: uniform]")
 @click.option("--gamma", type=float, help="Sharpness of the weights by log-probability. [default: 1]")
-@click.option("-lc", "--lowercase", is_flag=True, default=None, help="Ignore case, in every metric.")
+@click.option("-lc", "--lowercase", is_flag=True, default=None, help="Ignore case (TER does anyway).")
 @click.option("--tokenize", metavar="NAME", help="BLEU: sacreBLEU's tokeniser. [default: 13a]")
 @click.option("--smooth-method", metavar="NAME", help="BLEU: exp, floor, add-k or none. [default: exp]")
 @click.option("--smooth-value", type=float, help="BLEU: value of floor (0.1) or add-k (1).")
@@ -97,6 +101,10 @@ _OPTIONS = {
 @click.option("--chrf-beta", type=int, help="chrF: weight of recall. [default: 2]")
 @click.option("--chrf-whitespace", is_flag=True, default=None, help="chrF: keep white space in n-grams.")
 @click.option("--chrf-eps-smoothing", is_flag=True, default=None, help="chrF: smooth as chrF++.py, NLTK and Moses do.")
+@click.option("--ter-case-sensitive", is_flag=True, default=None, help="TER: do not ignore case.")
+@click.option("--ter-normalized", is_flag=True, default=None, help="TER: tokenise and normalise.")
+@click.option("--ter-no-punct", is_flag=True, default=None, help="TER: remove punctuation.")
+@click.option("--ter-asian-support", is_flag=True, default=None, help="TER: treat East Asian characters as words.")
 def command(
     refs: tuple[str, ...],
     inputs: tuple[str, ...],

@@ -24,6 +24,7 @@ SEED: Final = 12345
 
 # Trials that are worked on at a time: a thousand of them over 2,000 segments are 16 MB.
 _BATCH: Final = 1000
+_ROUNDING: Final = 1e-9
 
 
 @dataclass(frozen=True)
@@ -138,7 +139,8 @@ def _interval(scores: Floats) -> Resampled:
 
 
 def _p_value(trials: npt.NDArray[np.float64], actual: Floats, baseline: int) -> Floats:
-    # The observed data count as one more trial, so that p is never zero.
-    p_value: Floats = (np.sum(trials >= actual, axis=0) + 1) / (len(trials) + 1)
+    # The observed data count as one more trial, so that p is never zero. Sums of fractions (TER, means, credit) depend
+    # on the order of adding, so that ties are equal up to rounding only.
+    p_value: Floats = (np.sum(trials >= actual - _ROUNDING, axis=0) + 1) / (len(trials) + 1)
     p_value[baseline] = np.nan
     return p_value

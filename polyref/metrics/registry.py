@@ -13,6 +13,7 @@ METRICS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "bleu": ("polyref.metrics.bleu:BLEU", {}),
     "chrf": ("polyref.metrics.chrf:CHRF", {}),
     "chrf++": ("polyref.metrics.chrf:CHRF", {"word_order": 2}),
+    "ter": ("polyref.metrics.ter:TER", {}),
 }
 
 

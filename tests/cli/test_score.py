@@ -51,6 +51,7 @@ def test_k0_prints_what_sacrebleu_prints(files: Path, polyref: Callable[..., Any
         (["-m", "bleu", "-lc", "--tokenize", "intl"], ["-m", "bleu", "-lc", "--tokenize", "intl"]),
         (["-m", "bleu", "-s", "floor"], ["-m", "bleu", "--smooth-method", "floor"]),
         (["-m", "chrf"], ["-m", "chrf"]),
+        (["-m", "ter", "--ter-no-punct"], ["-m", "ter", "--ter-no-punct"]),
         (["-m", "chrf", "--chrf-word-order", "2"], ["-m", "chrf++"]),
         (
             ["-m", "chrf", "--chrf-word-order", "1", "--chrf-beta", "3"],

@@ -88,12 +88,14 @@ class Peer:
 @pytest.fixture
 def peer() -> Any:
     """``peer("bleu", **options)``: a Peer; options are those of sacreBLEU's classes."""
-    from sacrebleu.metrics import BLEU, CHRF
+    from sacrebleu.metrics import BLEU, CHRF, TER
 
     def make(name: str, **options: Any) -> Peer:
         if name == "bleu":
             sentence = {"effective_order": True, **options}
             return Peer(BLEU(force=True, **options), BLEU(force=True, **sentence))
+        if name == "ter":
+            return Peer(TER(**options), TER(**options))
         options = {"word_order": 2, **options} if name == "chrf++" else options
         return Peer(CHRF(**options), CHRF(**options))
 

@@ -75,6 +75,16 @@ def test_randomization_equals_sacrebleu(name: str, corpus: Any) -> None:
     assert ours[3] < 0.01 < ours[2]
 
 
+@pytest.mark.parametrize(
+    ("name", "options"), [("ter", {}), ("bleu", {"combine": "expected"}), ("chrf", {"combine": "mean"})]
+)
+def test_equal_systems_stay_equal_where_statistics_are_fractions(name: str, options: Any, corpus: Any) -> None:
+    metric = get_metric(name, **options)
+    stats = metric.statistics(*corpus)
+    assert paired_bootstrap(metric, stats, k=1, samples=300).p_value[1] == 1
+    assert paired_randomization(metric, stats, k=1, trials=300)[1] == 1
+
+
 def test_another_baseline_and_seed(corpus: Any) -> None:
     metric = get_metric("bleu")
     stats = metric.statistics(*corpus)
