@@ -17,6 +17,10 @@ _ALL: Final = ("bleu", "chrf", "chrf++")
 _CHRF: Final = ("chrf", "chrf++")
 #: Option of the command -> (metrics it belongs to, field of their class).
 FIELDS: Final[dict[str, tuple[tuple[str, ...], str]]] = {
+    "combine": (_ALL, "combine"),
+    "alpha": (_ALL, "alpha"),
+    "weights": (_ALL, "weights"),
+    "gamma": (_ALL, "gamma"),
     "lowercase": (_ALL, "lowercase"),
     "tokenize": (("bleu",), "tokenize"),
     "smooth_method": (("bleu",), "smooth_method"),
@@ -30,6 +34,14 @@ FIELDS: Final[dict[str, tuple[tuple[str, ...], str]]] = {
 }
 
 _OPTIONS: Final = (
+    click.option(
+        "--combine", metavar="NAME", help="How references combine: max (sacreBLEU), mean or expected. [default: max]"
+    ),
+    click.option("--alpha", type=float, help="Expected credit of an extra reference, 0 to 1. [default: 1]"),
+    click.option(
+        "--weights", metavar="NAME", help="For mean and expected: uniform, given or logprob. [default: uniform]"
+    ),
+    click.option("--gamma", type=float, help="Sharpness of the weights by log-probability. [default: 1]"),
     click.option("-lc", "--lowercase", is_flag=True, default=None, help="Ignore case, in every metric."),
     click.option("--tokenize", metavar="NAME", help="BLEU: sacreBLEU's tokeniser. [default: 13a]"),
     click.option("--smooth-method", metavar="NAME", help="BLEU: exp, floor, add-k or none. [default: exp]"),
