@@ -1,4 +1,4 @@
-"""Speed of BLEU and chrF++ with many references, against sacreBLEU in the same run, on one thread.
+"""Speed of BLEU, chrF++ and TER with many references, against sacreBLEU in the same run, on one thread.
 
     OMP_NUM_THREADS=1 python scripts/bench/metrics.py --data DIR [--segments 100] [--references 101] [--full]
 
@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sacrebleu.metrics import BLEU, CHRF
+from sacrebleu.metrics import BLEU, CHRF, TER
 from sacrebleu.significance import PairedTest
 
 from polyref.augment.formats import read_references
@@ -111,6 +111,12 @@ def main() -> None:
     compare("BLEU", get_metric("bleu"), BLEU, BLEU(effective_order=True), sets, ks, args.full)
     plus = partial(CHRF, word_order=2)
     compare("chrF++", get_metric("chrf++"), plus, plus(), sets, ks, args.full)
+    # TER is slow everywhere: three systems, eleven references.
+    three = dict(list(few.items())[:3])
+    ours, scores = timed(lambda: sweep(get_metric("ter"), three, part.take(10), (10,)))
+    theirs, expected = timed(lambda: sacrebleu_cached(TER, three, part.take(10)))
+    np.testing.assert_allclose(scores[0].system, expected, rtol=0, atol=1e-9)
+    report("TER: k = 10 alone, 3 systems, cached references", ours, theirs)
 
 
 def compare(
