@@ -1,8 +1,8 @@
 """Translation edit rate of one pair of texts: sacreBLEU's number, many times faster.
 
 sacreBLEU (after Tercom) moves blocks of words greedily, as long as this lowers the edit distance, and takes edit
-distances in a band around the diagonal. Where the band cuts off no optimal path, plain distances are the same, and Myers'
-bit vectors (Hyyrö 2003) give these fast; elsewhere the band is computed for all moves at once.
+distances in a band around the diagonal. Where the band cuts off no optimal path, plain distances are the same, and
+Myers' bit vectors (Hyyrö 2003) give these fast; elsewhere the band is computed for all moves at once.
 """
 
 from __future__ import annotations
