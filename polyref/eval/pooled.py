@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
+#: Indices and ranks of cells: a test set has far fewer than 2**31.
+IntArray = npt.NDArray[np.int32]
 
 #: Cells that share a bucket are compared one by one, others bucket by bucket; this many balances the two.
 _BUCKET: Final = 160
@@ -40,10 +41,11 @@ class PooledTauB:
         self._kept = np.flatnonzero(self.universe)
         mask = self.judged[:, self._kept]
         # Flat from here on: one entry a judged cell.
-        self._segment: IntArray = np.nonzero(mask)[1].astype(np.int64)
+        self._segment: IntArray = np.nonzero(mask)[1].astype(np.int32)
         self._gold = _ranks(gold[self.judged])
         self._bucket = _buckets(self._gold, self._bucket_count)
         self._near = _pairs_in_buckets(self._bucket, self._gold)
+        self._near_sign = _signs(self._gold, *self._near)
 
     @property
     def _bucket_count(self) -> int:
@@ -83,16 +85,20 @@ class PooledTauB:
         near = self._near_matrix(ranks, bucket)
         rows, columns = int(bucket.max()) + 1, int(self._bucket.max()) + 1
         grid = self._membership(bucket * columns + self._bucket, rows * columns)
+        column = np.arange(columns)
+        side = np.sign(column[:, None] - column[None, :]).astype(np.float32)
         totals = np.empty(len(weights))
-        for at in range(0, len(weights), 64):  # some resamples at a time: bounds the memory
-            part = slice(at, at + 64)
-            drawn = weights[part]
-            sums = (grid @ np.ascontiguousarray(drawn.T)).T.reshape(-1, rows, columns)
-            inclusive = np.cumsum(sums, axis=2)
-            # For every bucket: drawn cells of the same row to its left, minus those to its right.
-            balance = 2.0 * inclusive - sums - inclusive[:, :, -1:]
-            lower = np.cumsum(balance, axis=1) - balance
-            totals[part] = np.einsum("rpq,rpq->r", sums, lower)
+        for at in range(0, len(weights), 128):  # some resamples at a time: bounds the memory
+            part = slice(at, at + 128)
+            # Whole numbers below 2**24 here and in the products: exact in single precision.
+            sums = (grid @ np.ascontiguousarray(weights[part].T, dtype=np.float32)).reshape(rows, columns, -1)
+            total = np.zeros(sums.shape[2])
+            below = np.zeros(sums.shape[1:], dtype=np.float32)
+            for row in sums:
+                # Drawn cells in lower rows: those to the left of each bucket, minus those to its right.
+                total += np.einsum("qr,qr->r", row, side @ below, dtype=np.float64)
+                below += row
+            totals[part] = total
         return totals + _quadratic(near, weights)
 
     def _near_matrix(self, ranks: IntArray, bucket: IntArray) -> Any:
@@ -100,20 +106,19 @@ class PooledTauB:
         from scipy.sparse import coo_array
 
         first, second = _pairs_in_buckets(bucket, ranks)
-        both = np.sign(ranks[first] - ranks[second]) * np.sign(self._gold[first] - self._gold[second])
+        both = _signs(ranks, first, second) * _signs(self._gold, first, second)
         third, fourth = self._near
         # Pairs that share both buckets were counted above.
         apart = bucket[third] != bucket[fourth]
-        third, fourth = third[apart], fourth[apart]
-        other = np.sign(ranks[third] - ranks[fourth]) * np.sign(self._gold[third] - self._gold[fourth])
-        i = self._segment[np.concatenate([first, third])]
-        j = self._segment[np.concatenate([second, fourth])]
-        signs = np.concatenate([both, other]).astype(np.float32)
+        other = _signs(ranks, third, fourth) * self._near_sign * apart
+        i = np.concatenate([self._segment[first], self._segment[third]])
+        j = np.concatenate([self._segment[second], self._segment[fourth]])
+        signs = np.concatenate([both, other])
         size = len(self._kept)
         if size <= _DENSE:
             # Whole numbers far below 2**24 in single precision: exact.
             return np.bincount(i * size + j, signs, minlength=size * size).astype(np.float32).reshape(size, size)
-        return coo_array((signs, (i, j)), shape=(size, size)).tocsr()
+        return coo_array((signs.astype(np.float32), (i, j)), shape=(size, size)).tocsr()
 
     def _untied(self, ranks: IntArray, weights: FloatArray) -> FloatArray:
         """Ordered pairs of drawn cells with different values, one number a row of ``weights``."""
@@ -137,7 +142,7 @@ class PooledTauB:
         from scipy.sparse import coo_array
 
         shape = (groups, len(self._kept))
-        return coo_array((np.ones(len(group)), (group, self._segment)), shape=shape).tocsr()
+        return coo_array((np.ones(len(group), dtype=np.float32), (group, self._segment)), shape=shape).tocsr()
 
 
 def _quadratic(matrix: Any, rows: FloatArray) -> FloatArray:
@@ -152,15 +157,22 @@ def _quadratic(matrix: Any, rows: FloatArray) -> FloatArray:
 
 def _ranks(values: FloatArray) -> IntArray:
     """Dense ranks: equal values are equal numbers."""
-    ranks: IntArray = np.unique(values, return_inverse=True)[1].astype(np.int64)
+    ranks: IntArray = np.unique(values, return_inverse=True)[1].astype(np.int32)
     return ranks
+
+
+def _signs(ranks: IntArray, first: IntArray, second: IntArray) -> npt.NDArray[np.int8]:
+    """sign(ranks[first] - ranks[second])."""
+    a, b = ranks[first], ranks[second]
+    signs: npt.NDArray[np.int8] = (a > b).view(np.int8) - (a < b).view(np.int8)
+    return signs
 
 
 def _buckets(ranks: IntArray, count: int) -> IntArray:
     """Bucket of every cell: about ``count`` of equal size, ascending with rank; a value never spans two of them."""
     sizes = np.bincount(ranks)
     target = -(-len(ranks) // count) if len(ranks) else 1
-    bucket_of_value = np.empty(len(sizes), dtype=np.int64)
+    bucket_of_value = np.empty(len(sizes), dtype=np.int32)
     bucket, filled = 0, 0
     for value, size in enumerate(sizes.tolist()):
         # A value of many cells stays alone: its cells need no comparison with each other.
@@ -168,16 +180,17 @@ def _buckets(ranks: IntArray, count: int) -> IntArray:
             bucket, filled = bucket + 1, 0
         bucket_of_value[value] = bucket
         filled += size
-    return bucket_of_value[ranks] if len(ranks) else np.zeros(0, dtype=np.int64)
+    return bucket_of_value[ranks] if len(ranks) else np.zeros(0, dtype=np.int32)
 
 
 def _pairs_in_buckets(bucket: IntArray, ranks: IntArray) -> tuple[IntArray, IntArray]:
     """Indices of the pairs of cells that share a bucket but not a value."""
-    order = np.argsort(bucket, kind="stable")
+    order: IntArray = np.argsort(bucket, kind="stable").astype(np.int32)
     bounds = np.append(np.flatnonzero(np.diff(bucket[order], prepend=-1)), len(bucket))
-    firsts, seconds = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
+    firsts: list[IntArray] = [np.zeros(0, dtype=np.int32)]
+    seconds: list[IntArray] = [np.zeros(0, dtype=np.int32)]
     for start, stop in itertools.pairwise(bounds):
-        members = order[start:stop]
+        members: npt.NDArray[Any] = order[start:stop]
         if len(members) < 2 or (ranks[members] == ranks[members[0]]).all():
             continue
         i, j = np.triu_indices(len(members), 1)

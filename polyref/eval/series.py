@@ -59,10 +59,11 @@ class ComputedSeries:
 
     Args:
         metric: The metric.
-        name: What to call it in rows; default: its registry name.
         outputs: System -> its outputs.
         references: The references; ``k`` counts the extra ones.
-        ks: Numbers of extra references. 0 is always kept: it is what gains are measured from.
+        ks: Numbers of extra references.
+        name: What to call it in rows; default: its registry name.
+        zero: Also keep k = 0, which gains are measured from.
     """
 
     resamples = True
@@ -75,12 +76,26 @@ class ComputedSeries:
         ks: Sequence[int],
         *,
         name: str | None = None,
+        zero: bool = True,
     ) -> None:
+        wanted = sorted({0, *ks} if zero else set(ks))
+        self._set(metric, metric.statistics(outputs, references, ks=wanted), wanted, name)
+
+    @classmethod
+    def of(
+        cls, metric: Metric, statistics: Statistics, ks: Sequence[int], *, name: str | None = None, zero: bool = True
+    ) -> ComputedSeries:
+        """The same from stored statistics, which must hold every k that is wanted."""
+        series = cls.__new__(cls)
+        series._set(metric, statistics, sorted({0, *ks} if zero else set(ks)), name)
+        return series
+
+    def _set(self, metric: Metric, statistics: Statistics, ks: Sequence[int], name: str | None) -> None:
         self.metric = name or metric.name
-        self.ks: tuple[int | None, ...] = tuple(sorted({0, *ks}))
+        self.ks: tuple[int | None, ...] = tuple(ks)
         self._metric = metric
         self._sign = 1.0 if metric.higher_is_better else -1.0
-        self._statistics: Statistics = metric.statistics(outputs, references, ks=[k for k in self.ks if k is not None])
+        self._statistics = statistics
 
     def system(self, systems: Sequence[str], k: int | None, over: BoolArray | None) -> FloatArray | None:
         """See :class:`Series`."""
