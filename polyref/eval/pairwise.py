@@ -1,0 +1,154 @@
+"""Does a metric find the differences between systems that people find? And whom do the systems resemble?"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from polyref.metrics.registry import get_metric
+from polyref.references import ReferenceSet
+
+FloatArray = npt.NDArray[np.float64]
+
+CORRECT: Final = "correct"
+INCORRECT: Final = "incorrect"
+NOT_SIGNIFICANT: Final = "not significant"
+
+
+def rank_sum_p(first: FloatArray, second: FloatArray) -> float:
+    """Two-sided p-value of the Wilcoxon rank-sum test: independent samples, as WMT tests direct assessments.
+
+    Args:
+        first: Segment scores of a system, NaN where not judged.
+        second: The same of another system; other segments may be judged.
+
+    Returns:
+        1 where the judged scores are all alike, NaN where a system has none.
+    """
+    from scipy.stats import mannwhitneyu
+
+    x, y = first[~np.isnan(first)], second[~np.isnan(second)]
+    if not len(x) or not len(y):
+        return math.nan
+    if len(np.unique(np.concatenate([x, y]))) == 1:
+        return 1.0
+    # The same test by another name, with the correction for ties that WMT's R script applies.
+    return float(mannwhitneyu(x, y, alternative="two-sided", method="asymptotic").pvalue)
+
+
+def paired_t_p(first: FloatArray, second: FloatArray) -> float:
+    """Two-sided p-value of the paired t-test over the segments that both have.
+
+    Returns:
+        1 where all differences are 0, 0 where all are the same other number, NaN for fewer than two segments.
+    """
+    from scipy.stats import t as student
+
+    differences = first - second
+    differences = differences[~np.isnan(differences)]
+    if len(differences) < 2:
+        return math.nan
+    mean, deviation = float(differences.mean()), float(differences.std(ddof=1))
+    if deviation <= 1e-13 * float(np.abs(differences).max()):
+        return 1.0 if mean == 0 else 0.0
+    statistic = abs(mean) / (deviation / math.sqrt(len(differences)))
+    return float(2 * student.sf(statistic, len(differences) - 1))
+
+
+@dataclass(frozen=True)
+class PairOutcome:
+    """Two systems that people find different, and what the metric says.
+
+    Attributes:
+        better: The system people prefer.
+        worse: The other.
+        human_p: P-value of the human difference.
+        metric_p: P-value of the metric's difference.
+        outcome: ``correct``, ``incorrect`` or ``not significant`` (the metric finds no difference).
+    """
+
+    better: str
+    worse: str
+    human_p: float
+    metric_p: float
+    outcome: str
+
+
+def pair_outcomes(
+    systems: Sequence[str],
+    scores: FloatArray,
+    human: FloatArray,
+    *,
+    level: float = 0.05,
+    human_test: Callable[[FloatArray, FloatArray], float] = rank_sum_p,
+    metric_test: Callable[[FloatArray, FloatArray], float] = paired_t_p,
+) -> list[PairOutcome]:
+    """Every pair of systems that differ significantly for people, with what the metric makes of it.
+
+    Args:
+        systems: Names of the rows.
+        scores: Metric's segment scores, shape (systems, segments), no NaN.
+        human: Human scores, same shape, NaN where not judged.
+        level: Significance level of both tests, between 0 and 1.
+        human_test: Which p-value decides that people see a difference.
+        metric_test: Which decides that the metric does.
+
+    Raises:
+        ValueError: Shapes differ or ``level`` is out of range.
+    """
+    if scores.shape != human.shape or len(systems) != len(human):
+        raise ValueError(f"{len(systems)} systems, scores of shape {scores.shape}, human scores of {human.shape}")
+    if not 0 < level < 1:
+        raise ValueError(f"level is {level}, expected between 0 and 1")
+    found = []
+    for i, j in itertools.combinations(range(len(systems)), 2):
+        human_p = human_test(human[i], human[j])
+        if not human_p < level:
+            continue
+        better, worse = (i, j) if np.nanmean(human[i]) > np.nanmean(human[j]) else (j, i)
+        metric_p = metric_test(scores[better], scores[worse])
+        outcome = NOT_SIGNIFICANT
+        if metric_p < level:
+            outcome = CORRECT if scores[better].mean() > scores[worse].mean() else INCORRECT
+        found.append(PairOutcome(systems[better], systems[worse], human_p, metric_p, outcome))
+    return found
+
+
+def outcome_table(outcomes: Sequence[PairOutcome]) -> dict[str, int]:
+    """How many pairs have each outcome."""
+    return {name: sum(o.outcome == name for o in outcomes) for name in (CORRECT, INCORRECT, NOT_SIGNIFICANT)}
+
+
+def cross_bleu(
+    outputs: Mapping[str, Sequence[str]], references: Mapping[str, Sequence[str]] | None = None
+) -> dict[tuple[str, str], float]:
+    """Corpus BLEU of every output with every other text as its only reference.
+
+    With the generator's texts among ``references``, it tells which systems resemble the generator, and so may profit
+    from references that it made.
+
+    Args:
+        outputs: System -> one text a segment.
+        references: Name -> one text a segment; default: the outputs themselves.
+
+    Returns:
+        (system, reference) -> BLEU, 0 to 100; a text is not compared with itself.
+
+    Raises:
+        DataError: Texts differ in length.
+    """
+    bleu = get_metric("bleu")
+    result = {}
+    for name, texts in (outputs if references is None else references).items():
+        others = {system: own for system, own in outputs.items() if references is not None or system != name}
+        if others:
+            statistics = bleu.statistics(others, ReferenceSet.from_texts([[text] for text in texts]))
+            scores = bleu.aggregate(statistics, k=0).system
+            result.update({(system, name): float(score) for system, score in zip(others, scores, strict=True)})
+    return result
