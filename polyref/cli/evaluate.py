@@ -45,6 +45,7 @@ _TOKENIZERS = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}
 @click.option("--scores", metavar="FOLDER", help="Folder of score files in the set. [default: metric-scores, scores]")
 @click.option("--baseline", metavar="METRIC", help="Measure gains from this metric instead of each one's k = 0.")
 @click.option("--exclude", "excluded", multiple=True, metavar="SYSTEM", help="Leave systems out.")
+@click.option("--top", type=click.IntRange(min=1), metavar="N", help="Keep the N systems that people like best.")
 @click.option("--exclude-outliers", is_flag=True, help="Leave out systems far from the median of human scores.")
 @click.option("-n", "--resamples", type=click.IntRange(min=0), default=1000, show_default=True,
               help="Bootstrap resamples over segments; 0: no intervals.")  # fmt: skip
@@ -66,6 +67,7 @@ def command(
     include_human: bool,
     baseline: str | None,
     excluded: tuple[str, ...],
+    top: int | None,
     exclude_outliers: bool,
     scores: str | None,
     resamples: int,
@@ -90,6 +92,7 @@ def command(
     from polyref.eval.archive import MetricsTaskArchive, is_archive
     from polyref.eval.evalset import EvalSet
     from polyref.eval.outliers import outliers
+    from polyref.eval.slices import top_systems
 
     evalset: EvaluationSet = MetricsTaskArchive(set_dir, pair) if is_archive(set_dir) else EvalSet(set_dir, pair)
     judgement = evalset.gold(_gold_name(evalset, gold), system_gold=sys_gold, include_human=include_human)
@@ -98,6 +101,12 @@ def command(
         left_out += outliers(judgement.system)
         click.echo(f"polyref: note: outliers, left out: {', '.join(outliers(judgement.system)) or 'none'}", err=True)
     judgement = judgement.without(left_out)
+    if top is not None:
+        if top > len(judgement.system):
+            raise UsageError(f"--top {top}, but {len(judgement.system)} systems have a human score")
+        best = top_systems(judgement.system, top)
+        left_out += [system for system in judgement.system if system not in best]
+        judgement = judgement.without([system for system in judgement.system if system not in best])
     for note in _notes(evalset, judgement, include_human):
         click.echo(f"polyref: note: {note}", err=True)
     inputs = _inputs(evalset, judgement, metrics, refs, extra, ks, scores, options)

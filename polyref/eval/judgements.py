@@ -7,6 +7,9 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
+
 from polyref.errors import UsageError
 from polyref.eval.darr import RankingPairs
 from polyref.eval.scorefiles import FloatArray
@@ -50,6 +53,16 @@ class Gold:
             segment={s: v for s, v in self.segment.items() if s not in systems},
             pairs=self.pairs.of([s for s in self.pairs.systems if s not in systems]) if self.pairs else None,
         )
+
+    def within(self, segments: npt.NDArray[np.bool_]) -> Gold:
+        """The judgements of some segments, given as a mask of shape (segments,); scores of systems stay as they are."""
+        inside = {s: np.where(segments, v, np.nan) for s, v in self.segment.items()}
+        pairs = None
+        if self.pairs is not None:
+            keep = segments[self.pairs.segment]
+            kept = (self.pairs.segment[keep], self.pairs.better[keep], self.pairs.worse[keep])
+            pairs = RankingPairs(*kept, self.pairs.systems)
+        return replace(self, segment=inside, pairs=pairs)
 
 
 @dataclass(frozen=True)

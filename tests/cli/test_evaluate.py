@@ -277,3 +277,12 @@ def test_partly_unknown_outputs_are_mentioned(polyref: Callable[..., Any], minim
     run = polyref("evaluate", minimal, "-l", "de-en", "--ref", "refA", "-m", "chrf", "-n", "10", "--json")
     assert run.code == 1
     assert "segment 4" in run.err and "Beta.1" in run.err
+
+
+def test_the_best_systems(polyref: Callable[..., Any], minimal: Path) -> None:
+    base = ("evaluate", minimal, "-l", "de-en", "--ref", "refA", "--gold", "mqm", "-m", "chrf", "-n", "0", "--json")
+    answer = polyref(*base, "--top", "2").json()
+    assert {row["n"] for row in answer["rows"]} == {2, 10}
+    assert "without:Gamma-2" in answer["signature"]
+    run = polyref(*base, "--top", "4")
+    assert (run.code, "--top 4, but 3 systems have a human score" in run.err) == (2, True)
