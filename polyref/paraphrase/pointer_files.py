@@ -86,6 +86,7 @@ def save_pointer(
             tensors[key] = weight.half()
     folder.mkdir(parents=True, exist_ok=True)
     save_file(tensors, folder / "model.safetensors")
+    (folder / "model.safetensors").chmod(0o644)  # safetensors makes files private
     (folder / "spm.model").write_bytes(spm_file.read_bytes())
     config = {
         "polyref_model": FORMAT,
