@@ -130,13 +130,15 @@ def export(
     print(json.dumps(figures, indent=1))
 
 
-def card(figures: dict[str, Any], curve: list[dict[str, Any]], chosen: dict[str, list[list[str]]]) -> str:
+def card(figures: dict[str, Any], curve: list[dict[str, Any]], chosen: dict[str, list[Any]]) -> str:
     """The model card; every number in it comes from ``figures`` and the training log."""
     f, data, valid, gen = figures, figures["data"], figures["validation"], figures["generation"]
     net, train = figures["network"], figures["training"]
     shown = [row for i, row in enumerate(curve) if i % max(1, len(curve) // 10) == 0 or i == len(curve) - 1]
     losses = "\n".join(f"| {r['step']} | {r['tokens']:,} | {r['train']:.3f} | {r['valid']:.3f} |" for r in shown)
     shares = "\n".join(f"| {reason} | {share:.1%} |" for reason, share in gen["shares"].items())
+
+    notes = "\n".join(f"- {note}" for note in chosen.get("notes", []))
 
     def listed(rows: list[list[str]]) -> str:
         return "\n".join(f"- {s}\n  → {p}" + (f"  \n  *{note}*" if note else "") for s, p, note in rows) or "none yet"
@@ -153,7 +155,7 @@ what it adds (`polyref augment` filters by default) before you draw conclusions 
 | size | {f["bytes"] / 1e6:.1f} MB (matrices in int8, one scale a row; computed in float32) |
 | SHA-256 of the weights | `{f["sha256"]}` |
 | longest input | {net["max_source"]} pieces; longer sentences are cut for generation, and counted |
-| training | {train["step"]:,} steps, {train["target_tokens"]:,} target tokens, {train["seconds"] / 60:.0f} minutes on two CPU cores (bfloat16) |
+| training | {train["step"]:,} steps, {train["target_tokens"]:,} target tokens, {train["seconds"] / 60:.0f} minutes on a CPU (bfloat16) |
 | versions | {", ".join(f"{k} {v}" for k, v in f["versions"].items())} |
 
 ## Data and provenance
@@ -166,6 +168,8 @@ wmt19, wmt22 and wmt21 news zh-en are not in the training text: they are for eva
 Seed {data["seed"]}; SHA-256 of the clusters: `{data["data"]["sha256"]}`.
 
 Made by `scripts/train_paraphraser.py` (`prepare`, `train`, `export`), which also wrote the figures on this page.
+
+{notes}
 
 ## Losses
 
