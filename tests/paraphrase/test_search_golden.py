@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from polyref.paraphrase.checkpoints import Seq2Seq
+from polyref.paraphrase.checkpoints import Seq2Seq, load_fairseq
 from polyref.paraphrase.search import Candidate, SearchOptions, search
 
 TAG = 4
@@ -134,6 +134,18 @@ def test_transformers_lists(golden: Path, models: dict[str, Seq2Seq], name: str,
     # In group100 a choice inside the search (sentence 4, group 8) is a tie to within float32 rounding: computed in
     # float64 it goes the other way than it was recorded, and so it may here, with the one hypothesis that follows.
     assert strange <= (1 if name == "group100" else 0)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", ["post/dbs12", "pre/dbs12", "pre/dbs100", "pre/beam100"])
+def test_fairseq_lists_on_cuda(golden: Path, models: dict[str, Seq2Seq], name: str) -> None:
+    if not torch.cuda.is_available():
+        pytest.skip("no CUDA device")
+    stored = read(golden / f"{name}.json.gz")
+    model = load_fairseq(models[name.split("/")[0]].path, device="cuda")
+    tf32 = torch.backends.cuda.matmul.allow_tf32
+    assert not tf32, "float32 products must be float32"
+    assert run(model, stored["sentences"], fairseq_options(stored["argv"]), True, 20) == 0
 
 
 def test_the_drift_of_fairseqs_groups(golden: Path, models: dict[str, Seq2Seq]) -> None:
