@@ -66,8 +66,10 @@ class PooledTauB:
         """
         ones = np.ones((1, len(self._kept)))
         weights = ones if draws is None else np.vstack([ones, draws[:, self._kept]])
-        untied_gold = self._untied(self._gold, weights)
         result = np.full((len(scores), len(weights)), np.nan)
+        if not self.cells:
+            return result
+        untied_gold = self._untied(self._gold, weights)
         for row, array in enumerate(scores):
             if array.shape != self.judged.shape:
                 raise ValueError(f"scores of shape {array.shape}, expected {self.judged.shape}")
@@ -122,10 +124,8 @@ class PooledTauB:
 
     def _untied(self, ranks: IntArray, weights: FloatArray) -> FloatArray:
         """Ordered pairs of drawn cells with different values, one number a row of ``weights``."""
-        groups = self._membership(ranks, int(ranks.max()) + 1) if len(ranks) else None
+        groups = self._membership(ranks, int(ranks.max()) + 1)
         total: FloatArray = (weights @ np.bincount(self._segment, minlength=len(self._kept))) ** 2
-        if groups is None:
-            return total
         sizes = np.bincount(ranks)
         # A value that occurs once ties with its own copies alone.
         lone = np.bincount(self._segment[sizes[ranks] == 1], minlength=len(self._kept))

@@ -55,6 +55,16 @@ def test_constant_scores_have_no_tau() -> None:
     assert not math.isnan(taus[1, 0])
 
 
+def test_nothing_judged_has_no_tau() -> None:
+    gold, scores = _judged(5, 3, 8, 4)
+    pooled = PooledTauB(np.full_like(gold, math.nan))
+    assert (pooled.cells, pooled.universe.any()) == (0, False)
+    assert np.isnan(pooled.samples([scores], segment_draws(pooled.universe, 3, seed=1))).all()
+    alone = np.full_like(gold, math.nan)
+    alone[1, 2] = 1.0
+    assert np.isnan(PooledTauB(alone).samples([scores])).all()
+
+
 def test_a_judged_cell_without_score_is_refused() -> None:
     gold, scores = _judged(6, 2, 5, 4)
     gold[1, 2] = 1.0
