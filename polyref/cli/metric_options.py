@@ -13,15 +13,15 @@ from polyref.metrics.registry import get_metric
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-_ALL: Final = ("bleu", "chrf", "chrf++")
+_NGRAM: Final = ("bleu", "chrf", "chrf++")
 _CHRF: Final = ("chrf", "chrf++")
 #: Option of the command -> (metrics it belongs to, field of their class).
 FIELDS: Final[dict[str, tuple[tuple[str, ...], str]]] = {
-    "combine": (_ALL, "combine"),
-    "alpha": (_ALL, "alpha"),
-    "weights": (_ALL, "weights"),
-    "gamma": (_ALL, "gamma"),
-    "lowercase": (_ALL, "lowercase"),
+    "combine": (_NGRAM, "combine"),
+    "alpha": (_NGRAM, "alpha"),
+    "weights": (_NGRAM, "weights"),
+    "gamma": (_NGRAM, "gamma"),
+    "lowercase": (_NGRAM, "lowercase"),
     "tokenize": (("bleu",), "tokenize"),
     "smooth_method": (("bleu",), "smooth_method"),
     "smooth_value": (("bleu",), "smooth_value"),
@@ -31,6 +31,10 @@ FIELDS: Final[dict[str, tuple[tuple[str, ...], str]]] = {
     "chrf_beta": (_CHRF, "beta"),
     "chrf_whitespace": (_CHRF, "whitespace"),
     "chrf_eps_smoothing": (_CHRF, "eps_smoothing"),
+    "ter_case_sensitive": (("ter",), "case_sensitive"),
+    "ter_normalized": (("ter",), "normalized"),
+    "ter_no_punct": (("ter",), "no_punct"),
+    "ter_asian_support": (("ter",), "asian_support"),
 }
 
 _OPTIONS: Final = (
@@ -42,7 +46,7 @@ _OPTIONS: Final = (
         "--weights", metavar="NAME", help="For mean and expected: uniform, given or logprob. [default: uniform]"
     ),
     click.option("--gamma", type=float, help="Sharpness of the weights by log-probability. [default: 1]"),
-    click.option("-lc", "--lowercase", is_flag=True, default=None, help="Ignore case, in every metric."),
+    click.option("-lc", "--lowercase", is_flag=True, default=None, help="Ignore case (TER does anyway)."),
     click.option("--tokenize", metavar="NAME", help="BLEU: sacreBLEU's tokeniser. [default: 13a]"),
     click.option("--smooth-method", metavar="NAME", help="BLEU: exp, floor, add-k or none. [default: exp]"),
     click.option("--smooth-value", type=float, help="BLEU: value of floor (0.1) or add-k (1)."),
@@ -58,6 +62,10 @@ _OPTIONS: Final = (
     click.option(
         "--chrf-eps-smoothing", is_flag=True, default=None, help="chrF: smooth as chrF++.py, NLTK and Moses do."
     ),
+    click.option("--ter-case-sensitive", is_flag=True, default=None, help="TER: do not ignore case."),
+    click.option("--ter-normalized", is_flag=True, default=None, help="TER: tokenise and normalise."),
+    click.option("--ter-no-punct", is_flag=True, default=None, help="TER: remove punctuation."),
+    click.option("--ter-asian-support", is_flag=True, default=None, help="TER: East Asian characters are words."),
 )
 
 

@@ -13,39 +13,17 @@ from typing import Any
 import click
 
 from polyref.augment.formats import read_references
+from polyref.cli.metric_options import make_metric, metric_options
 from polyref.cli.multi import MultiCommand
 from polyref.cli.output import json_object, table
 from polyref.errors import UsageError
 from polyref.metrics.base import Metric
 from polyref.metrics.paired import confidence, paired_bootstrap, paired_randomization
-from polyref.metrics.registry import METRICS, get_metric
+from polyref.metrics.registry import METRICS
 from polyref.metrics.signature import inputs_signature
 from polyref.metrics.statistics import Floats, Scores, Statistics
 from polyref.references import ReferenceSet
 from polyref.textfiles import check_parallel, check_writable, display_name, read_lines, write_atomically
-
-# Option of the command -> (metrics it belongs to, field of their class).
-_NGRAM = ("bleu", "chrf", "chrf++")
-_OPTIONS = {
-    "combine": (_NGRAM, "combine"),
-    "alpha": (_NGRAM, "alpha"),
-    "weights": (_NGRAM, "weights"),
-    "gamma": (_NGRAM, "gamma"),
-    "lowercase": (_NGRAM, "lowercase"),
-    "tokenize": (("bleu",), "tokenize"),
-    "smooth_method": (("bleu",), "smooth_method"),
-    "smooth_value": (("bleu",), "smooth_value"),
-    "effective_order": (("bleu",), "effective_order"),
-    "chrf_char_order": (("chrf", "chrf++"), "char_order"),
-    "chrf_word_order": (("chrf++",), "word_order"),
-    "chrf_beta": (("chrf", "chrf++"), "beta"),
-    "chrf_whitespace": (("chrf", "chrf++"), "whitespace"),
-    "chrf_eps_smoothing": (("chrf", "chrf++"), "eps_smoothing"),
-    "ter_case_sensitive": (("ter",), "case_sensitive"),
-    "ter_normalized": (("ter",), "normalized"),
-    "ter_no_punct": (("ter",), "no_punct"),
-    "ter_asian_support": (("ter",), "asian_support"),
-}
 
 
 @click.command(cls=MultiCommand, short_help="Score systems with any number of references.")
@@ -81,30 +59,7 @@ _OPTIONS = {
 @click.option("--paired-ar-n", default=10000, show_default=True, type=click.IntRange(min=1), help="Trials.")
 @click.option("--seed", default=12345, show_default=True, type=click.IntRange(min=0), help="Of samples and trials.")
 @click.option("--allow-missing", is_flag=True, help="Leave out segments that have no reference.")
-@click.option(
-    "--combine", metavar="NAME", help="How references combine: max (sacreBLEU), mean or expected. [default: max]"
-)
-@click.option("--alpha", type=float, help="Expected credit of an extra reference, 0 to 1. [default: 1]")
-@click.option("--weights", metavar="NAME", help="For mean and expected: uniform, given or logprob. [default: uniform]")
-@click.option("--gamma", type=float, help="Sharpness of the weights by log-probability. [default: 1]")
-@click.option("-lc", "--lowercase", is_flag=True, default=None, help="Ignore case (TER does anyway).")
-@click.option("--tokenize", metavar="NAME", help="BLEU: sacreBLEU's tokeniser. [default: 13a]")
-@click.option("--smooth-method", metavar="NAME", help="BLEU: exp, floor, add-k or none. [default: exp]")
-@click.option("--smooth-value", type=float, help="BLEU: value of floor (0.1) or add-k (1).")
-@click.option(
-    "--effective-order/--no-effective-order",
-    default=None,
-    help="BLEU: leave out orders a text is too short for. [default: sentences yes, corpora no]",
-)
-@click.option("--chrf-char-order", type=int, help="chrF: longest character n-grams. [default: 6]")
-@click.option("--chrf-word-order", type=int, help="chrF++: longest word n-grams. [default: 2]")
-@click.option("--chrf-beta", type=int, help="chrF: weight of recall. [default: 2]")
-@click.option("--chrf-whitespace", is_flag=True, default=None, help="chrF: keep white space in n-grams.")
-@click.option("--chrf-eps-smoothing", is_flag=True, default=None, help="chrF: smooth as chrF++.py, NLTK and Moses do.")
-@click.option("--ter-case-sensitive", is_flag=True, default=None, help="TER: do not ignore case.")
-@click.option("--ter-normalized", is_flag=True, default=None, help="TER: tokenise and normalise.")
-@click.option("--ter-no-punct", is_flag=True, default=None, help="TER: remove punctuation.")
-@click.option("--ter-asian-support", is_flag=True, default=None, help="TER: treat East Asian characters as words.")
+@metric_options
 def command(
     refs: tuple[str, ...],
     inputs: tuple[str, ...],
@@ -138,7 +93,7 @@ def command(
     check_writable(output)
     asked = {"confidence": (intervals, confidence_n), "bs": (paired_bs, paired_bs_n), "ar": (paired_ar, paired_ar_n)}
     test = _test({kind: trials for kind, (flag, trials) in asked.items() if flag}, seed, sentence, len(inputs))
-    chosen = {name: _metric(name, metrics, options) for name in dict.fromkeys(metrics)}
+    chosen = {name: make_metric(name, metrics, options) for name in dict.fromkeys(metrics)}
     if [*refs, *inputs].count("-") > 1:
         raise UsageError("standard input (-) is named twice")
     names = system_names(inputs)
@@ -163,19 +118,6 @@ def command(
             stream.writelines(f"{_number(row['score'], width)}\n" for row in rows)
         else:
             stream.write(_report(results, sentence=sentence, width=width))
-
-
-def _metric(name: str, metrics: Sequence[str], options: dict[str, Any]) -> Metric:
-    given = {option: value for option, value in options.items() if value is not None}
-    for option in given:
-        takers, _ = _OPTIONS[option]
-        if not set(takers) & set(metrics):
-            flag = "--" + option.replace("_", "-")
-            raise UsageError(f"{flag} is given, but none of -m {' '.join(metrics)} takes it (it is for {takers[0]})")
-    if name == "chrf++" and given.get("chrf_word_order", 1) < 1:
-        raise UsageError("--chrf-word-order is 0, expected 1 or more", remedy="use -m chrf")
-    fields = {_OPTIONS[option][1]: value for option, value in given.items() if name in _OPTIONS[option][0]}
-    return get_metric(name, **fields)
 
 
 @dataclass(frozen=True)
