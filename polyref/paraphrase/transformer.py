@@ -7,7 +7,6 @@ the cross-attention keys and values are kept once a sentence: their memory does 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -17,6 +16,17 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from polyref.errors import ModelError, UsageError
+from polyref.paraphrase.blocks import (
+    Cross,
+    DecoderState,
+    Layer,
+    activate,
+    attend,
+    join_heads,
+    norm,
+    sinusoids,
+    split_heads,
+)
 from polyref.paraphrase.products import Product
 
 Positions = Literal["fairseq", "marian", "learned", "none"]
@@ -65,75 +75,6 @@ class TransformerConfig:
     start: int
     max_source: int
     max_target: int
-
-
-@dataclass
-class DecoderState:
-    """A batch between two steps: S sentences, W rows each, t tokens fed.
-
-    Attributes:
-        cross: Per layer the cross-attention keys ``[S, H, d/H, L]`` and values ``[S, H, L, d/H]``.
-        bias: ``[S, 1, 1, L]``, 0 or -inf on padding; None without padding.
-        cache: ``[capacity, 2 * layers, S * W, d]`` self-attention keys (even) and values (odd); the first ``length``
-            positions are valid. Position-major, so that what is valid is one block.
-        spare: Memory of the cache before, to reorder into.
-        length: t.
-    """
-
-    cross: list[tuple[Tensor, Tensor]]
-    bias: Tensor | None
-    cache: Tensor
-    spare: Tensor | None = None
-    length: int = 0
-
-    def grow(self, capacity: int) -> None:
-        """Make room for ``capacity`` positions."""
-        new = self.cache.new_empty((capacity, *self.cache.shape[1:]))
-        new[: self.length] = self.cache[: self.length]
-        self.cache, self.spare = new, None
-
-    def select(self, rows: Tensor) -> None:
-        """Row i becomes old row ``rows[i]``.
-
-        Two buffers take turns: fresh memory of this size would be mapped page by page on every step.
-        """
-        capacity, parts, _, dim = self.cache.shape
-        shape = (capacity, parts, len(rows), dim)
-        size = math.prod(shape)
-        if self.spare is None or self.spare.numel() < size:
-            self.spare = self.cache.new_empty(size)
-        new = self.spare.flatten()[:size].view(shape)
-        torch.index_select(self.cache[: self.length], 2, rows, out=new[: self.length])
-        self.spare, self.cache = self.cache if self.cache.numel() >= size else None, new
-
-
-@dataclass(frozen=True)
-class _Cross:
-    q: Product
-    kv: Product
-    out: Product
-    norm: tuple[Tensor, Tensor]
-
-
-@dataclass(frozen=True)
-class _Layer:
-    attention: Product
-    attention_out: Product
-    attention_norm: tuple[Tensor, Tensor]
-    fc1: Product
-    fc2: Product
-    final_norm: tuple[Tensor, Tensor]
-    cross: _Cross | None
-
-    @property
-    def count(self) -> int:
-        """Number of weights."""
-        products = [self.attention, self.attention_out, self.fc1, self.fc2]
-        norms = [*self.attention_norm, *self.final_norm]
-        if self.cross is not None:
-            products += [self.cross.q, self.cross.kv, self.cross.out]
-            norms += self.cross.norm
-        return sum(product.count for product in products) + sum(norm.numel() for norm in norms)
 
 
 class Transformer:
@@ -207,7 +148,7 @@ class Transformer:
     def _linear(self, name: str, outputs: int, inputs: int) -> tuple[Tensor, Tensor]:
         return self._take(f"{name}.weight", outputs, inputs), self._take(f"{name}.bias", outputs)
 
-    def _layer(self, prefix: str, *, cross: bool) -> _Layer:
+    def _layer(self, prefix: str, *, cross: bool) -> Layer:
         dim = self.config.dim
 
         def fused(block: str, parts: str) -> Product:
@@ -216,14 +157,14 @@ class Transformer:
             return Product(torch.cat([weight for weight, _ in loaded]), torch.cat([bias for _, bias in loaded]))
 
         inner = self._left[f"{prefix}fc1.weight"].shape[0] if f"{prefix}fc1.weight" in self._left else 0
-        return _Layer(
+        return Layer(
             attention=fused("self_attn", "qkv"),
             attention_out=Product(*self._linear(f"{prefix}self_attn.out_proj", dim, dim)),
             attention_norm=self._norm(f"{prefix}self_attn_layer_norm"),
             fc1=Product(*self._linear(f"{prefix}fc1", inner, dim)),
             fc2=Product(*self._linear(f"{prefix}fc2", dim, inner)),
             final_norm=self._norm(f"{prefix}final_layer_norm"),
-            cross=_Cross(
+            cross=Cross(
                 q=Product(*self._linear(f"{prefix}encoder_attn.q_proj", dim, dim)),
                 kv=fused("encoder_attn", "kv"),
                 out=Product(*self._linear(f"{prefix}encoder_attn.out_proj", dim, dim)),
@@ -241,7 +182,7 @@ class Transformer:
             return None
         if kind == "learned":
             return self._take(f"{side}.positions", -1, self.config.dim)
-        table = _sinusoids(most, self.config.dim, self.config.pad + 1 if kind == "fairseq" else None)
+        table = sinusoids(most, self.config.dim, self.config.pad + 1 if kind == "fairseq" else None)
         return table.to(device=self.device, dtype=self.dtype)
 
     @property
@@ -275,11 +216,11 @@ class Transformer:
         x = self._embed("encoder", self.source_embedding, tokens.to(self.device), slice(length))
         heads, pre = self.config.encoder_heads, self.config.encoder_pre_norm
         for layer in self.encoder_layers:
-            y = _norm(x, layer.attention_norm) if pre else x
-            q, k, v = (_split(part, heads) for part in layer.attention(y).chunk(3, dim=-1))
-            x = x + layer.attention_out(_join(_attend(q, k.transpose(2, 3), v, mask)))
+            y = norm(x, layer.attention_norm) if pre else x
+            q, k, v = (split_heads(part, heads) for part in layer.attention(y).chunk(3, dim=-1))
+            x = x + layer.attention_out(join_heads(attend(q, k.transpose(2, 3), v, mask)))
             if not pre:
-                x = _norm(x, layer.attention_norm)
+                x = norm(x, layer.attention_norm)
             x = self._feed_forward(x, layer, pre)
         return self._final("encoder", x), mask
 
@@ -295,7 +236,7 @@ class Transformer:
         for layer in self.decoder_layers:
             assert layer.cross is not None
             k, v = layer.cross.kv(states).chunk(2, dim=-1)
-            cross.append((_split(k, heads).transpose(2, 3).contiguous(), _split(v, heads).contiguous()))
+            cross.append((split_heads(k, heads).transpose(2, 3).contiguous(), split_heads(v, heads).contiguous()))
         return DecoderState(
             cross, bias, states.new_empty((0, 2 * len(self.decoder_layers), len(states), self.config.dim))
         )
@@ -318,7 +259,7 @@ class Transformer:
         x = self._embed("decoder", self.target_embedding, tokens, slice(t, t + 1))
         flat = sentences * width
         for index, layer in enumerate(self.decoder_layers):
-            y = _norm(x, layer.attention_norm) if pre else x
+            y = norm(x, layer.attention_norm) if pre else x
             q, k, v = layer.attention(y).view(flat, 3, -1).unbind(1)
             state.cache[t, 2 * index] = k
             state.cache[t, 2 * index + 1] = v
@@ -326,10 +267,10 @@ class Transformer:
             past = (
                 state.cache[: t + 1, 2 * index : 2 * index + 2].view(t + 1, 2, flat, heads, -1).permute(1, 2, 3, 0, 4)
             )
-            mixed = _attend(q.view(flat, heads, 1, -1), past[0].transpose(2, 3), past[1], None)
+            mixed = attend(q.view(flat, heads, 1, -1), past[0].transpose(2, 3), past[1], None)
             x = x + layer.attention_out(mixed.view(sentences, width, -1))
             if not pre:
-                x = _norm(x, layer.attention_norm)
+                x = norm(x, layer.attention_norm)
             assert layer.cross is not None
             x = self._cross(x, layer.cross, state.cross[index], state.bias, pre)
             x = self._feed_forward(x, layer, pre)
@@ -347,14 +288,14 @@ class Transformer:
         if rows is not None and bias is not None:
             bias = bias[rows]
         for layer in self.decoder_layers:
-            y = _norm(x, layer.attention_norm) if pre else x
-            q, k, v = (_split(part, heads) for part in layer.attention(y).chunk(3, dim=-1))
-            x = x + layer.attention_out(_join(_attend(q, k.transpose(2, 3), v, causal)))
+            y = norm(x, layer.attention_norm) if pre else x
+            q, k, v = (split_heads(part, heads) for part in layer.attention(y).chunk(3, dim=-1))
+            x = x + layer.attention_out(join_heads(attend(q, k.transpose(2, 3), v, causal)))
             if not pre:
-                x = _norm(x, layer.attention_norm)
+                x = norm(x, layer.attention_norm)
             assert layer.cross is not None
             k, v = layer.cross.kv(states).chunk(2, dim=-1)
-            kv = _split(k, heads).transpose(2, 3), _split(v, heads)
+            kv = split_heads(k, heads).transpose(2, 3), split_heads(v, heads)
             if rows is not None:
                 kv = kv[0][rows], kv[1][rows]
             x = self._cross(x, layer.cross, kv, bias, pre)
@@ -380,67 +321,20 @@ class Transformer:
         if positions is not None:
             x = x + positions[places]
         if f"{side}.layernorm_embedding" in self.norms:
-            x = _norm(x, self.norms[f"{side}.layernorm_embedding"])
+            x = norm(x, self.norms[f"{side}.layernorm_embedding"])
         return x
 
-    def _cross(self, x: Tensor, cross: _Cross, kv: tuple[Tensor, Tensor], bias: Tensor | None, pre: bool) -> Tensor:
-        q = _split(cross.q(_norm(x, cross.norm) if pre else x), self.config.decoder_heads)
-        x = x + cross.out(_join(_attend(q, *kv, bias)))
-        return x if pre else _norm(x, cross.norm)
+    def _cross(self, x: Tensor, cross: Cross, kv: tuple[Tensor, Tensor], bias: Tensor | None, pre: bool) -> Tensor:
+        q = split_heads(cross.q(norm(x, cross.norm) if pre else x), self.config.decoder_heads)
+        x = x + cross.out(join_heads(attend(q, *kv, bias)))
+        return x if pre else norm(x, cross.norm)
 
-    def _feed_forward(self, x: Tensor, layer: _Layer, pre: bool) -> Tensor:
-        y = _norm(x, layer.final_norm) if pre else x
-        y = _activate(layer.fc1(y), self.config.activation)
+    def _feed_forward(self, x: Tensor, layer: Layer, pre: bool) -> Tensor:
+        y = norm(x, layer.final_norm) if pre else x
+        y = activate(layer.fc1(y), self.config.activation)
         x = x + layer.fc2(y)
-        return x if pre else _norm(x, layer.final_norm)
+        return x if pre else norm(x, layer.final_norm)
 
     def _final(self, side: str, x: Tensor) -> Tensor:
         name = f"{side}.layer_norm"
-        return _norm(x, self.norms[name]) if name in self.norms else x
-
-
-def _norm(x: Tensor, weights: tuple[Tensor, Tensor]) -> Tensor:
-    return F.layer_norm(x, x.shape[-1:], *weights)
-
-
-def _split(x: Tensor, heads: int) -> Tensor:
-    """``[N, L, d]`` to ``[N, H, L, d/H]``."""
-    return x.view(*x.shape[:-1], heads, -1).transpose(1, 2)
-
-
-def _join(x: Tensor) -> Tensor:
-    """``[N, H, L, d/H]`` to ``[N, L, d]``."""
-    return x.transpose(1, 2).flatten(2)
-
-
-def _attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None) -> Tensor:
-    """Attention of ``q`` ``[N, H, Q, e]`` over transposed keys ``[N, H, e, L]`` and values ``[N, H, L, e]``."""
-    weights = torch.matmul(q * q.shape[-1] ** -0.5, k)
-    if bias is not None:
-        weights = weights + bias
-    return torch.matmul(weights.softmax(dim=-1), v)
-
-
-def _activate(x: Tensor, name: str) -> Tensor:
-    if name == "relu":
-        return x.relu_()
-    if name == "gelu":
-        return F.gelu(x)
-    if name == "gelu_tanh":
-        return F.gelu(x, approximate="tanh")
-    if name == "swish":
-        return F.silu(x)
-    return x.tanh_() if name == "tanh" else x
-
-
-def _sinusoids(count: int, dim: int, first: int | None) -> Tensor:
-    """Rows of a sinusoidal table: fairseq's from position ``first`` on, or (None) Marian's from 0 on."""
-    if first is None:
-        rates = torch.pow(10000.0, -torch.arange(0, dim, 2, dtype=torch.float64) / dim)
-        angles = torch.arange(count, dtype=torch.float64)[:, None] * rates[None]
-        return torch.cat((angles.sin(), angles.cos()), dim=1)[:, :dim].float()
-    half = dim // 2
-    rates = torch.exp(torch.arange(half, dtype=torch.float32) * -(math.log(10000) / (half - 1)))
-    angles = torch.arange(first, first + count, dtype=torch.float32)[:, None] * rates[None]
-    table = torch.cat((angles.sin(), angles.cos()), dim=1)
-    return F.pad(table, (0, dim % 2))
+        return norm(x, self.norms[name]) if name in self.norms else x
