@@ -2,8 +2,8 @@
 
     python scripts/bench/gains.py --data DIR --work DIR [--k 20] > tables.md
 
-Augments the references of WMT19 lt-en and gu-en, WMT21 news zh-en and TED talks zh-en with the shipped model (one
-``polyref augment`` each, timed, with peak memory) and runs ``polyref evaluate`` for every k. Where the data has other
+Augments the judged references of WMT19 lt-en and gu-en, WMT21 news zh-en and TED talks zh-en with the shipped model
+(one ``polyref augment`` each, timed, with peak memory) and runs ``polyref evaluate`` for every k. Where the data has other
 references of its own (a second human reference, LLM paraphrases), they are measured in the same way. Prints Markdown.
 """
 
@@ -27,6 +27,8 @@ SETS = (
     ("wmt21.news", "zh-en", "refA", "mqm"),
     ("wmt21.tedtalks", "zh-en", "refB", "mqm"),
 )
+#: Ways to use the references: max is ParBLEU's (and sacreBLEU's) rule.
+USES = (("max", []), ("expected", ["--combine", "expected"]))
 METRICS = (("bleu", []), ("chrf", []), ("chrf++", ["--chrf-word-order", "1", "--chrf-beta", "3"]))
 
 
@@ -51,9 +53,43 @@ def augment(references: Path, out: Path, k: int) -> dict[str, float]:
     }
 
 
-def evaluate(folder: Path, pair: str, refs: list[str], gold: str, extra: Path | None, ks: list[int]) -> list[Any]:
+def judged_segments(folder: Path, pair: str, gold: str, total: int) -> list[int]:
+    """0-based segments with a judgement of at least one output; all of them for relative rankings."""
+    if gold == "darr":
+        return list(range(total))
+    lines = (folder / "human-scores" / f"{pair}.{gold}.seg.score").read_text("utf-8").rstrip("\n").split("\n")
+    return sorted({number % total for number, line in enumerate(lines) if line.split()[1] != "None"})
+
+
+def augment_judged(folder: Path, pair: str, ref: str, gold: str, out: Path, k: int) -> dict[str, float]:
+    """Augment the judged segments; the others keep their reference alone, so that the set stays whole."""
+    references = (folder / "references" / f"{pair}.{ref}.txt").read_text("utf-8").rstrip("\n").split("\n")
+    judged = judged_segments(folder, pair, gold, len(references))
+    part, made = out.with_suffix(".part.en"), out.with_suffix(".part.jsonl")
+    part.write_text("".join(references[number] + "\n" for number in judged), "utf-8", newline="\n")
+    cost = augment(part, made, k)
+    header, *lines = made.read_text("utf-8").rstrip("\n").split("\n")
+    found = dict(zip(judged, map(json.loads, lines), strict=True))
+    with out.open("w", encoding="utf-8", newline="\n") as stream:
+        stream.write(header + "\n")
+        for number, reference in enumerate(references):
+            refs = found[number]["refs"] if number in found else [{"text": reference, "kind": "human"}]
+            stream.write(json.dumps({"id": str(number + 1), "refs": refs}, ensure_ascii=False) + "\n")
+    return cost | {"segments": len(judged)}
+
+
+def evaluate(
+    folder: Path,
+    pair: str,
+    refs: list[str],
+    gold: str,
+    extra: Path | None,
+    ks: list[int],
+    use: list[str] | None = None,
+) -> list[Any]:
     rows = []
     for metric, options in METRICS:
+        options = [*options, *(use or [])]
         args: list[str | Path] = [folder, "-l", pair, "--ref", *refs, "--gold", gold, "-m", metric, *options, "--json"]
         if extra is not None:
             args += ["--refs", extra]
@@ -102,22 +138,23 @@ def main() -> None:
     versions = ", ".join(f"{name} {version(name)}" for name in ("polyref", "torch", "sacrebleu", "scipy"))
     print(f"{versions}; Python {platform.python_version()}\n")
     for folder, pair, ref, gold in SETS:
-        references = options.data / folder / "references" / f"{pair}.{ref}.txt"
         out = options.work / f"{folder}.{pair}.{ref}.jsonl"
-        if not out.exists():
-            cost = augment(references, out, options.k)
-            out.with_suffix(".cost.json").write_text(json.dumps(cost))
-        cost = json.loads(out.with_suffix(".cost.json").read_text())
-        sizes = [
-            sum(r["kind"] == "paraphrase" for r in json.loads(line)["refs"]) for line in out.open() if '"refs"' in line
-        ]
+        kept = out.with_suffix(".cost.json")
+        if not kept.exists():
+            cost = augment_judged(options.data / folder, pair, ref, gold, out, options.k)
+            kept.write_text(json.dumps(cost))
+        cost = json.loads(kept.read_text())
+        segments = [json.loads(line)["refs"] for line in out.read_text("utf-8").split("\n") if '"refs"' in line]
+        extras = sum(ref["kind"] == "paraphrase" for refs in segments for ref in refs)
         print(f"### {folder} {pair}, {ref}, {gold}\n")
         print(
-            f"{len(sizes)} references, {sum(sizes) / len(sizes):.1f} paraphrases each at k = {options.k}; "
-            f"{cost['cpu'] / len(sizes):.3f} CPU seconds and {cost['wall'] / len(sizes):.3f} wall seconds a reference, "
-            f"peak memory {cost['peak_mb']:.0f} MB\n"
+            f"{cost['segments']} of {len(segments)} references augmented (those with judgements), "
+            f"{extras / cost['segments']:.1f} paraphrases each at k = {options.k}; {cost['cpu'] / cost['segments']:.3f} CPU seconds a reference on one "
+            f"thread, peak memory {cost['peak_mb']:.0f} MB\n"
         )
-        print(table("Shipped model", evaluate(options.data / folder, pair, [ref], gold, out, ks), ks))
+        for use, flags in USES:
+            rows = evaluate(options.data / folder, pair, [ref], gold, out, ks, flags)
+            print(table(f"Shipped model, --combine {use}", rows, ks))
     for folder, pair, ref, other, gold in (
         ("wmt21.news", "zh-en", "refA", "refB", "mqm"),
         ("wmt21.tedtalks", "zh-en", "refB", "refA", "mqm"),
