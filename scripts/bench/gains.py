@@ -3,8 +3,9 @@
     python scripts/bench/gains.py --data DIR --work DIR [--k 20] > tables.md
 
 Augments the judged references of WMT19 lt-en and gu-en, WMT21 news zh-en and TED talks zh-en with the shipped model
-(one ``polyref augment`` each, timed, with peak memory) and runs ``polyref evaluate`` for every k. Where the data has other
-references of its own (a second human reference, LLM paraphrases), they are measured in the same way. Prints Markdown.
+(one ``polyref augment`` each, timed, with peak memory) and runs ``polyref evaluate`` for every k. Where the
+data has other references of its own (a second human reference, LLM paraphrases), they are measured in the same way.
+Prints Markdown.
 """
 
 from __future__ import annotations
@@ -149,8 +150,8 @@ def main() -> None:
         print(f"### {folder} {pair}, {ref}, {gold}\n")
         print(
             f"{cost['segments']} of {len(segments)} references augmented (those with judgements), "
-            f"{extras / cost['segments']:.1f} paraphrases each at k = {options.k}; {cost['cpu'] / cost['segments']:.3f} CPU seconds a reference on one "
-            f"thread, peak memory {cost['peak_mb']:.0f} MB\n"
+            f"{extras / cost['segments']:.1f} paraphrases each at k = {options.k}; "
+            f"{cost['cpu'] / cost['segments']:.3f} CPU seconds a reference on one thread, peak memory {cost['peak_mb']:.0f} MB\n"
         )
         for use, flags in USES:
             rows = evaluate(options.data / folder, pair, [ref], gold, out, ks, flags)
