@@ -148,10 +148,11 @@ def main() -> None:
         segments = [json.loads(line)["refs"] for line in out.read_text("utf-8").split("\n") if '"refs"' in line]
         extras = sum(ref["kind"] == "paraphrase" for refs in segments for ref in refs)
         print(f"### {folder} {pair}, {ref}, {gold}\n")
+        count = cost["segments"]
         print(
-            f"{cost['segments']} of {len(segments)} references augmented (those with judgements), "
-            f"{extras / cost['segments']:.1f} paraphrases each at k = {options.k}; "
-            f"{cost['cpu'] / cost['segments']:.3f} CPU seconds a reference on one thread, peak memory {cost['peak_mb']:.0f} MB\n"
+            f"{count} of {len(segments)} references augmented (those with judgements), {extras / count:.1f} paraphrases "
+            f"each at k = {options.k}; {cost['cpu'] / count:.3f} CPU seconds a reference on one thread, "
+            f"peak memory {cost['peak_mb']:.0f} MB\n"
         )
         for use, flags in USES:
             rows = evaluate(options.data / folder, pair, [ref], gold, out, ks, flags)
