@@ -150,8 +150,8 @@ def main() -> None:
         print(f"### {folder} {pair}, {ref}, {gold}\n")
         count = cost["segments"]
         print(
-            f"{count} of {len(segments)} references augmented (those with judgements), {extras / count:.1f} paraphrases "
-            f"each at k = {options.k}; {cost['cpu'] / count:.3f} CPU seconds a reference on one thread, "
+            f"{count} of {len(segments)} references augmented (those with judgements), {extras / count:.1f} "
+            f"paraphrases each at k = {options.k}; {cost['cpu'] / count:.3f} CPU seconds a reference on one thread, "
             f"peak memory {cost['peak_mb']:.0f} MB\n"
         )
         for use, flags in USES:
