@@ -78,20 +78,32 @@ def load_checkpoint(
     Raises:
         ModelError: There is no such model, a file of it is missing or broken, or it is of another family.
     """
-    directory = Path(name)
+    directory = locate(name)
     if is_fairseq_directory(directory):
         return load_fairseq(directory, device=device, dtype=dtype)
-    if not directory.is_dir():
-        if directory.exists() or str(name).startswith((".", "/", "~")) or str(name).count("/") > 1:
-            raise ModelError("no such model directory", file=name)
-        directory = _download(str(name))
-    elif not (directory / "config.json").is_file():
-        raise ModelError("no model: neither checkpoint.pt (fairseq) nor config.json (Hugging Face)", file=directory)
     network = hf_checkpoints.load_network(directory, device=device, dtype=dtype)
     codec = hf_checkpoints.load_codec(directory, network)
     family = str(hf_checkpoints.read_config(directory)["model_type"])
     label = str(name) if not Path(name).is_dir() else directory.resolve().name
     return Seq2Seq(network, codec, family, label, hf_checkpoints.fingerprint(directory), directory)
+
+
+def locate(name: str | Path) -> Path:
+    """The directory of a model, downloaded first if ``name`` is one of the Hugging Face hub.
+
+    Raises:
+        ModelError: There is no such directory or hub model, or the directory holds no model.
+    """
+    directory = Path(name)
+    if is_fairseq_directory(directory):
+        return directory
+    if not directory.is_dir():
+        if directory.exists() or str(name).startswith((".", "/", "~")) or str(name).count("/") > 1:
+            raise ModelError("no such model directory", file=name)
+        return _download(str(name))
+    if not (directory / "config.json").is_file():
+        raise ModelError("no model: neither checkpoint.pt (fairseq) nor config.json (Hugging Face)", file=directory)
+    return directory
 
 
 def _download(name: str) -> Path:

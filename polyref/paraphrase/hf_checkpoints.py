@@ -226,6 +226,11 @@ class HuggingFaceCodec:
         self._check(lang)
         return [self._codes[lang]]  # type: ignore[index]
 
+    def token(self, token: str) -> int | None:
+        """Id of a token of the vocabulary, None if there is no such token."""
+        known = self._tokenizer.get_vocab().get(token)
+        return None if known is None else int(known)
+
     def _check(self, lang: str | None) -> None:
         if lang not in self._codes:
             named = "no language is named" if lang is None else f"language {lang!r} is unknown to the model"
@@ -252,15 +257,24 @@ def load_codec(directory: str | Path, network: Transformer) -> TextCodec:
     Raises:
         ModelError: It has none that can be loaded.
     """
-    from transformers import AutoTokenizer
-
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(str(directory))
-    except Exception as error:
-        raise ModelError(f"no tokeniser that can be loaded: {error}", file=directory) from None
+    tokenizer = load_tokenizer(directory)
     if tokenizer.unk_token_id is not None:
         network.unk = int(tokenizer.unk_token_id)
     return HuggingFaceCodec(tokenizer, network.max_source)
+
+
+def load_tokenizer(directory: str | Path) -> Any:
+    """The tokeniser of a Hugging Face directory, from its files alone.
+
+    Raises:
+        ModelError: It has none that can be loaded.
+    """
+    from transformers import AutoTokenizer
+
+    try:
+        return AutoTokenizer.from_pretrained(str(directory), local_files_only=True)
+    except Exception as error:
+        raise ModelError(f"no tokeniser that can be loaded: {error}", file=directory) from None
 
 
 def fingerprint(directory: Path) -> str:

@@ -105,13 +105,17 @@ def _load_pointer(folder: Path, device: str, lang: str | None) -> Paraphraser:
 
 
 def _load_checkpoint(name: str, device: str, lang: str | None, prefix: str | None) -> Paraphraser:
-    from polyref.paraphrase.checkpoints import load_checkpoint
+    from polyref.paraphrase.checkpoints import is_fairseq_directory, load_checkpoint, locate
+    from polyref.paraphrase.hf_checkpoints import FAMILIES, read_config
 
-    model = load_checkpoint(name, device=device)
+    folder = locate(name)
+    if not is_fairseq_directory(folder) and read_config(folder).get("model_type") not in FAMILIES:
+        return _load_transformers(folder, name, device, prefix)
+    model = load_checkpoint(folder, device=device)
     return SearchParaphraser(
         model.network,
-        model.codec,
-        name=model.name,
+        LanguageCodec(model.codec, lang if model.codec.languages else None),
+        name=model.name if Path(name).is_dir() else name,
         digest=model.fingerprint[:12],
         max_source=min(model.network.max_source, LONGEST_SOURCE),
         languages=model.codec.languages,
@@ -119,16 +123,56 @@ def _load_checkpoint(name: str, device: str, lang: str | None, prefix: str | Non
     )
 
 
+def _load_transformers(folder: Path, name: str, device: str, prefix: str | None) -> Paraphraser:
+    """Any other encoder-decoder (T5 and so on), through its own forward."""
+    from transformers import AutoModelForSeq2SeqLM
+
+    from polyref.paraphrase.hf import HuggingFaceModel
+    from polyref.paraphrase.hf_checkpoints import HuggingFaceCodec, fingerprint, load_tokenizer
+
+    codec = HuggingFaceCodec(load_tokenizer(folder), LONGEST_SOURCE)
+    try:
+        # No remote code, and nothing but weights is unpickled: Transformers' defaults, said aloud.
+        model = AutoModelForSeq2SeqLM.from_pretrained(
+            str(folder), local_files_only=True, trust_remote_code=False, weights_only=True, dtype="float32"
+        )
+    except (ValueError, OSError, RuntimeError) as error:
+        reason = str(error).strip().split("\n")[0]
+        raise ModelError(f"no encoder-decoder that Transformers can load: {reason}", file=folder) from None
+    return SearchParaphraser(
+        HuggingFaceModel(model.to(device).eval()),
+        LanguageCodec(codec, None),
+        name=folder.resolve().name if Path(name).is_dir() else name,
+        digest=fingerprint(folder)[:12],
+        max_source=LONGEST_SOURCE,
+        prefix=_prefix(codec, None, prefix),
+    )
+
+
 def _prefix(codec: TextCodec, lang: str | None, token: str | None) -> list[int]:
     """First target tokens: the named token, the tag of the language, or none where the model has no tags."""
     if token is None:
         return codec.prefix(lang) if codec.languages else []
-    from polyref.paraphrase.vocabulary import FairseqCodec
-
-    known = codec.target.index if isinstance(codec, FairseqCodec) else codec.tokenizer.get_vocab()  # type: ignore[attr-defined]
-    if token not in known:
+    known = codec.token(token)
+    if known is None:
         raise UsageError(f"--prefix is {token!r}, expected a token of the model's vocabulary")
-    return [int(known[token])]
+    return [known]
+
+
+class LanguageCodec:
+    """A codec of one language of a model of several."""
+
+    def __init__(self, codec: TextCodec, lang: str | None) -> None:
+        self.codec = codec
+        self.lang = lang
+
+    def encode(self, text: str) -> list[int]:
+        """Source token ids."""
+        return self.codec.encode(text, self.lang)
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        """Text of target tokens."""
+        return self.codec.decode(tokens)
 
 
 class ShippedRules:

@@ -36,6 +36,9 @@ class TextCodec(Protocol):
     def prefix(self, lang: str | None) -> list[int]:
         """Forced first target tokens for ``lang`` (empty where the model has no tags)."""
 
+    def token(self, token: str) -> int | None:
+        """Id of a target token, None if there is no such token."""
+
 
 class FairseqDictionary:
     """A ``dict.*.txt``: the four special tokens, then one ``token count`` a line.
@@ -142,6 +145,10 @@ class FairseqCodec:
         """Text of target tokens; tags and special tokens are left out, ``<unk>`` is written out."""
         pieces = [self.target.symbols[token] for token in tokens if token not in self._hidden]
         return "".join(pieces).replace("▁", " ").strip()
+
+    def token(self, token: str) -> int | None:
+        """Id of a token of the target dictionary, None if there is no such token."""
+        return self.target.index.get(token)
 
     def prefix(self, lang: str | None) -> list[int]:
         """The tag of ``lang``.

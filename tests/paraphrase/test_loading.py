@@ -1,0 +1,89 @@
+"""``load_paraphraser`` on small real models of every kind; the shipped kind and fairseq's are tested elsewhere too."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from polyref.errors import ModelError, UsageError
+from polyref.paraphrase import DiverseBeam, SearchOptions, load_paraphraser
+
+transformers = pytest.importorskip("transformers")
+WORDS = ["the", "river", "runs", "behind", "an", "old", "mill", "."]
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Any:
+    from tokenizers import Tokenizer
+    from tokenizers.models import WordLevel
+    from tokenizers.pre_tokenizers import Whitespace
+    from tokenizers.processors import TemplateProcessing
+
+    vocabulary = {token: number for number, token in enumerate(["<pad>", "</s>", "<unk>", *WORDS])}
+    words = Tokenizer(WordLevel(vocabulary, unk_token="<unk>"))
+    words.pre_tokenizer = Whitespace()
+    words.post_processor = TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 1)])
+    return transformers.PreTrainedTokenizerFast(
+        tokenizer_object=words, pad_token="<pad>", eos_token="</s>", unk_token="<unk>"
+    )
+
+
+@pytest.fixture(scope="module")
+def t5(tmp_path_factory: pytest.TempPathFactory, tokenizer: Any) -> Path:
+    folder = tmp_path_factory.mktemp("models") / "tiny-t5"
+    torch.manual_seed(7)
+    config = transformers.T5Config(
+        vocab_size=11, d_model=16, d_kv=8, d_ff=24, num_layers=1, num_heads=2, pad_token_id=0, eos_token_id=1,
+        decoder_start_token_id=0, initializer_factor=4.0,
+    )  # fmt: skip
+    transformers.T5ForConditionalGeneration(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def test_other_encoder_decoders_run_through_their_own_forward(t5: Path, tokenizer: Any) -> None:
+    paraphraser = load_paraphraser(t5)
+    assert paraphraser.name == "tiny-t5"
+    text = "the old mill runs ."
+    options = SearchOptions(semantics="hf", beam=3, max_len_b=8, early_stopping="never")
+    (found,) = paraphraser.paraphrase([text], 3, decoding=options)
+    model = transformers.T5ForConditionalGeneration.from_pretrained(t5).eval()
+    with torch.inference_mode():
+        wanted = model.generate(
+            torch.tensor([tokenizer(text)["input_ids"]]), num_beams=3, num_return_sequences=3, max_length=10,
+            early_stopping="never", do_sample=False,
+        )  # fmt: skip
+    expected = [tokenizer.decode(row, skip_special_tokens=True).strip() for row in wanted]
+    assert [hypothesis.text for hypothesis in found.hypotheses] == expected
+
+
+def test_signature_follows_the_weights_and_the_decoding(t5: Path) -> None:
+    paraphraser = load_paraphraser(t5)
+    assert paraphraser.signature == load_paraphraser(t5).signature
+    assert paraphraser.describe(DiverseBeam(), 4).endswith("|dbs(beam=4,groups=2,strength=0.5)")
+    assert paraphraser.describe(SearchOptions(beam=3, semantics="hf"), 3).endswith(
+        "|search(beam=3,groups=1,semantics=hf)"
+    )
+
+
+def test_a_prefix_is_a_token_of_the_vocabulary(t5: Path) -> None:
+    (found,) = load_paraphraser(t5, prefix="mill").paraphrase(["the river ."], 2, decoding=DiverseBeam(4, 2))
+    assert all(hypothesis.text.startswith("mill") for hypothesis in found.hypotheses)
+    with pytest.raises(UsageError, match="expected a token of the model's vocabulary"):
+        load_paraphraser(t5, prefix="ferry")
+
+
+def test_models_that_are_no_encoder_decoder_are_refused(tmp_path: Path, tokenizer: Any) -> None:
+    config = transformers.GPT2Config(vocab_size=11, n_embd=16, n_layer=1, n_head=2, n_positions=32)
+    transformers.GPT2LMHeadModel(config).save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    with pytest.raises(ModelError, match="no encoder-decoder that Transformers can load"):
+        load_paraphraser(tmp_path)
+
+
+def test_names_that_are_nothing_are_refused_without_asking_the_network() -> None:
+    with pytest.raises(ModelError, match="no such model folder"):
+        load_paraphraser("nothing-of-that-name")
