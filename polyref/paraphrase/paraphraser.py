@@ -251,6 +251,13 @@ class SearchParaphraser(Paraphraser):
         self.window = window
         self.rows = rows
 
+    def settle(self, decoding: Decoding | None, k: int) -> Decoding:
+        """See :meth:`Paraphraser.settle`; closeness is refused for models without control tokens."""
+        settled = super().settle(decoding, k)
+        if isinstance(settled, DiverseBeam) and settled.closeness is not None and self.defaults.closeness is None:
+            raise UsageError(f"--closeness is given, but {self.name} has no control tokens for it")
+        return settled
+
     def paraphrase(
         self, texts: Iterable[str], k: int, *, decoding: Decoding | None = None, progress: bool = False
     ) -> Iterator[NBest]:

@@ -87,3 +87,8 @@ def test_models_that_are_no_encoder_decoder_are_refused(tmp_path: Path, tokenize
 def test_names_that_are_nothing_are_refused_without_asking_the_network() -> None:
     with pytest.raises(ModelError, match="no such model folder"):
         load_paraphraser("nothing-of-that-name")
+
+
+def test_closeness_is_for_models_with_control_tokens(t5: Path) -> None:
+    with pytest.raises(UsageError, match="tiny-t5 has no control tokens"):
+        load_paraphraser(t5).paraphrase(["the river ."], 2, decoding=DiverseBeam(closeness=2))
