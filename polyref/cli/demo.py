@@ -30,7 +30,7 @@ METRICS = ("bleu", "chrf++")
     help="Where the files go; made if need be.",
 )
 @click.option("--model", default="shipped", show_default=True, metavar="NAME|DIR", help="The paraphraser.")
-@click.option("--threads", type=int, metavar="N", help="CPU threads. [default: torch's]")
+@click.option("--threads", type=click.IntRange(min=1), metavar="N", help="CPU threads. [default: torch's]")
 @click.option("--json", "as_json", is_flag=True, help="Print the scores as one JSON object on stdout.")
 @click.pass_context
 def command(ctx: click.Context, output: str, model: str, threads: int | None, as_json: bool) -> None:

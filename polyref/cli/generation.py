@@ -30,7 +30,7 @@ _OPTIONS = (
         help="How near to the source a shipped model stays: 0 free, 3 near copies. [default: the model's own]",
     ),
     click.option("--device", default="cpu", show_default=True, help="Torch device."),
-    click.option("--threads", type=int, metavar="N", help="CPU threads. [default: torch's]"),
+    click.option("--threads", type=click.IntRange(min=1), metavar="N", help="CPU threads. [default: torch's]"),
 )
 
 

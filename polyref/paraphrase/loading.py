@@ -47,11 +47,13 @@ def load_paraphraser(
 
     Raises:
         ModelError: There is no such model, or it is broken.
-        UsageError: The device is unknown or absent, or the model does not write ``lang``.
+        UsageError: The device is unknown or absent, ``threads`` is below 1, or the model does not write ``lang``.
     """
     import torch
 
     if threads is not None:
+        if threads < 1:
+            raise UsageError(f"threads is {threads}, expected 1 or more")
         torch.set_num_threads(threads)
     try:
         torch.empty(0, device=device)

@@ -75,6 +75,7 @@ def test_same_bytes_again_in_any_order_and_from_stdin(
         (["--model", "shipped/xx"], 1, "expected one of shipped/en"),
         (["--model", "no-such-folder"], 1, "no such model folder"),
         (["--device", "nonsense"], 2, "cannot be used"),
+        (["--threads", "0"], 2, "0 is not in the range x>=1"),
         (["-o", "no/such/dir/out.jsonl"], 1, "no directory"),
     ],
 )
