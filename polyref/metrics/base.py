@@ -43,6 +43,7 @@ class Texts:
         cuts: Shape (K, N), rows ascending: for every k, how many of the references count.
         originals: Shape (N,): how many of them are human.
         weights: Shape (N, R), R the largest cut: unnormalised weights of the references.
+        sources: Shape (N,): the source texts, None where a segment has none.
     """
 
     systems: Sequence[Sequence[str]]
@@ -50,6 +51,7 @@ class Texts:
     cuts: Integers
     originals: Integers
     weights: Floats
+    sources: Sequence[str | None]
 
 
 class Metric(ABC):
@@ -57,6 +59,10 @@ class Metric(ABC):
 
     #: Whether a larger score is a better translation.
     higher_is_better: ClassVar[bool] = True
+    #: Whether a segment without a reference cannot be scored (no: the metric reads the source alone).
+    needs_references: ClassVar[bool] = True
+    #: Whether a segment without a source cannot be scored.
+    needs_sources: ClassVar[bool] = False
 
     @property
     @abstractmethod
@@ -112,7 +118,8 @@ class Metric(ABC):
                 NaN) instead of refusing it.
 
         Raises:
-            DataError: No system, no segment, a system of another length, or a segment without a reference.
+            DataError: No system, no segment, a system of another length, or a segment without a reference or source
+                that the metric needs.
             ValueError: A ``k`` is negative, or outputs are one string.
         """
         names = tuple(systems)
@@ -133,7 +140,14 @@ class Metric(ABC):
         if not stored:
             raise ValueError("ks is empty, expected at least one number of references")
         cuts = np.stack([originals + np.minimum(extras, k) for k in stored])
-        if not allow_missing and not cuts[0].all():
+        if self.needs_sources:
+            for segment in references:
+                if segment.source is None:
+                    raise DataError(
+                        f"segment {segment.id} has no source, which {self.label} reads",
+                        remedy="give the sources (--source), or a reference set that holds them",
+                    )
+        if self.needs_references and not allow_missing and not cuts[0].all():
             empty = int(np.flatnonzero(cuts[0] == 0)[0])
             raise DataError(
                 f"segment {references[empty].id} has no reference with k = {stored[0]}",
@@ -145,6 +159,7 @@ class Metric(ABC):
             cuts,
             originals,
             self._weights(references, cuts),
+            tuple(segment.source for segment in references),
         )
         return Statistics(
             metric=self.name,
@@ -178,7 +193,8 @@ class Metric(ABC):
             values, counts = values[:, chosen], counts[chosen]
             segments = tuple(segments[index] for index in chosen)
         sentences = self._score(values, sentence=True)
-        sentences[:, counts == 0] = np.nan
+        if self.needs_references:
+            sentences[:, counts == 0] = np.nan
         fewest, most = (int(counts.min()), int(counts.max())) if len(counts) else (0, 0)
         described = {
             sentence: signature(

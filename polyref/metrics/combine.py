@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -42,14 +42,19 @@ class Combining(Metric):
         UsageError: An option is out of range.
     """
 
+    #: The choices of ``combine`` that the metric knows.
+    combinations: ClassVar[tuple[str, ...]] = COMBINE
+
     combine: str = "max"
     alpha: float = 1.0
     weights: str = "uniform"
     gamma: float = 1.0
 
     def __post_init__(self) -> None:
-        if self.combine not in COMBINE:
-            raise UsageError(f"combination {self.combine!r}, expected one of {', '.join(COMBINE)}")
+        if self.combine not in self.combinations:
+            raise UsageError(
+                f"{self.name}: combination {self.combine!r}, expected one of {', '.join(self.combinations)}"
+            )
         if self.weights not in WEIGHTS:
             raise UsageError(f"weights {self.weights!r}, expected one of {', '.join(WEIGHTS)}")
         if not 0 <= self.alpha <= 1:
@@ -62,11 +67,16 @@ class Combining(Metric):
         """Whether statistics are whole numbers."""
         return self.combine == "max"
 
+    @property
+    def _weighs(self) -> bool:
+        """Whether the weights of references matter."""
+        return self.combine in ("mean", "expected")
+
     def _described_combination(self) -> list[str]:
         parts = [f"combine:{self.combine}"]
         if self.combine == "expected":
             parts.append(f"alpha:{self.alpha:g}")
-        if self.combine != "max":
+        if self._weighs:
             parts.append(f"weights:{self.weights}")
             if self.weights == "logprob":
                 parts.append(f"gamma:{self.gamma:g}")
@@ -80,7 +90,7 @@ class Combining(Metric):
         """
         shown = int(cuts[-1].max(initial=0))
         weights = np.zeros((len(references), shown))
-        if self.combine == "max":
+        if not self._weighs:
             return weights
         for n, segment in enumerate(references):
             used = int(cuts[-1, n])

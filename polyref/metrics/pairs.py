@@ -1,0 +1,124 @@
+"""Metrics that compare an output with one reference at a time: BERTScore, ESIM, Prism, BARTScore.
+
+A child says what a pair of texts scores; this module finds the pairs of all systems and references, has every distinct
+pair scored once, and combines the references of a segment for every number of references. What is kept is the pair
+matrix: adding a number of references costs no further scoring.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from polyref.metrics.base import Texts
+from polyref.metrics.combine import Combining, weighted_mean
+from polyref.metrics.ngram import at_cuts
+from polyref.metrics.statistics import Floats, Integers, Statistics
+
+PAIR_COMBINE: Final = ("max", "max-each", "mean")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairMetric(Combining):
+    """A metric that is a function of (reference, output).
+
+    A segment's score combines its references by ``max`` (the reference with the best score, all columns from it),
+    ``max-each`` (every column its own best reference) or ``mean`` (weighted). A system's score is the mean of its
+    segments'.
+    """
+
+    combinations: ClassVar[tuple[str, ...]] = PAIR_COMBINE
+
+    @property
+    @abstractmethod
+    def measures(self) -> tuple[str, ...]:
+        """What a pair has: one or more columns, such as precision, recall and F."""
+
+    @property
+    def measure(self) -> int:
+        """Index of the column that is the score, and by which ``max`` chooses the reference."""
+        return len(self.measures) - 1
+
+    @abstractmethod
+    def _pairs(self, pairs: Sequence[tuple[str, str]]) -> Floats:
+        """Scores of distinct (reference, output) pairs: shape (P, M), M measures."""
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options, as plain JSON values."""
+        return {key: value for key, value in asdict(self).items() if key != "alpha"}
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The measures, and 1 for a segment that has a reference."""
+        return (*self.measures, "segments")
+
+    def display_name(self, stats: Statistics, k: int) -> str:
+        """The label, with ``par`` in front where extra references take part."""
+        return self.label if min(k, stats.most_extras) == 0 else f"par{self.label}"
+
+    def _count(self, texts: Texts) -> npt.NDArray[Any]:
+        cuts = texts.cuts
+        known: dict[tuple[str, str], int] = {}
+        total, used = len(texts.references), cuts[-1]
+        places = np.full((len(texts.systems), total, int(used.max(initial=0))), -1, dtype=np.int64)
+        for n, refs in enumerate(texts.references):
+            for s, system in enumerate(texts.systems):
+                for r in range(int(used[n])):
+                    places[s, n, r] = known.setdefault((refs[r], system[n]), len(known))
+        scored = self._pairs(list(known))
+        return with_segments(combined(scored, places, self.combine, self.measure, texts.weights, cuts), cuts)
+
+    def _score(self, values: npt.NDArray[Any], *, sentence: bool) -> Floats:
+        sums, segments = values[..., self.measure], values[..., -1]
+        means: Floats = np.divide(sums, segments, out=np.full(sums.shape, np.nan), where=segments > 0)
+        return means
+
+
+def combined(
+    scored: Floats, places: Integers, combine: str, measure: int, weights: Floats, cuts: Integers
+) -> npt.NDArray[np.float64]:
+    """Combine the references of every segment, for every number of references.
+
+    Args:
+        scored: Shape (P, M): the measures of distinct pairs.
+        places: Shape (S, N, R): the pair of every cell, -1 where there is no reference.
+        combine: ``max``, ``max-each`` or ``mean``.
+        measure: The column by which ``max`` chooses.
+        weights: Shape (N, R), for ``mean``.
+        cuts: Shape (K, N).
+
+    Returns:
+        Shape (K, S, N, M); zeros where a segment has no reference.
+    """
+    systems, segments, most = places.shape
+    measures = scored.shape[1] if scored.ndim == 2 else 0
+    if not most or not len(scored):
+        return np.zeros((len(cuts), systems, segments, measures))
+    missing = places < 0
+    cells = scored[np.maximum(places, 0)]
+    if combine == "mean":
+        cells[missing] = 0
+        return weighted_mean(cells.transpose(1, 0, 2, 3), weights, cuts)
+    cells[missing] = -np.inf
+    if combine == "max":
+        key = cells[..., measure]
+        best = np.maximum.accumulate(key, axis=2)
+        # The first reference with the running maximum: an equal one that comes later changes nothing.
+        fresh = np.concatenate([np.ones_like(key[..., :1], dtype=bool), key[..., 1:] > best[..., :-1]], axis=2)
+        chosen = np.maximum.accumulate(np.where(fresh, np.arange(most), 0), axis=2)
+        cells = np.take_along_axis(cells, chosen[..., None], axis=2)
+    else:
+        cells = np.maximum.accumulate(cells, axis=2)
+    return np.asarray(at_cuts(cells.transpose(1, 0, 2, 3), cuts), dtype=np.float64)
+
+
+def with_segments(values: npt.NDArray[np.float64], cuts: Integers) -> npt.NDArray[np.float64]:
+    """Append the column that counts segments with a reference: shape (K, S, N, M) to (K, S, N, M + 1)."""
+    present = np.broadcast_to((cuts > 0)[:, None, :, None], (*values.shape[:3], 1))
+    return np.concatenate([values, present], axis=3)
