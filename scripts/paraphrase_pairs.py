@@ -26,6 +26,9 @@ UNNATURAL = re.compile(r" [,.;:!?)]|\( | 's\b| n't\b|&(?:quot|amp|apos|lt|gt);|@
 #: Upper bounds of the word F1 of closeness 0, 1, 2; above the last is 3 (near copies).
 CLOSENESS_BOUNDS = (0.60, 0.75, 0.88)
 
+#: How far near copies (closeness 3) go down the queue of a cluster's pairs: they teach copying, which is learnt early.
+NEAR_COPY_HANDICAP = 0.5
+
 
 @dataclass(frozen=True)
 class Cluster:
@@ -141,6 +144,7 @@ def pairs_of(cluster: Cluster, most: int, rng: random.Random) -> list[Pair]:
                 continue
             if good_pair(source, target, between(i, j), rng):
                 order = rng.random() - (0.35 if source.human else 0.0) - (0.2 if target.human else 0.0)
+                order += NEAR_COPY_HANDICAP * (between(i, j) >= CLOSENESS_BOUNDS[-1])
                 found.append((order, Pair(source.text, target.text, closeness(between(i, j)))))
     return [pair for _, pair in sorted(found, key=lambda item: item[0])[:most]]
 

@@ -35,6 +35,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from polyref.paraphrase.pointer import BOS, CLOSENESS, EOS, MASK, PAD, UNK, PointerConfig, PointerTransformer
+from polyref.paraphrase.pointer_files import load_pointer
 
 VOCABULARY = 12_000
 MAX_PIECES = 128
@@ -335,6 +336,13 @@ def validate(model: PointerTransformer, batches: list[Rows]) -> tuple[float, flo
     return total, total / count
 
 
+def _warm_start(model: PointerTransformer, run: Path, folder: Path) -> None:
+    """Take the weights of an exported model, whose vocabulary must be the run's."""
+    if (folder / "spm.model").read_bytes() != (run / "spm.model").read_bytes():
+        sys.exit(f"{folder}/spm.model is not {run}/spm.model: copy it there before `prepare`")
+    model.load_state_dict(load_pointer(folder).network.state_dict())
+
+
 def train(run: Path, options: argparse.Namespace) -> None:
     torch.set_num_threads(options.threads)
     torch.manual_seed(options.seed)
@@ -349,9 +357,12 @@ def train(run: Path, options: argparse.Namespace) -> None:
         options.decoder_layers,
     )
     model = PointerTransformer(config)
-    for name, weight in model.named_parameters():
-        if weight.dim() == 2 and "embedding" not in name:
-            torch.nn.init.xavier_uniform_(weight)
+    if options.init is None:
+        for name, weight in model.named_parameters():
+            if weight.dim() == 2 and "embedding" not in name:
+                torch.nn.init.xavier_uniform_(weight)
+    else:
+        _warm_start(model, run, options.init)
     optimiser = Adam(model, options.average)
     model.bfloat16()
     optimiser.params = list(model.parameters())
@@ -359,6 +370,8 @@ def train(run: Path, options: argparse.Namespace) -> None:
     batches = Batches(run, options.tokens, options.denoise, options.seed, options.per_cluster)
     held = list(validation_rows(run, spm))
     settings = {k: v for k, v in vars(options).items() if isinstance(v, int | float) and k not in ("threads", "save")}
+    if options.init is not None:
+        settings["init"] = load_pointer(options.init).digest
     first, elapsed, seen = 0, 0.0, 0
     if (run / "checkpoint.pt").exists():
         saved = torch.load(run / "checkpoint.pt", weights_only=True)
@@ -424,6 +437,7 @@ def main() -> None:
     one = commands.add_parser("prepare")
     one.add_argument("--data", type=Path, required=True, help="folder with wmt.en.jsonl.gz")
     two = commands.add_parser("train")
+    two.add_argument("--init", type=Path, help="model folder to start from, with the run's vocabulary")
     two.add_argument("--steps", type=int, default=9000)
     two.add_argument("--denoise", type=int, default=800, help="steps of copy pretraining")
     two.add_argument("--tokens", type=int, default=6000, help="padded target tokens a batch")
