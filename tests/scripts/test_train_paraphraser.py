@@ -1,0 +1,124 @@
+"""The training script on a small part of its data: what it gives is a function of data, settings and seed alone."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+ROOT = Path(__file__).parents[2]
+SHIPPED = ROOT / "polyref" / "paraphrase" / "shipped" / "en"
+SCRIPT = ROOT / "scripts" / "train_paraphraser.py"
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
+PAIRS = (1475, 15042, 79)
+LOSSES = {4: 4.74699, 8: 4.66147, 12: 4.63109}
+TRAIN = ["--tokens", "600", "--denoise", "4", "--width", "64", "--encoder-layers", "1", "--decoder-layers", "1",
+         "--threads", "1", "--warmup", "4", "--log", "4", "--save", "4"]  # fmt: skip
+
+
+def script(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, SCRIPT, *arguments], capture_output=True, text=True, check=False, env=ENVIRONMENT
+    )
+
+
+def clusters(count: int) -> list[dict[str, Any]]:
+    """Clusters made by rule: a few subjects, verbs and objects, worded in several ways."""
+    people, things = ["The mayor", "A teacher", "Our neighbour", "The old doctor"], ["bridge", "garden", "letter"]
+    rows = []
+    for i in range(count):
+        who, what, day = people[i % 4], things[i % 3], 1 + i % 28
+        rows.append({
+            "set": f"made{i % 2}", "lang": "en", "id": i // 2, "nref": 1,
+            "texts": [f"{who} finally saw the new {what} in the town on March {day}.",
+                      f"{who} at last saw the new {what} in town on March {day}.",
+                      f"On March {day}, {who.lower()} finally saw the town's new {what}.",
+                      f"{who} has finally seen the new {what} in town on March {day}."],
+        })  # fmt: skip
+    return rows
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("made")
+    with gzip.open(folder / "wmt.en.jsonl.gz", "wt", encoding="utf-8") as stream:
+        stream.writelines(json.dumps(row) + "\n" for row in clusters(240))
+    run = folder / "run"
+    run.mkdir()
+    shutil.copy(SHIPPED / "spm.model", run)
+    done = script("prepare", "--data", folder, "--run", run)
+    assert done.returncode == 0, done.stderr
+    return run
+
+
+def losses(run: Path) -> dict[int, tuple[float, float]]:
+    rows = map(json.loads, (run / "log.jsonl").read_text("utf-8").splitlines())
+    return {row["step"]: (row["train"], row["valid"]) for row in rows}
+
+
+def test_a_killed_run_ends_with_the_same_weights(prepared: Path, tmp_path: Path) -> None:
+    straight, killed = tmp_path / "straight", tmp_path / "killed"
+    for run in (straight, killed):
+        shutil.copytree(prepared, run)
+    assert script("train", "--run", straight, "--steps", "12", *TRAIN).returncode == 0
+    first = subprocess.Popen(
+        [sys.executable, SCRIPT, "train", "--run", killed, "--steps", "12", *TRAIN],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env=ENVIRONMENT,
+    )
+    while not (killed / "checkpoint.pt").exists() and first.poll() is None:
+        time.sleep(0.005)
+    first.kill()
+    first.wait()
+    assert script("train", "--run", killed, "--steps", "12", *TRAIN).returncode == 0
+    one, other = (torch.load(run / "checkpoint.pt", weights_only=True) for run in (straight, killed))
+    for name in ("master", "mean", "first", "second"):
+        assert all(map(torch.equal, one["optimiser"][name], other["optimiser"][name]))
+    found = losses(straight)
+    assert found[12] == losses(killed)[12]
+    assert found[12][1] < found[4][1]
+
+
+def test_other_settings_or_another_vocabulary_are_refused(prepared: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(prepared, run)
+    assert script("train", "--run", run, "--steps", "4", *TRAIN).returncode == 0
+    other = script("train", "--run", run, "--steps", "5", *TRAIN)
+    assert other.returncode == 1
+    assert "use another --run" in other.stderr
+    foreign = tmp_path / "foreign"
+    foreign.mkdir()
+    (foreign / "spm.model").write_bytes(b"another")
+    refused = script("train", "--run", run, "--init", foreign, "--steps", "4", *TRAIN)
+    assert refused.returncode == 1
+    assert "copy it there before" in refused.stderr
+
+
+@pytest.mark.data
+def test_the_real_data_gives_the_recorded_losses(data_dir: Path, tmp_path: Path) -> None:
+    """Losses of a short run on the first clusters, recorded with torch 2.13 on an AVX-512 processor (bfloat16)."""
+    source = data_dir / "paraphrase-train" / "wmt.en.jsonl.gz"
+    if not source.exists():
+        pytest.skip(f"no {source}")
+    with gzip.open(source, "rt", encoding="utf-8") as whole, gzip.open(tmp_path / source.name, "wt") as part:
+        part.writelines(islice(whole, 1500))
+    run = tmp_path / "run"
+    run.mkdir()
+    shutil.copy(SHIPPED / "spm.model", run)
+    assert script("prepare", "--data", tmp_path, "--run", run).returncode == 0
+    facts = json.loads((run / "facts.json").read_text("utf-8"))
+    assert (facts["clusters"], facts["pairs"], facts["held_out_pairs"]) == PAIRS
+    done = script("train", "--run", run, "--steps", "12", *TRAIN)
+    assert done.returncode == 0, done.stderr
+    assert {step: found[1] for step, found in losses(run).items()} == pytest.approx(LOSSES, abs=1e-3)
