@@ -1,0 +1,283 @@
+"""References that help? Quality of a generator's references, and what they gain in agreement with people.
+
+    python scripts/bench/quality.py --data DIR --work DIR --out DIR/quality [--generator shipped] [-k 10]
+    python scripts/bench/quality.py ... --generator new=RUN/model --generator 'strict=shipped;filter=strict'
+    python scripts/bench/quality.py ... --generator 'llm=list:DIR/{folder}/paraphrases/{pair}.{ref}.jsonl' human
+
+Sets: WMT21 news and TED talks zh-en (MQM), on which settings are chosen; with ``--frozen`` also WMT19 lt-en and gu-en
+(relative rankings), which are for settings that are final: every look at them is noted in WORK/frozen-looks.jsonl.
+Segment-level Kendall over pairs of outputs of one segment: relative rankings where there are any, else all pairs with
+different MQM; with ties discordant, without ties, and the share of ties; for MQM pooled tau-b as well. Intervals:
+bootstrap over segments, within pair; all metrics, uses and k of a pair see the same draws.
+
+Candidates are kept in WORK by the model's and the decoding's signature, scores by what they depend on: runs with
+another filter, selection, metric or use cost little. Writes OUT.md, OUT.json and OUT.png (--plot: another suffix).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import random
+import sys
+import time
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import quality_gains as gains
+from quality_sets import SETS, Augmented, Generator, Loaded
+from quality_texts import faults, measure
+
+from polyref.errors import PolyrefError, UsageError
+from polyref.eval.agreement import Bootstrap
+
+#: Column -> how it is shown.
+QUALITY = {
+    "usable": ("usable a segment", "{:.2f}"),
+    "five": ("five or more", "{:.1%}"),
+    "copy": ("copies", "{:.2%}"),
+    "duplicates": ("duplicates", "{:.2%}"),
+    "repeats": ("repeats", "{:.2%}"),
+    "numbers": ("numbers changed", "{:.2%}"),
+    "negation": ("negation changed", "{:.2%}"),
+    "names": ("names changed", "{:.2%}"),
+    "form": ("ill-formed", "{:.2%}"),
+    "short": ("under 0.8 words", "{:.2%}"),
+    "length_ratio": ("length ratio", "{:.3f}"),
+    "word_f1": ("word F1", "{:.3f}"),
+    "self_bleu": ("self-BLEU", "{:.1f}"),
+    "cpu": ("CPU s a segment", "{:.3f}"),
+}
+#: Bars that the shipped model's delivered references have to meet: (figure, at most or at least, limit).
+BARS = (
+    ("copy", "<=", 0.0),
+    ("repeats", "<", 0.03),
+    ("numbers", "<", 0.01),
+    ("negation", "<", 0.01),
+    ("usable", ">=", 5.0),
+)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--work", type=Path, required=True, help="candidates and scores are kept here")
+    parser.add_argument("--out", type=Path, required=True, help="prefix of the files written")
+    parser.add_argument("--generator", nargs="+", default=["shipped"], metavar="NAME=SPEC[;option=value]")
+    parser.add_argument("-k", type=int, default=10, help="added references a segment")
+    parser.add_argument("--ks", type=int, nargs="+", help="numbers of them to measure (default: 0 1 2 5 10 20 up to k)")
+    parser.add_argument("--sets", nargs="+", default=["news", "ted"], choices=list(SETS))
+    parser.add_argument("--frozen", action="store_true", help="settings are final: add WMT19 lt-en and gu-en")
+    parser.add_argument("--only", nargs="+", default=list(gains.SCORES), metavar="METRIC[:option=value,...]")
+    parser.add_argument("--uses", nargs="+", default=["max", "mean", "expected", "expected g3"], choices=gains.USES)
+    parser.add_argument("--limit", type=int, metavar="N", help="judged segments a set, spread evenly")
+    parser.add_argument("--resamples", type=int, default=1000)
+    parser.add_argument("--no-gains", action="store_true", help="quality alone")
+    parser.add_argument("--sheet", type=int, default=0, metavar="N", help="write N references for reading: OUT.tsv")
+    parser.add_argument("--details", action="store_true", help="every statistic with its interval in OUT.md")
+    parser.add_argument("--plot", default=".png", help="suffix of the plot (.png, .svg), or none")
+    options = parser.parse_args()
+    try:
+        run(options)
+    except PolyrefError as error:
+        sys.exit(f"quality.py: {error}")
+
+
+def run(options: argparse.Namespace) -> None:
+    names = list(dict.fromkeys([*options.sets, *(["lt", "gu"] if options.frozen else [])]))
+    if frozen := [name for name in names if SETS[name].frozen and not options.frozen]:
+        raise UsageError(f"{frozen[0]} is kept for final settings", remedy="give --frozen when they are final")
+    generators = [Generator.parse(text) for text in options.generator]
+    metrics = [gains.parse_metric(text) for text in options.only]
+    ks = sorted({0, *(options.ks or [k for k in (1, 2, 5, 10, 20, 50) if k <= options.k])})
+    options.work.mkdir(parents=True, exist_ok=True)
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    loaded = {name: Loaded(SETS[name], options.data, options.limit) for name in names}
+    quality: list[dict[str, Any]] = []
+    rows: list[gains.Row] = []
+    sheet: list[list[str]] = []
+    for generator in generators:
+        found: dict[str, list[gains.Sampled]] = {}
+        for number, (name, one) in enumerate(loaded.items()):
+            augmented = generator.augment(one, options.k, options.work)
+            if augmented is None:
+                continue
+            _log(f"{generator.name} on {name}: {augmented.described}")
+            quality.append(figures(generator.name, name, augmented))
+            sheet += examples(generator.name, name, augmented)
+            if SETS[name].frozen:
+                _note_look(options.work, generator.name, name, augmented.described)
+            if not options.no_gains:
+                bootstrap = Bootstrap(options.resamples, seed=1 + number)
+                started = time.monotonic()
+                sampled = gains.samples(one, augmented, metrics, options.uses, ks, bootstrap, options.work)
+                found[name] = list(sampled)
+                _log(f"{generator.name} on {name}: gains in {time.monotonic() - started:.0f} s")
+        rows += gains.compared(generator.name, found, macros(names))
+    report(options, names, quality, rows)
+    if options.sheet:
+        write_sheet(options.out.with_suffix(".tsv"), sheet, options.sheet)
+
+
+def macros(names: list[str]) -> dict[str, list[str]]:
+    """Averages over pairs: of the sets settings are chosen on, and of the frozen ones."""
+    development = [name for name in names if not SETS[name].frozen]
+    return {"macro": development, "macro WMT19": [name for name in names if SETS[name].frozen]}
+
+
+def figures(generator: str, name: str, augmented: Augmented) -> dict[str, Any]:
+    """One row of the quality table."""
+    segments = []
+    for segment in augmented.references:
+        human = [ref.text for ref in segment.originals]
+        added = [(ref.text, human[ref.of if ref.of is not None else 0]) for ref in segment.extras]
+        segments.append((human, added))
+    tally = augmented.tally
+    dropped = {reason: count / max(tally.candidates, 1) for reason, count in tally.dropped.items()}
+    return {
+        "generator": generator,
+        "set": name,
+        "described": augmented.described,
+        "cpu": augmented.cpu,
+        "candidates": tally.candidates,
+        "dropped": dropped,
+        **measure(segments),
+    }
+
+
+def examples(generator: str, name: str, augmented: Augmented) -> list[list[str]]:
+    """Delivered references with what the detectors say."""
+    rows = []
+    for segment in augmented.references:
+        human = [ref.text for ref in segment.originals]
+        for ref in segment.extras:
+            of = human[ref.of if ref.of is not None else 0]
+            alarms = ",".join(fault for fault, present in faults(ref.text, human, of).items() if present)
+            rows.append([generator, name, segment.id, alarms, of, ref.text])
+    return rows
+
+
+def write_sheet(path: Path, rows: list[list[str]], count: int) -> None:
+    """A fixed sample for reading by eye."""
+    chosen = random.Random(1).sample(rows, min(count, len(rows)))
+    cleaned = [[cell.replace("\t", " ") for cell in row] for row in chosen]
+    path.write_text("".join("\t".join(row) + "\n" for row in cleaned), "utf-8", newline="\n")
+
+
+def report(options: argparse.Namespace, names: list[str], quality: list[dict[str, Any]], rows: list[gains.Row]) -> None:
+    """OUT.md, OUT.json and the plot."""
+    versions = {name: version(name) for name in ("polyref", "torch", "sacrebleu", "numpy")}
+    parts = [
+        f"k = {options.k}; {', '.join(f'{key} {value}' for key, value in versions.items())}; "
+        f"Python {platform.python_version()}; {options.resamples} resamples"
+        + (f"; {options.limit} segments a set" if options.limit else "")
+        + "\n",
+        quality_table(quality),
+        "\n".join(f"- {row['generator']} on {row['set']}: {bars(row)}" for row in quality) + "\n",
+        dropped_table(quality),
+    ]
+    if rows:
+        for group, sets in macros(names).items():
+            shown = [name for name in sets if any(row.set == name for row in rows)]
+            if shown:
+                chosen = [row for row in rows if row.set in {*shown, group}]
+                parts.append("Kendall, ties discordant / excluded (MQM: / pooled tau-b); gain over k = 0:\n")
+                parts.append(gains.table(chosen, [*shown, *([group] if len(shown) > 1 else [])]))
+        if options.details:
+            parts.append(gains.details(rows))
+    text = "\n".join(parts)
+    options.out.with_suffix(".md").write_text(text, "utf-8", newline="\n")
+    payload = {"versions": versions, "k": options.k, "quality": quality, "gains": gains.flat(rows)}
+    options.out.with_suffix(".json").write_text(json.dumps(payload, indent=1) + "\n", "utf-8", newline="\n")
+    if rows and options.plot != "none":
+        plot(rows, macros(names), options.out.with_suffix(options.plot))
+    print(text)
+
+
+def quality_table(quality: list[dict[str, Any]]) -> str:
+    lines = ["| generator | set | " + " | ".join(title for title, _ in QUALITY.values()) + " |"]
+    lines.append("|---|---|" + "---|" * len(QUALITY))
+    for row in quality:
+        cells = ["" if row.get(name) is None else form.format(row[name]) for name, (_, form) in QUALITY.items()]
+        lines.append(f"| {row['generator']} | {row['set']} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def dropped_table(quality: list[dict[str, Any]]) -> str:
+    reasons = list(dict.fromkeys(reason for row in quality for reason in row["dropped"]))
+    lines = ["Candidates looked at, and the share dropped by reason:\n"]
+    lines.append("| generator | set | candidates | " + " | ".join(reasons) + " |")
+    lines.append("|---|---|---|" + "---|" * len(reasons))
+    for row in quality:
+        cells = [f"{row['dropped'].get(reason, 0.0):.1%}" for reason in reasons]
+        lines.append(f"| {row['generator']} | {row['set']} | {row['candidates']} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def bars(row: dict[str, Any]) -> str:
+    """Which bars for delivered references are met."""
+    if not row["added"]:
+        return "no references"
+    misses = []
+    for name, relation, limit in BARS:
+        value = row[name]
+        met = {"<=": value <= limit, "<": value < limit, ">=": value >= limit}[relation]
+        if not met:
+            misses.append(f"{QUALITY[name][0]} {QUALITY[name][1].format(value)}, bar {relation} {limit:g}")
+    return "all bars met" if not misses else "missed: " + "; ".join(misses)
+
+
+def plot(rows: list[gains.Row], averages: dict[str, list[str]], path: Path) -> None:
+    """Gain against k, ties excluded, one panel a metric and set (or macro average where there is one)."""
+    try:
+        import matplotlib
+    except ImportError:
+        sys.exit("quality.py: the plot needs matplotlib: pip install matplotlib, or --plot none")
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    sets = list(dict.fromkeys(row.set for row in rows))
+    metrics = list(dict.fromkeys(row.metric for row in rows))
+    figure, axes = pyplot.subplots(
+        len(metrics), len(sets), figsize=(3.2 * len(sets), 2.4 * len(metrics)), sharex=True, squeeze=False
+    )
+    curves = list(dict.fromkeys((row.generator, row.use) for row in rows))
+    for i, metric in enumerate(metrics):
+        for j, name in enumerate(sets):
+            axis = axes[i][j]
+            for number, curve in enumerate(curves):
+                points = [
+                    r
+                    for r in rows
+                    if (r.metric, r.set, r.generator, r.use, r.statistic) == (metric, name, *curve, gains.TAU_UNTIED)
+                ]
+                if points:
+                    colour = f"C{number % 10}"
+                    x = [r.k for r in points]
+                    axis.plot(x, [r.gain for r in points], marker=".", color=colour, label=" ".join(curve))
+                    axis.fill_between(x, [r.low for r in points], [r.high for r in points], color=colour, alpha=0.12)
+            axis.axhline(0.0, color="black", linewidth=0.6)
+            axis.set_title(f"{metric}, {name}", fontsize=8)
+            axis.tick_params(labelsize=7)
+    axes[0][0].legend(fontsize=6)
+    figure.supxlabel("added references a segment", fontsize=8)
+    figure.supylabel("gain in Kendall, ties excluded", fontsize=8)
+    figure.tight_layout()
+    figure.savefig(path, dpi=150, metadata={"Date": None} if path.suffix == ".svg" else None)
+    pyplot.close(figure)
+
+
+def _note_look(work: Path, generator: str, name: str, described: str) -> None:
+    look = {"when": time.strftime("%Y-%m-%d %H:%M"), "generator": generator, "set": name, "settings": described}
+    with (work / "frozen-looks.jsonl").open("a", encoding="utf-8") as stream:
+        stream.write(json.dumps(look) + "\n")
+
+
+def _log(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    main()

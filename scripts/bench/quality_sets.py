@@ -1,0 +1,277 @@
+"""Evaluation sets and generators for quality.py: candidates are made once and kept by the generator's signature."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from polyref.augment import Tally, augment, filter_chain
+from polyref.errors import DataError, UsageError
+from polyref.eval.evalset import EvalSet
+from polyref.eval.judgements import Gold
+from polyref.paraphrase import DiverseBeam, Hypothesis, NBest, Paraphraser, SearchOptions, load_paraphraser
+from polyref.paraphrase.paraphraser import describe_decoding
+from polyref.references import Reference, ReferenceSet, Segment
+
+#: Candidates are flushed to disk after this many texts.
+SHARD = 32
+
+
+@dataclass(frozen=True)
+class Set:
+    """One language pair with human judgements."""
+
+    name: str
+    folder: str
+    pair: str
+    reference: str
+    gold: str
+    other: str | None = None  # another human reference
+    frozen: bool = False
+
+
+SETS = {
+    one.name: one
+    for one in (
+        Set("news", "wmt21.news", "zh-en", "refA", "mqm", other="refB"),
+        Set("ted", "wmt21.tedtalks", "zh-en", "refB", "mqm", other="refA"),
+        Set("wmt22-zh", "wmt22", "zh-en", "refA", "wmt-z", other="refB"),
+        Set("lt", "wmt19", "lt-en", "ref", "darr", frozen=True),
+        Set("gu", "wmt19", "gu-en", "ref", "darr", frozen=True),
+    )
+}
+
+
+class Loaded:
+    """The texts and judgements of a set, cut to ``limit`` judged segments spread evenly."""
+
+    def __init__(self, which: Set, data: Path, limit: int | None) -> None:
+        self.set = which
+        self.evalset = EvalSet(data / which.folder, which.pair)
+        gold = self.evalset.gold(which.gold)
+        references = self.evalset.references([which.reference])
+        self.references = ReferenceSet.from_texts(references, meta={"references": [which.reference]})
+        judged = self._judged(gold, len(references))
+        chosen = np.flatnonzero(judged)
+        if limit is not None and limit < len(chosen):
+            chosen = chosen[np.linspace(0, len(chosen) - 1, limit).round().astype(int)]
+        mask = np.zeros(len(references), dtype=np.bool_)
+        mask[chosen] = True
+        self.chosen = chosen
+        self.gold: Gold = gold.within(mask)
+        self.systems = list(gold.pairs.systems if gold.pairs is not None else gold.segment)
+        self.outputs = self.evalset.outputs(self.systems)
+
+    @staticmethod
+    def _judged(gold: Gold, total: int) -> npt.NDArray[np.bool_]:
+        if gold.pairs is not None:
+            return np.isin(np.arange(total), gold.pairs.segment)
+        if not gold.segment:
+            raise UsageError(f"{gold.name} has no judgements of segments")
+        judged: npt.NDArray[np.bool_] = ~np.isnan(np.stack(list(gold.segment.values()))).all(axis=0)
+        return judged
+
+    def part(self) -> ReferenceSet:
+        """The chosen segments."""
+        return ReferenceSet(tuple(self.references[n] for n in self.chosen), self.references.meta)
+
+
+@dataclass
+class Augmented:
+    """A set with added references, of the chosen segments alone."""
+
+    references: ReferenceSet
+    cpu: float | None = None  # seconds a segment to make the candidates, without loading the model
+    tally: Tally = field(default_factory=Tally)
+    described: str = ""
+    weighted: bool = False  # whether every added reference has a log-probability
+
+
+@dataclass(frozen=True)
+class Generator:
+    """``NAME=SPEC[;option=value...]``.
+
+    SPEC is ``human`` (the set's other human reference), ``list:PATTERN`` (files of lists in the simple or the normal
+    form; ``{folder}``, ``{pair}`` and ``{ref}`` are filled in), or anything that ``polyref augment --model`` takes.
+    Options: filter, select, beam, groups, strength, closeness.
+    """
+
+    name: str
+    spec: str
+    options: dict[str, str]
+
+    @classmethod
+    def parse(cls, text: str) -> Generator:
+        name, found, rest = text.partition("=")
+        if not found:
+            name, rest = text, text
+        spec, *settings = rest.split(";")
+        options = dict(setting.split("=", 1) for setting in settings)
+        known = {"filter", "select", "beam", "groups", "strength", "closeness"}
+        if unknown := set(options) - known:
+            raise UsageError(f"{text}: unknown option {sorted(unknown)[0]!r}, expected some of {', '.join(known)}")
+        return cls(name, spec, options)
+
+    def augment(self, loaded: Loaded, k: int, work: Path) -> Augmented | None:
+        """The set with up to k added references a segment; None where this generator has nothing for the set."""
+        if self.spec == "human":
+            other = loaded.set.other
+            if other is None:
+                return None
+            texts = loaded.evalset.references([other])
+            lists = [[text for text in texts[n] if text is not None] for n in loaded.chosen]
+            return self._from_lists(loaded, lists, k)
+        if self.spec.startswith("list:"):
+            one = loaded.set
+            path = Path(self.spec[5:].format(folder=one.folder, pair=one.pair, ref=one.reference))
+            return self._from_lists(loaded, _read_lists(path, loaded), k) if path.is_file() else None
+        return self._generate(loaded, k, work)
+
+    def _from_lists(self, loaded: Loaded, lists: Sequence[Sequence[str]], k: int) -> Augmented:
+        chain = filter_chain(self.options.get("filter", "none"), loaded.evalset.target)
+        tally, segments = Tally(), []
+        for segment, texts in zip(loaded.part(), lists, strict=True):
+            selection = chain.start([ref.text for ref in segment.originals])
+            added: list[Reference] = []
+            for rank, text in enumerate(texts):
+                if len(added) == k:
+                    break
+                tally.candidates += 1
+                reason = selection.offer(segment.refs[0].text, text)
+                if reason is None:
+                    added.append(Reference(text, kind="pseudo", of=0, rank=rank))
+                    tally.kept += 1
+                else:
+                    tally.dropped[reason] += 1
+            segments.append(Segment(segment.id, (*segment.refs, *added)))
+        meta = {"generator": self.name, "filters": chain.name}
+        return Augmented(ReferenceSet(tuple(segments), meta), tally=tally, described=f"{self.spec}|{chain.name}")
+
+    def _generate(self, loaded: Loaded, k: int, work: Path) -> Augmented:
+        paraphraser = Kept(_load(self.spec), work / "candidates")
+        settings = {key: self.options[key] for key in ("beam", "groups", "closeness") if key in self.options}
+        decoding = DiverseBeam(
+            **{key: int(value) for key, value in settings.items()},
+            strength=float(self.options["strength"]) if "strength" in self.options else None,
+        )
+        tally = Tally()
+        extra: dict[str, Any] = {}
+        if "select" in self.options:
+            extra["select"] = self.options["select"]
+        refset = augment(
+            loaded.part(),
+            paraphraser,
+            k,
+            filters=self.options.get("filter", "default"),
+            decoding=decoding,
+            lang=loaded.evalset.target,
+            tally=tally,
+            **extra,
+        )
+        described = "|".join(str(refset.meta.get(key)) for key in ("generator", "decoding", "filters", "select"))
+        return Augmented(refset, paraphraser.cpu / max(len(loaded.chosen), 1), tally, described, weighted=True)
+
+
+_MODELS: dict[str, Paraphraser] = {}
+
+
+def _load(spec: str) -> Paraphraser:
+    if spec not in _MODELS:
+        _MODELS[spec] = load_paraphraser(spec, threads=1, lang="en")
+    return _MODELS[spec]
+
+
+def _read_lists(path: Path, loaded: Loaded) -> list[list[str]]:
+    """Candidates of the chosen segments; the file has one line a segment of the whole set, checked by its reference."""
+    from polyref.augment import read_references
+
+    found = read_references([path])
+    if len(found) != len(loaded.references):
+        raise DataError(f"has {len(found)} segments, the set {len(loaded.references)}", file=path)
+    lists = []
+    for n in loaded.chosen:
+        known = {ref.text.strip() for ref in loaded.references[n].refs}
+        if found[n].originals and found[n].originals[0].text.strip() not in known:
+            raise DataError(f"segment {n + 1}: its reference is not {loaded.set.reference}'s", file=path)
+        lists.append([ref.text for ref in found[n].extras])
+    return lists
+
+
+class Kept(Paraphraser):
+    """A paraphraser whose n-best lists are kept in a file, one a signature of model and decoding.
+
+    An n-best list depends on its text alone, so any mixture of texts can be served from one file.
+    """
+
+    def __init__(self, inner: Paraphraser, folder: Path) -> None:
+        self.inner = inner
+        self.name, self.signature, self.languages = inner.name, inner.signature, inner.languages
+        self.defaults = inner.defaults
+        self.folder = folder
+        self.cpu = 0.0  # seconds that the lists served so far took when they were made
+
+    def settle(self, decoding: DiverseBeam | SearchOptions | None, k: int) -> DiverseBeam | SearchOptions:
+        return self.inner.settle(decoding, k)
+
+    def paraphrase(
+        self,
+        texts: Iterable[str],
+        k: int,
+        *,
+        decoding: DiverseBeam | SearchOptions | None = None,
+        progress: bool = False,
+    ) -> Iterator[NBest]:
+        wanted = list(texts)
+        described = f"{self.signature}|{describe_decoding(self.settle(decoding, k))}|k:{k}"
+        path = self.folder / f"{hashlib.sha256(described.encode()).hexdigest()[:16]}.jsonl"
+        known = _read_kept(path, described)
+        missing = sorted(dict.fromkeys(text for text in wanted if text not in known), key=len)
+        if missing:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with path.open("a", encoding="utf-8") as stream:
+                if stream.tell() == 0:
+                    stream.write(json.dumps({"generator": described}) + "\n")
+                for at in range(0, len(missing), SHARD):
+                    part = missing[at : at + SHARD]
+                    before = time.process_time()
+                    made = list(self.inner.paraphrase(part, k, decoding=decoding))
+                    cpu = (time.process_time() - before) / len(part)
+                    for nbest in made:
+                        known[nbest.text] = (nbest, cpu)
+                        stream.write(json.dumps(_row(nbest, cpu), ensure_ascii=False) + "\n")
+                    stream.flush()
+        for text in wanted:
+            nbest, cpu = known[text]
+            self.cpu += cpu
+            yield nbest
+
+
+def _row(nbest: NBest, cpu: float) -> dict[str, Any]:
+    hypotheses = [[h.text, h.score, h.group, list(h.tokens)] for h in nbest.hypotheses]
+    return {"text": nbest.text, "truncated": nbest.truncated, "cpu": round(cpu, 5), "hypotheses": hypotheses}
+
+
+def _read_kept(path: Path, described: str) -> dict[str, tuple[NBest, float]]:
+    if not path.is_file():
+        return {}
+    lines = path.read_text("utf-8").split("\n")
+    if lines and lines[-1]:
+        # A killed run left half a line.
+        lines[-1] = ""
+        path.write_text("\n".join(lines), "utf-8", newline="\n")
+    rows = [json.loads(line) for line in lines if line]
+    if rows and rows[0] != {"generator": described}:
+        raise DataError(f"holds candidates of {rows[0]}, expected {described}", file=path)
+    known = {}
+    for row in rows[1:]:
+        found = tuple(Hypothesis(text, score, tuple(ids), group) for text, score, group, ids in row["hypotheses"])
+        known[row["text"]] = (NBest(row["text"], found, row["truncated"]), row["cpu"])
+    return known

@@ -1,0 +1,146 @@
+"""The quality harness: its detectors on known texts, and one whole run over a small synthetic evaluation set."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parent.parent.parent
+MINIMAL = REPOSITORY / "tests" / "eval" / "minimal"
+
+
+@pytest.fixture(autouse=True)
+def scripts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(REPOSITORY / "scripts" / "bench")
+
+
+@pytest.mark.parametrize(
+    ("reference", "text", "alarms"),
+    [
+        ("The cat sat.", "The cat, sat!", {"copy"}),
+        ("Ann paid 1,200 euros.", "Ann handed over 1200 euros.", set()),
+        ("Ann paid seventeen euros.", "Ann spent 17 euros.", set()),
+        ("Ann paid 17 euros.", "Ann spent 18 euros.", {"numbers"}),
+        ("It rose by 3 %.", "It went up by 3 percent.", set()),
+        ("He can hardly walk.", "He can walk well.", {"negation"}),
+        ("He did not come.", "He didn't turn up.", set()),
+        ("He met Ann in Rome.", "He met Ann in Paris.", {"names"}),
+        ("He left the house.", "He left the the house.", {"repeats"}),
+        ("The old man left.", "The old man, the old man left.", {"repeats"}),
+        ("She left early.", "She departed early", {"form"}),
+        ("She left early.", "She did n't stay.", {"form", "negation"}),
+        ("The committee will meet on the second Monday.", "It will meet.", {"names", "short"}),
+    ],
+)
+def test_detectors(reference: str, text: str, alarms: set[str]) -> None:
+    from quality_texts import faults
+
+    found = faults(text, [reference], reference)
+    assert {name for name, present in found.items() if present} == alarms
+
+
+def test_self_bleu_and_shares() -> None:
+    from quality_texts import measure, self_bleu
+
+    assert self_bleu(["one"]) is None
+    assert self_bleu(["the same old words"] * 3) == pytest.approx(100)
+    figures = measure([(["The cat sat."], [("The cat sat!", "The cat sat."), ("A cat sat.", "The cat sat.")])])
+    assert figures["usable"] == 2 and figures["copy"] == 0.5 and figures["five"] == 0
+    assert figures["word_f1"] == pytest.approx((1 + 2 / 3) / 2)
+    assert measure([(["The cat sat."], [])])["usable"] == 0
+
+
+def test_preferences_are_all_pairs_that_people_scored_differently() -> None:
+    from quality_gains import preferences
+
+    human = {"A": np.array([1.0, 2.0, np.nan]), "B": np.array([0.0, 2.0, 1.0]), "C": np.array([3.0, 1.0, 0.0])}
+    pairs = preferences(human, ["A", "B", "C"])
+    found = set(zip(pairs.segment.tolist(), pairs.better.tolist(), pairs.worse.tolist(), strict=True))
+    assert found == {(0, 0, 1), (0, 2, 0), (0, 2, 1), (1, 0, 2), (1, 1, 2), (2, 1, 2)}
+
+
+def test_macro_average_and_its_interval() -> None:
+    from quality_gains import TAU, Sampled, compared
+
+    def items(base: list[float], more: list[float]) -> list[Sampled]:
+        return [
+            Sampled(("bleu", "max", 0, TAU), np.array(base)),
+            Sampled(("bleu", "max", 1, TAU), np.array(more)),
+        ]
+
+    found = {"x": items([0.1, 0.1, 0.1], [0.3, 0.2, 0.4]), "y": items([0.5, 0.5, 0.5], [0.5, 0.6, 0.4])}
+    rows = {(row.set, row.k): row for row in compared("g", found, {"macro": ["x", "y"], "none": ["x", "z"]})}
+    assert set(rows) == {(name, k) for name in ("x", "y", "macro") for k in (0, 1)}
+    assert rows["x", 1].gain == pytest.approx(0.2) and rows["macro", 1].gain == pytest.approx(0.1)
+    # Both samples of the average gain are 0.1 and 0.1.
+    assert rows["macro", 1].low == pytest.approx(0.1) and rows["macro", 1].high == pytest.approx(0.1)
+    assert rows["x", 1].low == pytest.approx(0.105) and rows["macro", 0].gain == 0
+
+
+def test_a_whole_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    import quality
+    from quality_sets import SETS, Set
+
+    data = tmp_path / "data"
+    shutil.copytree(MINIMAL, data / "minimal")
+    (data / "minimal" / "references" / "de-en.refC.txt").write_text("".join(f"Line {n}.\n" for n in range(5)))
+    monkeypatch.setitem(SETS, "news", Set("news", "minimal", "de-en", "refA", "mqm", other="refC"))
+    monkeypatch.setitem(SETS, "ted", Set("ted", "minimal", "de-en", "refC", "mqm", other="refA"))
+    monkeypatch.setitem(SETS, "lt", Set("lt", "minimal", "de-en", "refA", "darr", frozen=True))
+    monkeypatch.setitem(SETS, "gu", Set("gu", "minimal", "de-en", "refA", "darr", frozen=True))
+    lists = f"lists=list:{data}/minimal/paraphrases/{{pair}}.{{ref}}.jsonl"
+    out = tmp_path / "out" / "quality"
+    common = ["quality.py", "--data", str(data), "--work", str(tmp_path / "work"), "--out", str(out)]
+    rest = ["--generator", "human", lists, "-k", "2", "--resamples", "20", "--only", "bleu", "--uses", "max", "mean"]
+    monkeypatch.setattr(sys, "argv", [*common, *rest, "--sheet", "3"])
+    quality.main()
+    first = json.loads(out.with_suffix(".json").read_text())
+    assert {(row["generator"], row["set"]) for row in first["quality"]} == {
+        ("human", "news"),
+        ("human", "ted"),
+        ("lists", "news"),
+    }
+    assert {row["set"] for row in first["gains"] if row["generator"] == "human"} == {"news", "ted", "macro"}
+    assert out.with_suffix(".png").stat().st_size > 1000
+    assert len(out.with_suffix(".tsv").read_text().splitlines()) == 3
+    assert not (tmp_path / "work" / "frozen-looks.jsonl").exists()
+    capsys.readouterr()
+    # Again from the kept scores, now with the frozen sets: the same numbers, and the look is noted.
+    monkeypatch.setattr(sys, "argv", [*common, *rest, "--frozen", "--plot", "none"])
+    quality.main()
+    second = json.loads(out.with_suffix(".json").read_text())
+    assert [row for row in second["gains"] if row["set"] in {"news", "ted", "macro"}] == first["gains"]
+    looks = [json.loads(line) for line in (tmp_path / "work" / "frozen-looks.jsonl").read_text().splitlines()]
+    assert {(look["generator"], look["set"]) for look in looks} == {("lists", "lt"), ("lists", "gu")}
+    assert "| lists | bleu | max | 2 |" in capsys.readouterr().out
+
+
+def test_frozen_sets_are_not_looked_at_by_accident(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import quality
+
+    arguments = ["quality.py", "--data", "x", "--work", str(tmp_path), "--out", str(tmp_path / "o"), "--sets", "lt"]
+    monkeypatch.setattr(sys, "argv", arguments)
+    with pytest.raises(SystemExit, match="lt is kept for final settings"):
+        quality.main()
+
+
+def test_candidates_are_made_once(tmp_path: Path) -> None:
+    from quality_sets import Kept
+    from rule_paraphraser import RuleParaphraser
+
+    inner = RuleParaphraser()
+    first = list(Kept(inner, tmp_path).paraphrase(["Ann paid.", "Bob left."], 4))
+    again = list(Kept(inner, tmp_path).paraphrase(["Bob left.", "Ann paid.", "Cy sang."], 4))
+    assert inner.calls == [["Ann paid.", "Bob left."], ["Cy sang."]]
+    assert again[:2] == first[::-1]
+    # Half a line of a killed run is dropped.
+    (path,) = tmp_path.iterdir()
+    with path.open("a") as stream:
+        stream.write('{"text": "Di')
+    assert list(Kept(inner, tmp_path).paraphrase(["Cy sang."], 4)) == again[2:]
+    assert len(inner.calls) == 2
