@@ -17,6 +17,7 @@ COMMANDS = {
     "score": "Score systems with any number of references.",
     "evaluate": "Measure agreement with human judgements against the number of references.",
     "submit": "Write score files for the WMT metrics task.",
+    "train": "Train a metric, or compute what one needs.",
     "demo": "Run the main job on the example texts that come with polyref.",
 }
 
