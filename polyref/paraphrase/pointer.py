@@ -240,6 +240,7 @@ class PointerTransformer(nn.Module):
         target_out: Tensor,
         vocabulary: Callable[[Tensor, Tensor, Tensor], Tensor],
         drop: Dropout | None = None,
+        memory: Tensor | None = None,
     ) -> Tensor:
         """Log-probabilities of the targets.
 
@@ -249,11 +250,13 @@ class PointerTransformer(nn.Module):
             target_out: ``[N, T]`` the target, then eos; padding is skipped.
             vocabulary: Log-softmax at the targets: ``(states [M, d], embedding [V, d], targets [M]) -> [M]``.
             drop: Dropout to apply, or None.
+            memory: ``[N, L, d]`` what :meth:`encode_batch` gave for the sources, where it is known already.
 
         Returns:
             ``[M]`` log-probabilities (nats, float32) of the M target tokens that are not padding, row by row.
         """
-        memory = self.encode_batch(source, drop)
+        if memory is None:
+            memory = self.encode_batch(source, drop)
         mask = self._padding_mask(source)
         length = target_in.shape[1]
         causal = torch.full((length, length), -1e4, dtype=memory.dtype, device=memory.device).triu_(1)
