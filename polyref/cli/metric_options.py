@@ -19,6 +19,7 @@ _CHRF: Final = ("chrf", "chrf++")
 FIELDS: Final[dict[str, tuple[tuple[str, ...], str]]] = {
     "combine": (_NGRAM, "combine"),
     "alpha": (_NGRAM, "alpha"),
+    "power": (_NGRAM, "power"),
     "weights": (_NGRAM, "weights"),
     "gamma": (_NGRAM, "gamma"),
     "lowercase": (_NGRAM, "lowercase"),
@@ -42,6 +43,7 @@ _OPTIONS: Final = (
         "--combine", metavar="NAME", help="How references combine: max (sacreBLEU), mean or expected. [default: max]"
     ),
     click.option("--alpha", type=float, help="Expected credit of an extra reference, 0 to 1. [default: 1]"),
+    click.option("--power", type=float, help="Expected credit: exponent on the share of references. [default: 1]"),
     click.option(
         "--weights", metavar="NAME", help="For mean and expected: uniform, given or logprob. [default: uniform]"
     ),

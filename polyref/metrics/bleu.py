@@ -19,8 +19,17 @@ from sacrebleu.metrics import bleu as sacrebleu
 
 from polyref.errors import ModelError, UsageError
 from polyref.metrics.base import Texts
-from polyref.metrics.combine import Combining, weighted_mean
-from polyref.metrics.ngram import Block, at_cuts, features, first_matches, pair_matches, text_blocks, word_block
+from polyref.metrics.combine import Combining, credit, weighted_mean
+from polyref.metrics.ngram import (
+    Block,
+    at_cuts,
+    features,
+    first_matches,
+    incidence,
+    pair_matches,
+    text_blocks,
+    word_block,
+)
 from polyref.metrics.statistics import Floats, Integers
 from polyref.metrics.tokens import tokenize_13a
 
@@ -142,7 +151,12 @@ class BLEU(Combining):
             if expected:
                 # What no human reference holds.
                 new = kept.first >= originals[kept.home]
-                found[..., 2 + n] += self.alpha * weighted_mean(pair_matches(kept, block, shown, new), extra, cuts)
+                if self.power == 1:
+                    earned = weighted_mean(pair_matches(kept, block, shown, new), extra, cuts)
+                else:
+                    dense = incidence(kept, block, shown, new)
+                    earned = credit(dense[:, :shown], dense[:, shown:], extra, cuts, self.power)
+                found[..., 2 + n] += self.alpha * earned
             found[..., 2 + order + n] = block.grams(n + 1)[:, shown:].T
         return found
 

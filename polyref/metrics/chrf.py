@@ -17,7 +17,7 @@ from sacrebleu.metrics import chrf as sacrebleu
 
 from polyref.errors import UsageError
 from polyref.metrics.base import Texts
-from polyref.metrics.combine import Combining, weighted_mean
+from polyref.metrics.combine import Combining, credit, weighted_mean
 from polyref.metrics.ngram import (
     Block,
     at_cuts,
@@ -167,11 +167,15 @@ class CHRF(Combining):
                 dense = incidence(found, block, shown)
                 for human in range(humans):
                     new = dense[:, shown:] * (1 - dense[:, human, None])
-                    held = new @ dense[:, :shown].transpose(0, 2, 1)
-                    credit = self.alpha * weighted_mean(held, extra, cuts)
+                    if self.power == 1:
+                        earned = weighted_mean(new @ dense[:, :shown].transpose(0, 2, 1), extra, cuts)
+                    else:
+                        earned = credit(dense[:, :shown], new, extra, cuts, self.power)
                     # Orders that the human reference is too short for stay out.
                     counts = pairs[:, :, human, column - 1] > 0
-                    tried[:, :, :, human, column] += np.where(counts[:, :, None], credit.transpose(2, 1, 0), 0)
+                    tried[:, :, :, human, column] += np.where(
+                        counts[:, :, None], self.alpha * earned.transpose(2, 1, 0), 0
+                    )
                 column += 3
         result = np.zeros((len(cuts), tried.shape[1], len(rows), len(self.columns)))
         for row in range(len(cuts)):

@@ -5,7 +5,8 @@
   corpus scores come from the weighted mean of the statistics.
 * ``expected``: the human references as in ``max``; an n-gram that none of them holds earns ``alpha`` times the weight
   of the extra references that hold it: what one doubtful paraphrase says counts for almost nothing. BLEU's brevity
-  penalty uses the human references only. With ``alpha=0`` or ``k=0`` it is ``max`` over the human references.
+  penalty uses the human references only. With ``alpha=0`` or ``k=0`` it is ``max`` over the human references. The
+  weight may be raised to a ``power``: below 1 it lies between the expectation and what any single one says.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ class Combining(Metric):
     Attributes:
         combine: ``max``, ``mean`` or ``expected``.
         alpha: Credit of an extra reference against a human one, 0 to 1 (``expected``).
+        power: Exponent, above 0, on the summed weight of the extra references that hold an n-gram (``expected``).
         weights: Of the references: ``uniform``; ``given``, their own ``weight`` (1 without one); or ``logprob``,
             exp(gamma x log-probability), relative to the best of the segment, which human references share.
         gamma: Sharpness of ``logprob``, 0 or more.
@@ -47,6 +49,7 @@ class Combining(Metric):
 
     combine: str = "max"
     alpha: float = 1.0
+    power: float = 1.0
     weights: str = "uniform"
     gamma: float = 1.0
 
@@ -59,6 +62,8 @@ class Combining(Metric):
             raise UsageError(f"weights {self.weights!r}, expected one of {', '.join(WEIGHTS)}")
         if not 0 <= self.alpha <= 1:
             raise UsageError(f"alpha is {self.alpha}, expected 0 to 1")
+        if not (math.isfinite(self.power) and self.power > 0):
+            raise UsageError(f"power is {self.power}, expected more than 0")
         if not (math.isfinite(self.gamma) and self.gamma >= 0):
             raise UsageError(f"gamma is {self.gamma}, expected 0 or more")
 
@@ -76,6 +81,8 @@ class Combining(Metric):
         parts = [f"combine:{self.combine}"]
         if self.combine == "expected":
             parts.append(f"alpha:{self.alpha:g}")
+            if self.power != 1:
+                parts.append(f"power:{self.power:g}")
         if self._weighs:
             parts.append(f"weights:{self.weights}")
             if self.weights == "logprob":
@@ -118,6 +125,30 @@ class Combining(Metric):
             best = max(known, default=0.0)
             return [1.0] * len(segment.originals) + [math.exp(self.gamma * (value - best)) for value in known]
         return [1.0] * len(refs)
+
+
+def credit(
+    held: npt.NDArray[np.float32], new: npt.NDArray[np.float32], weights: Floats, cuts: Integers, power: float
+) -> Floats:
+    """N-grams of every output, each counted by the ``power`` of the weight of the references that hold it.
+
+    Args:
+        held: Shape (B, R, W): which reference holds which feature.
+        new: Shape (B, S, W): the features of every output that count.
+        weights: Shape (B, R), not normalised; 0 for references that are not asked.
+        cuts: Shape (K, B).
+        power: Above 0; 1 gives :func:`weighted_mean` of the matches with single references.
+
+    Returns:
+        Shape (K, S, B); zeros where no reference counts or none has weight.
+    """
+    result = np.zeros((len(cuts), new.shape[1], len(held)))
+    for n in range(len(held)):
+        asked = weights[n] * (np.arange(held.shape[1]) < cuts[:, n, None])
+        norms = asked.sum(axis=1, keepdims=True)
+        shares = np.divide(asked, norms, out=np.zeros_like(asked), where=norms > 0) @ held[n].astype(np.float64)
+        result[:, :, n] = np.minimum(shares, 1) ** power @ new[n].T.astype(np.float64)
+    return result
 
 
 def weighted_mean(values: npt.NDArray[Any], weights: Floats, cuts: Integers) -> Floats:

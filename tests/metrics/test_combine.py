@@ -51,7 +51,9 @@ def weight(ref: Reference, weights: str, best: float) -> float:
     return 1.0
 
 
-def credit(output: Counter[Any], human: Counter[Any], extras: list[tuple[Counter[Any], float]], alpha: float) -> float:
+def credit(
+    output: Counter[Any], human: Counter[Any], extras: list[tuple[Counter[Any], float]], alpha: float, power: float = 1
+) -> float:
     """Occurrence by occurrence, as the definition goes."""
     total = sum(share for _, share in extras)
     earned = 0.0
@@ -60,7 +62,8 @@ def credit(output: Counter[Any], human: Counter[Any], extras: list[tuple[Counter
             if human[gram] >= occurrence:
                 earned += 1
             elif total:
-                earned += alpha * sum(share for held, share in extras if held[gram] >= occurrence) / total
+                held = sum(share for counts, share in extras if counts[gram] >= occurrence)
+                earned += alpha * (held / total) ** power
     return earned
 
 
@@ -72,9 +75,9 @@ def union(counters: list[Counter[Any]]) -> Counter[Any]:
 
 
 @pytest.mark.parametrize("weights", ["uniform", "given", "logprob"])
-@pytest.mark.parametrize("alpha", [1.0, 0.4])
-def test_expected_bleu_counts(weights: str, alpha: float, systems: Any, weighted: ReferenceSet) -> None:
-    metric = get_metric("bleu", combine="expected", alpha=alpha, weights=weights, gamma=3.0)
+@pytest.mark.parametrize(("alpha", "power"), [(1.0, 1.0), (0.4, 1.0), (0.8, 0.5)])
+def test_expected_bleu_counts(weights: str, alpha: float, power: float, systems: Any, weighted: ReferenceSet) -> None:
+    metric = get_metric("bleu", combine="expected", alpha=alpha, power=power, weights=weights, gamma=3.0)
     stats = metric.statistics(systems, weighted)
     for k in stats.ks:
         for s, outputs in enumerate(systems.values()):
@@ -85,7 +88,7 @@ def test_expected_bleu_counts(weights: str, alpha: float, systems: Any, weighted
                 output = grams("bleu", outputs[n])
                 for order in range(4):
                     human = union([counts[order] for counts in humans])
-                    expected = credit(output[order], human, [(c[order], w) for c, w in extras], alpha)
+                    expected = credit(output[order], human, [(c[order], w) for c, w in extras], alpha, power)
                     assert stats.at(k)[s, n, 2 + order] == pytest.approx(expected, abs=1e-9)
                 lengths = [sum(counts[0].values()) for counts in humans]
                 size = sum(output[0].values())
@@ -93,9 +96,9 @@ def test_expected_bleu_counts(weights: str, alpha: float, systems: Any, weighted
 
 
 @pytest.mark.parametrize("name", ["chrf", "chrf++"])
-@pytest.mark.parametrize("alpha", [1.0, 0.4])
-def test_expected_chrf_counts(name: str, alpha: float, systems: Any, weighted: ReferenceSet) -> None:
-    metric = get_metric(name, combine="expected", alpha=alpha, weights="logprob", gamma=3.0)
+@pytest.mark.parametrize(("alpha", "power"), [(1.0, 1.0), (0.4, 1.0), (0.8, 0.5)])
+def test_expected_chrf_counts(name: str, alpha: float, power: float, systems: Any, weighted: ReferenceSet) -> None:
+    metric = get_metric(name, combine="expected", alpha=alpha, power=power, weights="logprob", gamma=3.0)
     stats = metric.statistics(systems, weighted)
     for k in stats.ks:
         scores = metric.aggregate(stats, k=k)
@@ -109,7 +112,7 @@ def test_expected_chrf_counts(name: str, alpha: float, systems: Any, weighted: R
                     precisions, recalls = [], []
                     for order, human in enumerate(grams(name, ref.text)):
                         if output[order] and human:
-                            match = credit(output[order], human, [(c[order], w) for c, w in extras], alpha)
+                            match = credit(output[order], human, [(c[order], w) for c, w in extras], alpha, power)
                             precisions.append(match / sum(output[order].values()))
                             recalls.append(min(match / sum(human.values()), 1))
                     p, r = (float(np.mean(x)) if x else 0.0 for x in (precisions, recalls))
@@ -201,6 +204,7 @@ def test_signatures(systems: Any, weighted: ReferenceSet) -> None:
         ({}, "|combine:max|"),
         ({"combine": "mean"}, "|combine:mean|weights:uniform|"),
         ({"combine": "expected", "alpha": 0.5}, "|combine:expected|alpha:0.5|weights:uniform|"),
+        ({"combine": "expected", "power": 0.5}, "|combine:expected|alpha:1|power:0.5|weights:uniform|"),
         ({"combine": "expected", "weights": "logprob"}, "|combine:expected|alpha:1|weights:logprob|gamma:1|"),
     ]:
         metric = get_metric("chrf", **options)
@@ -220,6 +224,7 @@ def test_refused(systems: Any, refset: ReferenceSet) -> None:
         ({"combine": "sum"}, "combination 'sum', expected one of max, mean, expected"),
         ({"weights": "rank"}, "weights 'rank', expected one of"),
         ({"alpha": 1.5}, "alpha is 1.5, expected 0 to 1"),
+        ({"power": 0.0}, "power is 0.0, expected more than 0"),
         ({"gamma": -1.0}, "gamma is -1.0, expected 0 or more"),
     ]:
         with pytest.raises(UsageError, match=message):
