@@ -60,7 +60,7 @@ def load_paraphraser(
     except (RuntimeError, AssertionError) as error:
         raise UsageError(f"device {device!r} cannot be used: {str(error).splitlines()[0]}") from None
     name = str(name_or_path)
-    folder = _shipped(name)
+    folder = shipped_folder(name)
     from polyref.paraphrase.pointer_files import is_pointer_folder
 
     if folder is None and is_pointer_folder(Path(name)):
@@ -76,7 +76,12 @@ def load_paraphraser(
     return _load_checkpoint(name, device, lang, prefix)
 
 
-def _shipped(name: str) -> Path | None:
+def shipped_folder(name: str) -> Path | None:
+    """The folder of a model of the package, from `shipped` or `shipped/LANGUAGE`; None for any other name.
+
+    Raises:
+        ModelError: The package has no model of that language.
+    """
     match = re.fullmatch(r"shipped(?:/(\w+))?", name)
     if not match:
         return None
@@ -127,20 +132,11 @@ def _load_checkpoint(name: str, device: str, lang: str | None, prefix: str | Non
 
 def _load_transformers(folder: Path, name: str, device: str, prefix: str | None) -> Paraphraser:
     """Any other encoder-decoder (T5 and so on), through its own forward."""
-    from transformers import AutoModelForSeq2SeqLM
-
     from polyref.paraphrase.hf import HuggingFaceModel
-    from polyref.paraphrase.hf_checkpoints import HuggingFaceCodec, fingerprint, load_tokenizer
+    from polyref.paraphrase.hf_checkpoints import HuggingFaceCodec, fingerprint, load_tokenizer, load_transformers
 
     codec = HuggingFaceCodec(load_tokenizer(folder), LONGEST_SOURCE)
-    try:
-        # No remote code, and nothing but weights is unpickled: Transformers' defaults, said aloud.
-        model = AutoModelForSeq2SeqLM.from_pretrained(
-            str(folder), local_files_only=True, trust_remote_code=False, weights_only=True, dtype="float32"
-        )
-    except (ValueError, OSError, RuntimeError) as error:
-        reason = str(error).strip().split("\n")[0]
-        raise ModelError(f"no encoder-decoder that Transformers can load: {reason}", file=folder) from None
+    model = load_transformers(folder)
     return SearchParaphraser(
         HuggingFaceModel(model.to(device).eval()),
         LanguageCodec(codec, None),
