@@ -8,14 +8,18 @@ has, and duplicates among the candidates, are always dropped: they would add wei
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from polyref.augment import checks, english
 from polyref.augment.checks import Check
+from polyref.augment.measures import Measure
 from polyref.augment.normalize import comparison_key
+from polyref.augment.select import Candidate
 from polyref.errors import UsageError
+from polyref.references import Segment
 
 PRESETS: Final = ("default", "strict", "none")
 
@@ -27,22 +31,39 @@ class FilterChain:
     Attributes:
         name: As it is written into signatures: the preset, the language and the checks.
         checks: Run in this order, after the rules that always hold.
+        measures: Filters that need a model, run in this order on what passed the checks.
     """
 
     name: str
     checks: tuple[Check, ...] = ()
+    measures: tuple[Measure, ...] = ()
 
     @property
     def reasons(self) -> tuple[str, ...]:
         """Every reason a candidate can be dropped for, in the order of the checks."""
-        return ("empty", "copy", "duplicate", *(check.name for check in self.checks))
+        return ("empty", "copy", "duplicate", *(rule.name for rule in (*self.checks, *self.measures)))
 
-    def start(self, originals: Iterable[str], extras: Iterable[str] = ()) -> Selection:
+    def start(self, originals: Iterable[str], extras: Iterable[str] = ()) -> Offers:
         """Begin a segment that already has these references."""
-        return Selection(self, originals, extras)
+        return Offers(self, originals, extras)
+
+    def measure(
+        self, segments: Sequence[Segment], candidates: Sequence[Sequence[Candidate]], dropped: Counter[str]
+    ) -> list[list[Candidate]]:
+        """What is left of the candidates of some segments after the filters that need a model.
+
+        Args:
+            segments: Shape (N,).
+            candidates: One list a segment.
+            dropped: Refused candidates are counted here, by reason.
+        """
+        left = [list(found) for found in candidates]
+        for measure in self.measures:
+            left = measure.apply(segments, left, dropped)
+        return left
 
 
-class Selection:
+class Offers:
     """The candidates of one segment, offered best first; remembers what was taken."""
 
     def __init__(self, chain: FilterChain, originals: Iterable[str], extras: Iterable[str]) -> None:

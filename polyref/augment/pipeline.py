@@ -1,4 +1,4 @@
-"""References to augmented reference sets: over-generate, filter, keep the first k."""
+"""References to augmented reference sets: over-generate, filter, select k."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from polyref import __version__
 from polyref.augment.filters import FilterChain, filter_chain
 from polyref.augment.formats import segment_line
+from polyref.augment.select import Candidate, Rank, Select, selection
 from polyref.errors import UsageError
 from polyref.references import Reference, ReferenceSet, Segment
 
@@ -39,7 +40,8 @@ class Tally:
         short: Segments with something to paraphrase that got fewer than k.
         candidates: Candidates looked at.
         kept: Candidates that became references.
-        dropped: Candidates that did not, by reason.
+        surplus: Candidates that passed the filter but were not selected.
+        dropped: Candidates that the filter refused, by reason.
     """
 
     segments: int = 0
@@ -49,11 +51,12 @@ class Tally:
     short: int = 0
     candidates: int = 0
     kept: int = 0
+    surplus: int = 0
     dropped: Counter[str] = field(default_factory=Counter)
 
     def add(self, other: Tally) -> None:
         """Count ``other`` in."""
-        for name in ("segments", "references", "empty", "truncated", "short", "candidates", "kept"):
+        for name in ("segments", "references", "empty", "truncated", "short", "candidates", "kept", "surplus"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.dropped.update(other.dropped)
 
@@ -72,13 +75,13 @@ class Augmentation:
 
     Attributes:
         paraphraser: Makes the candidates.
-        k: Paraphrases a segment, at least 1. A segment with several human references gets k in all, taken from each
-            in turn, best first.
+        k: Paraphrases a segment, at least 1. A segment with several human references gets k in all.
         filters: What may be kept.
         decoding: None takes the paraphraser's default.
         lang: Language of the references, for the record.
         seed: For the record.
         progress: Let the paraphraser show its own bar, which starts again with every shard.
+        select: Which k of what may be kept.
     """
 
     paraphraser: Paraphraser
@@ -88,6 +91,7 @@ class Augmentation:
     lang: str = "en"
     seed: int | None = None
     progress: bool = False
+    select: Select = Rank()  # noqa: RUF009 (frozen)
 
     def __post_init__(self) -> None:
         if self.k < 1:
@@ -108,8 +112,9 @@ class Augmentation:
         """All settings in one string: equal strings give equal results for equal references."""
         seed = [] if self.seed is None else [f"seed:{self.seed}"]
         described = self.paraphraser.describe(self.decoding, self.asked)
-        parts = [f"k:{self.k}", f"filters:{self.filters.name}", f"lang:{self.lang}", *seed, f"polyref:{__version__}"]
-        return "|".join([described, *parts])
+        select = [] if self.select == Rank() else [f"select:{self.select.name}"]
+        parts = [f"k:{self.k}", f"filters:{self.filters.name}", *select, f"lang:{self.lang}", *seed]
+        return "|".join([described, *parts, f"polyref:{__version__}"])
 
     def meta(self, before: Mapping[str, Any], inputs: Sequence[Mapping[str, str]]) -> dict[str, Any]:
         """The header of the result. Holds nothing that depends on time or place.
@@ -128,12 +133,14 @@ class Augmentation:
             "inputs": [dict(item) for item in inputs],
             "polyref": __version__,
         }
+        if self.select != Rank():
+            now["select"] = self.select.name
         if self.seed is not None:
             now["seed"] = self.seed
         if "generator" not in before:
             return {**before, **now}
         runs = len(before["generator"]) if isinstance(before["generator"], list) else 1
-        keys = list(dict.fromkeys([*now, *(key for key in ("seed",) if key in before)]))
+        keys = list(dict.fromkeys([*now, *(key for key in ("select", "seed") if key in before)]))
         old = {key: before.get(key, [None] * runs if runs > 1 else None) for key in keys}
         return {**before, **{key: [*(old[key] if runs > 1 else [old[key]]), now.get(key)] for key in keys}}
 
@@ -153,46 +160,62 @@ class Augmentation:
             if texts
             else ()
         )
-        done = []
+        passed = []
         for segment, of in zip(segments, sources, strict=True):
             tally.empty += len(segment.originals) - len(of)
             nbests = list(islice(results, len(of)))
             if len(nbests) != len(of):
                 raise RuntimeError(f"{self.paraphraser.name} gave too few results for {len(texts)} texts")
-            done.append(self._choose(segment, of, nbests, tally))
+            passed.append(self._passing(segment, of, nbests, tally))
+        if self.filters.measures:
+            passed = self.filters.measure(segments, passed, tally.dropped)
+        done = [
+            self._choose(segment, found, tally, short=bool(of))
+            for segment, of, found in zip(segments, sources, passed, strict=True)
+        ]
         return Shard(tuple(done), tally)
 
     @staticmethod
     def _sources(segment: Segment) -> list[int]:
         return [index for index, ref in enumerate(segment.refs) if ref.original and ref.text.strip()]
 
-    def _choose(self, segment: Segment, of: Sequence[int], nbests: Sequence[NBest], tally: Tally) -> Segment:
-        selection = self.filters.start((ref.text for ref in segment.originals), (ref.text for ref in segment.extras))
-        added: list[Reference] = []
+    def _passing(self, segment: Segment, of: Sequence[int], nbests: Sequence[NBest], tally: Tally) -> list[Candidate]:
+        """What passes the checks of single candidates, best first; all of it, or k where no more are needed."""
+        offers = self.filters.start((ref.text for ref in segment.originals), (ref.text for ref in segment.extras))
+        enough = self.k if self.select == Rank() and not self.filters.measures else None
+        passing: list[Candidate] = []
         for rank in range(max((len(nbest.hypotheses) for nbest in nbests), default=0)):
             for index, nbest in zip(of, nbests, strict=True):
-                if len(added) == self.k or rank >= len(nbest.hypotheses):
+                if len(passing) == enough or rank >= len(nbest.hypotheses):
                     continue
-                candidate = nbest.hypotheses[rank]
+                found = nbest.hypotheses[rank]
                 tally.candidates += 1
-                reason = selection.offer(segment.refs[index].text, candidate.text, beginning=nbest.truncated)
+                reason = offers.offer(segment.refs[index].text, found.text, beginning=nbest.truncated)
                 if reason is not None:
                     tally.dropped[reason] += 1
                     continue
-                added.append(
-                    Reference(
-                        candidate.text,
-                        kind="paraphrase",
-                        of=index,
-                        rank=rank,
-                        logprob=round(candidate.score, _LOGPROB_DIGITS),
-                        generator=self.paraphraser.name,
-                    )
-                )
+                passing.append(Candidate(found.text, index, rank, round(found.score, _LOGPROB_DIGITS), found.group))
         tally.references += len(of)
         tally.truncated += sum(nbest.truncated for nbest in nbests)
+        return passing
+
+    def _choose(self, segment: Segment, passed: Sequence[Candidate], tally: Tally, *, short: bool) -> Segment:
+        chosen = self.select.order(passed, [ref.text for ref in segment.refs], self.k)
+        added = [
+            Reference(
+                one.text,
+                kind="paraphrase",
+                of=one.of,
+                rank=one.rank,
+                weight=one.weight,
+                logprob=one.score,
+                generator=self.paraphraser.name,
+            )
+            for one in chosen
+        ]
         tally.kept += len(added)
-        tally.short += bool(of) and len(added) < self.k
+        tally.surplus += len(passed) - len(added)
+        tally.short += short and len(added) < self.k
         return replace(segment, refs=(*segment.refs, *added))
 
 
@@ -202,6 +225,7 @@ def augment(
     k: int,
     *,
     filters: FilterChain | str = "default",
+    select: Select | str = "rank",
     decoding: Decoding | None = None,
     lang: str = "en",
     tally: Tally | None = None,
@@ -213,6 +237,7 @@ def augment(
         paraphraser: As :func:`polyref.load_paraphraser` gives it.
         k: Paraphrases a segment, at least 1; ``OVERGENERATE`` times as many candidates are made.
         filters: A chain, or the name of one (:func:`polyref.augment.filters.filter_chain`).
+        select: Which k of what passes the filter, or the name of a way (:func:`polyref.augment.select.selection`).
         decoding: How to search; None is the paraphraser's default.
         lang: Language of the references: chooses the checks of a chain that is given by name.
         tally: Counts what happened to the candidates, if given.
@@ -221,10 +246,11 @@ def augment(
         A ragged set: a segment has fewer than ``k`` new references where fewer survived, none where it is empty.
 
     Raises:
-        UsageError: ``k`` is below 1, or there is no such filter.
+        UsageError: ``k`` is below 1, or there is no such filter or way to select.
     """
     chain = filter_chain(filters, lang) if isinstance(filters, str) else filters
-    work = Augmentation(paraphraser, k, chain, decoding, lang)
+    chosen = selection(select) if isinstance(select, str) else select
+    work = Augmentation(paraphraser, k, chain, decoding, lang, select=chosen)
     segments: list[Segment] = []
     for shard in work.shards(references):
         segments += shard.segments

@@ -12,6 +12,7 @@ from tqdm import tqdm
 from polyref.augment.filters import PRESETS, FilterChain, filter_chain
 from polyref.augment.inputs import Inputs
 from polyref.augment.pipeline import OVERGENERATE, SHARD_SEGMENTS, Augmentation, Tally
+from polyref.augment.select import selection
 from polyref.augment.writer import augment_file, check_output, journal_path
 from polyref.cli.generation import generation_options
 from polyref.cli.output import json_object, table
@@ -33,6 +34,13 @@ from polyref.paraphrase import DiverseBeam, load_paraphraser
     show_default=True,
     help="What may become a reference; copies and duplicates never do.",
 )
+@click.option(
+    "--select",
+    default="rank",
+    show_default=True,
+    metavar="NAME",
+    help="Which of what passes the filter: rank, group, mmr[:LAMBDA] or coverage[:N].",
+)
 @click.option("--lang", default="en", show_default=True, metavar="CODE", help="Language of the references.")
 @click.option("--json", "as_json", is_flag=True, help="The summary as one JSON object on stdout (needs -o).")
 @click.option("--quiet", is_flag=True, help="No progress bar and no summary; warnings stay.")
@@ -49,6 +57,7 @@ def command(
     threads: int | None,
     seed: int | None,
     preset: str,
+    select: str,
     lang: str,
     as_json: bool,
     quiet: bool,
@@ -68,13 +77,15 @@ def command(
     _refuse_overwriting(references, output)
     decoding = DiverseBeam(beam, groups, strength, closeness)
     decoding.resolve(OVERGENERATE * k)  # for its complaints
+    chosen = selection(select)
     chain = filter_chain(preset, lang)
     check_output(output)
     with Inputs(references) as inputs:
         paraphraser = load_paraphraser(model, device=device, threads=threads, lang=lang)
         # One shard has nothing to show before its end: the paraphraser's own bar is finer.
         single = inputs.length <= SHARD_SEGMENTS
-        work = Augmentation(paraphraser, k, chain, decoding, lang, seed, progress=single and not quiet)
+        progress = single and not quiet
+        work = Augmentation(paraphraser, k, chain, decoding, lang, seed, progress, chosen)
         tally = _run(inputs, output, work, bar=not single and not quiet)
     if not quiet:
         _summarise(tally, chain, k)
@@ -107,6 +118,7 @@ def summary(tally: Tally, chain: FilterChain) -> dict[str, Any]:
         "references": tally.references,
         "candidates": tally.candidates,
         "kept": tally.kept,
+        "surplus": tally.surplus,
         "dropped": {reason: tally.dropped[reason] for reason in chain.reasons},
         "short": tally.short,
         "empty": tally.empty,
@@ -117,7 +129,10 @@ def summary(tally: Tally, chain: FilterChain) -> dict[str, Any]:
 def _summarise(tally: Tally, chain: FilterChain, k: int) -> None:
     """What became of the candidates, for people."""
     total = max(tally.candidates, 1)
-    rows = [("kept", tally.kept), *((f"dropped: {reason}", tally.dropped[reason]) for reason in chain.reasons)]
+    rows = [("kept", tally.kept)]
+    if tally.surplus:
+        rows.append(("not selected", tally.surplus))
+    rows += ((f"dropped: {reason}", tally.dropped[reason]) for reason in chain.reasons)
     lines = [[name, str(count), f"{100 * count / total:.1f}"] for name, count in rows]
     click.echo(table(["candidates", "count", "%"], lines), err=True)
     if tally.short:

@@ -1,0 +1,220 @@
+"""Which k of the candidates that pass the filter become references, and in what order.
+
+All methods are greedy: they choose one candidate after another and never take one back, so the first k of a longer
+choice are the choice of k, and a k sweep over the result is a sweep over selections. They depend on the candidates,
+not on the order these come in; ties go to the better rank, then to the earlier reference.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from polyref.augment.normalize import words
+from polyref.errors import UsageError
+
+#: Scripts without spaces between words: Chinese, Japanese, Thai, Lao, Burmese, Khmer.
+_UNSPACED: Final = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A candidate that passed the filter.
+
+    Attributes:
+        text: The text.
+        of: Index of the reference it was made from.
+        rank: Place in the n-best list of that reference, from 0.
+        score: Length-normalised log-probability, in nats.
+        group: Group of the diverse beam that found it.
+        weight: Adequacy, 0 to 1; None where the filter measures none.
+    """
+
+    text: str
+    of: int = 0
+    rank: int = 0
+    score: float = 0.0
+    group: int = 0
+    weight: float | None = None
+
+
+class Select(Protocol):
+    """A way to choose.
+
+    Attributes:
+        name: As it is written into signatures, parameters included.
+    """
+
+    @property
+    def name(self) -> str:
+        """See above."""
+
+    def order(self, candidates: Sequence[Candidate], have: Sequence[str], k: int) -> list[Candidate]:
+        """Up to ``k`` of the candidates, first choice first.
+
+        Args:
+            candidates: What passed the filter, in any order; no two share ``of`` and ``rank``.
+            have: The references the segment has already.
+            k: Most candidates to choose.
+        """
+
+
+def by_rank(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Best first; with several references, one of each in turn."""
+    return sorted(candidates, key=lambda one: (one.rank, one.of))
+
+
+@dataclass(frozen=True)
+class Rank:
+    """The order of the n-best lists."""
+
+    name: str = "rank"
+
+    def order(self, candidates: Sequence[Candidate], have: Sequence[str], k: int) -> list[Candidate]:
+        """See :class:`Select`."""
+        return by_rank(candidates)[:k]
+
+
+@dataclass(frozen=True)
+class BestOfGroups:
+    """The best of every diverse group first, then the second best of every group, and so on."""
+
+    name: str = "group"
+
+    def order(self, candidates: Sequence[Candidate], have: Sequence[str], k: int) -> list[Candidate]:
+        """See :class:`Select`."""
+        seen: Counter[tuple[int, int]] = Counter()
+        turns = []
+        for one in by_rank(candidates):
+            turns.append((seen[one.of, one.group], one))
+            seen[one.of, one.group] += 1
+        # Sorting is stable: within a turn the order is that of the ranks.
+        return [one for _, one in sorted(turns, key=lambda item: item[0])][:k]
+
+
+@dataclass(frozen=True)
+class MarginalRelevance:
+    """Maximal marginal relevance (Carbonell and Goldstein 1998): likely, and unlike what is there already.
+
+    The next candidate c has the largest ``balance * p(c) - (1 - balance) * max sim(c, r)`` over the references r that
+    the segment has and those chosen so far. p is the geometric mean of the token probabilities, sim the Dice
+    coefficient of word n-grams up to 2, both 0 to 1.
+
+    Attributes:
+        balance: lambda, 0 (novelty alone) to 1 (probability alone).
+    """
+
+    balance: float = 0.5
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.balance <= 1:
+            raise UsageError(f"--select mmr: lambda is {self.balance:g}, expected 0 to 1")
+
+    @property
+    def name(self) -> str:
+        """With the parameter."""
+        return f"mmr:{self.balance:g}"
+
+    def order(self, candidates: Sequence[Candidate], have: Sequence[str], k: int) -> list[Candidate]:
+        """See :class:`Select`."""
+        rest = [(one, ngrams(one.text, 2)) for one in by_rank(candidates)]
+        held = [ngrams(text, 2) for text in have]
+        nearest = [max((dice(grams, one) for one in held), default=0.0) for _, grams in rest]
+        chosen: list[Candidate] = []
+        while rest and len(chosen) < k:
+            values = [
+                self.balance * _probability(one) - (1 - self.balance) * near
+                for (one, _), near in zip(rest, nearest, strict=True)
+            ]
+            best = values.index(max(values))
+            one, grams = rest.pop(best)
+            nearest.pop(best)
+            nearest = [max(near, dice(other, grams)) for near, (_, other) in zip(nearest, rest, strict=True)]
+            chosen.append(one)
+        return chosen
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """The most new n-grams, weighted by probability.
+
+    The next candidate c has the largest ``p(c) * new(c)``: new counts occurrences of word n-grams, up to ``longest``,
+    that no reference of the segment and no earlier choice has as often; p is the geometric mean of its token
+    probabilities. Multi-reference BLEU clips at the same counts: what is chosen is what may earn new matches.
+
+    Attributes:
+        longest: Longest n-grams, 1 or more.
+    """
+
+    longest: int = 4
+
+    def __post_init__(self) -> None:
+        if self.longest < 1:
+            raise UsageError(f"--select coverage: the longest n-gram is {self.longest}, expected 1 or more")
+
+    @property
+    def name(self) -> str:
+        """With the parameter."""
+        return f"coverage:{self.longest}"
+
+    def order(self, candidates: Sequence[Candidate], have: Sequence[str], k: int) -> list[Candidate]:
+        """See :class:`Select`."""
+        covered: Counter[tuple[str, ...]] = Counter()
+        for text in have:
+            covered |= ngrams(text, self.longest)
+        rest = [(one, ngrams(one.text, self.longest)) for one in by_rank(candidates)]
+        chosen: list[Candidate] = []
+        while rest and len(chosen) < k:
+            values = [_probability(one) * (grams - covered).total() for one, grams in rest]
+            one, grams = rest.pop(values.index(max(values)))
+            covered |= grams
+            chosen.append(one)
+        return chosen
+
+
+def _probability(candidate: Candidate) -> float:
+    # Other semantics than the paper's may score above 0.
+    return math.exp(min(candidate.score, 0.0))
+
+
+def ngrams(text: str, longest: int) -> Counter[tuple[str, ...]]:
+    """How often each n-gram occurs, n from 1 to ``longest``: of case-folded words, or of characters where words run on."""
+    found = words(text)
+    if _UNSPACED.search(text):
+        found = tuple(char for char in text.casefold() if not char.isspace())
+    return Counter(found[at : at + n] for n in range(1, longest + 1) for at in range(len(found) - n + 1))
+
+
+def dice(a: Counter[tuple[str, ...]], b: Counter[tuple[str, ...]]) -> float:
+    """Dice coefficient of two bags, 0 to 1."""
+    total = a.total() + b.total()
+    return 2 * (a & b).total() / total if total else 0.0
+
+
+SELECTIONS: Final = ("rank", "mmr", "coverage", "group")
+
+
+def selection(text: str = "rank") -> Select:
+    """The way to choose that ``NAME[:PARAMETER]`` names: ``rank``, ``group``, ``mmr:0.5``, ``coverage:4``.
+
+    Raises:
+        UsageError: No such name, a parameter where there is none, or one out of range.
+    """
+    name, colon, value = text.partition(":")
+    if name not in SELECTIONS:
+        raise UsageError(f"--select is {text!r}, expected one of {', '.join(SELECTIONS)}")
+    if name in ("rank", "group"):
+        if colon:
+            raise UsageError(f"--select {name} takes no parameter, but has {value!r}")
+        return Rank() if name == "rank" else BestOfGroups()
+    if not colon:
+        return MarginalRelevance() if name == "mmr" else Coverage()
+    try:
+        return MarginalRelevance(float(value)) if name == "mmr" else Coverage(int(value))
+    except ValueError:
+        wanted = "a number from 0 to 1" if name == "mmr" else "a whole number from 1"
+        raise UsageError(f"--select {name}: the parameter is {value!r}, expected {wanted}") from None
