@@ -48,3 +48,7 @@ class UsageError(PolyrefError):
 
 class ModelError(PolyrefError):
     """A model that is missing, broken, untrusted or of an unknown family (exit code 1)."""
+
+
+class PolyrefWarning(UserWarning):
+    """Something the user should know about a result that is given nevertheless (a line on stderr, once)."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from importlib import import_module
+from typing import Any
 
 import click
 
 from polyref import __version__
-from polyref.errors import PolyrefError
+from polyref.errors import PolyrefError, PolyrefWarning
 
 # Command -> one line of help. Modules are imported only when their command runs: `polyref --help` stays light.
 COMMANDS = {
@@ -18,6 +20,8 @@ COMMANDS = {
     "evaluate": "Measure agreement with human judgements against the number of references.",
     "submit": "Write score files for the WMT metrics task.",
     "train": "Train a metric, or compute what one needs.",
+    "info": "Describe a paraphrase model.",
+    "convert": "Write a model in another format.",
     "demo": "Run the main job on the example texts that come with polyref.",
 }
 
@@ -59,6 +63,7 @@ def cli() -> None:
 
 def main(argv: list[str] | None = None) -> None:
     """Run the command line and exit."""
+    warnings.showwarning = _show_warning
     try:
         code = cli.main(args=argv, prog_name="polyref", standalone_mode=False)
     except PolyrefError as error:
@@ -71,3 +76,14 @@ def main(argv: list[str] | None = None) -> None:
         error.show()
         sys.exit(error.exit_code)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+_show_other_warning = warnings.showwarning
+
+
+def _show_warning(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+    """What polyref has to say of a result on one line; what others have to say as Python says it."""
+    if issubclass(category, PolyrefWarning):
+        click.echo(f"polyref: warning: {message}", err=True)
+    else:
+        _show_other_warning(message, category, *place, **more)

@@ -26,6 +26,8 @@ class _Trainings(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
+            if not TRAININGS:
+                return
             formatter.write_dl([(name, text) for name, (_, _, text) in TRAININGS.items()])
 
 

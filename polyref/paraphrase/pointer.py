@@ -211,15 +211,21 @@ class PointerTransformer(nn.Module):
 
     def encode_batch(self, source: Tensor, drop: Dropout | None = None) -> Tensor:
         """Encoder states ``[N, L, d]`` of padded sources ``[N, L]``."""
+        *_, x = self.encoder_states(source, drop)
+        return cast(Tensor, self.encoder_norm(x))
+
+    def encoder_states(self, source: Tensor, drop: Dropout | None = None) -> Iterator[Tensor]:
+        """States ``[N, L, d]`` before the final normalisation: the embedding, then after each encoder layer."""
         mask = self._padding_mask(source)
         x = _maybe(drop, self._embed(source))
+        yield x
         for layer in self.encoder:
             layer = cast(_Layer, layer)
             attend = layer.attend_self
             q, k, v = (attend.split(part) for part in attend.qkv(layer.norm_self(x)).chunk(3, -1))
             x = x + _maybe(drop, attend.mix(q, k, v, mask))
             x = x + _maybe(drop, layer.feed_forward(x))
-        return cast(Tensor, self.encoder_norm(x))
+            yield x
 
     def _pointer_keys(self, source: Tensor, memory: Tensor) -> Tensor:
         previous = torch.cat([torch.full_like(source[:, :1], BOS), source[:, :-1]], 1)
