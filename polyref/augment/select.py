@@ -182,7 +182,7 @@ def _probability(candidate: Candidate) -> float:
 
 
 def ngrams(text: str, longest: int) -> Counter[tuple[str, ...]]:
-    """How often each n-gram occurs, n from 1 to ``longest``: of case-folded words, or of characters where words run on."""
+    """How often each n-gram of words, up to ``longest``, occurs; of characters where words run on."""
     found = words(text)
     if _UNSPACED.search(text):
         found = tuple(char for char in text.casefold() if not char.isspace())
