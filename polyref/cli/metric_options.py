@@ -15,13 +15,17 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 _NGRAM: Final = ("bleu", "chrf", "chrf++")
 _CHRF: Final = ("chrf", "chrf++")
+_PRISM: Final = ("prism", "prism-src")
+_BARTSCORE: Final = ("bartscore", "bartscore-src")
+_SEQUENCE: Final = (*_PRISM, *_BARTSCORE, "peer")
+_SEQUENCE_PAIRS: Final = ("prism", "bartscore")
 #: Option of the command -> (metrics it belongs to, field of their class).
 FIELDS: Final[dict[str, tuple[tuple[str, ...], str]]] = {
-    "combine": (_NGRAM, "combine"),
+    "combine": ((*_NGRAM, *_SEQUENCE_PAIRS), "combine"),
     "alpha": (_NGRAM, "alpha"),
     "power": (_NGRAM, "power"),
-    "weights": (_NGRAM, "weights"),
-    "gamma": (_NGRAM, "gamma"),
+    "weights": ((*_NGRAM, *_SEQUENCE_PAIRS), "weights"),
+    "gamma": ((*_NGRAM, *_SEQUENCE_PAIRS), "gamma"),
     "lowercase": (_NGRAM, "lowercase"),
     "tokenize": (("bleu",), "tokenize"),
     "smooth_method": (("bleu",), "smooth_method"),
@@ -36,6 +40,25 @@ FIELDS: Final[dict[str, tuple[tuple[str, ...], str]]] = {
     "ter_normalized": (("ter",), "normalized"),
     "ter_no_punct": (("ter",), "no_punct"),
     "ter_asian_support": (("ter",), "asian_support"),
+    "prism_model": (_PRISM, "model"),
+    "bartscore_model": (_BARTSCORE, "model"),
+    "peer_model": (("peer",), "model"),
+    "target_lang": (_SEQUENCE, "lang"),
+    "source_lang": (("prism-src", "bartscore-src", "peer"), "source_lang"),
+    "dtype": (_SEQUENCE, "dtype"),
+    "device": (_SEQUENCE, "device"),
+    "bartscore_direction": (("bartscore",), "direction"),
+    "bartscore_prompt": (_BARTSCORE, "prompts"),
+    "bartscore_prompt_side": (_BARTSCORE, "prompt_side"),
+    "peer_tokens": (("peer",), "tokens"),
+    "peer_over": (("peer",), "over"),
+    "peer_samples": (("peer",), "samples"),
+    "peer_dropout": (("peer",), "dropout"),
+    "peer_subwords": (("peer",), "subwords"),
+    "peer_nbest": (("peer",), "nbest"),
+    "peer_low": (("peer",), "low"),
+    "peer_high": (("peer",), "high"),
+    "peer_seed": (("peer",), "seed"),
 }
 
 _OPTIONS: Final = (
@@ -68,6 +91,31 @@ _OPTIONS: Final = (
     click.option("--ter-normalized", is_flag=True, default=None, help="TER: tokenise and normalise."),
     click.option("--ter-no-punct", is_flag=True, default=None, help="TER: remove punctuation."),
     click.option("--ter-asian-support", is_flag=True, default=None, help="TER: East Asian characters are words."),
+    click.option("--prism-model", metavar="MODEL", help="Prism: folder or name of a model. [default: shipped]"),
+    click.option("--bartscore-model", metavar="MODEL", help="BARTScore: folder or name of any encoder-decoder."),
+    click.option("--peer-model", metavar="MODEL", help="Peer evaluation: folder or name of a translation model."),
+    click.option("--target-lang", metavar="LANG", help="Prism, BARTScore, peer: language of outputs. [default: en]"),
+    click.option("--source-lang", metavar="LANG", help="The same: language of sources, for models that mark it."),
+    click.option("--dtype", metavar="NAME", help="The same: float32, bfloat16 or float16. [default: float32]"),
+    click.option("--device", metavar="NAME", help="The same: where to compute. [default: cpu]"),
+    click.option("--bartscore-direction", metavar="NAME", help="precision, recall or f. [default: f]"),
+    click.option(
+        "--bartscore-prompt",
+        multiple=True,
+        callback=lambda _context, _option, given: given or None,
+        metavar="TEXT",
+        help="BARTScore: a prompt; several are an ensemble.",
+    ),
+    click.option("--bartscore-prompt-side", metavar="NAME", help="source (encoder) or target. [default: source]"),
+    click.option("--peer-tokens", metavar="NAME", help="mean, sum, median, min or std of tokens. [default: mean]"),
+    click.option("--peer-over", metavar="NAME", help="The same of samples. [default: mean]"),
+    click.option("--peer-samples", type=int, help="Passes with dropout or sampled segmentations. [default: 1]"),
+    click.option("--peer-dropout", type=float, help="Rate of Monte Carlo dropout. [default: 0]"),
+    click.option("--peer-subwords", type=float, help="Smoothing of sampled segmentations. [default: none]"),
+    click.option("--peer-nbest", type=int, help="Segmentations to draw from. [default: 64]"),
+    click.option("--peer-low", type=float, help="Least probability that a token counts with. [default: 0]"),
+    click.option("--peer-high", type=float, help="Largest probability that a token counts with. [default: 1]"),
+    click.option("--peer-seed", type=int, help="Of dropout and segmentations. [default: 1]"),
 )
 
 

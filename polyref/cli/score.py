@@ -46,6 +46,7 @@ from polyref.textfiles import check_parallel, check_writable, display_name, read
     metavar="K",
     help="Numbers of extra references: 0 is the human references alone. [default: 0 and all there are]",
 )
+@click.option("--source", metavar="FILE", help="Sources, for metrics that read them.")
 @click.option("--sentence", is_flag=True, help="Score every segment instead of the whole set.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, with full precision.")
 @click.option("-o", "--output", default="-", metavar="FILE", help="Where to write. [default: standard output]")
@@ -65,6 +66,7 @@ def command(
     inputs: tuple[str, ...],
     metrics: tuple[str, ...],
     ks: tuple[int, ...],
+    source: str | None,
     sentence: bool,
     as_json: bool,
     output: str,
@@ -94,10 +96,14 @@ def command(
     asked = {"confidence": (intervals, confidence_n), "bs": (paired_bs, paired_bs_n), "ar": (paired_ar, paired_ar_n)}
     test = _test({kind: trials for kind, (flag, trials) in asked.items() if flag}, seed, sentence, len(inputs))
     chosen = {name: make_metric(name, metrics, options) for name in dict.fromkeys(metrics)}
-    if [*refs, *inputs].count("-") > 1:
+    if source is not None and not any(metric.needs_sources for metric in chosen.values()):
+        raise UsageError(f"--source is given, but none of -m {' '.join(metrics)} reads it")
+    if [*refs, *inputs, source].count("-") > 1:
         raise UsageError("standard input (-) is named twice")
     names = system_names(inputs)
     references = _stripped(read_references(refs))
+    if source is not None:
+        references = _with_sources(references, display_name(refs[0]), source)
     systems = _read_systems(inputs, names, display_name(refs[0]), len(references))
     _warn_marks([*refs, *inputs])
     _warn_empty(references, systems)
@@ -186,6 +192,14 @@ def _read_systems(paths: Sequence[str], names: Sequence[str], references: str, t
     systems = {name: [line.rstrip() for line in read_lines(path)] for name, path in zip(names, paths, strict=True)}
     check_parallel([(references, total), *((path, len(systems[n])) for n, path in zip(names, paths, strict=True))])
     return systems
+
+
+def _with_sources(references: ReferenceSet, name: str, path: str) -> ReferenceSet:
+    """Every segment with its source, white space at the end cut as elsewhere."""
+    sources = [line.rstrip() for line in read_lines(path)]
+    check_parallel([(name, len(references)), (display_name(path), len(sources))])
+    pairs = zip(references, sources, strict=True)
+    return ReferenceSet(tuple(replace(segment, source=text) for segment, text in pairs), references.meta)
 
 
 def _stripped(references: ReferenceSet) -> ReferenceSet:

@@ -14,6 +14,11 @@ METRICS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "chrf": ("polyref.metrics.chrf:CHRF", {}),
     "chrf++": ("polyref.metrics.chrf:CHRF", {"word_order": 2}),
     "ter": ("polyref.metrics.ter:TER", {}),
+    "prism": ("polyref.metrics.prism:PrismRef", {}),
+    "prism-src": ("polyref.metrics.prism:PrismSrc", {}),
+    "bartscore": ("polyref.metrics.bartscore:BARTScore", {}),
+    "bartscore-src": ("polyref.metrics.bartscore:BARTScoreSrc", {}),
+    "peer": ("polyref.metrics.peer:Peer", {}),
 }
 
 
