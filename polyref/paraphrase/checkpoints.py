@@ -122,10 +122,33 @@ def _download(name: str) -> Path:
     return Path(found)
 
 
-def load_fairseq(
-    path: str | Path, *, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32
-) -> Seq2Seq:
-    """Load a fairseq directory: ``checkpoint.pt``, ``dict.src.txt``, ``dict.tgt.txt`` and ``spm.model``.
+@dataclass(frozen=True)
+class FairseqParts:
+    """What lies in a fairseq directory, before a network is made of it.
+
+    Attributes:
+        settings: Architecture and task as the checkpoint states them.
+        state: The checkpoint's tensors under fairseq's names, copies and version marks included.
+        config: The network's configuration.
+        weights: The network's weights under polyref's names.
+        codec: Text to ids and back.
+        sentencepiece: File of the SentencePiece model.
+        name: ``prism-m39v1`` where it is recognised, else the directory's name.
+        fingerprint: md5 of the model's files, in hexadecimal.
+    """
+
+    settings: Mapping[str, Any]
+    state: Mapping[str, Tensor]
+    config: TransformerConfig
+    weights: Mapping[str, Tensor]
+    codec: FairseqCodec
+    sentencepiece: Path
+    name: str
+    fingerprint: str
+
+
+def read_fairseq(path: str | Path) -> FairseqParts:
+    """Read a fairseq directory: ``checkpoint.pt``, ``dict.src.txt``, ``dict.tgt.txt`` and ``spm.model``.
 
     Dictionaries may also be named after the languages of the checkpoint's task (``dict.de.txt``), and the SentencePiece
     model ``sentencepiece.bpe.model``.
@@ -135,30 +158,47 @@ def load_fairseq(
             architecture is of another family.
     """
     directory = Path(path)
-    settings, tensors = read_fairseq_checkpoint(directory / "checkpoint.pt")
+    settings, state = read_fairseq_checkpoint(directory / "checkpoint.pt")
     source = FairseqDictionary(_first(directory, "dict.src.txt", f"dict.{settings.get('source_lang')}.txt"))
     target = FairseqDictionary(_first(directory, "dict.tgt.txt", f"dict.{settings.get('target_lang')}.txt"))
-    pieces = load_sentencepiece(_first(directory, "spm.model", "sentencepiece.bpe.model"))
+    sentencepiece = _first(directory, "spm.model", "sentencepiece.bpe.model")
+    pieces = load_sentencepiece(sentencepiece)
     fingerprint = _md5(directory)
     try:
-        config, weights = convert_fairseq(settings, tensors)
-        network = Transformer(config, weights, device=device, dtype=dtype)
-    except PolyrefError as error:
+        config, weights = convert_fairseq(settings, state)
+    except ModelError as error:
         raise ModelError(error.message, file=directory / "checkpoint.pt", remedy=error.remedy) from None
-    for dictionary, table, name in (
-        (source, network.source_embedding, "dict.src.txt"),
-        (target, network.output, "dict.tgt.txt"),
+    for dictionary, table, file in (
+        (source, weights["encoder.embed_tokens.weight"], "dict.src.txt"),
+        (target, weights["output.weight"], "dict.tgt.txt"),
     ):
         if len(dictionary) != len(table):
             raise ModelError(
                 f"{len(dictionary)} tokens with the 4 special ones, but the checkpoint has {len(table)}",
-                file=directory / name,
+                file=directory / file,
                 remedy="use the dictionary the model was trained with",
             )
     prism = fingerprint == PRISM_MD5
     codec = FairseqCodec(pieces, source, target, PRISM_LANGUAGES if prism else None)
     name = "prism-m39v1" if prism else directory.resolve().name
-    return Seq2Seq(network, codec, "fairseq", name, fingerprint, directory)
+    return FairseqParts(settings, state, config, weights, codec, sentencepiece, name, fingerprint)
+
+
+def load_fairseq(
+    path: str | Path, *, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32
+) -> Seq2Seq:
+    """Load a fairseq directory, see :func:`read_fairseq`.
+
+    Raises:
+        ModelError: As :func:`read_fairseq`; or weights are missing, left over or of the wrong shape.
+    """
+    directory = Path(path)
+    parts = read_fairseq(directory)
+    try:
+        network = Transformer(parts.config, parts.weights, device=device, dtype=dtype)
+    except PolyrefError as error:
+        raise ModelError(error.message, file=directory / "checkpoint.pt", remedy=error.remedy) from None
+    return Seq2Seq(network, parts.codec, "fairseq", parts.name, parts.fingerprint, directory)
 
 
 def read_fairseq_checkpoint(path: str | Path) -> tuple[dict[str, Any], dict[str, Tensor]]:

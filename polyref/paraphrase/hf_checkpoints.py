@@ -10,6 +10,7 @@ import hashlib
 import json
 import math
 import pickle
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -18,6 +19,7 @@ import torch
 from torch import Tensor
 
 from polyref.errors import ModelError, PolyrefError, UsageError
+from polyref.paraphrase.languages import resolve
 from polyref.paraphrase.transformer import Positions, Transformer, TransformerConfig
 from polyref.paraphrase.vocabulary import TextCodec
 
@@ -27,6 +29,8 @@ FAMILIES: Final[Mapping[str, tuple[bool, Positions]]] = {
     "mbart": (True, "learned"),
     "marian": (False, "marian"),
     "m2m_100": (True, "fairseq"),
+    "blenderbot": (True, "learned"),
+    "fsmt": (False, "fairseq"),
 }
 _ACTIVATIONS: Final = {
     "relu": "relu",
@@ -38,8 +42,8 @@ _ACTIVATIONS: Final = {
     "tanh": "tanh",
     "linear": "linear",
 }
-# Positions are filled from row 2 on (the padding token's row and the one before it are never used).
-_LEARNED_OFFSET: Final = 2
+# BART's and mBART's positions are filled from row 2 on (the padding token's row and the one before it are never used).
+_LEARNED_OFFSET: Final = {"blenderbot": 0}
 
 
 def read_config(directory: str | Path) -> dict[str, Any]:
@@ -131,6 +135,11 @@ def convert(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> tuple[T
         raise ModelError(f"activation is {activation!r}, expected one of {', '.join(_ACTIVATIONS)}")
     weights = {name.removeprefix("model."): value for name, value in tensors.items()}
     shared = weights.pop("shared.weight", None)
+    if family == "fsmt":  # fairseq's names; tied tables are there once
+        shared = weights.get("decoder.embed_tokens.weight")
+        head = weights.pop("decoder.output_projection.weight", None)
+    else:
+        head = weights.pop("lm_head.weight", None)
     for side in ("encoder", "decoder"):
         name = f"{side}.embed_tokens.weight"
         if weights.get(name, shared) is None:
@@ -141,8 +150,7 @@ def convert(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> tuple[T
         if kind == "learned":
             if table is None:
                 raise ModelError(f"the model has no learned {side} positions")
-            weights[f"{side}.positions"] = table[_LEARNED_OFFSET:]
-    head = weights.pop("lm_head.weight", None)
+            weights[f"{side}.positions"] = table[_LEARNED_OFFSET.get(family, 2) :]
     tied = config.get("tie_word_embeddings", True)
     weights["output.weight"] = weights["decoder.embed_tokens.weight"] if tied or head is None else head
     bias = weights.pop("final_logits_bias", None)
@@ -191,27 +199,35 @@ class HuggingFaceCodec:
         self._tokenizer = tokenizer
         self._longest = longest
         self._codes = language_codes(tokenizer)
+        self._marks_source = hasattr(tokenizer, "src_lang")
         self.languages = tuple(sorted(self._codes))
 
     def encode(self, text: str, lang: str | None = None) -> list[int]:
         """Source token ids with the end of sentence; multilingual models mark the source with ``lang``."""
+        return [int(token) for token in self._source(text, lang)["input_ids"]]
+
+    def _source(self, text: str, lang: str | None) -> Any:
         if self._codes and lang is not None:
-            self._check(lang)
-            self._tokenizer.src_lang = lang
-        return [int(token) for token in self._tokenizer(text, truncation=True, max_length=self._longest)["input_ids"]]
+            code = resolve(lang, self.languages)
+            if self._marks_source:
+                self._tokenizer.src_lang = code
+        return self._tokenizer(text, truncation=True, max_length=self._longest)
 
     def encode_target(self, text: str, lang: str | None = None) -> list[int]:
-        """Target token ids with the end of sentence; multilingual models put the tag of ``lang`` in front."""
+        """Target token ids with the end of sentence, without the tag of ``lang``."""
         if self._codes and lang is not None:
-            self._check(lang)
-            self._tokenizer.tgt_lang = lang
+            code = resolve(lang, self.languages)
+            if self._marks_source:
+                self._tokenizer.tgt_lang = code
         encoded = self._tokenizer(text_target=text, truncation=True, max_length=self._longest)["input_ids"]
         tags = set(self._codes.values())
         return [int(token) for token in encoded if token not in tags]
 
     def decode(self, tokens: Sequence[int]) -> str:
-        """Text of target tokens, without special tokens."""
-        return str(self._tokenizer.decode(list(tokens), skip_special_tokens=True)).strip()
+        """Text of target tokens, without special tokens and tags."""
+        tags = set(self._codes.values())
+        kept = [int(token) for token in tokens if token not in tags]
+        return str(self._tokenizer.decode(kept, skip_special_tokens=True)).strip()
 
     def prefix(self, lang: str | None) -> list[int]:
         """The tag of ``lang``, forced as the first target token.
@@ -223,22 +239,35 @@ class HuggingFaceCodec:
             if lang is None:
                 return []
             raise UsageError(f"language {lang!r} was named, but the model has no language codes")
-        self._check(lang)
-        return [self._codes[lang]]  # type: ignore[index]
+        return [self._codes[resolve(lang, self.languages)]]
 
     def token(self, token: str) -> int | None:
-        """Id of a token of the vocabulary, None if there is no such token."""
-        known = self._tokenizer.get_vocab().get(token)
+        """Id of a target token, None if there is no such token."""
+        known = self._vocabulary().get(token)
         return None if known is None else int(known)
 
-    def _check(self, lang: str | None) -> None:
-        if lang not in self._codes:
-            named = "no language is named" if lang is None else f"language {lang!r} is unknown to the model"
-            raise UsageError(f"{named}, expected one of {', '.join(self.languages)}")
+    def pieces(self, text: str, lang: str | None = None) -> list[str]:
+        """Source tokens as text, without tags and the end of sentence; unknown ones are spelled out."""
+        return [str(piece) for piece in self._tokenizer.tokenize(text)]
+
+    def symbols(self) -> list[str]:
+        """Target tokens by id; numbers that no token has are empty."""
+        vocabulary = self._vocabulary()
+        found = [""] * (max(vocabulary.values()) + 1)
+        for token, number in vocabulary.items():
+            found[number] = token
+        return found
+
+    def _vocabulary(self) -> dict[str, int]:
+        separate = getattr(self._tokenizer, "separate_vocabs", False)
+        return dict(self._tokenizer.target_encoder if separate else self._tokenizer.get_vocab())
 
 
 def language_codes(tokenizer: Any) -> dict[str, int]:
-    """Language codes of a tokeniser (M2M100, mBART, NLLB) and their token ids; empty for others."""
+    """Language codes of a tokeniser (M2M100, mBART, NLLB, converted fairseq) and their token ids; empty for others."""
+    tags = tokenizer.init_kwargs.get("language_tags")
+    if isinstance(tags, dict):  # written by polyref.paraphrase.convert
+        return {str(code): int(token) for code, token in tags.items()}
     to_token = getattr(tokenizer, "lang_code_to_token", None)
     if to_token:  # M2M100: "en" stands for "__en__"
         return {code: int(tokenizer.convert_tokens_to_ids(token)) for code, token in to_token.items()}
@@ -272,9 +301,37 @@ def load_tokenizer(directory: str | Path) -> Any:
     from transformers import AutoTokenizer
 
     try:
-        return AutoTokenizer.from_pretrained(str(directory), local_files_only=True)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Recommended: pip install sacremoses")  # for a method nobody calls
+            return AutoTokenizer.from_pretrained(str(directory), local_files_only=True, trust_remote_code=False)
     except Exception as error:
         raise ModelError(f"no tokeniser that can be loaded: {error}", file=directory) from None
+
+
+def load_transformers(directory: Path) -> Any:
+    """The model of a Hugging Face directory as Transformers' own class for encoder-decoders, in float32.
+
+    Raises:
+        ModelError: Transformers cannot load it as one.
+    """
+    import transformers
+    from transformers.utils import logging
+
+    bars, verbosity = logging.is_progress_bar_enabled(), logging.get_verbosity()
+    logging.disable_progress_bar()
+    logging.set_verbosity_error()
+    try:
+        # No remote code, and nothing but weights is unpickled: Transformers' defaults, said aloud.
+        return transformers.AutoModelForSeq2SeqLM.from_pretrained(
+            str(directory), local_files_only=True, trust_remote_code=False, weights_only=True, dtype="float32"
+        )
+    except (ValueError, OSError, RuntimeError) as error:
+        reason = str(error).strip().split("\n")[0]
+        raise ModelError(f"no encoder-decoder that Transformers can load: {reason}", file=directory) from None
+    finally:
+        logging.set_verbosity(verbosity)
+        if bars:
+            logging.enable_progress_bar()
 
 
 def fingerprint(directory: Path) -> str:

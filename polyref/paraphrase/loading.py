@@ -60,20 +60,32 @@ def load_paraphraser(
     except (RuntimeError, AssertionError) as error:
         raise UsageError(f"device {device!r} cannot be used: {str(error).splitlines()[0]}") from None
     name = str(name_or_path)
-    folder = shipped_folder(name)
-    from polyref.paraphrase.pointer_files import is_pointer_folder
-
-    if folder is None and is_pointer_folder(Path(name)):
-        folder = Path(name)
-    if folder is not None:
+    folder, shipped_kind = find_model(name)
+    if shipped_kind:
         if prefix is not None:
             raise UsageError(f"--prefix is {prefix!r}, but models of the shipped kind take none")
         return _load_pointer(folder, device, lang)
+    return _load_checkpoint(name, device, lang, prefix)
+
+
+def find_model(name: str) -> tuple[Path, bool]:
+    """The folder a name stands for, and whether it holds a model of the shipped kind; hub names stay as they are.
+
+    Raises:
+        ModelError: It is neither a folder, nor a model of the package, nor like a hub name.
+    """
+    from polyref.paraphrase.pointer_files import is_pointer_folder
+
+    folder = shipped_folder(name)
+    if folder is not None:
+        return folder, True
+    if is_pointer_folder(Path(name)):
+        return Path(name), True
     if not Path(name).is_dir() and not re.fullmatch(r"[\w.-]+/[\w.-]+", name):
         raise ModelError(
             "no such model folder", file=name, remedy="give a folder, `shipped`, or a hub name owner/model"
         )
-    return _load_checkpoint(name, device, lang, prefix)
+    return Path(name), False
 
 
 def shipped_folder(name: str) -> Path | None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from polyref.errors import DataError, ModelError, UsageError
+from polyref.paraphrase.languages import resolve
 from polyref.textfiles import iter_lines
 
 #: Tokens that every fairseq dictionary starts with, before the lines of its file.
@@ -38,6 +39,12 @@ class TextCodec(Protocol):
 
     def token(self, token: str) -> int | None:
         """Id of a target token, None if there is no such token."""
+
+    def pieces(self, text: str, lang: str | None = None) -> list[str]:
+        """Source tokens as text, without tags and the end of sentence; unknown ones are spelled out."""
+
+    def symbols(self) -> list[str]:
+        """Target tokens by id."""
 
 
 class FairseqDictionary:
@@ -138,6 +145,14 @@ class FairseqCodec:
         """Target token ids, with the end of sentence, without the tag."""
         return self._ids(text, self.target)
 
+    def pieces(self, text: str, lang: str | None = None) -> list[str]:
+        """Source tokens as text; unknown ones are spelled out."""
+        return [str(piece) for piece in self._pieces.EncodeAsPieces(text)]
+
+    def symbols(self) -> list[str]:
+        """The target dictionary by id."""
+        return list(self.target.symbols)
+
     def _ids(self, text: str, dictionary: FairseqDictionary) -> list[int]:
         return [*(dictionary.index.get(p, dictionary.unk) for p in self._pieces.EncodeAsPieces(text)), dictionary.eos]
 
@@ -160,7 +175,4 @@ class FairseqCodec:
             if lang is None:
                 return []
             raise UsageError(f"language {lang!r} was named, but the model has no language tags")
-        if lang not in self.languages:
-            named = "no language is named" if lang is None else f"language {lang!r} is unknown to the model"
-            raise UsageError(f"{named}, expected one of {', '.join(self.languages)}")
-        return [self._tags[lang]]
+        return [self._tags[resolve(lang, self.languages)]]

@@ -1,0 +1,200 @@
+"""What a model is, without running it: family, size, languages, vocabulary, precision, hash, default decoding."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from torch import Tensor
+
+from polyref.paraphrase.paraphraser import STRENGTH, DiverseBeam
+
+#: Paraphrases that the default decoding is told for, the command line's default.
+K: Final = 10
+
+
+@dataclass(frozen=True)
+class ModelInfo:
+    """A model's properties.
+
+    Attributes:
+        name: As in signatures.
+        kind: ``polyref`` (the shipped kind), ``fairseq`` or ``huggingface``.
+        family: Architecture: ``pointer``, ``transformer`` (fairseq's) or the Hugging Face model type.
+        path: Its directory.
+        layers: Encoder and decoder layers.
+        dim: Width of the model.
+        parameters: Distinct weights; tables that are shared count once.
+        bytes: Size of the files with its weights.
+        stored: Number type of its weights in the files (``float32``, ``int8+float16``); it computes in float32 unless
+            told otherwise.
+        languages: Codes of the languages it writes; empty when unknown or when it has no tags.
+        source_vocabulary: Source tokens.
+        target_vocabulary: Target tokens.
+        max_source: Most source tokens, the end of sentence included (None: no limit of its own).
+        max_target: Most target tokens (None: the same).
+        hash: Hash of its content (the first 12 digits stand in signatures).
+        signature: As in the signatures of results.
+        decoding: Decoding of ten paraphrases where nothing is asked for.
+    """
+
+    name: str
+    kind: str
+    family: str
+    path: Path
+    layers: tuple[int, int]
+    dim: int
+    parameters: int
+    bytes: int
+    stored: str
+    languages: tuple[str, ...]
+    source_vocabulary: int
+    target_vocabulary: int
+    max_source: int | None
+    max_target: int | None
+    hash: str
+    signature: str
+    decoding: str
+
+
+def model_info(name_or_path: str | Path = "shipped") -> ModelInfo:
+    """Describe a model that :func:`~polyref.paraphrase.load_paraphraser` takes. Weights are read, nothing is computed.
+
+    Raises:
+        ModelError: There is no such model, or it is broken.
+    """
+    from polyref.paraphrase.checkpoints import is_fairseq_directory, locate
+    from polyref.paraphrase.loading import find_model
+
+    folder, shipped = find_model(str(name_or_path))
+    if shipped:
+        return _pointer(folder)
+    folder = locate(folder if folder.is_dir() else str(name_or_path))
+    return _fairseq(folder) if is_fairseq_directory(folder) else _huggingface(folder, str(name_or_path))
+
+
+def _pointer(folder: Path) -> ModelInfo:
+    from safetensors.torch import load_file
+
+    from polyref.paraphrase.loading import load_paraphraser
+    from polyref.paraphrase.pointer_files import load_pointer
+
+    model = load_pointer(folder)
+    network = model.network
+    config = network.config.to_dict()
+    return ModelInfo(
+        name=model.name,
+        kind="polyref",
+        family="pointer",
+        path=folder,
+        layers=(config["encoder_layers"], config["decoder_layers"]),
+        dim=config["d_model"],
+        parameters=sum(p.numel() for p in network.parameters()),
+        bytes=(folder / "model.safetensors").stat().st_size,
+        stored=_stored(v for k, v in load_file(folder / "model.safetensors").items() if not k.endswith(".scale")),
+        languages=(model.language,),
+        source_vocabulary=network.vocab_size,
+        target_vocabulary=network.vocab_size,
+        max_source=network.config.max_source,
+        max_target=network.config.max_target,
+        hash=model.digest,
+        signature=load_paraphraser(folder).signature,
+        decoding=DiverseBeam(strength=model.strength, closeness=network.closeness).resolve(K).describe(),
+    )
+
+
+def _fairseq(folder: Path) -> ModelInfo:
+    from polyref.paraphrase.checkpoints import read_fairseq
+
+    parts = read_fairseq(folder)
+    return ModelInfo(
+        name=parts.name,
+        kind="fairseq",
+        family="transformer",
+        path=folder,
+        layers=(parts.config.encoder_layers, parts.config.decoder_layers),
+        dim=parts.config.dim,
+        parameters=_distinct(parts.weights),
+        bytes=(folder / "checkpoint.pt").stat().st_size,
+        stored=_stored(parts.weights.values()),
+        languages=parts.codec.languages,
+        source_vocabulary=len(parts.codec.source),
+        target_vocabulary=len(parts.codec.target),
+        max_source=parts.config.max_source,
+        max_target=parts.config.max_target,
+        hash=parts.fingerprint,
+        signature=f"{parts.name}|sha:{parts.fingerprint[:12]}",
+        decoding=_default(),
+    )
+
+
+def _huggingface(folder: Path, name: str) -> ModelInfo:
+    from polyref.paraphrase import hf_checkpoints as hf
+
+    config = hf.read_config(folder)
+    tensors = hf.read_weights(folder)
+    stored, size = _stored(tensors.values()), _weight_bytes(folder)
+    family = str(config.get("model_type"))
+    codec = hf.HuggingFaceCodec(hf.load_tokenizer(folder), 1024)
+    label = folder.resolve().name if Path(name).is_dir() else name
+    fingerprint = hf.fingerprint(folder)
+    positions: tuple[int | None, int | None] = (config.get("max_position_embeddings"),) * 2
+    if family in hf.FAMILIES:
+        network, weights = hf.convert(config, tensors)
+        layers, dim = (network.encoder_layers, network.decoder_layers), network.dim
+        vocabulary = len(weights["encoder.embed_tokens.weight"]), len(weights["output.weight"])
+    else:
+        weights, dim = tensors, int(config.get("d_model") or config.get("hidden_size") or 0)
+        encoder = int(config.get("num_layers") or config.get("encoder_layers") or 0)
+        layers = encoder, int(config.get("num_decoder_layers") or config.get("decoder_layers") or encoder)
+        vocabulary = (int(config.get("vocab_size") or 0),) * 2
+    return ModelInfo(
+        name=label,
+        kind="huggingface",
+        family=family,
+        path=folder,
+        layers=layers,
+        dim=dim,
+        parameters=_distinct(weights),
+        bytes=size,
+        stored=stored,
+        languages=codec.languages,
+        source_vocabulary=vocabulary[0],
+        target_vocabulary=vocabulary[1],
+        max_source=positions[0],
+        max_target=positions[1],
+        hash=fingerprint,
+        signature=f"{label}|sha:{fingerprint[:12]}",
+        decoding=_default(),
+    )
+
+
+def _default() -> str:
+    return DiverseBeam(strength=STRENGTH).resolve(K).describe()
+
+
+def _distinct(weights: Mapping[str, Tensor]) -> int:
+    return sum({value.data_ptr(): value.numel() for value in weights.values()}.values())
+
+
+def _stored(tensors: Iterable[Tensor]) -> str:
+    """Number types by their share of the weights."""
+    found: Counter[str] = Counter()
+    for tensor in tensors:
+        found[str(tensor.dtype).removeprefix("torch.")] += tensor.numel()
+    return "+".join(name for name, _ in found.most_common())
+
+
+def _weight_bytes(folder: Path) -> int:
+    for pattern in ("*.safetensors", "pytorch_model*.bin"):
+        if files := list(folder.glob(pattern)):
+            return sum(file.stat().st_size for file in files)
+    return 0
+
+
+def as_row(info: ModelInfo) -> dict[str, Any]:
+    """The properties as plain values."""
+    return {**asdict(info), "path": str(info.path), "layers": list(info.layers), "languages": list(info.languages)}
