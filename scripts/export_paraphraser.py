@@ -138,6 +138,7 @@ def card(figures: dict[str, Any], curve: list[dict[str, Any]], chosen: dict[str,
     losses = "\n".join(f"| {r['step']} | {r['tokens']:,} | {r['train']:.3f} | {r['valid']:.3f} |" for r in shown)
     shares = "\n".join(f"| {reason} | {share:.1%} |" for reason, share in gen["shares"].items())
 
+    warm = f"started from the weights of `{train['init']}`; then " if "init" in train else ""
     notes = "\n".join(f"- {note}" for note in chosen.get("notes", []))
 
     def listed(rows: list[list[str]]) -> str:
@@ -146,7 +147,7 @@ def card(figures: dict[str, Any], curve: list[dict[str, Any]], chosen: dict[str,
     return f"""# {f["name"]}: the English paraphraser that comes with polyref
 
 An encoder-decoder with a pointer head that rewrites one English sentence. It is made for one job: adding references
-to test sets for machine translation, offline and on a CPU. It is small and has been trained for about an hour; check
+to test sets for machine translation, offline and on a CPU. It is small and was trained on a CPU for a few hours; check
 what it adds (`polyref augment` filters by default) before you draw conclusions from it.
 
 | | |
@@ -155,7 +156,7 @@ what it adds (`polyref augment` filters by default) before you draw conclusions 
 | size | {f["bytes"] / 1e6:.1f} MB (matrices in int8, one scale a row; computed in float32) |
 | SHA-256 of the weights | `{f["sha256"]}` |
 | longest input | {net["max_source"]} pieces; longer sentences are cut for generation, and counted |
-| training | {train["step"]:,} steps, {train["target_tokens"]:,} target tokens, {train["seconds"] / 60:.0f} minutes on a CPU (bfloat16) |
+| training | {warm}{train["step"]:,} steps, {train["target_tokens"]:,} target tokens, {train["seconds"] / 60:.0f} minutes on a CPU (bfloat16) |
 | versions | {", ".join(f"{k} {v}" for k, v in f["versions"].items())} |
 
 ## Data and provenance
