@@ -9,47 +9,78 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from polyref.paraphrase.ancestry import AncestryCache
 from polyref.paraphrase.products import Product
 
 
 @dataclass
 class DecoderState:
-    """A batch between two steps: S sentences, W rows each, t tokens fed.
+    """A batch between two steps: S sentences, R rows, t tokens fed.
 
     Attributes:
-        cross: Per layer the cross-attention keys ``[S, H, d/H, L]`` and values ``[S, H, L, d/H]``.
+        cross: Per layer the cross-attention keys ``[S, H, d/H, L]`` and values ``[S, H, L, d/H]``: once a sentence,
+            whatever the beam.
         bias: ``[S, 1, 1, L]``, 0 or -inf on padding; None without padding.
-        cache: ``[capacity, 2 * layers, S * W, d]`` self-attention keys (even) and values (odd); the first ``length``
-            positions are valid. Position-major, so that what is valid is one block.
-        spare: Memory of the cache before, to reorder into.
-        length: t.
+        cache: Self-attention keys and values.
+        groups: Which rows belong to which sentence.
+        scores: Memory of a step's scores, used again on the next one.
     """
 
     cross: list[tuple[Tensor, Tensor]]
     bias: Tensor | None
-    cache: Tensor
-    spare: Tensor | None = None
-    length: int = 0
+    cache: AncestryCache
+    groups: Groups
+    scores: Tensor | None = None
 
-    def grow(self, capacity: int) -> None:
-        """Make room for ``capacity`` positions."""
-        new = self.cache.new_empty((capacity, *self.cache.shape[1:]))
-        new[: self.length] = self.cache[: self.length]
-        self.cache, self.spare = new, None
+    @property
+    def length(self) -> int:
+        """Tokens fed."""
+        return self.cache.length
 
-    def select(self, rows: Tensor) -> None:
-        """Row i becomes old row ``rows[i]``.
+    def select(self, sentences: Tensor, rows: Tensor, owners: Tensor) -> None:
+        """See :class:`polyref.paraphrase.search.RowModel`."""
+        self.cache.select(rows)
+        count = len(self.cross[0][0])
+        if len(sentences) < count or not torch.equal(sentences, torch.arange(count, device=sentences.device)):
+            self.cross = [(k[sentences], v[sentences]) for k, v in self.cross]
+            self.bias = None if self.bias is None else self.bias[sentences]
+        self.groups = Groups(owners, len(sentences))
 
-        Two buffers take turns: fresh memory of this size would be mapped page by page on every step.
-        """
-        capacity, parts, _, dim = self.cache.shape
-        shape = (capacity, parts, len(rows), dim)
-        size = math.prod(shape)
-        if self.spare is None or self.spare.numel() < size:
-            self.spare = self.cache.new_empty(size)
-        new = self.spare.flatten()[:size].view(shape)
-        torch.index_select(self.cache[: self.length], 2, rows, out=new[: self.length])
-        self.spare, self.cache = self.cache if self.cache.numel() >= size else None, new
+    def buffer(self, rows: int, vocab: int, device: torch.device) -> Tensor:
+        """``[rows, vocab]`` float32: fresh memory of this size would be mapped page by page on every step."""
+        if self.scores is None or self.scores.numel() < rows * vocab:
+            self.scores = torch.empty(rows * vocab, device=device)
+        return self.scores[: rows * vocab].view(rows, vocab)
+
+
+class Groups:
+    """Rows of each sentence as a rectangle, for the products with its cross-attention keys and values.
+
+    Args:
+        owners: ``[R]`` sentence of every row, ascending.
+        count: S.
+    """
+
+    def __init__(self, owners: Tensor, count: int) -> None:
+        self.count = count
+        sizes = torch.bincount(owners, minlength=count)
+        self._width = int(sizes.max())
+        self._even = len(owners) == count * self._width
+        if not self._even:
+            first = sizes.cumsum(0) - sizes
+            places = torch.arange(self._width, device=owners.device)
+            # Short sentences repeat their last row.
+            self._spread = (first[:, None] + torch.minimum(places, sizes[:, None] - 1)).flatten()
+            self._back = owners * self._width + torch.arange(len(owners), device=owners.device) - first[owners]
+
+    def spread(self, x: Tensor) -> Tensor:
+        """``[R, d]`` to ``[S, W, d]``."""
+        return (x if self._even else x.index_select(0, self._spread)).view(self.count, self._width, -1)
+
+    def back(self, x: Tensor) -> Tensor:
+        """``[S, W, d]`` to ``[R, d]``."""
+        flat = x.flatten(0, 1)
+        return flat if self._even else flat.index_select(0, self._back)
 
 
 @dataclass(frozen=True)
@@ -101,24 +132,21 @@ def join_heads(x: Tensor) -> Tensor:
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None) -> Tensor:
-    """Attention of ``q`` ``[N, H, Q, e]`` over transposed keys ``[N, H, e, L]`` and values ``[N, H, L, e]``."""
-    weights = torch.matmul(q * q.shape[-1] ** -0.5, k)
+    """Attention over transposed keys.
+
+    Args:
+        q: ``[N, H, Q, e]`` scaled queries.
+        k: ``[N, H, e, L]``.
+        v: ``[N, H, L, e]``.
+        bias: Added to the scores, broadcast to ``[N, H, Q, L]``.
+
+    Returns:
+        ``[N, H, Q, e]``.
+    """
+    weights = torch.matmul(q, k)
     if bias is not None:
-        weights = weights + bias
+        weights += bias
     return torch.matmul(weights.softmax(dim=-1), v)
-
-
-def activate(x: Tensor, name: str) -> Tensor:
-    """The activation function ``name``; may write into ``x``."""
-    if name == "relu":
-        return x.relu_()
-    if name == "gelu":
-        return F.gelu(x)
-    if name == "gelu_tanh":
-        return F.gelu(x, approximate="tanh")
-    if name == "swish":
-        return F.silu(x)
-    return x.tanh_() if name == "tanh" else x
 
 
 def sinusoids(count: int, dim: int, first: int | None) -> Tensor:

@@ -16,11 +16,12 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from polyref.errors import ModelError, UsageError
+from polyref.paraphrase.ancestry import AncestryCache
 from polyref.paraphrase.blocks import (
     Cross,
     DecoderState,
+    Groups,
     Layer,
-    activate,
     attend,
     join_heads,
     norm,
@@ -30,6 +31,8 @@ from polyref.paraphrase.blocks import (
 from polyref.paraphrase.products import Product
 
 Positions = Literal["fairseq", "marian", "learned", "none"]
+#: Most logits of one product; beyond 32 MB the C library maps fresh pages for every tensor.
+_LOGITS: Final = (1 << 23) - 1
 ACTIVATIONS: Final = ("relu", "gelu", "gelu_tanh", "swish", "tanh", "linear")
 
 
@@ -151,9 +154,15 @@ class Transformer:
     def _layer(self, prefix: str, *, cross: bool) -> Layer:
         dim = self.config.dim
 
+        heads = self.config.decoder_heads if cross else self.config.encoder_heads
+
         def fused(block: str, parts: str) -> Product:
-            # One product for the projections that read the same input.
-            loaded = [self._linear(f"{prefix}{block}.{part}_proj", dim, dim) for part in parts]
+            # One product for the projections that read the same input; queries are scaled beforehand.
+            loaded = [
+                tuple(value * (dim // heads) ** -0.5 if part == "q" else value for value in pair)
+                for part in parts
+                for pair in [self._linear(f"{prefix}{block}.{part}_proj", dim, dim)]
+            ]
             return Product(torch.cat([weight for weight, _ in loaded]), torch.cat([bias for _, bias in loaded]))
 
         inner = self._left[f"{prefix}fc1.weight"].shape[0] if f"{prefix}fc1.weight" in self._left else 0
@@ -161,11 +170,11 @@ class Transformer:
             attention=fused("self_attn", "qkv"),
             attention_out=Product(*self._linear(f"{prefix}self_attn.out_proj", dim, dim)),
             attention_norm=self._norm(f"{prefix}self_attn_layer_norm"),
-            fc1=Product(*self._linear(f"{prefix}fc1", inner, dim)),
+            fc1=Product(*self._linear(f"{prefix}fc1", inner, dim), self.config.activation),
             fc2=Product(*self._linear(f"{prefix}fc2", dim, inner)),
             final_norm=self._norm(f"{prefix}final_layer_norm"),
             cross=Cross(
-                q=Product(*self._linear(f"{prefix}encoder_attn.q_proj", dim, dim)),
+                q=fused("encoder_attn", "q"),
                 kv=fused("encoder_attn", "kv"),
                 out=Product(*self._linear(f"{prefix}encoder_attn.out_proj", dim, dim)),
                 norm=self._norm(f"{prefix}encoder_attn_layer_norm"),
@@ -218,7 +227,7 @@ class Transformer:
         for layer in self.encoder_layers:
             y = norm(x, layer.attention_norm) if pre else x
             q, k, v = (split_heads(part, heads) for part in layer.attention(y).chunk(3, dim=-1))
-            x = x + layer.attention_out(join_heads(attend(q, k.transpose(2, 3), v, mask)))
+            x = layer.attention_out(join_heads(attend(q, k.transpose(2, 3), v, mask)), x)
             if not pre:
                 x = norm(x, layer.attention_norm)
             x = self._feed_forward(x, layer, pre)
@@ -237,44 +246,48 @@ class Transformer:
             assert layer.cross is not None
             k, v = layer.cross.kv(states).chunk(2, dim=-1)
             cross.append((split_heads(k, heads).transpose(2, 3).contiguous(), split_heads(v, heads).contiguous()))
-        return DecoderState(
-            cross, bias, states.new_empty((0, 2 * len(self.decoder_layers), len(states), self.config.dim))
-        )
+        rows = torch.arange(len(states), device=self.device)
+        cache = AncestryCache(len(cross), heads, self.config.dim, len(states), device=self.device, dtype=states.dtype)
+        return DecoderState(cross, bias, cache, Groups(rows, len(states)))
 
     # --- decoder ---
 
     def step(self, state: DecoderState, tokens: Tensor) -> Tensor:
         """See :class:`~polyref.paraphrase.search.StepModel`; returns logits."""
-        return self.project(self._advance(state, tokens))
+        return self.step_rows(state, tokens.flatten()).view(*tokens.shape, -1)
+
+    def step_rows(self, state: DecoderState, tokens: Tensor) -> Tensor:
+        """See :class:`~polyref.paraphrase.search.RowModel`; returns logits."""
+        hidden = self._advance(state, tokens)
+        most = max(_LOGITS // self.vocab_size, 1)
+        if len(hidden) <= most:
+            return self.project(hidden)
+        scores = state.buffer(len(hidden), self.vocab_size, self.device)
+        parts = -(-len(hidden) // most)
+        for part, out in zip(hidden.tensor_split(parts), scores.tensor_split(parts)):
+            out.copy_(self.project(part))
+        return scores
 
     def project(self, hidden: Tensor) -> Tensor:
         """Logits (float32) of decoder states ``[..., d]``."""
         return self._projection(hidden).float()
 
     def _advance(self, state: DecoderState, tokens: Tensor) -> Tensor:
-        sentences, width = tokens.shape
-        heads, pre, t = self.config.decoder_heads, self.config.decoder_pre_norm, state.length
-        if len(state.cache) <= t:
-            state.grow(max(16, 2 * t))
+        pre, t = self.config.decoder_pre_norm, state.length
         x = self._embed("decoder", self.target_embedding, tokens, slice(t, t + 1))
-        flat = sentences * width
+        state.cache.extend()
         for index, layer in enumerate(self.decoder_layers):
             y = norm(x, layer.attention_norm) if pre else x
-            q, k, v = layer.attention(y).view(flat, 3, -1).unbind(1)
-            state.cache[t, 2 * index] = k
-            state.cache[t, 2 * index + 1] = v
-            # [t + 1, rows, d] to [rows, H, t + 1, d/H], without a copy.
-            past = (
-                state.cache[: t + 1, 2 * index : 2 * index + 2].view(t + 1, 2, flat, heads, -1).permute(1, 2, 3, 0, 4)
-            )
-            mixed = attend(q.view(flat, heads, 1, -1), past[0].transpose(2, 3), past[1], None)
-            x = x + layer.attention_out(mixed.view(sentences, width, -1))
+            x = layer.attention_out(state.cache.attend(index, layer.attention(y)), x)
             if not pre:
                 x = norm(x, layer.attention_norm)
-            assert layer.cross is not None
-            x = self._cross(x, layer.cross, state.cross[index], state.bias, pre)
+            cross = layer.cross
+            assert cross is not None
+            q = split_heads(state.groups.spread(cross.q(norm(x, cross.norm) if pre else x)), self.config.decoder_heads)
+            x = cross.out(state.groups.back(join_heads(attend(q, *state.cross[index], state.bias))), x)
+            if not pre:
+                x = norm(x, cross.norm)
             x = self._feed_forward(x, layer, pre)
-        state.length += 1
         return self._final("decoder", x)
 
     def decode(self, states: Tensor, bias: Tensor | None, inputs: Tensor, rows: Tensor | None = None) -> Tensor:
@@ -290,7 +303,7 @@ class Transformer:
         for layer in self.decoder_layers:
             y = norm(x, layer.attention_norm) if pre else x
             q, k, v = (split_heads(part, heads) for part in layer.attention(y).chunk(3, dim=-1))
-            x = x + layer.attention_out(join_heads(attend(q, k.transpose(2, 3), v, causal)))
+            x = layer.attention_out(join_heads(attend(q, k.transpose(2, 3), v, causal)), x)
             if not pre:
                 x = norm(x, layer.attention_norm)
             assert layer.cross is not None
@@ -304,12 +317,14 @@ class Transformer:
 
     def reorder(self, state: DecoderState, sentences: Tensor, parents: Tensor) -> None:
         """See :class:`~polyref.paraphrase.search.StepModel`."""
-        count = len(state.cross[0][0])
-        width = state.cache.shape[2] // count
-        state.select((sentences[:, None] * width + parents).flatten())
-        if len(sentences) < count or not torch.equal(sentences, torch.arange(count, device=sentences.device)):
-            state.cross = [(k[sentences], v[sentences]) for k, v in state.cross]
-            state.bias = None if state.bias is None else state.bias[sentences]
+        width = len(state.cache) // state.groups.count
+        rows = (sentences[:, None] * width + parents).flatten()
+        owners = torch.arange(len(sentences), device=rows.device).repeat_interleave(parents.shape[1])
+        state.select(sentences, rows, owners)
+
+    def select_rows(self, state: DecoderState, sentences: Tensor, rows: Tensor, owners: Tensor) -> None:
+        """See :class:`~polyref.paraphrase.search.RowModel`."""
+        state.select(sentences, rows, owners)
 
     # --- shared parts ---
 
@@ -326,13 +341,12 @@ class Transformer:
 
     def _cross(self, x: Tensor, cross: Cross, kv: tuple[Tensor, Tensor], bias: Tensor | None, pre: bool) -> Tensor:
         q = split_heads(cross.q(norm(x, cross.norm) if pre else x), self.config.decoder_heads)
-        x = x + cross.out(join_heads(attend(q, *kv, bias)))
+        x = cross.out(join_heads(attend(q, *kv, bias)), x)
         return x if pre else norm(x, cross.norm)
 
     def _feed_forward(self, x: Tensor, layer: Layer, pre: bool) -> Tensor:
         y = norm(x, layer.final_norm) if pre else x
-        y = activate(layer.fc1(y), self.config.activation)
-        x = x + layer.fc2(y)
+        x = layer.fc2(layer.fc1(y), x)
         return x if pre else norm(x, layer.final_norm)
 
     def _final(self, side: str, x: Tensor) -> Tensor:

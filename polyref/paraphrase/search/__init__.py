@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from polyref.paraphrase.search.options import SearchOptions
-from polyref.paraphrase.search.protocol import Candidate, StepHook, StepModel
+from polyref.paraphrase.search.protocol import Candidate, RowModel, StepHook, StepModel
 
 if TYPE_CHECKING:
     from polyref.paraphrase.search.engine import search
 
-__all__ = ["Candidate", "SearchOptions", "StepHook", "StepModel", "search"]
+__all__ = ["Candidate", "RowModel", "SearchOptions", "StepHook", "StepModel", "search"]
 
 
 def __getattr__(name: str) -> Any:

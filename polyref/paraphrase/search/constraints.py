@@ -61,42 +61,58 @@ class Constraints:
         return table
 
     def apply(self, t: int, beams: Beams, out: Tensor) -> Step:
-        """Normalise the network's output ``[S, W, V]`` and apply every constraint."""
+        """Normalise the network's output, ``[R, V]`` or ``[S, W, V]``, and apply every constraint."""
         options, eos = self._options, self._model.eos
+        owners = beams.layout.owners
         base = self._log_probabilities(out)
         if options.semantics != "hf":
-            base[..., self._model.pad] = NEVER
+            base[:, self._model.pad] = NEVER
         fairseq = options.semantics == "fairseq"
-        scores = base.clone() if options.unkpen or self._hooks else base
-        for hook in self._hooks:
-            hook(beams.sentences, beams.tokens[:, :, 1:], scores)
+        # Hooks that only forbid leave a chosen token's log-probability as it is, except where its end is forced.
+        apart = bool(options.unkpen) or any(not getattr(hook, "forbids_only", False) for hook in self._hooks)
+        scores = base.clone() if apart else base
+        ending = base[:, eos].clone()
+        if self._hooks:
+            width = out.shape[1] if out.dim() == 3 else 1
+            prefixes = beams.prefixes()
+            for hook in self._hooks:
+                hook(
+                    beams.sentences[owners[::width]],
+                    prefixes.unflatten(0, (-1, width)),
+                    scores.unflatten(0, (-1, width)),
+                )
         if options.unkpen:
-            scores[..., self._model.unk] -= options.unkpen
+            scores[:, self._model.unk] -= options.unkpen
         last = self._max[beams.sentences] <= t
         forced = torch.zeros_like(last)
         if options.semantics == "hf":
             if options.forced_eos and bool(last.any()):
-                self._force(base, scores, last, torch.full_like(beams.sentences, eos), None)
+                self._force(base, scores, last[owners], torch.full_like(owners, eos), None)
         elif bool(last.any()):
             # The hooks are overridden here: a hypothesis that may not end would be lost.
-            self._force(base, scores, last, torch.full_like(beams.sentences, eos), base)
+            self._force(base, scores, last[owners], torch.full_like(owners, eos), ending)
         if self._prefixes is not None and t < self._prefixes.shape[1]:
             wanted = self._prefixes[beams.sentences, t]
             forced = (wanted >= 0) & ~last
-            self._force(base, scores, forced, wanted, scores if fairseq else None)
+            tokens = wanted[owners]
+            values = scores.gather(1, tokens.clamp_min(0)[:, None])[:, 0] if fairseq else None
+            self._force(base, scores, forced[owners], tokens, values)
         short = (self._min[beams.sentences] > t) & ~forced & ~last
-        scores[..., eos].masked_fill_(short[:, None], NEVER)
+        scores[:, eos].masked_fill_(short[owners], NEVER)
         if options.no_repeat_ngram and not fairseq:
-            self._block_ngrams(beams.tokens, scores, None if options.semantics == "hf" else forced | last)
-        return Step(t, base, scores, forced, last)
+            spared = None if options.semantics == "hf" else (forced | last)[owners]
+            self._block_ngrams(beams.tokens.flatten(0, 1)[beams.layout.slots], scores, spared)
+        return Step(t, base, scores, forced, last, beams.layout.rows)
 
     def _log_probabilities(self, out: Tensor) -> Tensor:
-        values = out.float()
-        if self._options.temperature != 1.0:
-            values = values / self._options.temperature
-        if not self._model.normalized or self._options.temperature != 1.0:
-            values = torch.log_softmax(values, dim=-1)
-            broken = values[..., 0].isnan()  # one that is not a number makes all of its row so
+        values = out.float().view(-1, out.shape[-1])
+        temperature = self._options.temperature
+        if temperature != 1.0:
+            values = values / temperature
+        if not self._model.normalized or temperature != 1.0:
+            # In place: a second tensor of this size would be mapped page by page on every step.
+            torch._log_softmax(values, 1, False, out=values)
+            broken = values[:, 0].isnan()  # one that is not a number makes all of its row so
         else:
             broken = values.amax(dim=-1).isnan()
         if bool(broken.any()):
@@ -104,27 +120,26 @@ class Constraints:
         return values
 
     def _force(self, base: Tensor, scores: Tensor, where: Tensor, tokens: Tensor, values: Tensor | None) -> None:
-        """Leave only ``tokens[i]`` to sentences in ``where``, at its value in ``values`` (None: at no cost)."""
+        """Leave only ``tokens[i]`` to rows in ``where``, at ``values[i]`` (None: at no cost)."""
         at = where.nonzero()[:, 0]
         if not len(at):
             return
         token = tokens[at]
-        kept = torch.zeros(1, device=scores.device) if values is None else values[at, :, token].clone()
         scores[at] = NEVER
-        scores[at, :, token] = kept
+        scores[at, token] = 0.0 if values is None else values[at]
         if values is None:
-            base[at, :, token] = kept
+            base[at, token] = 0.0
 
     def _block_ngrams(self, tokens: Tensor, scores: Tensor, spared: Tensor | None) -> None:
         # Transformers counts the start token, which is often the end of sentence: an n-gram size of 1 then forbids to
         # end. That is kept where it is followed to the letter.
         size = self._options.no_repeat_ngram
-        history = tokens if spared is None else tokens[:, :, 1:]
-        if history.shape[2] < size:
+        history = tokens if spared is None else tokens[:, 1:]
+        if history.shape[1] < size:
             return
-        grams = history.unfold(2, size, 1)
-        repeated = (grams[..., :-1] == history[:, :, None, history.shape[2] - size + 1 :]).all(dim=-1)
+        grams = history.unfold(1, size, 1)
+        repeated = (grams[..., :-1] == history[:, None, history.shape[1] - size + 1 :]).all(dim=-1)
         if spared is not None:
-            repeated &= ~spared[:, None, None]
-        sentence, row, place = repeated.nonzero(as_tuple=True)
-        scores[sentence, row, grams[sentence, row, place, -1]] = NEVER
+            repeated &= ~spared[:, None]
+        row, place = repeated.nonzero(as_tuple=True)
+        scores[row, grams[row, place, -1]] = NEVER

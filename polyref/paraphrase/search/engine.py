@@ -14,9 +14,9 @@ from polyref.paraphrase.search.fairseq import FairseqRule
 from polyref.paraphrase.search.hf import HfBeamRule, HfGroupRule
 from polyref.paraphrase.search.options import SearchOptions
 from polyref.paraphrase.search.paper import PaperRule
-from polyref.paraphrase.search.protocol import Candidate, StepHook, StepModel
+from polyref.paraphrase.search.protocol import Candidate, RowModel, StepHook, StepModel
 from polyref.paraphrase.search.sampling import SamplingRule
-from polyref.paraphrase.search.state import Beams, Choice, Step
+from polyref.paraphrase.search.state import NEVER, Beams, Choice, Layout, Step
 
 
 class Rule(Protocol):
@@ -84,6 +84,9 @@ def run(
 ) -> list[list[Candidate]]:
     """The loop: one network step, scores made ready, one choice, until all sentences are done.
 
+    A :class:`~polyref.paraphrase.search.RowModel` is asked for distinct prefixes only; any other model computes every
+    slot of the beam.
+
     Args:
         model: The network.
         state: Its state before the first step, one row a sentence.
@@ -91,16 +94,30 @@ def run(
         prepare: Turns the network's output of step t into scores.
         rule: The semantics.
     """
+    by_row = model if isinstance(model, RowModel) else None
     t = 0
     while True:
-        step = prepare(t, beams, model.step(state, beams.tokens[:, :, -1]))
+        if by_row is None:
+            out = model.step(state, beams.tokens[:, :, -1])
+        else:
+            out = by_row.step_rows(state, beams.last_tokens())
+        step = prepare(t, beams, out)
         choice = rule.advance(step, beams)
         beams.extend(step, choice)
         kept = [position for position, done in enumerate(choice.done) if not done]
         if not kept:
             return rule.results()
         positions = torch.tensor(kept, device=model.device)
+        parents, rows = choice.parents, beams.layout.rows
         if len(kept) < len(choice.done):
             beams.keep(positions)
-        model.reorder(state, positions, choice.parents[positions])
+            parents, rows = parents[positions], rows[positions]
+        if by_row is None:
+            beams.layout = Layout.dense(*parents.shape, parents.device)
+            model.reorder(state, positions, parents)
+        else:
+            beams.layout, continued = Layout.shared(
+                rows.gather(1, parents), beams.tokens[:, :, -1], beams.cum > NEVER, model.vocab_size
+            )
+            by_row.select_rows(state, positions, continued, beams.layout.owners)
         t += 1

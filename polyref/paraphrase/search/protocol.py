@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     import torch
@@ -51,8 +51,33 @@ class StepModel(Protocol):
         """
 
 
+@runtime_checkable
+class RowModel(StepModel, Protocol):
+    """A :class:`StepModel` that takes any number of rows a sentence, so that equal prefixes are computed once."""
+
+    def step_rows(self, state: Any, tokens: Tensor) -> Tensor:
+        """Feed one token a row (``[R]``, int64) and return the next-token distributions (``[R, V]``, float32).
+
+        The engine may write into the result, which is valid until the next step.
+        """
+
+    def select_rows(self, state: Any, sentences: Tensor, rows: Tensor, owners: Tensor) -> None:
+        """Which rows come next.
+
+        Args:
+            state: The state, changed in place.
+            sentences: ``[S]`` int64, ascending: new sentence i is old sentence ``sentences[i]``.
+            rows: ``[R]`` int64: new row i continues old row ``rows[i]``.
+            owners: ``[R]`` int64, ascending: the new sentence of new row i; every sentence has one or more.
+        """
+
+
 class StepHook(Protocol):
-    """Changes the scores of the next token before selection, in place."""
+    """Changes the scores of the next token before selection, in place.
+
+    A hook that does nothing but forbid tokens may say so by an attribute ``forbids_only = True``: that saves a copy of
+    the scores on every step.
+    """
 
     def __call__(self, sentences: Tensor, prefixes: Tensor, scores: Tensor) -> None:
         """Lower (or forbid, with ``-inf``) some next tokens.
@@ -61,7 +86,8 @@ class StepHook(Protocol):
         the end of sentence at the greatest length override what a hook forbids.
 
         Args:
-            sentences: ``[S]`` int64, index of each sentence in the list given to the search.
+            sentences: ``[S]`` int64, index of each sentence in the list given to the search. For a :class:`RowModel`
+                these are rows: the same sentence occurs once for every distinct prefix, and W is 1.
             prefixes: ``[S, W, t]`` int64, tokens so far, without the start token, with any forced prefix. Rows of dead
                 hypotheses hold arbitrary tokens.
             scores: ``[S, W, V]`` float32 log-probabilities, to be changed in place.

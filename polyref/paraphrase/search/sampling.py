@@ -48,7 +48,7 @@ class SamplingRule:
         if step.t == 0:
             parents = torch.zeros_like(parents)
         numbers = torch.stack([torch.rand(beam, dtype=torch.float64, generator=self._streams[i]) for i in sentences])
-        scores = step.scores[torch.arange(len(sentences), device=parents.device)[:, None], parents]
+        scores = step.scores[step.rows.gather(1, parents)]
         tokens = self._draw(scores, numbers.to(scores.device))
         before = beams.cum.gather(1, parents)
         cum = before + scores.gather(2, tokens[:, :, None])[:, :, 0]

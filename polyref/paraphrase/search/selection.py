@@ -25,10 +25,10 @@ class Selector:
 
     def __init__(self, step: Step) -> None:
         self._scores = step.scores
+        self._rows = step.rows
         self._vocab = step.scores.shape[-1]
         self._blocks = self._vocab // BLOCK if self._vocab >= _SMALL else 0
-        main = self._scores[..., : self._blocks * BLOCK]
-        self._maxima = main.view(*main.shape[:2], self._blocks, BLOCK).amax(dim=-1) if self._blocks else None
+        self._maxima = self._main().amax(dim=-1) if self._blocks else None
         self._counts: Tensor | None = None
         self._tokens: list[Tensor] = []
 
@@ -39,65 +39,64 @@ class Selector:
         self._counts.scatter_add_(1, tokens, weights)
         self._tokens.append(tokens)
 
-    def dense(self, rows: slice, strength: Tensor) -> Tensor:
-        """Scores ``[S, R, V]`` of some rows after the penalty."""
-        scores = self._scores[:, rows]
+    def dense(self, slots: slice, strength: Tensor) -> Tensor:
+        """Scores ``[S, W, V]`` of some slots after the penalty."""
+        scores = self._scores[self._rows[:, slots]]
         return scores if self._counts is None else scores - (strength[:, None] * self._counts)[:, None]
 
-    def best(self, rows: slice, cum: Tensor, most: int, strength: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The ``most`` best of ``(score - strength * count) + cum`` over some rows, best first.
+    def best(self, slots: slice, cum: Tensor, most: int, strength: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The ``most`` best of ``(score - strength * count) + cum`` over some slots, best first.
 
         Args:
-            rows: Rows of the group.
-            cum: ``[S, R]`` running scores.
+            slots: Slots of the group.
+            cum: ``[S, W]`` their running scores.
             most: k; fewer are returned where there are fewer.
             strength: ``[S]`` penalty a count.
 
         Returns:
-            Scores, rows (0-based in the group) and tokens, ``[S, k]`` each.
+            Scores, slots (0-based in the group) and tokens, ``[S, k]`` each.
         """
         if self._maxima is None:
-            values = (self.dense(rows, strength) + cum[:, :, None]).flatten(1)
+            values = (self.dense(slots, strength) + cum[:, :, None]).flatten(1)
             top, index = values.topk(min(most, values.shape[1]))
             return top, index // self._vocab, index % self._vocab
-        scores, maxima = self._scores[:, rows], self._maxima[:, rows]
+        rows = self._rows[:, slots]
+        maxima = self._maxima[rows]
         if self._counts is None:
-            return self._from_blocks(scores, maxima, cum, most)
+            return self._from_blocks(rows, maxima, cum, most)
         tokens = torch.cat(self._tokens, dim=1)
         lowered = strength[:, None] * self._counts.gather(1, tokens)
-        at = tokens[:, None].expand(-1, scores.shape[1], -1)
-        original = scores.gather(2, at)
-        scores.scatter_(2, at, original - lowered[:, None])
-        maxima = maxima.clone()
-        sentences = torch.arange(len(tokens), device=tokens.device)[:, None]
-        blocks = (tokens // BLOCK).clamp_max_(self._blocks - 1)
-        touched = self._main(scores)[sentences, :, blocks].amax(dim=-1).transpose(1, 2)
-        maxima.scatter_(2, blocks[:, None].expand_as(at), touched)
-        found = self._from_blocks(scores, maxima, cum, most)
-        scores.scatter_(2, at, original)
+        # Slots of equal prefix write the same value to the same place.
+        at = (rows[:, :, None], tokens[:, None])
+        original = self._scores[at]
+        self._scores[at] = original - lowered[:, None]
+        blocks = (tokens // BLOCK).clamp_max_(self._blocks - 1)[:, None]
+        touched = self._main()[rows[:, :, None], blocks].amax(dim=-1)
+        maxima.scatter_(2, blocks.expand_as(touched), touched)
+        found = self._from_blocks(rows, maxima, cum, most)
+        self._scores[at] = original
         return found
 
-    def _main(self, scores: Tensor) -> Tensor:
-        main = scores[..., : self._blocks * BLOCK]
-        return main.view(*main.shape[:2], self._blocks, BLOCK)
+    def _main(self) -> Tensor:
+        """Scores ``[R, blocks, 64]``; what is left of the vocabulary is no block."""
+        return self._scores[:, : self._blocks * BLOCK].unflatten(1, (self._blocks, BLOCK))
 
-    def _from_blocks(self, scores: Tensor, maxima: Tensor, cum: Tensor, most: int) -> tuple[Tensor, Tensor, Tensor]:
+    def _from_blocks(self, rows: Tensor, maxima: Tensor, cum: Tensor, most: int) -> tuple[Tensor, Tensor, Tensor]:
         bounds = (maxima + cum[:, :, None]).flatten(1)
         chosen = bounds.topk(min(most, bounds.shape[1])).indices
-        row, block = chosen // self._blocks, chosen % self._blocks
-        sentences = torch.arange(len(scores), device=scores.device)[:, None]
-        values = self._main(scores)[sentences, row, block] + cum.gather(1, row)[:, :, None]
+        slot, block = chosen // self._blocks, chosen % self._blocks
+        values = self._main()[rows.gather(1, slot), block] + cum.gather(1, slot)[:, :, None]
         size = values.shape[1] * BLOCK
         values = values.flatten(1)
         if tail := self._vocab - self._blocks * BLOCK:
-            rest = scores[..., -tail:] + cum[:, :, None]
+            rest = self._scores[rows, -tail:] + cum[:, :, None]
             values = torch.cat((values, rest.flatten(1)), dim=1)
         top, index = values.topk(min(most, values.shape[1]))
         place = index.clamp_max(size - 1)
         token = block.gather(1, place // BLOCK) * BLOCK + place % BLOCK
-        row = row.gather(1, place // BLOCK)
+        slot = slot.gather(1, place // BLOCK)
         if tail:
             after, outside = index - size, index >= size
-            row = torch.where(outside, after // tail, row)
+            slot = torch.where(outside, after // tail, slot)
             token = torch.where(outside, self._vocab - tail + after % tail, token)
-        return top, row, token
+        return top, slot, token

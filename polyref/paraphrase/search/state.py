@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -12,16 +12,66 @@ from polyref.paraphrase.search.protocol import Candidate
 NEVER = float("-inf")
 
 
+@dataclass(frozen=True)
+class Layout:
+    """Which row of the network stands for each of the W slots of S sentences.
+
+    Slots with equal prefixes share a row; a dead slot borrows one of its sentence.
+
+    Attributes:
+        rows: ``[S, W]`` int64 row of every slot.
+        owners: ``[R]`` int64 position in the batch of every row's sentence, ascending.
+        slots: ``[R]`` int64 a slot (``s * W + w``) that the row stands for.
+    """
+
+    rows: Tensor
+    owners: Tensor
+    slots: Tensor
+
+    @classmethod
+    def dense(cls, sentences: int, width: int, device: torch.device) -> Layout:
+        """A row for every slot."""
+        slots = torch.arange(sentences * width, device=device)
+        return cls(slots.view(sentences, width), slots // max(width, 1), slots)
+
+    @classmethod
+    def shared(cls, parents: Tensor, tokens: Tensor, live: Tensor, vocab: int) -> tuple[Layout, Tensor]:
+        """A row for every distinct prefix.
+
+        Args:
+            parents: ``[S, W]`` row (of the layout before) that each slot continues.
+            tokens: ``[S, W]`` what it continues with.
+            live: ``[S, W]`` whether the slot needs a row; a sentence without any gets one.
+            vocab: V.
+
+        Returns:
+            The layout, and for each of its rows ``[R]`` the row that it continues.
+        """
+        count, width = live.shape
+        live = live.clone()
+        live[:, 0] |= ~live.any(dim=1)
+        places = live.flatten().nonzero()[:, 0]
+        # Rows lie in the order of the sentences, hence so do the keys.
+        keys, inverse = torch.unique((parents * vocab + tokens).flatten()[places], return_inverse=True)
+        slots = torch.empty_like(keys)
+        slots[inverse] = places
+        owners = slots // width
+        rows = torch.searchsorted(owners, torch.arange(count, device=owners.device))[:, None].repeat(1, width)
+        rows.view(-1)[places] = inverse
+        return cls(rows, owners, slots), keys // vocab
+
+
 @dataclass
 class Step:
-    """One step's distributions, ready for selection (S sentences, W rows each, V tokens).
+    """One step's distributions, ready for selection (S sentences, W slots each, R rows, V tokens).
 
     Attributes:
         t: 0-based step; a token chosen now is token t + 1 of its hypothesis.
-        base: ``[S, W, V]`` float32 log-probabilities of the model.
+        base: ``[R, V]`` float32 log-probabilities of the model.
         scores: The same after penalties and constraints; may be the same tensor.
         forced: ``[S]`` bool, a prefix token is forced.
         last: ``[S]`` bool, the greatest length is reached.
+        rows: ``[S, W]`` row of every slot. None: ``base`` and ``scores`` are given as ``[S, W, V]``.
     """
 
     t: int
@@ -29,6 +79,13 @@ class Step:
     scores: Tensor
     forced: Tensor
     last: Tensor
+    rows: Tensor = field(default=None)  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        if self.rows is None:
+            sentences, width, _ = self.scores.shape
+            self.rows = Layout.dense(sentences, width, self.scores.device).rows
+            self.base, self.scores = self.base.flatten(0, 1), self.scores.flatten(0, 1)
 
 
 @dataclass
@@ -51,12 +108,14 @@ class Beams:
         trace: ``[S, W, t, 3]`` float32, for every token: the model's log-probability, the score after penalties (the
             diversity penalty left out), and the running score (all included).
         cum: ``[S, W]`` float32 running score; -inf for dead rows.
+        layout: Rows of the network.
     """
 
     sentences: Tensor
     tokens: Tensor
     trace: Tensor
     cum: Tensor
+    layout: Layout
 
     @classmethod
     def begin(cls, count: int, start: int, device: torch.device) -> Beams:
@@ -66,7 +125,16 @@ class Beams:
             torch.full((count, 1, 1), start, dtype=torch.int64, device=device),
             torch.zeros((count, 1, 0, 3), device=device),
             torch.zeros((count, 1), device=device),
+            Layout.dense(count, 1, device),
         )
+
+    def last_tokens(self) -> Tensor:
+        """``[R]`` the token that each row is fed next."""
+        return self.tokens[:, :, -1].flatten()[self.layout.slots]
+
+    def prefixes(self) -> Tensor:
+        """``[R, t]`` tokens of each row so far, without the start token."""
+        return self.tokens.flatten(0, 1)[self.layout.slots, 1:]
 
     def extend(self, step: Step, choice: Choice) -> None:
         """Replace the live hypotheses by the chosen ones."""
@@ -105,7 +173,7 @@ def rows(values: Tensor, parents: Tensor) -> Tensor:
 
 def _values(step: Step, parents: Tensor, tokens: Tensor, cum: Tensor, positions: Tensor | None = None) -> Tensor:
     where = torch.arange(parents.shape[0], device=parents.device) if positions is None else positions
-    at = (where[:, None], parents, tokens)
+    at = (step.rows[where[:, None], parents], tokens)
     return torch.stack((step.base[at], step.scores[at], cum), dim=-1)
 
 
