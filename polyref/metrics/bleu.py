@@ -22,16 +22,16 @@ from polyref.metrics.base import Texts
 from polyref.metrics.combine import Combining, credit, weighted_mean
 from polyref.metrics.ngram import (
     Block,
+    Reader,
     at_cuts,
     features,
-    first_matches,
     incidence,
+    joint_matches,
     pair_matches,
+    single_matches,
     text_blocks,
-    word_block,
 )
 from polyref.metrics.statistics import Floats, Integers
-from polyref.metrics.tokens import tokenize_13a
 
 SMOOTHING: Final = tuple(sacrebleu.BLEU.SMOOTH_DEFAULTS)
 TOKENIZERS: Final = tuple(sacrebleu.BLEU.TOKENIZERS)
@@ -122,8 +122,7 @@ class BLEU(Combining):
         if not shown:
             return values
         for chosen, rows in text_blocks(texts):
-            words = iter(self._words([text for row in rows for text in row]))
-            block = word_block([[next(words) for _ in row] for row in rows], len(rows[0]))
+            block = self._words(rows)
             cuts, originals, weights = texts.cuts[:, chosen], texts.originals[chosen], texts.weights[chosen]
             if self.combine == "mean":
                 found: npt.NDArray[Any] = weighted_mean(self._single(block, shown), weights, cuts)
@@ -146,18 +145,18 @@ class BLEU(Combining):
         found[..., 0] = outputs[:, :, 0].T
         found[..., 1] = at_cuts(np.minimum.accumulate(distance, axis=2), plain) % wide
         extra = np.where(np.arange(shown) < originals[:, None], 0.0, weights)
-        for n, kept in enumerate(features(block, order)):
-            found[..., 2 + n] = at_cuts(first_matches(kept, block, shown), plain)
-            if expected:
-                # What no human reference holds.
-                new = kept.first >= originals[kept.home]
-                if self.power == 1:
-                    earned = weighted_mean(pair_matches(kept, block, shown, new), extra, cuts)
-                else:
-                    dense = incidence(kept, block, shown, new)
-                    earned = credit(dense[:, :shown], dense[:, shown:], extra, cuts, self.power)
-                found[..., 2 + n] += self.alpha * earned
+        for n, matched in enumerate(joint_matches(block, shown, order)):
+            found[..., 2 + n] = at_cuts(matched, plain)
             found[..., 2 + order + n] = block.grams(n + 1)[:, shown:].T
+        for n, kept in enumerate(features(block, order) if expected else ()):
+            # What no human reference holds.
+            new = kept.first >= originals[kept.home]
+            if self.power == 1:
+                earned = weighted_mean(pair_matches(kept, block, shown, new), extra, cuts)
+            else:
+                dense = incidence(kept, block, shown, new)
+                earned = credit(dense[:, :shown], dense[:, shown:], extra, cuts, self.power)
+            found[..., 2 + n] += self.alpha * earned
         return found
 
     def _single(self, block: Block, shown: int) -> Floats:
@@ -166,17 +165,24 @@ class BLEU(Combining):
         pairs = np.zeros((block.segments, block.ranks - shown, shown, len(self.columns)))
         pairs[..., 0] = block.lengths[:, shown:, None]
         pairs[..., 1] = block.lengths[:, None, :shown]
-        for n, kept in enumerate(features(block, order)):
-            pairs[..., 2 + n] = pair_matches(kept, block, shown)
+        for n, matched in enumerate(single_matches(block, shown, order)):
+            pairs[..., 2 + n] = matched
             pairs[..., 2 + order + n] = block.grams(n + 1)[:, shown:, None]
         pairs[..., -1] = self._sentence_bleu(pairs)
         return pairs
 
-    def _words(self, texts: Sequence[str]) -> list[list[str]]:
-        texts = [text.lower().rstrip() for text in texts] if self.lowercase else [text.rstrip() for text in texts]
+    def _words(self, rows: Sequence[Sequence[str]]) -> Block:
+        if self.lowercase:
+            rows = [[text.lower() for text in row] for row in rows]
         if self.tokenize == "13a":
-            return tokenize_13a(texts)
-        return [self._sacrebleu.tokenizer(text).split() for text in texts]
+            return Reader(rows).words("13a")
+        if self.tokenize != "none":
+            rows = [[self._tokenized(text) for text in row] for row in rows]
+        return Reader(rows).words("space")
+
+    def _tokenized(self, text: str) -> str:
+        words: str = self._sacrebleu.tokenizer(text.rstrip())
+        return words
 
     def _score(self, values: npt.NDArray[Any], *, sentence: bool) -> Floats:
         if sentence:

@@ -20,16 +20,14 @@ from polyref.metrics.base import Texts
 from polyref.metrics.combine import Combining, credit, weighted_mean
 from polyref.metrics.ngram import (
     Block,
+    Reader,
     at_cuts,
-    char_block,
     features,
     incidence,
-    pair_matches,
+    single_matches,
     text_blocks,
-    word_block,
 )
 from polyref.metrics.statistics import Floats, Integers
-from polyref.metrics.tokens import ChrfWords
 
 _EPSILON: Final = 1e-16
 
@@ -105,64 +103,63 @@ class CHRF(Combining):
             return values
         for chosen, rows in text_blocks(texts):
             cuts, originals, weights = texts.cuts[:, chosen], texts.originals[chosen], texts.weights[chosen]
-            pairs = self._pairs(rows, shown)
+            parts = self._parts(rows)
+            pairs = self._pairs(parts, shown)
             if self.combine == "max":
-                values[:, :, chosen] = at_cuts(_best(pairs, self._f(pairs)), cuts)
+                values[:, :, chosen] = _chosen(pairs, at_cuts(_best(self._f(pairs)), cuts), cuts)
             elif self.combine == "mean":
-                single = np.concatenate([pairs, self._f(pairs)[..., None]], axis=3)
+                single = np.stack([*pairs, self._f(pairs)], axis=3)
                 values[:, :, chosen] = weighted_mean(single, weights, cuts)
             else:
-                values[:, :, chosen] = self._expected(rows, pairs, cuts, originals, weights)
+                values[:, :, chosen] = self._expected(parts, pairs, cuts, originals, weights)
         return values
 
     def _parts(self, rows: Sequence[Sequence[str]]) -> list[tuple[Block, int]]:
         """Characters and words of the texts, each with the longest n-grams to count."""
         if self.lowercase:
             rows = [[text.lower() for text in row] for row in rows]
-        ranks = len(rows[0])
-        chars = rows if self.whitespace else [["".join(text.split()) for text in row] for row in rows]
-        parts = [(char_block(chars, ranks), self.char_order)]
-        if self.word_order:
-            split = ChrfWords().split
-            parts.append((word_block([[split(text) for text in row] for row in rows], ranks), self.word_order))
-        return parts
+        reader = Reader(rows)
+        parts = [(reader.characters(whitespace=self.whitespace), self.char_order)]
+        return [*parts, (reader.words("chrf"), self.word_order)] if self.word_order else parts
 
-    def _pairs(self, rows: Sequence[Sequence[str]], shown: int) -> npt.NDArray[np.int32]:
-        """Statistics of every output with every single reference: shape (B, S, R, 3 x orders).
+    def _pairs(self, parts: Sequence[tuple[Block, int]], shown: int) -> npt.NDArray[np.int32]:
+        """Statistics of every output with every single reference: shape (3 x orders, B, S, R).
 
         Args:
-            rows: For every segment, R = ``shown`` references, then S outputs.
-            shown: Number of references.
+            parts: What :meth:`_parts` gives.
+            shown: Number of references, R.
         """
         orders = self.char_order + self.word_order
-        pairs = np.empty((len(rows), len(rows[0]) - shown, shown, 3 * orders), dtype=np.int32)
+        segments, outputs = parts[0][0].segments, parts[0][0].ranks - shown
+        pairs = np.empty((3 * orders, segments, outputs, shown), dtype=np.int32)
         column = 0
-        for block, longest in self._parts(rows):
-            for n, found in enumerate(features(block, longest)):
+        for block, longest in parts:
+            for n, matched in enumerate(single_matches(block, shown, longest)):
                 grams = block.grams(n + 1)
                 reference = grams[:, None, :shown]
                 # An output's n-grams do not count where the reference is too short to have any.
-                pairs[..., column] = np.where(reference > 0, grams[:, shown:, None], 0)
-                pairs[..., column + 1] = reference
-                pairs[..., column + 2] = pair_matches(found, block, shown)
+                pairs[column] = np.where(reference > 0, grams[:, shown:, None], 0)
+                pairs[column + 1] = reference
+                pairs[column + 2] = matched
                 column += 3
         return pairs
 
     def _expected(
         self,
-        rows: Sequence[Sequence[str]],
+        parts: Sequence[tuple[Block, int]],
         pairs: npt.NDArray[np.int32],
         cuts: Integers,
         originals: Integers,
         weights: Floats,
     ) -> Floats:
         """Expected credit: shape (K, S, B, C). Every human reference is tried, the one with the best F counts."""
-        shown = pairs.shape[2]
+        shown = pairs.shape[3]
         extra = np.where(np.arange(shown) < originals[:, None], 0.0, weights)
         humans = int(originals.max())
-        tried = np.repeat(pairs[:, :, None, :humans].astype(np.float64), len(cuts), axis=2)
+        # By statistic, then by number of references.
+        tried = np.repeat(pairs[:, None, :, :, :humans].astype(np.float64), len(cuts), axis=1)
         column = 2
-        for block, longest in self._parts(rows):
+        for block, longest in parts:
             for found in features(block, longest):
                 dense = incidence(found, block, shown)
                 for human in range(humans):
@@ -172,29 +169,30 @@ class CHRF(Combining):
                     else:
                         earned = credit(dense[:, :shown], new, extra, cuts, self.power)
                     # Orders that the human reference is too short for stay out.
-                    counts = pairs[:, :, human, column - 1] > 0
-                    tried[:, :, :, human, column] += np.where(
-                        counts[:, :, None], self.alpha * earned.transpose(2, 1, 0), 0
-                    )
+                    counts = pairs[column - 1, :, :, human] > 0
+                    tried[column, ..., human] += np.where(counts, self.alpha * earned.transpose(0, 2, 1), 0)
                 column += 3
-        result = np.zeros((len(cuts), tried.shape[1], len(rows), len(self.columns)))
+        result = np.zeros((len(cuts), tried.shape[3], tried.shape[2], len(self.columns)))
         for row in range(len(cuts)):
-            each = tried[:, :, row]
-            result[row] = at_cuts(_best(each, self._f(each)), np.minimum(cuts[[row]], originals))[0]
+            each, counted = tried[:, row], np.minimum(cuts[[row]], originals)
+            result[row] = _chosen(each, at_cuts(_best(self._f(each)), counted), counted)[0]
         return result
 
     def _score(self, values: npt.NDArray[Any], *, sentence: bool) -> Floats:
-        return np.array(values[..., -1]) if sentence and self.combine == "mean" else self._f(values)
+        if sentence and self.combine == "mean":
+            return np.array(values[..., -1])
+        return self._f(np.moveaxis(values, -1, 0))
 
     def _f(self, values: npt.NDArray[Any]) -> Floats:
+        """F from statistics of shape (C, ...): shape (...)."""
         # The order of operations is sacreBLEU's: the results are equal to the last bit.
         factor = self.beta**2
         orders = self.char_order + self.word_order
-        shape = values.shape[:-1]
+        shape = values.shape[1:]
         f_sum, precision_sum, recall_sum, effective = (np.zeros(shape) for _ in range(4))
         with np.errstate(divide="ignore", invalid="ignore"):
             for n in range(orders):
-                output, reference, match = (values[..., 3 * n + i].astype(np.float64) for i in range(3))
+                output, reference, match = (values[3 * n + i].astype(np.float64) for i in range(3))
                 precision = np.where(output > 0, match / output, _EPSILON)
                 # Expected credit may match more than the human reference has.
                 recall = np.where(reference > 0, np.minimum(match / reference, 1), _EPSILON)
@@ -217,14 +215,23 @@ class CHRF(Combining):
         return [f"beta:{self.beta}", *peer.get_signature().format().split("|"), *self._described_combination()]
 
 
-def _best(pairs: npt.NDArray[Any], scores: Floats) -> npt.NDArray[Any]:
-    """``result[:, :, j]`` are the statistics with the first of references 0 .. j that has the best sentence F.
-
-    Args:
-        pairs: Shape (B, S, R, C).
-        scores: Shape (B, S, R).
-    """
+def _best(scores: Floats) -> Integers:
+    """``result[:, :, j]`` is the first of references 0 .. j that has the best score; shape (B, S, R), as ``scores``."""
     best = np.zeros(scores.shape, dtype=np.int64)
     better = scores[:, :, 1:] > np.maximum.accumulate(scores, axis=2)[:, :, :-1]
     best[:, :, 1:] = np.maximum.accumulate(np.where(better, np.arange(1, scores.shape[2]), 0), axis=2)
-    return np.take_along_axis(pairs, best[..., None], axis=2)
+    return best
+
+
+def _chosen(pairs: npt.NDArray[Any], best: Integers, cuts: Integers) -> npt.NDArray[Any]:
+    """Statistics with the chosen reference: shape (K, S, B, C); zeros where no reference counts.
+
+    Args:
+        pairs: Shape (C, B, S, R).
+        best: Shape (K, S, B): the reference chosen.
+        cuts: Shape (K, B): how many references count.
+    """
+    _, segments, outputs, _ = pairs.shape
+    picked = pairs[:, np.arange(segments), np.arange(outputs)[:, None], best]
+    picked.swapaxes(2, 3)[:, cuts == 0] = 0
+    return np.moveaxis(picked, 0, -1)

@@ -1,4 +1,4 @@
-"""Counting common n-grams of many texts at once, in NumPy.
+"""Counting common n-grams of many texts at once, in NumPy or in C.
 
 A *feature* of a text is (segment, n-gram, occurrence number): the second "the the" of a text is another feature than
 the first. Clipped n-gram matching of two texts is then the size of a set intersection, and
@@ -6,7 +6,8 @@ the first. Clipped n-gram matching of two texts is then the size of a set inters
 * what is matched by the first j references is known from the first reference that holds each feature (BLEU);
 * matches with every single reference are one matrix product of text x feature incidence (chrF).
 
-All numbers are exact: n-grams are packed into integers, never hashed.
+All numbers are exact: n-grams are packed into integers, never hashed. Where the C library is there
+(:mod:`polyref.metrics.native`), it reads texts and counts matches instead, with the same results.
 """
 
 from __future__ import annotations
@@ -20,8 +21,10 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from polyref.metrics import native
 from polyref.metrics.base import Texts
 from polyref.metrics.statistics import Integers
+from polyref.metrics.tokens import ChrfWords, clean_13a, tokenize_13a
 
 #: Symbols (words or characters) that are worked on at a time: keeps the arrays in cache and memory small.
 _BLOCK_SYMBOLS: Final = 300_000
@@ -102,32 +105,99 @@ def text_blocks(texts: Texts) -> Iterator[tuple[list[int], list[list[str]]]]:
         )
 
 
-def word_block(texts: Sequence[Sequence[Sequence[str]]], ranks: int) -> Block:
-    """A block of texts given as words: ``texts[segment][rank]`` is a list of words."""
-    lengths = np.zeros((len(texts), ranks), dtype=np.int64)
+class Reader:
+    """The texts of some segments, to be taken apart in one or more ways.
+
+    Args:
+        rows: Texts, ``rows[segment][rank]``; every segment has as many.
+    """
+
+    def __init__(self, rows: Sequence[Sequence[str]]) -> None:
+        self.segments = len(rows)
+        self.ranks = len(rows[0])
+        self.texts = list(chain.from_iterable(rows))
+        self._native = native.available()
+        self._plain: tuple[native.Codes, Integers] | None = None
+
+    def words(self, rule: str) -> Block:
+        """The texts as words.
+
+        Args:
+            rule: One of :data:`polyref.metrics.native.RULES`: ``space`` cuts at white space, ``13a`` as sacreBLEU's
+                tokeniser of that name does, ``chrf`` as chrF++ does.
+        """
+        if self._native:
+            symbols, lengths, alphabet = native.words(*self._codes(rule), self.ranks, rule)
+            return Block(symbols, alphabet, self.segments, self.ranks, lengths.reshape(self.segments, self.ranks))
+        if rule == "13a":
+            words: Iterable[list[str]] = tokenize_13a([text.rstrip() for text in self.texts])
+        elif rule == "chrf":
+            words = map(ChrfWords().split, self.texts)
+        else:
+            words = map(str.split, self.texts)
+        return word_block(list(words), self.segments, self.ranks)
+
+    def characters(self, *, whitespace: bool) -> Block:
+        """The texts as characters, with white space or without."""
+        if self._native:
+            codes, sizes = self._codes("chrf")
+            if whitespace:
+                symbols, lengths, alphabet = codes.astype(np.int64), sizes, int(codes.max(initial=0)) + 1
+            else:
+                symbols, lengths, alphabet = native.characters(codes, sizes)
+            return Block(symbols, alphabet, self.segments, self.ranks, lengths.reshape(self.segments, self.ranks))
+        texts = self.texts if whitespace else ["".join(text.split()) for text in self.texts]
+        return char_block(texts, self.segments, self.ranks)
+
+    def _codes(self, rule: str) -> tuple[native.Codes, Integers]:
+        if rule == "13a":
+            return native.encode(clean_13a([text.rstrip() for text in self.texts]))
+        if self._plain is None:
+            self._plain = native.encode(self.texts)
+        return self._plain
+
+
+def word_block(texts: Sequence[Sequence[str]], segments: int, ranks: int) -> Block:
+    """A block of texts given as words, segment after segment."""
     parts: list[Iterable[int]] = []
     alphabet = 1
-    for row, segment in enumerate(texts):
+    for start in range(0, segments * ranks, ranks):
         # Numbering words anew in every segment keeps the numbers, and so the packed n-grams, small.
         number: defaultdict[str, int] = defaultdict(count().__next__)
-        parts += [list(map(number.__getitem__, words)) for words in segment]
-        lengths[row, : len(segment)] = [len(words) for words in segment]
+        parts += [list(map(number.__getitem__, words)) for words in texts[start : start + ranks]]
         alphabet = max(alphabet, len(number))
+    lengths = np.fromiter(map(len, texts), dtype=np.int64, count=len(texts)).reshape(segments, ranks)
     symbols = np.fromiter(chain.from_iterable(parts), dtype=np.int64, count=int(lengths.sum()))
-    return Block(symbols, alphabet, len(texts), ranks, lengths)
+    return Block(symbols, alphabet, segments, ranks, lengths)
 
 
-def char_block(texts: Sequence[Sequence[str]], ranks: int) -> Block:
-    """A block of texts as characters: ``texts[segment][rank]`` is a string."""
-    lengths = np.zeros((len(texts), ranks), dtype=np.int64)
-    for row, segment in enumerate(texts):
-        lengths[row, : len(segment)] = [len(text) for text in segment]
-    joined = "".join(chain.from_iterable(texts)).encode("utf-32-le", "surrogatepass")
-    codes = np.frombuffer(joined, dtype=np.uint32)
+def char_block(texts: Sequence[str], segments: int, ranks: int) -> Block:
+    """A block of texts as characters, segment after segment."""
+    lengths = np.fromiter(map(len, texts), dtype=np.int64, count=len(texts)).reshape(segments, ranks)
+    joined = "".join(texts).encode("utf-32-le", "surrogatepass")
+    codes = np.frombuffer(joined, dtype="<u4")
     present = np.zeros(int(codes.max(initial=0)) + 1, dtype=bool)
     present[codes] = True
     number = np.cumsum(present) - 1
-    return Block(number[codes], max(int(number[-1]) + 1, 1), len(texts), ranks, lengths)
+    return Block(number[codes], max(int(number[-1]) + 1, 1), segments, ranks, lengths)
+
+
+def joint_matches(block: Block, references: int, orders: int) -> Iterator[npt.NDArray[Any]]:
+    """For n-grams of 1 .. ``orders`` symbols, what :func:`first_matches` says: shape (B, T - R, R) each."""
+    if native.available():
+        yield from native.matches(block.symbols, block.lengths, references, orders, joint=True)
+    else:
+        for found in features(block, orders):
+            yield first_matches(found, block, references)
+
+
+def single_matches(block: Block, references: int, orders: int) -> Iterator[npt.NDArray[Any]]:
+    """For n-grams of 1 .. ``orders`` symbols, what :func:`pair_matches` says: shape (B, T - R, R) each."""
+    if native.available():
+        yield from native.matches(block.symbols, block.lengths, references, orders, joint=False)
+    else:
+        for found in features(block, orders):
+            yield pair_matches(found, block, references)
 
 
 def features(block: Block, orders: int) -> Iterator[Features]:

@@ -21,6 +21,18 @@ _ENTITIES: Final = (("&quot;", '"'), ("&amp;", "&"), ("&lt;", "<"), ("&gt;", ">"
 _CHRF_PUNCTUATION: Final = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
 
 
+def clean_13a(texts: Sequence[str]) -> list[str]:
+    """Texts after the part of ``13a`` that replaces more than single characters, which few texts have."""
+    return [_cleaned(text) if "\n" in text or "&" in text or "<skipped>" in text else text for text in texts]
+
+
+def _cleaned(text: str) -> str:
+    text = text.replace("<skipped>", "").replace("-\n", "").replace("\n", " ")
+    for entity, character in _ENTITIES:
+        text = text.replace(entity, character)
+    return text
+
+
 def tokenize_13a(texts: Sequence[str]) -> list[list[str]]:
     """The words of every text after sacreBLEU's ``13a`` tokenisation.
 
@@ -29,12 +41,7 @@ def tokenize_13a(texts: Sequence[str]) -> list[list[str]]:
     """
     if not texts:
         return []
-    lines = [text.replace("<skipped>", "") if "<skipped>" in text else text for text in texts]
-    lines = [line.replace("-\n", "").replace("\n", " ") if "\n" in line else line for line in lines]
-    joined = " " + " \n ".join(lines) + " "
-    if "&" in joined:
-        for entity, character in _ENTITIES:
-            joined = joined.replace(entity, character)
+    joined = " " + " \n ".join(clean_13a(texts)) + " "
     for mark in _PUNCTUATION:
         joined = joined.replace(mark, f" {mark} ")
     joined = _AFTER_NON_DIGIT.sub(r" \1 \2 ", joined)
