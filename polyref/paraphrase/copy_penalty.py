@@ -14,14 +14,53 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from polyref.errors import UsageError
+from polyref.paraphrase.decoding import check_penalty
 
 WORD_START = "▁"
 LONGEST = 4
+
+
+class PieceCodec(Protocol):
+    """What the penalty needs of a vocabulary."""
+
+    def pieces(self, text: str, lang: str | None = None) -> list[str]:
+        """Source tokens as text, unknown ones spelled out."""
+
+    def symbols(self) -> list[str]:
+        """Target tokens by id."""
+
+
+class CopyPenaltyRules:
+    """The penalty as :class:`~polyref.paraphrase.paraphraser.Rules` of a paraphraser.
+
+    Args:
+        codec: The model's vocabulary; tokens that start a word begin with ``▁`` in it.
+        a: See :class:`LexicalCopyPenalty`.
+        b: See :class:`LexicalCopyPenalty`.
+
+    Raises:
+        UsageError: ``a`` or ``b`` is out of range, or the vocabulary marks no word starts (byte-level BPE).
+    """
+
+    def __init__(self, codec: PieceCodec, a: float, b: float) -> None:
+        check_penalty(a, b)
+        self._codec = codec
+        self._symbols = codec.symbols()
+        if not any(symbol.startswith(WORD_START) for symbol in self._symbols):
+            raise UsageError("--prism-a needs a SentencePiece vocabulary; this model's tokens do not show word starts")
+        self._a, self._b = a, b
+        self.name = f"copy(a={a:g},b={b:g})"
+
+    def hooks(self, sources: Sequence[Sequence[int]], texts: Sequence[str]) -> Sequence[LexicalCopyPenalty]:
+        """The penalty for one batch of sources."""
+        pieces = [self._codec.pieces(text) for text in texts]
+        return [LexicalCopyPenalty(self._symbols, pieces, self._a, self._b)]
 
 
 class LexicalCopyPenalty:
@@ -38,8 +77,7 @@ class LexicalCopyPenalty:
     """
 
     def __init__(self, symbols: Sequence[str], sources: Sequence[Sequence[str]], a: float, b: float) -> None:
-        if not 0 <= a < float("inf"):
-            raise UsageError(f"--prism-a is {a}, expected 0 or more")
+        check_penalty(a, b)
         ids = {symbol: number for number, symbol in enumerate(symbols)}
         starts: dict[str, list[str]] = defaultdict(list)
         for symbol in ids:

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from polyref.errors import ModelError, UsageError
-from polyref.paraphrase.paraphraser import DiverseBeam, Paraphraser, SearchParaphraser
+from polyref.paraphrase.decoding import PRISM_B, check_penalty
+from polyref.paraphrase.languages import base
+from polyref.paraphrase.paraphraser import DiverseBeam, Paraphraser, Rules, SearchParaphraser
 from polyref.paraphrase.search import StepHook
 
 if TYPE_CHECKING:
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from polyref.paraphrase.vocabulary import TextCodec
 
 SHIPPED = Path(__file__).parent / "shipped"
+BACKENDS = ("polyref", "fairseq")
 #: Some checkpoints have no limit of their own.
 LONGEST_SOURCE = 1024
 
@@ -33,6 +36,9 @@ def load_paraphraser(
     threads: int | None = None,
     lang: str | None = None,
     prefix: str | None = None,
+    backend: str = "polyref",
+    prism_a: float = 0.0,
+    prism_b: float = PRISM_B,
 ) -> Paraphraser:
     """Load a generator.
 
@@ -42,15 +48,23 @@ def load_paraphraser(
             Face folder, or a name on the Hugging Face hub (``owner/model``: the only case that uses the network).
         device: A torch device. float32 everywhere.
         threads: Threads of torch (None: leave as they are).
-        lang: Language to write, for models of several languages; models of one language check it.
+        lang: Language to write, for models of several languages; models of one language check it. ``en``, ``eng``,
+            ``eng_Latn`` and ``en_XX`` are the same language, whatever the model calls it.
         prefix: First target token of every sentence, such as a tag ``<en>``, instead of that of ``lang``.
+        backend: ``polyref``, or ``fairseq`` to run a fairseq checkpoint by fairseq 0.12.2 itself.
+        prism_a: Size of the lexical copy penalty (Thompson & Post 2020b), in nats; 0 for none.
+        prism_b: Its growth with the length of what is copied.
 
     Raises:
-        ModelError: There is no such model, or it is broken.
-        UsageError: The device is unknown or absent, ``threads`` is below 1, or the model does not write ``lang``.
+        ModelError: There is no such model, or it is broken; or fairseq is missing.
+        UsageError: The device is unknown or absent, ``threads`` is below 1, the model does not write ``lang``, or an
+            option does not fit the model.
     """
     import torch
 
+    check_penalty(prism_a, prism_b)
+    if backend not in BACKENDS:
+        raise UsageError(f"--backend is {backend!r}, expected one of {', '.join(BACKENDS)}")
     if threads is not None:
         if threads < 1:
             raise UsageError(f"threads is {threads}, expected 1 or more")
@@ -60,12 +74,16 @@ def load_paraphraser(
     except (RuntimeError, AssertionError) as error:
         raise UsageError(f"device {device!r} cannot be used: {str(error).splitlines()[0]}") from None
     name = str(name_or_path)
+    if backend == "fairseq":
+        if prism_a:
+            raise UsageError("--prism-a is an option of polyref's own search, not of --backend fairseq")
+        return _load_fairseq_backend(Path(name), device, lang, prefix)
     folder, shipped_kind = find_model(name)
     if shipped_kind:
         if prefix is not None:
             raise UsageError(f"--prefix is {prefix!r}, but models of the shipped kind take none")
-        return _load_pointer(folder, device, lang)
-    return _load_checkpoint(name, device, lang, prefix)
+        return _load_pointer(folder, device, lang, prism_a, prism_b)
+    return _load_checkpoint(name, device, lang, prefix, prism_a, prism_b)
 
 
 def find_model(name: str) -> tuple[Path, bool]:
@@ -104,32 +122,39 @@ def shipped_folder(name: str) -> Path | None:
     return SHIPPED / language
 
 
-def _load_pointer(folder: Path, device: str, lang: str | None) -> Paraphraser:
+def _load_pointer(folder: Path, device: str, lang: str | None, prism_a: float, prism_b: float) -> Paraphraser:
+    from polyref.paraphrase.copy_penalty import CopyPenaltyRules
     from polyref.paraphrase.pointer_files import load_pointer
 
     model = load_pointer(folder)
-    if lang not in (None, model.language):
+    if lang is not None and base(lang) != model.language:
         raise UsageError(f"{model.name} writes {model.language}, not {lang!r}", remedy="choose another --model")
+    codec = SentencePieceCodec(model.spm, model.network.eos)
+    rules: Rules = ShippedRules(model.spm, model.network.eos)
+    if prism_a:
+        rules = BothRules(rules, CopyPenaltyRules(codec, prism_a, prism_b))
     return SearchParaphraser(
         model.network.place(device),
-        SentencePieceCodec(model.spm, model.network.eos),
+        codec,
         name=model.name,
         digest=model.digest,
         max_source=model.network.config.max_source,
         languages=[model.language],
-        rules=ShippedRules(model.spm, model.network.eos),
+        rules=rules,
         defaults=DiverseBeam(strength=model.strength, closeness=model.network.closeness),
         min_score=model.min_score,
     )
 
 
-def _load_checkpoint(name: str, device: str, lang: str | None, prefix: str | None) -> Paraphraser:
+def _load_checkpoint(
+    name: str, device: str, lang: str | None, prefix: str | None, prism_a: float, prism_b: float
+) -> Paraphraser:
     from polyref.paraphrase.checkpoints import is_fairseq_directory, load_checkpoint, locate
     from polyref.paraphrase.hf_checkpoints import FAMILIES, read_config
 
     folder = locate(name)
     if not is_fairseq_directory(folder) and read_config(folder).get("model_type") not in FAMILIES:
-        return _load_transformers(folder, name, device, prefix)
+        return _load_transformers(folder, name, device, lang, prefix, prism_a, prism_b)
     model = load_checkpoint(folder, device=device)
     return SearchParaphraser(
         model.network,
@@ -139,10 +164,13 @@ def _load_checkpoint(name: str, device: str, lang: str | None, prefix: str | Non
         max_source=min(model.network.max_source, LONGEST_SOURCE),
         languages=model.codec.languages,
         prefix=_prefix(model.codec, lang, prefix),
+        rules=_copy_rules(model.codec, prism_a, prism_b),
     )
 
 
-def _load_transformers(folder: Path, name: str, device: str, prefix: str | None) -> Paraphraser:
+def _load_transformers(
+    folder: Path, name: str, device: str, lang: str | None, prefix: str | None, prism_a: float, prism_b: float
+) -> Paraphraser:
     """Any other encoder-decoder (T5 and so on), through its own forward."""
     from polyref.paraphrase.hf import HuggingFaceModel
     from polyref.paraphrase.hf_checkpoints import HuggingFaceCodec, fingerprint, load_tokenizer, load_transformers
@@ -151,12 +179,35 @@ def _load_transformers(folder: Path, name: str, device: str, prefix: str | None)
     model = load_transformers(folder)
     return SearchParaphraser(
         HuggingFaceModel(model.to(device).eval()),
-        LanguageCodec(codec, None),
+        LanguageCodec(codec, lang if codec.languages else None),
         name=folder.resolve().name if Path(name).is_dir() else name,
         digest=fingerprint(folder)[:12],
         max_source=LONGEST_SOURCE,
-        prefix=_prefix(codec, None, prefix),
+        languages=codec.languages,
+        prefix=_prefix(codec, lang, prefix),
+        rules=_copy_rules(codec, prism_a, prism_b),
     )
+
+
+def _load_fairseq_backend(folder: Path, device: str, lang: str | None, prefix: str | None) -> Paraphraser:
+    """A fairseq checkpoint run by fairseq itself."""
+    from polyref.paraphrase.fairseq_backend import FairseqParaphraser, load_parts
+
+    parts = load_parts(folder)
+    return FairseqParaphraser(
+        parts,
+        folder,
+        LanguageCodec(parts.codec, None),
+        device=device,
+        languages=parts.codec.languages,
+        prefix=_prefix(parts.codec, lang, prefix),
+    )
+
+
+def _copy_rules(codec: TextCodec, a: float, b: float) -> Rules | None:
+    from polyref.paraphrase.copy_penalty import CopyPenaltyRules
+
+    return CopyPenaltyRules(codec, a, b) if a else None
 
 
 def _prefix(codec: TextCodec, lang: str | None, token: str | None) -> list[int]:
@@ -196,11 +247,23 @@ class ShippedRules:
         self.eos = eos
         self.digits = Digits(spm)
 
-    def hooks(self, sources: Sequence[Sequence[int]]) -> Sequence[StepHook]:
+    def hooks(self, sources: Sequence[Sequence[int]], texts: Sequence[str]) -> Sequence[StepHook]:
         """The rules for one batch of sources."""
         from polyref.paraphrase.hooks import NoRepeatedPhrases, SourceDigits
 
         return [NoRepeatedPhrases(4), SourceDigits(self.digits, sources, self.eos)]
+
+
+class BothRules:
+    """Two sets of rules at once."""
+
+    def __init__(self, first: Rules, second: Rules) -> None:
+        self.first, self.second = first, second
+        self.name = f"{first.name},{second.name}"
+
+    def hooks(self, sources: Sequence[Sequence[int]], texts: Sequence[str]) -> Sequence[StepHook]:
+        """The rules for one batch of sources."""
+        return [*self.first.hooks(sources, texts), *self.second.hooks(sources, texts)]
 
 
 class SentencePieceCodec:
@@ -214,6 +277,14 @@ class SentencePieceCodec:
         """Pieces and the end of sentence."""
         ids: list[int] = self.spm.encode(" ".join(text.split()))
         return [*ids, self.eos]
+
+    def pieces(self, text: str, lang: str | None = None) -> list[str]:
+        """Source tokens as text, unknown ones spelled out."""
+        return [str(piece) for piece in self.spm.encode_as_pieces(" ".join(text.split()))]
+
+    def symbols(self) -> list[str]:
+        """Pieces by id."""
+        return [str(self.spm.id_to_piece(token)) for token in range(self.spm.get_piece_size())]
 
     def decode(self, tokens: Sequence[int]) -> str:
         """Text; unknown pieces are left out rather than shown as a placeholder."""

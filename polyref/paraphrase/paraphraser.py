@@ -133,8 +133,8 @@ class Rules(Protocol):
 
     name: str
 
-    def hooks(self, sources: Sequence[Sequence[int]]) -> Sequence[StepHook]:
-        """The rules for one batch of sources."""
+    def hooks(self, sources: Sequence[Sequence[int]], texts: Sequence[str]) -> Sequence[StepHook]:
+        """The rules for one batch of sources: their token ids, and the texts they were made of."""
 
 
 class Paraphraser(ABC):
@@ -282,7 +282,7 @@ class SearchParaphraser(Paraphraser):
         size = max(1, self.rows // (decoding.beam or 1))
         for at in range(0, len(waiting), size):
             batch = waiting[at : at + size]
-            found = self._search([encoded[text][0] for text in batch], decoding)
+            found = self._search([encoded[text][0] for text in batch], decoding, batch)
             for text, candidates in zip(batch, found, strict=True):
                 done[text] = NBest(text, self._hypotheses(candidates, k, decoding), encoded[text][1])
                 bar.update(texts.count(text))
@@ -297,13 +297,13 @@ class SearchParaphraser(Paraphraser):
             return tokens, False
         return [*tokens[: self.max_source - 1], self.model.eos], True
 
-    def _search(self, sources: list[list[int]], decoding: Decoding) -> list[list[Candidate]]:
+    def _search(self, sources: list[list[int]], decoding: Decoding, texts: Sequence[str]) -> list[list[Candidate]]:
         from polyref.paraphrase.pointer import PointerTransformer
         from polyref.paraphrase.search import search
 
         options = self._options(decoding, max(map(len, sources)))
         prefixes = [self.prefix] * len(sources) if self.prefix else None
-        hooks = () if self.rules is None else self.rules.hooks(sources)
+        hooks = () if self.rules is None else self.rules.hooks(sources, texts)
         closeness = decoding.closeness if isinstance(decoding, DiverseBeam) else None
         if isinstance(self.model, PointerTransformer) and closeness is not None:
             with self.model.at_closeness(closeness):
