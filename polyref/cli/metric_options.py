@@ -15,17 +15,19 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 _NGRAM: Final = ("bleu", "chrf", "chrf++")
 _CHRF: Final = ("chrf", "chrf++")
+_COUNTING: Final = (*_NGRAM, "ter")
 _PRISM: Final = ("prism", "prism-src")
 _BARTSCORE: Final = ("bartscore", "bartscore-src")
 _SEQUENCE: Final = (*_PRISM, *_BARTSCORE, "peer")
 _SEQUENCE_PAIRS: Final = ("prism", "bartscore")
+_EMBEDDING: Final = ("bertscore",)
 #: Option of the command -> (metrics it belongs to, field of their class).
 FIELDS: Final[dict[str, tuple[tuple[str, ...], str]]] = {
-    "combine": ((*_NGRAM, *_SEQUENCE_PAIRS), "combine"),
+    "combine": ((*_COUNTING, *_SEQUENCE_PAIRS, *_EMBEDDING), "combine"),
     "alpha": (_NGRAM, "alpha"),
     "power": (_NGRAM, "power"),
-    "weights": ((*_NGRAM, *_SEQUENCE_PAIRS), "weights"),
-    "gamma": ((*_NGRAM, *_SEQUENCE_PAIRS), "gamma"),
+    "weights": ((*_COUNTING, *_SEQUENCE_PAIRS, *_EMBEDDING), "weights"),
+    "gamma": ((*_COUNTING, *_SEQUENCE_PAIRS, *_EMBEDDING), "gamma"),
     "lowercase": (_NGRAM, "lowercase"),
     "tokenize": (("bleu",), "tokenize"),
     "smooth_method": (("bleu",), "smooth_method"),
@@ -46,7 +48,14 @@ FIELDS: Final[dict[str, tuple[tuple[str, ...], str]]] = {
     "target_lang": (_SEQUENCE, "lang"),
     "source_lang": (("prism-src", "bartscore-src", "peer"), "source_lang"),
     "dtype": (_SEQUENCE, "dtype"),
-    "device": (_SEQUENCE, "device"),
+    "device": ((*_SEQUENCE, *_EMBEDDING), "device"),
+    "cache": (_EMBEDDING, "cache"),
+    "bertscore_model": (("bertscore",), "model"),
+    "bertscore_layer": (("bertscore",), "layer"),
+    "bertscore_idf": (("bertscore",), "idf"),
+    "bertscore_rescale": (("bertscore",), "baseline"),
+    "bertscore_measure": (("bertscore",), "measure_name"),
+    "bertscore_dtype": (("bertscore",), "dtype"),
     "bartscore_direction": (("bartscore",), "direction"),
     "bartscore_prompt": (_BARTSCORE, "prompts"),
     "bartscore_prompt_side": (_BARTSCORE, "prompt_side"),
@@ -97,7 +106,22 @@ _OPTIONS: Final = (
     click.option("--target-lang", metavar="LANG", help="Prism, BARTScore, peer: language of outputs. [default: en]"),
     click.option("--source-lang", metavar="LANG", help="The same: language of sources, for models that mark it."),
     click.option("--dtype", metavar="NAME", help="The same: float32, bfloat16 or float16. [default: float32]"),
-    click.option("--device", metavar="NAME", help="The same: where to compute. [default: cpu]"),
+    click.option("--device", metavar="NAME", help="Metrics with a model: where to compute. [default: cpu]"),
+    click.option(
+        "--cache/--no-cache",
+        default=None,
+        help="BERTScore: keep token vectors in ~/.cache/polyref, or $POLYREF_CACHE. [default: yes]",
+    ),
+    click.option(
+        "--bertscore-model",
+        metavar="MODEL",
+        help="BERTScore: shipped, minilm, a folder or a hub name. [default: shipped]",
+    ),
+    click.option("--bertscore-layer", type=int, help="BERTScore: which layer. [default: the best that is known]"),
+    click.option("--bertscore-idf", metavar="NAME", help="none, human or all (the references in use). [default: none]"),
+    click.option("--bertscore-rescale", metavar="FILE", help="BERTScore: a baseline file to rescale by."),
+    click.option("--bertscore-measure", metavar="NAME", help="precision, recall or f. [default: f]"),
+    click.option("--bertscore-dtype", metavar="NAME", help="Of kept vectors: float32 or float16. [default: float32]"),
     click.option("--bartscore-direction", metavar="NAME", help="precision, recall or f. [default: f]"),
     click.option(
         "--bartscore-prompt",

@@ -8,11 +8,15 @@ Myers' bit vectors (Hyyrö 2003) give these fast; elsewhere the band is computed
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from typing import Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
+
+from polyref.metrics import native
+from polyref.metrics.ngram import Block
+from polyref.metrics.statistics import Integers
 
 #: sacreBLEU's limits, Tercom's but for the band.
 _BAND: Final = 25
@@ -27,10 +31,37 @@ _INSIDE: Final = 2 * (_BAND - 1) - 4
 # After some words: vertical steps up, vertical steps down (a bit per reference word), distance to the whole reference.
 _State = tuple[int, int, int]
 # A move of words: the words after it, how many at the start stay, and what ranks it among moves of equal gain.
-_Move = tuple[list[str], int, tuple[int, int, int]]
+_Move = tuple[list[Hashable], int, tuple[int, int, int]]
 
 
-def edits(output: Sequence[str], reference: Sequence[str]) -> int:
+def edit_matrix(block: Block, references: int) -> Integers:
+    """Edits between every output and every reference of a block of words.
+
+    Args:
+        block: The block; ranks below ``references`` are references, the others outputs.
+        references: Number of ranks that are references, R.
+
+    Returns:
+        Shape (B, T - R, R).
+    """
+    if native.available():
+        return native.edits(block.symbols, block.lengths, references)
+    result = np.empty((block.segments, block.ranks - references, references), dtype=np.int64)
+    texts = iter(np.split(block.symbols, np.cumsum(block.lengths)[:-1]))
+    for n in range(block.segments):
+        words = [tuple(next(texts).tolist()) for _ in range(block.ranks)]
+        # Systems often agree, and paraphrases repeat: every pair is compared once.
+        known: dict[tuple[Hashable, Hashable], int] = {}
+        for s, output in enumerate(words[references:]):
+            for r, reference in enumerate(words[:references]):
+                pair = (output, reference)
+                if pair not in known:
+                    known[pair] = edits(output, reference)
+                result[n, s, r] = known[pair]
+    return result
+
+
+def edits(output: Sequence[Hashable], reference: Sequence[Hashable]) -> int:
     """Edits and block shifts that turn ``output`` into ``reference``: sacreBLEU's ``translation_edit_rate``."""
     if not reference:
         return len(output)
@@ -40,7 +71,7 @@ def edits(output: Sequence[str], reference: Sequence[str]) -> int:
     if distance + abs(len(words) - len(reference)) > _INSIDE:
         table = _Banded(reference)
         distance = table.read(words)
-    places: dict[str, list[int]] = {}
+    places: dict[Hashable, list[int]] = {}
     for place, word in enumerate(reference):
         places.setdefault(word, []).append(place)
     shifts = checked = 0
@@ -63,7 +94,7 @@ def edits(output: Sequence[str], reference: Sequence[str]) -> int:
 class _Table(Protocol):
     """Edit distances of texts of one length to a reference."""
 
-    def read(self, words: Sequence[str]) -> int:
+    def read(self, words: Sequence[Hashable]) -> int:
         """Compute the table of a text; returns its distance."""
 
     def at(self, i: int, j: int) -> int:
@@ -76,14 +107,14 @@ class _Table(Protocol):
 class _Plain:
     """Myers' algorithm: a row of the table is two bit vectors of the steps between neighbours."""
 
-    def __init__(self, reference: Sequence[str]) -> None:
+    def __init__(self, reference: Sequence[Hashable]) -> None:
         self.size = len(reference)
-        self.bits: dict[str, int] = {}
+        self.bits: dict[Hashable, int] = {}
         for place, word in enumerate(reference):
             self.bits[word] = self.bits.get(word, 0) | 1 << place
         self.states: list[_State] = []
 
-    def read(self, words: Sequence[str]) -> int:
+    def read(self, words: Sequence[Hashable]) -> int:
         state = ((1 << self.size) - 1, 0, self.size)
         self.states = [state]
         for word in words:
@@ -99,7 +130,7 @@ class _Plain:
     def after(self, moves: Sequence[_Move]) -> list[int]:
         return [self._run(self.states[same], words[same:])[2] for words, same, _ in moves]
 
-    def _run(self, state: _State, words: Sequence[str]) -> _State:
+    def _run(self, state: _State, words: Sequence[Hashable]) -> _State:
         # In the form for the distance between whole texts: the first row of the table counts up.
         up, down, distance = state
         full, end, bits = (1 << self.size) - 1, 1 << (self.size - 1), self.bits
@@ -121,12 +152,12 @@ class _Plain:
 class _Banded:
     """The table inside sacreBLEU's band, for many texts at once; infinite outside."""
 
-    def __init__(self, reference: Sequence[str]) -> None:
+    def __init__(self, reference: Sequence[Hashable]) -> None:
         self.number = {word: number for number, word in enumerate(dict.fromkeys(reference))}
         self.reference = np.array([self.number[word] for word in reference])
         self.rows: npt.NDArray[np.int64] = np.empty((0, 0), dtype=np.int64)
 
-    def read(self, words: Sequence[str]) -> int:
+    def read(self, words: Sequence[Hashable]) -> int:
         self.rows = np.stack([row[0] for row in self._table([words])])
         return int(self.rows[-1, -1])
 
@@ -138,7 +169,7 @@ class _Banded:
         result: list[int] = last[:, -1].tolist()
         return result
 
-    def _table(self, texts: Sequence[Sequence[str]]) -> Iterator[npt.NDArray[np.int64]]:
+    def _table(self, texts: Sequence[Sequence[Hashable]]) -> Iterator[npt.NDArray[np.int64]]:
         """Row after row, each of shape (texts, reference words + 1)."""
         outputs = np.array([[self.number.get(word, -1) for word in text] for text in texts])
         length, size = len(texts[0]), len(self.reference)
@@ -161,7 +192,7 @@ class _Banded:
 
 
 def _alignment(
-    words: Sequence[str], reference: Sequence[str], table: _Table
+    words: Sequence[Hashable], reference: Sequence[Hashable], table: _Table
 ) -> tuple[list[int], list[bool], list[bool]]:
     """Walk an optimal path back, preferring as sacreBLEU does: keep or replace, then drop a word, then insert one.
 
@@ -189,7 +220,7 @@ def _alignment(
 
 
 def _matches(
-    words: Sequence[str], reference: Sequence[str], places: dict[str, list[int]]
+    words: Sequence[Hashable], reference: Sequence[Hashable], places: dict[Hashable, list[int]]
 ) -> Iterator[tuple[int, int, int]]:
     """Equal word sequences: start in the output, start in the reference, length; in sacreBLEU's order."""
     for start, word in enumerate(words):
@@ -204,7 +235,7 @@ def _matches(
 
 
 def _moves(
-    words: list[str], reference: Sequence[str], places: dict[str, list[int]], table: _Table, checked: int
+    words: list[Hashable], reference: Sequence[Hashable], places: dict[Hashable, list[int]], table: _Table, checked: int
 ) -> Iterator[_Move]:
     """The moves to try, until together with those ``checked`` before they are too many."""
     align, output_errors, reference_errors = _alignment(words, reference, table)
@@ -229,7 +260,7 @@ def _moves(
             return
 
 
-def _moved(words: list[str], start: int, length: int, target: int) -> list[str]:
+def _moved(words: list[Hashable], start: int, length: int, target: int) -> list[Hashable]:
     block = words[start : start + length]
     if target < start:
         return [*words[:target], *block, *words[target:start], *words[start + length :]]

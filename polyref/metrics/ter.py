@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -10,14 +11,19 @@ import numpy as np
 import numpy.typing as npt
 from sacrebleu.metrics import ter as sacrebleu
 
-from polyref.metrics.base import Metric, Texts
-from polyref.metrics.editrate import edits
+from polyref.metrics.base import Texts
+from polyref.metrics.combine import Combining, weighted_mean
+from polyref.metrics.editrate import edit_matrix
+from polyref.metrics.ngram import Reader, at_cuts, text_blocks
 from polyref.metrics.statistics import Floats
 
 
 @dataclass(frozen=True)
-class TER(Metric):
+class TER(Combining):
     """TER: edits to the nearest reference, per word of the average reference. Lower is better.
+
+    References combine by ``max``, sacreBLEU's rule (the best reference is the one with the fewest edits, so that
+    signatures say ``min``), or by ``mean``; expected credit of n-grams has no meaning here.
 
     Attributes:
         normalized: Tokenise and normalise as Tercom does.
@@ -32,6 +38,7 @@ class TER(Metric):
     case_sensitive: bool = False
 
     higher_is_better: ClassVar[bool] = False
+    combinations: ClassVar[tuple[str, ...]] = ("max", "mean")
 
     @property
     def name(self) -> str:
@@ -46,51 +53,59 @@ class TER(Metric):
     @property
     def options(self) -> dict[str, Any]:
         """The options, as plain JSON values."""
-        return asdict(self)
+        return {key: value for key, value in asdict(self).items() if key not in ("alpha", "power")}
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Edits to the nearest reference, and the mean length of the references."""
-        return ("edits", "reference")
+        """Edits and the length of the reference: fewest and mean, or both weighted means with that of the scores."""
+        return ("edits", "reference", "sentence") if self.combine == "mean" else ("edits", "reference")
 
     @cached_property
     def _sacrebleu(self) -> sacrebleu.TER:
-        return sacrebleu.TER(**self.options)
+        return sacrebleu.TER(
+            normalized=self.normalized,
+            no_punct=self.no_punct,
+            asian_support=self.asian_support,
+            case_sensitive=self.case_sensitive,
+        )
 
-    def _words(self, text: str) -> tuple[str, ...]:
-        return tuple(self._sacrebleu.tokenizer(text.rstrip()).split())
+    def _words(self, texts: Sequence[str]) -> list[str]:
+        """Texts whose words are set apart by spaces."""
+        tokenizer = self._sacrebleu.tokenizer
+        return [tokenizer(text.rstrip()) for text in texts]
 
     def _count(self, texts: Texts) -> npt.NDArray[Any]:
         cuts = texts.cuts
-        values = np.zeros((len(cuts), len(texts.systems), len(texts.references), 2))
-        for n, refs in enumerate(texts.references):
-            used = int(cuts[-1, n])
-            if not used:
-                continue
-            references = [self._words(text) for text in refs[:used]]
-            lengths = np.cumsum([len(words) for words in references]) / np.arange(1, used + 1)
-            # Systems often agree, and paraphrases repeat: every pair is compared once.
-            known: dict[tuple[tuple[str, ...], tuple[str, ...]], int] = {}
-            for s, system in enumerate(texts.systems):
-                output = self._words(system[n])
-                distances = []
-                for reference in references:
-                    pair = (output, reference)
-                    if pair not in known:
-                        known[pair] = edits(output, reference)
-                    distances.append(known[pair])
-                nearest = np.minimum.accumulate(distances)
-                for row, cut in enumerate(cuts[:, n]):
-                    if cut:
-                        values[row, s, n] = nearest[cut - 1], lengths[cut - 1]
+        shown = int(cuts[-1].max())
+        values = np.zeros((len(cuts), len(texts.systems), len(texts.references), len(self.columns)))
+        if not shown:
+            return values
+        for chosen, rows in text_blocks(texts):
+            block = Reader([self._words(row) for row in rows]).words("space")
+            edited, lengths = edit_matrix(block, shown), block.lengths[:, None, :shown]
+            pairs = np.empty((*edited.shape, len(self.columns)))
+            pairs[..., 0] = edited
+            pairs[..., 1] = lengths
+            if self.combine == "mean":
+                pairs[..., 2] = _rate(pairs)
+                values[:, :, chosen] = weighted_mean(pairs, texts.weights[chosen], cuts[:, chosen])
+            else:
+                pairs[..., 0] = np.minimum.accumulate(pairs[..., 0], axis=2)
+                pairs[..., 1] = np.cumsum(lengths, axis=2) / np.arange(1, shown + 1)
+                values[:, :, chosen] = at_cuts(pairs, cuts[:, chosen])
         return values
 
     def _score(self, values: npt.NDArray[Any], *, sentence: bool) -> Floats:
-        edited, length = values[..., 0], values[..., 1]
-        rate = np.divide(edited, length, out=(edited > 0).astype(np.float64), where=length > 0)
-        return np.asarray(100 * rate)
+        return np.array(values[..., 2]) if sentence and self.combine == "mean" else _rate(values)
 
     def _describe(self, references: int | None, *, sentence: bool) -> list[str]:
         peer = self._sacrebleu
         peer.num_refs = -1 if references is None else references
-        return [*peer.get_signature().format().split("|"), "combine:min"]
+        combination = ["combine:min"] if self.combine == "max" else self._described_combination()
+        return [*peer.get_signature().format().split("|"), *combination]
+
+
+def _rate(values: npt.NDArray[Any]) -> Floats:
+    edited, length = values[..., 0], values[..., 1]
+    rate = np.divide(edited, length, out=(edited > 0).astype(np.float64), where=length > 0)
+    return np.asarray(100 * rate)

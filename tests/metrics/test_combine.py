@@ -199,6 +199,40 @@ def test_duplicates_and_order_do_not_matter_to_means(systems: Any, refset: Refer
         np.testing.assert_allclose(again.segment, plain.segment, rtol=1e-12)
 
 
+@pytest.mark.parametrize("weights", ["uniform", "given", "logprob"])
+def test_mean_ter(weights: str, systems: Any, weighted: ReferenceSet, peer: Any) -> None:
+    metric = get_metric("ter", combine="mean", weights=weights, gamma=3.0)
+    stats = metric.statistics(systems, weighted)
+    assert stats.columns == ("edits", "reference", "sentence")
+    oracle = peer("ter").sentence_metric
+    for k in stats.ks:
+        scores = metric.aggregate(stats, k=k)
+        for s, outputs in enumerate(systems.values()):
+            rates, edits, lengths = [], [], []
+            for n, segment in enumerate(weighted):
+                best = max((ref.logprob for ref in segment.extras), default=0.0)
+                refs = [*segment.originals, *segment.extras[:k]]
+                shares = [weight(ref, weights, best) for ref in refs]
+                single = [oracle.sentence_score(outputs[n], [ref.text]) for ref in refs]
+                rates.append(np.average([score.score for score in single], weights=shares))
+                edits.append(np.average([score.num_edits for score in single], weights=shares))
+                lengths.append(np.average([score.ref_length for score in single], weights=shares))
+            np.testing.assert_allclose(scores.segment[s], rates, rtol=0, atol=1e-9)
+            assert scores.system[s] == pytest.approx(100 * sum(edits) / sum(lengths), abs=1e-9)
+
+
+def test_ter_signatures_and_refusal(systems: Any, weighted: ReferenceSet) -> None:
+    for options, part in [
+        ({}, "|combine:min|k:1|"),
+        ({"combine": "mean"}, "|combine:mean|weights:uniform|k:1|"),
+        ({"combine": "mean", "weights": "logprob", "gamma": 2.0}, "|combine:mean|weights:logprob|gamma:2|k:1|"),
+    ]:
+        metric = get_metric("ter", **options)
+        assert part in metric.aggregate(metric.statistics(systems, weighted), k=1).signature
+    with pytest.raises(UsageError, match="ter: combination 'expected', expected one of max, mean"):
+        get_metric("ter", combine="expected")
+
+
 def test_signatures(systems: Any, weighted: ReferenceSet) -> None:
     for options, part in [
         ({}, "|combine:max|"),
