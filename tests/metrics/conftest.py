@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from polyref.references import ReferenceSet
+
+sys.path.insert(0, str(Path(__file__).parent))
 
 HUMAN = [
     ["The old bridge was closed for repairs on Monday."],
@@ -100,3 +104,12 @@ def peer() -> Any:
         return Peer(CHRF(**options), CHRF(**options))
 
     return make
+
+
+@pytest.fixture(scope="session")
+def seq2seq(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Folders of tiny models: ``bart``, ``t5`` (through Transformers' own forward) and ``m2m`` (several languages)."""
+    from tiny_seq2seq import write_bart, write_m2m, write_t5
+
+    makers = {"bart": write_bart, "t5": write_t5, "m2m": write_m2m}
+    return {name: make(tmp_path_factory.mktemp("seq2seq") / name) for name, make in makers.items()}
