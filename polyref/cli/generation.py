@@ -9,6 +9,8 @@ import click
 
 from polyref.errors import UsageError
 from polyref.paraphrase import DiverseBeam, SearchOptions
+from polyref.paraphrase.decoding import PRISM_B, check_penalty
+from polyref.paraphrase.search.options import SEMANTICS
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -41,21 +43,52 @@ def generation_options(command: F) -> F:
     return command
 
 
+_LOADING = (
+    click.option("--prefix", metavar="TOKEN", help="First token of every paraphrase, such as a language tag <en>."),
+    click.option("--prism-a", type=float, metavar="A", help="Lexical copy penalty A * n ** B (Thompson & Post 2020b)."),
+    click.option("--prism-b", type=float, metavar="B", help=f"See --prism-a. [default: {PRISM_B:g}]"),
+    click.option(
+        "--backend",
+        type=click.Choice(("polyref", "fairseq")),
+        default="polyref",
+        show_default=True,
+        help="`fairseq` runs a fairseq checkpoint by fairseq 0.12.2 itself, where it is installed.",
+    ),
+)
+
 _SEARCH = (
-    click.option("--semantics", type=click.Choice(("paper", "fairseq", "hf")), help="Whose diverse beam search."),
+    click.option("--semantics", type=click.Choice(SEMANTICS), help="Whose diverse beam search. [default: paper]"),
+    click.option("--nbest", type=int, metavar="N", help="Length of the list, instead of -k."),
+    click.option("--nbest-per-group", is_flag=True, default=None, help="N of every group, in the order of the groups."),
     click.option("--lenpen", type=float, metavar="P", help="Length penalty: scores are divided by length ** P."),
+    click.option("--unnormalized", is_flag=True, default=None, help="Rank by sums instead."),
     click.option("--unkpen", type=float, metavar="U", help="Subtracted from unknown tokens."),
     click.option("--min-len", type=int, metavar="N", help="Fewest tokens."),
+    click.option("--min-len-a", type=float, metavar="A", help="At least A x source length more."),
     click.option("--max-len-a", type=float, metavar="A", help="At most A x source length + B tokens."),
     click.option("--max-len-b", type=int, metavar="B", help="See --max-len-a."),
     click.option("--temperature", type=float, metavar="T", help="Divides the logits."),
     click.option("--no-repeat-ngram", type=int, metavar="N", help="No n-gram of tokens twice."),
+    click.option(
+        "--early-stopping",
+        type=click.Choice(("true", "false", "never")),
+        help="When a full group stops: at once, by Transformers' rule (hf), or when nothing better can come.",
+    ),
     click.option("--sampling", is_flag=True, default=None, help="Draw instead of searching (--beam draws)."),
     click.option("--sampling-topk", type=int, metavar="K", help="Draw from the K most probable tokens."),
     click.option("--sampling-topp", type=float, metavar="P", help="Draw from the smallest set with probability P."),
     click.option("--sampling-epsilon", type=float, metavar="E", help="Draw from tokens at least that probable."),
     click.option("--seed", type=int, metavar="S", help="Of the draws; each sentence has a stream of its own."),
 )
+#: Paraphrases where neither -k nor --nbest is given.
+DEFAULT_K = 10
+
+
+def loading_options(command: F) -> F:
+    """Add ``--prefix --prism-a --prism-b --backend``, to be given to :func:`loading_from`."""
+    for option in reversed(_LOADING):
+        command = option(command)
+    return command
 
 
 def search_options(command: F) -> F:
@@ -65,25 +98,69 @@ def search_options(command: F) -> F:
     return command
 
 
+def loading_from(
+    prefix: str | None, prism_a: float | None, prism_b: float | None, backend: str, semantics: str | None
+) -> dict[str, Any]:
+    """Keyword arguments of ``load_paraphraser``, checked before anything is loaded.
+
+    Raises:
+        UsageError: A value is out of range or does not fit the others.
+    """
+    if prism_b is not None and prism_a is None:
+        raise UsageError("--prism-b needs --prism-a")
+    a, b = prism_a or 0.0, PRISM_B if prism_b is None else prism_b
+    check_penalty(a, b)
+    if backend == "fairseq":
+        if a:
+            raise UsageError("--prism-a is an option of polyref's own search, not of --backend fairseq")
+        if semantics not in (None, "fairseq"):
+            raise UsageError(f"--semantics is {semantics}, but --backend fairseq searches as fairseq does")
+    return {"prefix": prefix, "prism_a": a, "prism_b": b, "backend": backend}
+
+
 def decoding_from(
-    k: int, beam: int | None, groups: int | None, strength: float | None, closeness: int | None, search: dict[str, Any]
-) -> DiverseBeam | SearchOptions:
-    """The decoding that the options ask for, checked.
+    k: int | None,
+    beam: int | None,
+    groups: int | None,
+    strength: float | None,
+    closeness: int | None,
+    search: dict[str, Any],
+    backend: str = "polyref",
+) -> tuple[int, DiverseBeam | SearchOptions]:
+    """How many paraphrases are asked for, and the decoding that the options ask for, checked.
 
     Raises:
         UsageError: A value is out of range or does not fit the others.
     """
     given = {name: value for name, value in search.items() if value is not None}
+    nbest, per_group = given.get("nbest"), given.get("nbest_per_group", False)
+    if nbest is not None and k is not None:
+        raise UsageError("-k and --nbest both say how long the list is", remedy="name one of them")
+    if per_group and nbest is None:
+        raise UsageError("--nbest-per-group needs --nbest")
+    for flag, value in (("-k", k), ("--nbest", nbest)):
+        if value is not None and value < 1:
+            raise UsageError(f"{flag} is {value}, expected 1 or more")
+    wanted: int = DEFAULT_K if k is None and nbest is None else nbest or k
     if set(given) <= {"seed"}:
         # A search draws nothing: its seed would change no result.
         decoding = DiverseBeam(beam, groups, strength, closeness)
-        decoding.resolve(k)
-        return decoding
+        decoding.resolve(wanted)
+        return wanted, decoding
     if closeness is not None:
         raise UsageError("--closeness does not go with options of the search itself")
-    if k < 1:
-        raise UsageError(f"k is {k}, expected 1 or more")
     if any(name.startswith("sampling_") for name in given):
         given["sampling"] = True
+    if backend == "fairseq":
+        given.setdefault("semantics", "fairseq")
+    if "early_stopping" in given:
+        given["early_stopping"] = {"true": True, "false": False, "never": "never"}[given["early_stopping"]]
+    if given.pop("unnormalized", False):
+        given["normalize"] = False
     given |= {name: value for name, value in (("groups", groups), ("strength", strength)) if value is not None}
-    return SearchOptions(beam=beam or max(k, groups or 1), **given).validate()
+    parts = max(groups or 1, 1)
+    if per_group:
+        wanted *= parts
+    # The smallest beam that can give the list: a multiple of the groups.
+    least = -(-wanted // parts) * parts
+    return wanted, SearchOptions(beam=least if beam is None else beam, **given).validate()

@@ -7,25 +7,25 @@ from typing import Any
 
 import click
 
-from polyref.cli.generation import decoding_from, generation_options, search_options
+from polyref.cli.generation import decoding_from, generation_options, loading_from, loading_options, search_options
 from polyref.cli.output import json_object
 from polyref.textfiles import check_writable, display_name, read_lines, write_atomically
 
 
 @click.command("paraphrase")
 @click.argument("file", default="-", metavar="[FILE|-]")
-@click.option("-k", "k", type=int, default=10, show_default=True, help="Most paraphrases a sentence.")
+@click.option("-k", "k", type=int, metavar="K", help="Most paraphrases a sentence. [default: 10]")
 @click.option("-o", "--output", default="-", metavar="FILE", help="Where to write. [default: stdout]")
 @generation_options
 @click.option("--lang", metavar="CODE", help="Language to write, for models of several.")
-@click.option("--prefix", metavar="TOKEN", help="First token of every paraphrase, such as a language tag <en>.")
+@loading_options
 @search_options
 @click.option("--tokens", is_flag=True, help="Add the token ids of every paraphrase.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object {signature, rows} on stdout.")
 @click.option("--quiet", is_flag=True, help="No progress bar.")
 def command(
     file: str,
-    k: int,
+    k: int | None,
     output: str,
     model: str,
     beam: int | None,
@@ -36,6 +36,9 @@ def command(
     threads: int | None,
     lang: str | None,
     prefix: str | None,
+    prism_a: float | None,
+    prism_b: float | None,
+    backend: str,
     tokens: bool,
     as_json: bool,
     quiet: bool,
@@ -52,10 +55,11 @@ def command(
     from polyref.paraphrase import load_paraphraser
 
     # Everything that can be refused is refused before the model loads.
-    decoding = decoding_from(k, beam, groups, strength, closeness, search)
+    k, decoding = decoding_from(k, beam, groups, strength, closeness, search, backend)
+    loading = loading_from(prefix, prism_a, prism_b, backend, search["semantics"])
     check_writable(output)
     lines = read_lines(file)
-    paraphraser = load_paraphraser(model, device=device, threads=threads, lang=lang, prefix=prefix)
+    paraphraser = load_paraphraser(model, device=device, threads=threads, lang=lang, **loading)
     signature = f"{paraphraser.describe(decoding, k)}|k:{k}"
     rows: list[dict[str, Any]] = []
     empty = truncated = 0
@@ -67,6 +71,8 @@ def command(
             found = []
             for hypothesis in nbest.hypotheses:
                 item: dict[str, Any] = {"text": hypothesis.text, "score": hypothesis.score}
+                if search["nbest_per_group"]:
+                    item["group"] = hypothesis.group
                 if tokens:
                     item["tokens"] = list(hypothesis.tokens)
                 found.append(item)

@@ -77,6 +77,26 @@ def test_same_bytes_again_in_any_order_and_from_stdin(
         (["--device", "nonsense"], 2, "cannot be used"),
         (["--threads", "0"], 2, "0 is not in the range x>=1"),
         (["-o", "no/such/dir/out.jsonl"], 1, "no directory"),
+        (["-k", "3", "--nbest", "3"], 2, "-k and --nbest both say"),
+        (["--nbest", "0"], 2, "--nbest is 0, expected 1 or more"),
+        (["--nbest-per-group"], 2, "--nbest-per-group needs --nbest"),
+        (["--nbest", "2", "--nbest-per-group", "--semantics", "fairseq"], 2, "mixes its groups"),
+        (["--lenpen", "nan"], 2, "--lenpen is nan, expected a finite number"),
+        (["--temperature", "0"], 2, "--temperature is 0.0, expected more than 0"),
+        (["--min-len", "9", "--max-len-b", "8"], 2, "--min-len is 9, expected at most the greatest length, 8"),
+        (["--max-len-a", "-1"], 2, "--max-len-a is -1.0, expected 0 or more"),
+        (["--no-repeat-ngram", "-1"], 2, "--no-repeat-ngram is -1"),
+        (["--early-stopping", "true", "--semantics", "fairseq"], 2, "no early stopping"),
+        (["--sampling-topp", "1.5"], 2, "--sampling-topp is 1.5"),
+        (["--sampling", "--groups", "2"], 2, "--sampling draws independently"),
+        (["--semantics", "hf", "--groups", "3", "--beam", "2"], 2, "--groups is 3, expected at most the beam, 2"),
+        (["--prism-a", "-0.1"], 2, "--prism-a is -0.1, expected 0 or more"),
+        (["--prism-a", "0.1", "--prism-b", "inf"], 2, "--prism-b is inf, expected a finite number"),
+        (["--prism-b", "3"], 2, "--prism-b needs --prism-a"),
+        (["--prefix", "<en>"], 2, "models of the shipped kind take none"),
+        (["--backend", "fairseq", "--prism-a", "0.1"], 2, "--prism-a is an option of polyref's own search"),
+        (["--backend", "fairseq", "--semantics", "hf"], 2, "--backend fairseq searches as fairseq does"),
+        (["--closeness", "1", "--lenpen", "1"], 2, "--closeness does not go with options of the search itself"),
     ],
 )
 def test_bad_options_are_one_line(
@@ -156,6 +176,59 @@ def test_models_of_several_kinds_are_told_apart(polyref: Callable[..., Any], sen
     result = polyref("paraphrase", sentences, "--lang", "de")
     assert (result.code, result.out) == (2, "")
     assert "polyref-en writes en, not 'de'" in result.err
+
+
+def test_settings_are_refused_before_any_model_loads(
+    polyref: Callable[..., Any], sentences: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def load(*_: Any, **__: Any) -> None:
+        raise AssertionError("a model is being loaded")
+
+    monkeypatch.setattr("polyref.paraphrase.load_paraphraser", load)
+    for options in (
+        ["--beam", "5", "--groups", "2"],
+        ["--nbest", "0"],
+        ["--strength", "-1"],
+        ["--prism-a", "-1"],
+        ["--backend", "fairseq", "--semantics", "paper"],
+        ["--sampling", "--groups", "2"],
+    ):
+        assert polyref("paraphrase", sentences, *options).code == 2
+    with pytest.raises(AssertionError, match="being loaded"):
+        polyref("paraphrase", sentences)
+
+
+def test_nbest_over_all_groups_and_of_every_group(polyref: Callable[..., Any], sentences: Path) -> None:
+    options = ("--groups", "3", "--strength", "1", "--quiet", "--tokens")
+    overall = polyref("paraphrase", sentences, "--nbest", "4", "--beam", "6", *options)
+    assert overall.code == 0, overall.err
+    per_group = polyref("paraphrase", sentences, "--nbest", "2", "--nbest-per-group", *options)
+    assert per_group.code == 0, per_group.err
+    for mine, theirs in zip(overall.out.splitlines(), per_group.out.splitlines(), strict=True):
+        best, grouped = json.loads(mine)["paraphrases"], json.loads(theirs)["paraphrases"]
+        if not best:
+            assert not grouped
+            continue
+        assert len(best) == 4
+        assert [p["score"] for p in best] == sorted((p["score"] for p in best), reverse=True)
+        groups = [p["group"] for p in grouped]  # equal hypotheses of two groups are merged, so one may have fewer
+        assert groups == sorted(groups) and set(groups) == {0, 1, 2} and max(map(groups.count, groups)) == 2
+        # The same search: a beam of six either way.
+        assert best[0]["tokens"] in [p["tokens"] for p in grouped]
+
+
+def test_the_copy_penalty_copies_less(polyref: Callable[..., Any], sentences: Path) -> None:
+    def copied(*options: str) -> int:
+        result = polyref("paraphrase", sentences, "-k", "3", "--quiet", *options)
+        assert result.code == 0, result.err
+        rows = [json.loads(line) for line in result.out.splitlines()]
+        return sum(
+            word in row["text"].split() for row in rows for p in row["paraphrases"] for word in p["text"].split()
+        )
+
+    assert copied("--prism-a", "1", "--prism-b", "1") < copied()
+    signature = polyref("paraphrase", sentences, "-k", "1", "--prism-a", "0.5", "--json", "--quiet").json()["signature"]
+    assert "|rules:digits,norepeat4,copy(a=0.5,b=4)|" in signature
 
 
 def test_sampling_is_seeded(polyref: Callable[..., Any], sentences: Path) -> None:

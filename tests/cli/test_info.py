@@ -1,0 +1,33 @@
+"""``polyref info`` as people use it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+
+def test_the_shipped_model_in_words(polyref: Callable[..., Any]) -> None:
+    result = polyref("info")
+    assert result.code == 0, result.err
+    lines = dict(line.split(maxsplit=1) for line in result.out.splitlines() if not line.startswith(" "))
+    assert lines["name"] == "polyref-en"
+    assert lines["family"] == "polyref, pointer"
+    assert lines["languages"] == "en"
+    assert lines["decoding"].startswith("dbs(beam=10,groups=5,") and lines["decoding"].endswith(", float32")
+
+
+def test_json_agrees_with_the_signature_of_results(polyref: Callable[..., Any], tmp_path: Path) -> None:
+    printed = polyref("info", "shipped/en", "--json").json()
+    (row,) = printed["rows"]
+    (tmp_path / "in.txt").write_text("It rained.\n", "utf-8")
+    result = polyref("paraphrase", tmp_path / "in.txt", "--json", "--quiet").json()
+    assert result["signature"] == f"{printed['signature']}|{row['decoding']}|k:10"
+    assert row["hash"] in printed["signature"]
+
+
+def test_what_is_no_model_is_one_line(polyref: Callable[..., Any], tmp_path: Path) -> None:
+    for name, message in (("nothing-here", "no such model folder"), (tmp_path, "neither checkpoint.pt")):
+        result = polyref("info", name)
+        assert (result.code, result.out) == (1, "")
+        assert message in result.err and result.err.count("\n") == 1
