@@ -87,8 +87,9 @@ class NativeBuildHook(BuildHookInterface):  # type: ignore[type-arg]
         reason = compile_library(root, target)
         if reason:
             self.app.display_warning(f"polyref without its C library, NumPy counts instead: {reason}")
-            if version == "editable":
-                target.unlink(missing_ok=True)
+            # An editable install must not keep a library of other sources.
+            target.unlink(missing_ok=True)
+            self.finalize(version, build_data, "")
             return
         if version != "editable":
             build_data["force_include"][str(target)] = LIBRARY

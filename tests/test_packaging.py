@@ -39,6 +39,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(built: Path) -> None:
     metadata = f"polyref-{polyref.__version__}.dist-info/"
     # The C library is there if a compiler was; tests/metrics/test_native.py looks closer.
     assert {name for name in names if not name.startswith(metadata)} - {"polyref/metrics/_native.so"} == _sources()
+    assert wheel.name.endswith("-py3-none-any.whl") == ("polyref/metrics/_native.so" not in names)
     assert len(names) == len(set(names))
     assert "polyref/py.typed" in names
     assert {f"{metadata}METADATA", f"{metadata}entry_points.txt", f"{metadata}licenses/LICENSE"} <= set(names)
@@ -67,6 +68,7 @@ def test_the_wheel_works_by_itself(built: Path, tmp_path: Path) -> None:
     program = (
         f"import sys; sys.path.insert(0, {str(tmp_path / 'site')!r})\n"
         "import polyref; assert polyref.__file__.startswith(sys.path[0]), polyref.__file__\n"
+        "from polyref.metrics import native; assert native.available() == native.LIBRARY.is_file()\n"
         "from polyref.cli.main import main; main(['--version'])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path)
