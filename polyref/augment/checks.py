@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from polyref.augment.normalize import WORD, comparison_key, digit_strings, words
@@ -13,6 +15,14 @@ from polyref.augment.normalize import WORD, comparison_key, digit_strings, words
 _LINK: Final = re.compile(r"(?:https?://|www\.)\S+|(?<!\w)[@#]\w+", re.IGNORECASE)
 #: A mark that ends a sentence, whatever quotes and brackets follow it.
 _END: Final = re.compile(r"[.!?…。！？؟।][\"'”’»)\]」』）]*\s*$")
+#: {name}, {{name}}, ${name}, %s, %(name)s, <tag>, &amp;, __NAME__, [NAME]: filled in or shown as they are.
+_PLACEHOLDER: Final = re.compile(
+    r"\$?\{\{?[^{}\s]*\}\}?|%(?:\(\w+\))?[sdif]\b|</?[A-Za-z][^<>\s]*>|&#?\w+;|__\w+__|\[[A-Z][A-Z0-9_]+\]"
+)
+#: Words run together, a mark after a space, marks that do not follow each other.
+_MISSET: Final = re.compile(
+    r"[a-z]['’\"“”][A-Z][a-z]|[a-z]{2}[A-Z][a-z]|\w [,;.!?](?:\s|$)|[,;] ?[,;.!?]|[(\[“] |\.,[^.]"
+)
 _BALANCES: Final[tuple[Callable[[str], bool], ...]] = (
     lambda text: text.count('"') % 2 == 0,
     *(
@@ -50,10 +60,41 @@ def _links(text: str) -> Counter[str]:
     return Counter(match.rstrip(".,;:!?)\"'”’").casefold() for match in _LINK.findall(text))
 
 
+def placeholders() -> Check:
+    """``{name}``, ``%s``, ``<tag>``, ``&amp;``, ``__NAME__`` and ``[NAME]`` survive as they are."""
+
+    def accepts(reference: str, candidate: str) -> bool:
+        return Counter(_PLACEHOLDER.findall(reference)) == Counter(_PLACEHOLDER.findall(candidate))
+
+    return Check("placeholders", accepts)
+
+
+def language() -> Check:
+    """The script of the reference: letters of another script (Latin, Cyrillic, Han, ...) are not more than there."""
+
+    def accepts(reference: str, candidate: str) -> bool:
+        expected, found = _scripts(reference), _scripts(candidate)
+        if not expected:
+            return True
+        foreign = sum(count for script, count in found.items() if script not in expected)
+        return foreign <= 0.1 * found.total()
+
+    return Check("language", accepts)
+
+
+@lru_cache(maxsize=4096)
+def _scripts(text: str) -> Counter[str]:
+    # The first word of a letter's Unicode name is its script; Kana and Han are written together.
+    names = (unicodedata.name(char, "").partition(" ")[0] for char in text if char.isalpha())
+    return Counter("CJK" if name in ("HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA") else name for name in names)
+
+
 def form() -> Check:
     """Still a sentence like the reference: a capital at the start, a mark at the end, closed quotes and brackets.
 
-    Only what the reference has is asked for: comments without capitals or full stops stay free.
+    Only what the reference has is asked for: comments without capitals or full stops stay free. A capital or quote
+    in the middle of a word (``houseBut``, ``Reuters'According``), a space before a comma, or a comma after another is
+    refused where the reference has none.
     """
 
     def accepts(reference: str, candidate: str) -> bool:
@@ -61,6 +102,7 @@ def form() -> Check:
             (_starts_small(reference) or not _starts_small(candidate))
             and (_ends(candidate) or not _ends(reference))
             and all(balanced(candidate) or not balanced(reference) for balanced in _BALANCES)
+            and (not _MISSET.search(candidate) or _MISSET.search(reference) is not None)
         )
 
     return Check("form", accepts)

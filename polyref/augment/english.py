@@ -1,4 +1,4 @@
-"""Checks that know English words: negation, echoes, names, lost content."""
+"""Checks that know English words: negation, amounts, dates, persons, names, echoes, lost content."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from polyref.augment.normalize import WORD, words
 # The last line: as people write them without the apostrophe; "cant" and "wont" are words, but rare ones.
 _NEGATION_LIST: Final = """
 not no never none nobody nothing nowhere neither nor cannot without nope nah ain't aint
+hardly scarcely barely seldom rarely
 dont doesnt didnt cant couldnt wont wouldnt shouldnt isnt arent wasnt werent hasnt havent hadnt
 """
 #: Words that negate by themselves. Contractions (n't) are found by their ending.
@@ -54,6 +55,79 @@ def count_negations(text: str) -> int:
     return sum(word in _NEGATIONS or word.endswith("n't") for word in words(plain))
 
 
+_AMOUNT_LIST: Final = """
+two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen
+twenty thirty forty fifty sixty seventy eighty ninety hundred thousand million billion trillion dozen half twice
+"""
+_AMOUNTS: Final = frozenset(_AMOUNT_LIST.split())
+
+
+def amounts() -> Check:
+    """Numbers in words survive: ``two``, ``forty``, ``million``, ``half`` (``one`` is mostly a pronoun)."""
+
+    def accepts(reference: str, candidate: str) -> bool:
+        return _amounts(reference) == _amounts(candidate)
+
+    return Check("amounts", accepts)
+
+
+def _amounts(text: str) -> Counter[str]:
+    singular = (word.removesuffix("s") if word.removesuffix("s") in _AMOUNTS else word for word in words(text))
+    return Counter(word for word in singular if word in _AMOUNTS)
+
+
+_DAY_LIST: Final = "monday tuesday wednesday thursday friday saturday sunday"
+_MONTH_LIST: Final = "january february april june july august september october november december"
+_DATES: Final = frozenset(f"{_DAY_LIST} {_MONTH_LIST}".split())
+_ABBREVIATED: Final = {name[:3]: name for name in _MONTH_LIST.split()} | {"sept": "september"}
+#: "March" and "May" are months where a number or one of these words stands beside them.
+_MARCH_MAY: Final = re.compile(
+    r"\b(?:in|of|since|until|by|early|late|mid|last|this|next|\d+(?:st|nd|rd|th)?)[ -](March|May)\b|\b(March|May),? \d"
+)
+
+
+def dates() -> Check:
+    """The same months and days of the week (``Jan.`` is ``January``)."""
+    return Check("dates", lambda reference, candidate: _dates(reference) == _dates(candidate))
+
+
+def _dates(text: str) -> set[str]:
+    found = {_ABBREVIATED.get(word.lower(), word.lower()) for word in WORD.findall(text) if word[0].isupper()}
+    months = {(before or after).lower() for before, after in _MARCH_MAY.findall(text)}
+    return {
+        word.removesuffix("'s").removesuffix("s") if word not in _DATES else word for word in found
+    } & _DATES | months
+
+
+_PERSONS: Final = {
+    word: person
+    for person, forms in {
+        "i": "i me my mine myself i'm i've i'll i'd",
+        "we": "we us our ours ourselves we're we've we'll we'd let's",
+        "you": "you your yours yourself yourselves you're you've you'll you'd",
+        "he": "he him his himself he's he'll he'd",
+        "she": "she her hers herself she's she'll she'd",
+    }.items()
+    for word in forms.split()
+}
+
+
+def persons() -> Check:
+    """No ``I``, ``we``, ``you``, ``he`` or ``she`` that the reference does not speak of in any form.
+
+    A new person is the mark of an opening that diversity forced: ``You can see it`` for ``It is visible``.
+    """
+
+    def accepts(reference: str, candidate: str) -> bool:
+        return _persons(candidate) <= _persons(reference)
+
+    return Check("persons", accepts)
+
+
+def _persons(text: str) -> set[str]:
+    return {_PERSONS[word] for word in words(text) if word in _PERSONS}
+
+
 def echo() -> Check:
     """No content word comes again where the reference has it once: ``the head of the head of the school``.
 
@@ -92,8 +166,8 @@ def _bare(word: str) -> str:
     return word.removesuffix("'s").removesuffix("'")
 
 
-def omission(allowed: float = 0.1) -> Check:
-    """No net loss of content words beyond the fraction ``allowed``, and no candidate that only deletes.
+def omission(allowed: float = 0.1, *, deletion: bool = False) -> Check:
+    """No net loss of content words beyond the fraction ``allowed``; and, but for ``deletion``, none without a gain.
 
     The usual fault of a small paraphraser is to leave something out; it shows as content words that are gone
     with nothing in their place.
@@ -103,9 +177,9 @@ def omission(allowed: float = 0.1) -> Check:
         expected, found = _content(reference), _content(candidate)
         lost = (expected - found).total()
         gained = (found - expected).total()
-        return lost == 0 or (gained > 0 and lost - gained <= allowed * expected.total())
+        return lost == 0 or ((gained > 0 or deletion) and lost - gained <= allowed * expected.total())
 
-    return Check("omission", accepts)
+    return Check(f"omission{allowed:g}" if deletion else "omission", accepts)
 
 
 def _content(text: str) -> Counter[str]:

@@ -11,9 +11,10 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
-from polyref.augment import checks, english
+from polyref.augment import checks, english, grammar
 from polyref.augment.checks import Check
 from polyref.augment.measures import Measure
 from polyref.augment.normalize import comparison_key
@@ -41,7 +42,8 @@ class FilterChain:
     @property
     def reasons(self) -> tuple[str, ...]:
         """Every reason a candidate can be dropped for, in the order of the checks."""
-        return ("empty", "copy", "duplicate", *(rule.name for rule in (*self.checks, *self.measures)))
+        named = [*(check.name for check in self.checks), *(measure.name for measure in self.measures)]
+        return ("empty", "copy", "duplicate", *named)
 
     def start(self, originals: Iterable[str], extras: Iterable[str] = ()) -> Offers:
         """Begin a segment that already has these references."""
@@ -97,34 +99,62 @@ class Offers:
         return None
 
 
-def filter_chain(preset: str = "default", lang: str = "en") -> FilterChain:
-    """The chain with a name: ``default``, ``strict`` or ``none`` (copies and duplicates only).
+def filter_chain(name: str = "default", lang: str = "en") -> FilterChain:
+    """The chain with a name, or that of a TOML file (:mod:`polyref.augment.filterfile`).
 
-    ``default`` drops changed numbers, links and handles, broken sentences, repeated phrases and outliers of length;
-    for English also candidates that gained or lost their negation or say a content word again. ``strict`` is tighter
-    on length and negation and, for English, drops candidates that lost a name or content words.
+    ``none`` drops copies and duplicates alone. ``default`` also drops changed numbers, links and placeholders, broken
+    sentences, loops and outliers of length; for English, candidates with other amounts, dates, names or persons,
+    without the negation or with a new one, with an opening, wording or word that is no English, that say a content
+    word again or leave out too many. ``strict`` is tighter on length, negation and content words.
 
     Args:
-        preset: One of ``PRESETS``.
+        name: One of ``PRESETS``, or the path of a file.
         lang: Language code of the references; only its first part counts (``en-GB`` is English).
 
     Raises:
-        UsageError: No such preset.
+        UsageError: There is no such preset and no such file.
+        DataError: The file is not understood.
     """
-    if preset not in PRESETS:
-        raise UsageError(f"there is no filter {preset!r}, expected one of {', '.join(PRESETS)}")
+    if name in PRESETS:
+        rules = preset_checks(name, lang).values()
+        return FilterChain(":".join([name, *filter(None, ["+".join(rule.name for rule in rules)])]), tuple(rules))
+    if not (name.endswith(".toml") or Path(name).is_file()):
+        raise UsageError(f"there is no filter {name!r}, expected one of {', '.join(PRESETS)}, or a TOML file")
+    from polyref.augment.filterfile import read_filter
+
+    return read_filter(name, lang)
+
+
+def is_english(lang: str) -> bool:
+    """Whether a language code stands for a kind of English."""
+    return re.split("[-_]", lang.lower())[0] in ("en", "eng")
+
+
+def preset_checks(preset: str, lang: str) -> dict[str, Check]:
+    """The checks of a preset, in order, by the names they have in filter files."""
     if preset == "none":
-        return FilterChain("none")
+        return {}
     strict = preset == "strict"
-    rules = [
-        checks.numbers(),
-        checks.links(),
-        checks.form(),
-        checks.repetition(),
-        checks.length(0.75, 1.4) if strict else checks.length(0.6, 1.6),
-    ]
-    if re.split("[-_]", lang.lower())[0] == "en":
-        rules += [english.negation(exact=strict), english.echo()]
-        if strict:
-            rules += [english.names(), english.omission()]
-    return FilterChain(f"{preset}:{'+'.join(rule.name for rule in rules)}", tuple(rules))
+    rules = {
+        "numbers": checks.numbers(),
+        "links": checks.links(),
+        "placeholders": checks.placeholders(),
+        "language": checks.language(),
+        "form": checks.form(),
+        "repetition": checks.repetition(),
+        "length": checks.length(0.75, 1.4) if strict else checks.length(0.6, 1.6),
+    }
+    if is_english(lang):
+        rules |= {
+            "amounts": english.amounts(),
+            "dates": english.dates(),
+            "names": english.names(),
+            "negation": english.negation(exact=strict),
+            "persons": english.persons(),
+            "opening": grammar.opening(),
+            "grammar": grammar.grammar(),
+            "vocabulary": grammar.vocabulary(),
+            "echo": english.echo(),
+            "omission": english.omission() if strict else english.omission(0.34, deletion=True),
+        }
+    return rules

@@ -29,10 +29,10 @@ from polyref.paraphrase import DiverseBeam, load_paraphraser
 @click.option(
     "--filter",
     "preset",
-    type=click.Choice(PRESETS),
     default="default",
     show_default=True,
-    help="What may become a reference; copies and duplicates never do.",
+    metavar="NAME|FILE",
+    help=f"What may become a reference: {', '.join(PRESETS)}, or a TOML file. Copies and duplicates never do.",
 )
 @click.option(
     "--select",

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from polyref.augment import checks, english
+from polyref.augment import checks, english, grammar
 from polyref.augment.checks import Check
 from polyref.augment.filters import PRESETS, filter_chain
 from polyref.augment.normalize import comparison_key, digit_strings, words
@@ -102,6 +102,65 @@ CASES: list[tuple[Check, str, str, bool]] = [
         "The council of the city will vote on the whole of the plan.",
         False,
     ),
+    (checks.form(), "The old house was sold.", "The oldHouse was sold.", False),
+    (checks.form(), "(According to Reuters)", "(According to Reuters'According to Reuters)", False),
+    (checks.form(), "He left, then came back.", "He left, , then came back.", False),
+    (checks.form(), "He left, then came back.", "He left , then came back.", False),
+    (checks.form(), "O’Neill paid.", "It was O’Neill who paid.", True),
+    (checks.form(), "It cost $.50 or so.", "It cost about $.50.", True),
+    (checks.placeholders(), "Dear {name}, you owe %d euros.", "Dear {name}, you have %d euros to pay.", True),
+    (checks.placeholders(), "Dear {name}, you owe %d euros.", "Dear friend, you owe %d euros.", False),
+    (checks.placeholders(), "See <b>here</b> &amp; there.", "Look <b>here</b> &amp; there.", True),
+    (checks.placeholders(), "See <b>here</b>.", "See b here b.", False),
+    (checks.language(), "The dog barked.", "Собака лаяла.", False),
+    (checks.language(), "他今天来了。", "He came today.", False),
+    (checks.language(), "その犬が吠えた。", "犬が吠えた。", True),
+    (checks.language(), "2 + 2", "II + II", True),
+    (english.amounts(), "Two million people came.", "Two million persons came.", True),
+    (english.amounts(), "Two million people came.", "Two billion people came.", False),
+    (english.amounts(), "Dozens came, half of them late.", "A dozen came, half of them late.", True),
+    (english.amounts(), "Both came.", "Two came.", False),
+    (english.amounts(), "No one saw the one they sought.", "Nobody saw whom they sought.", True),
+    (english.dates(), "He comes on Monday, Jan. 3.", "On Monday, January 3, he comes.", True),
+    (english.dates(), "He comes on Monday.", "He comes on Tuesday.", False),
+    (english.dates(), "He came in May.", "He came in June.", False),
+    (english.dates(), "On March 14 he left.", "He left on 14 March.", True),
+    (english.dates(), "They may march.", "They might march.", True),
+    (english.persons(), "It is visible from afar.", "You can see it from afar.", False),
+    (english.persons(), "We saw it from our house.", "From our house it could be seen.", True),
+    (english.persons(), "He was thanked by me.", "I thanked him.", True),
+    (grammar.opening(), "Prices for fresh fish rose.", "Among fresh fish rose prices.", False),
+    (grammar.opening(), "The council met.", "In addition, the council met.", False),
+    (grammar.opening(), "The council met.", "On Monday the council met.", True),
+    (grammar.opening(), "They met in Rome.", "In Rome they met.", True),
+    (grammar.opening(), "But the council met.", "However, the council met.", True),
+    (grammar.opening(), "Many plants look alike.", "It's why the plants look alike.", False),
+    (grammar.opening(), "And this is new.", "It's new.", True),
+    (grammar.opening(), "What a day it was!", "If a day it was!", False),
+    (grammar.opening(), "When it rained, we left.", "As it rained, we left.", True),
+    (grammar.opening(), "Although it rained, we went.", "It rained, we went.", False),
+    (grammar.opening(), "Although it rained, we went.", "It rained, but we went.", True),
+    (grammar.opening(), "Additionally, it rained.", "Additionally, it was raining.", True),
+    (grammar.grammar(), "Each of them left.", "The each of them left.", False),
+    (grammar.grammar(), "The dog of the king was old.", "The dog of was old.", False),
+    (grammar.grammar(), "They will be there.", "They will are there.", False),
+    (grammar.grammar(), "Everything is included.", "Everything are included.", False),
+    (grammar.grammar(), "This graph is new.", "This graphs is new.", False),
+    (grammar.grammar(), "This bus is new.", "This bus looks new.", True),
+    (grammar.grammar(), "An old house burned.", "A old house burned.", False),
+    (grammar.grammar(), "A European came.", "There came a European, an honest one.", True),
+    (grammar.grammar(), "An MP came for a one-off visit.", "For a one-off visit, an MP came.", True),
+    (grammar.grammar(), "Spain’s best wine is here.", "Spain is best wine is here.", False),
+    (grammar.grammar(), "Our data decide.", "In the end, Our data decide.", False),
+    (grammar.grammar(), "Ann Lee left.", "The Ann Lee left.", False),
+    (grammar.grammar(), "UK tourists left.", "The UK tourists left.", True),
+    (grammar.grammar(), "This is our forecast.", "Our forecast.", False),
+    (grammar.grammar(), "This is our forecast.", "This shows our forecast.", True),
+    (grammar.grammar(), "The the of it is odd.", "The the of it is strange.", True),
+    (grammar.vocabulary(), "A supermassive hole.", "A supermasive hole.", False),
+    (grammar.vocabulary(), "He met the gloopist.", "The gloopists were met by him.", True),
+    (grammar.vocabulary(), "He left.", "He departed on the 3rd.", True),
+    (english.negation(), "He can hardly walk.", "He can walk.", False),
     (english.negation(), "He did not come.", "He didn’t show up.", True),
     (english.negation(), "He did not come.", "He came.", False),
     (english.negation(), "He came.", "He never came.", False),
@@ -129,6 +188,8 @@ CASES: list[tuple[Check, str, str, bool]] = [
     (english.omission(), "The small dog barked loudly.", "The small dog barked.", False),
     (english.omission(), "The small dog barked loudly.", "The dog yelped.", False),
     (english.omission(), "He is there.", "There he was.", True),
+    (english.omission(0.34, deletion=True), "The small dog barked loudly.", "The small dog barked.", True),
+    (english.omission(0.34, deletion=True), "The small dog barked loudly.", "The dog barked.", False),
 ]
 
 
@@ -170,21 +231,16 @@ def test_a_reference_of_punctuation_alone() -> None:
 
 
 def test_presets_and_languages() -> None:
-    assert filter_chain("default", "de").name == "default:numbers+links+form+repetition+length0.6-1.6"
-    assert filter_chain("default", "en_GB").name == "default:numbers+links+form+repetition+length0.6-1.6+negation+echo"
-    assert filter_chain("strict").reasons == (
-        "empty",
-        "copy",
-        "duplicate",
-        "numbers",
-        "links",
-        "form",
-        "repetition",
-        "length0.75-1.4",
-        "negation-count",
-        "echo",
-        "names",
-        "omission",
-    )
-    with pytest.raises(UsageError, match="there is no filter 'x', expected one of default, strict, none"):
+    any_language = "numbers+links+placeholders+language+form+repetition+length0.6-1.6"
+    english_alone = "amounts+dates+names+negation+persons+opening+grammar+vocabulary+echo+omission0.34"
+    assert filter_chain("none").name == "none"
+    assert filter_chain("default", "de").name == f"default:{any_language}"
+    assert filter_chain("default", "en_GB").name == f"default:{any_language}+{english_alone}"
+    assert filter_chain("default", "eng_Latn").name == filter_chain("default").name
+    reasons = filter_chain("strict").reasons
+    assert reasons[:3] == ("empty", "copy", "duplicate")
+    assert {"length0.75-1.4", "negation-count", "omission"} < set(reasons)
+    with pytest.raises(
+        UsageError, match="there is no filter 'x', expected one of default, strict, none, or a TOML file"
+    ):
         filter_chain("x")

@@ -16,9 +16,9 @@ def test_what_is_kept_and_where_it_came_from() -> None:
     # Of the eight candidates a copy, a louder copy, a duplicate and a new number are dropped: four are left.
     extras = [(ref.text, ref.kind, ref.of, ref.rank, ref.logprob, ref.generator) for ref in result[0].extras]
     assert extras == [
-        ("In short, Ann paid 5 euros.", "paraphrase", 0, 2, -0.3704, "rules"),
-        ("Indeed, Ann paid 5 euros.", "paraphrase", 0, 3, -0.4938, "rules"),
-        ("As they say, Ann paid 5 euros.", "paraphrase", 0, 5, -0.7407, "rules"),
+        ("Plainly: Ann paid 5 euros.", "paraphrase", 0, 2, -0.3704, "rules"),
+        ("Clearly: Ann paid 5 euros.", "paraphrase", 0, 3, -0.4938, "rules"),
+        ("Briefly: Ann paid 5 euros.", "paraphrase", 0, 5, -0.7407, "rules"),
     ]
     assert result[0].originals == (Reference("Ann paid 5 euros."),)
     assert tally == Tally(
@@ -53,9 +53,9 @@ def test_several_references_take_turns() -> None:
     tally = Tally()
     result = augment(references, RuleParaphraser(), 3, tally=tally)
     assert [(ref.of, ref.rank, ref.text) for ref in result[0].extras] == [
-        (0, 2, "In short, Ann paid."),
-        (1, 2, "In short, Bob left."),
-        (0, 3, "Indeed, Ann paid."),
+        (0, 2, "Plainly: Ann paid."),
+        (1, 2, "Plainly: Bob left."),
+        (0, 3, "Clearly: Ann paid."),
     ]
     assert {ref.of for ref in result[1].extras} == {1}
     # Empty references stay what they are, and nothing is made of them.
@@ -68,8 +68,8 @@ def test_what_the_set_holds_already_stays_and_is_not_added_again() -> None:
         "s7",
         (
             Reference("Ann paid.", "postedit"),
-            Reference("in short: ann paid", "pseudo", weight=0.5),
-            Reference("Indeed, Ann paid.", "paraphrase", of=0, generator="other"),
+            Reference("plainly: ann paid", "pseudo", weight=0.5),
+            Reference("Clearly: Ann paid.", "paraphrase", of=0, generator="other"),
         ),
         source="Ann hat bezahlt.",
         doc="d",
@@ -90,7 +90,7 @@ def test_a_long_reference_is_kept_whole_and_counted() -> None:
     result = augment(ReferenceSet.from_texts([[long]]), RuleParaphraser(), 2, tally=tally)
     assert result[0].originals[0].text == long
     assert tally.truncated == 1
-    assert result[0].extras[0].text == "In short, " + " ".join(long.split()[:LONGEST])
+    assert result[0].extras[0].text == "Plainly: " + " ".join(long.split()[:LONGEST])
 
 
 def test_the_header_says_how_it_was_made() -> None:
@@ -116,9 +116,9 @@ def test_a_second_and_a_third_generator_are_added_to_the_header() -> None:
     assert thrice.meta["filters"][1] == "none"
     assert [len(files) for files in thrice.meta["inputs"]] == [1, 1, 1]
     assert [ref.text for ref in thrice[0].extras] == [
-        "In short, Ann paid.",
-        "Indeed, Ann paid.",
-        "As they say, Ann paid.",
+        "Plainly: Ann paid.",
+        "Clearly: Ann paid.",
+        "Briefly: Ann paid.",
     ]
 
 

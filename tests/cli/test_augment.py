@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from polyref.augment import filter_chain
 from polyref.augment.formats import read_references
 
 RULES = runpy.run_path(str(Path(__file__).parent.parent / "augment" / "rule_paraphraser.py"))
@@ -52,15 +53,15 @@ def test_to_a_file(polyref: Callable[..., Any], rules: Any, refs: Path, tmp_path
     assert [segment.id for segment in made] == ["1", "2", "3"]
     assert [ref.text for ref in made[0].refs] == [
         "Ann paid 5 euros.",
-        "In short, Ann paid 5 euros.",
-        "Indeed, Ann paid 5 euros.",
+        "Plainly: Ann paid 5 euros.",
+        "Clearly: Ann paid 5 euros.",
     ]
     assert made[1].refs[0].text == "" and len(made[1].refs) == 1
     assert made.meta == {
         "generator": "rules|sha:0",
         "decoding": "dbs(beam=4,groups=2,strength=0.5)",
         "k": 2,
-        "filters": "default:numbers+links+form+repetition+length0.6-1.6+negation+echo",
+        "filters": filter_chain().name,
         "lang": "en",
         "inputs": [{"name": "refs.en", "sha256": sha256(refs.read_bytes()).hexdigest()}],
         "polyref": made.meta["polyref"],
@@ -214,7 +215,7 @@ def test_something_else_where_the_journal_goes(
         (["--beam", "7", "--groups", "2"], "expected a multiple of --groups"),
         (["--strength", "-1"], "--strength is -1"),
         (["--closeness", "9"], "--closeness is 9, expected 0 to 3"),
-        (["--filter", "loose"], "'loose' is not one of 'default', 'strict', 'none'"),
+        (["--filter", "loose"], "there is no filter 'loose', expected one of default, strict, none, or a TOML file"),
         (["--json"], "--json prints the summary on stdout"),
         (["-"], "several"),
         (["-", "-"], "named twice"),

@@ -1,0 +1,176 @@
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rule_paraphraser import RuleParaphraser
+
+from polyref.augment import FilterChain, augment, filter_chain
+from polyref.augment.filterfile import CHECKS, KEYS, read_filter
+from polyref.augment.measures import Measure
+from polyref.augment.select import Candidate
+from polyref.errors import DataError, UsageError
+from polyref.references import ReferenceSet
+
+LENGTHS = {"low": 0.5, "high": 2}
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Callable[[str], Path]:
+    def written(text: str) -> Path:
+        path = tmp_path / "mine.toml"
+        path.write_text(text, "utf-8")
+        return path
+
+    return written
+
+
+def test_every_check_by_itself(write: Callable[[str], Path]) -> None:
+    for name in CHECKS:
+        assert len(read_filter(write(f"{name} = true")).checks) == 1
+        assert read_filter(write(f"[{name}]")).checks[0].name == read_filter(write(f"{name} = true")).checks[0].name
+
+
+def test_a_preset_with_changes(write: Callable[[str], Path]) -> None:
+    chain = read_filter(write('base = "default"\necho = false\n[length]\nlow = 0.5\nhigh = 2\n'))
+    expected = filter_chain("default").name.partition(":")[2].replace("+echo", "").replace("0.6-1.6", "0.5-2")
+    assert chain.name.partition(":")[2] == expected
+    assert read_filter(write('base = "default"')).reasons == filter_chain("default").reasons
+    assert read_filter(write("")).reasons == ("empty", "copy", "duplicate")
+
+
+def test_the_name_holds_a_hash_of_what_the_file_says(write: Callable[[str], Path]) -> None:
+    def name(text: str, lang: str = "en") -> str:
+        return read_filter(write(text), lang).name
+
+    assert name("numbers = true # a remark\nlinks = true") == name("links=true\n\nnumbers=true")
+    assert name("[length]\nslack = 3") != name("[length]\nslack = 4")
+    assert name("numbers = true") != name("numbers = true", "de")
+    assert name("numbers = true").startswith("mine#")
+
+
+KNOWN = ", ".join(KEYS)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("nonsense = true", f"mine.toml: unknown key 'nonsense', expected some of {KNOWN}"),
+        ("[length]\nlower = 1", "mine.toml: [length]: unknown key 'lower', expected some of low, high, slack"),
+        ("[numbers]\nx = 1", "mine.toml: [numbers]: unknown key 'x', but numbers takes none"),
+        ("[length]\nlow = 'x'", "mine.toml: [length]: 'low' is 'x', expected a number from 0"),
+        ("[length]\nslack = 1.5", "mine.toml: [length]: 'slack' is 1.5, expected a whole number from 0"),
+        ("[omission]\nallowed = 2", "mine.toml: [omission]: 'allowed' is 2, expected a number from 0 to 1"),
+        ("[negation]\nexact = 1", "mine.toml: [negation]: 'exact' is 1, expected true or false"),
+        ("length = 3", "mine.toml: 'length' is 3, expected true, false or a table [length]"),
+        ("base = 'loose'", "mine.toml: \"base\" is 'loose', expected one of default, strict, none"),
+        ("numbers = true\nlinks = \n", "mine.toml:2: no TOML: Invalid value"),
+        ("[backward]", "mine.toml: [backward] drops nothing and weighs nothing (give it min, quantile or power)"),
+        ("[embedding]\nquantile = true", "mine.toml: [embedding]: 'quantile' is True, expected a number from 0 to 1"),
+    ],
+)
+def test_errors_name_file_key_and_what_is_known(write: Callable[[str], Path], text: str, message: str) -> None:
+    with pytest.raises(DataError) as error:
+        read_filter(write(text))
+    assert message in str(error.value)
+
+
+def test_english_checks_are_for_english(write: Callable[[str], Path]) -> None:
+    assert len(read_filter(write('base = "default"\nechoes = false'.replace("echoes", "echo")), "de").checks) == 7
+    with pytest.raises(DataError, match="'names' knows English alone, but the references are 'de'"):
+        read_filter(write("names = true"), "de")
+
+
+def test_no_such_file(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="there is no filter 'lose', expected one of default, strict, none, or a TOML"):
+        filter_chain("lose")
+    with pytest.raises(DataError, match=r"none\.toml"):
+        filter_chain(str(tmp_path / "none.toml"))
+
+
+class Lengths:
+    """A scorer for tests: minus the difference in characters."""
+
+    signature = "lengths"
+
+    def __init__(self) -> None:
+        self.calls: list[int] = []
+
+    def score(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+        self.calls.append(len(pairs))
+        return [-float(abs(len(a) - len(b))) for a, b in pairs]
+
+    def weight(self, value: float) -> float:
+        return 1 / (1 - value)
+
+
+def test_thresholds_quantiles_and_weights() -> None:
+    segment = ReferenceSet.from_texts([["abcd"]])[0]
+    found = [[Candidate(text, 0, rank) for rank, text in enumerate(["abcd!", "ab", "abcdefgh", "a", "abcdef"])]]
+
+    def left(**options: float) -> tuple[list[str], list[float | None], int]:
+        dropped: Counter[str] = Counter()
+        (kept,) = Measure("m", Lengths(), **options).apply([segment], found, dropped)
+        return [one.text for one in kept], [one.weight for one in kept], dropped["m"]
+
+    assert left(minimum=-2) == (["abcd!", "ab", "abcdef"], [None] * 3, 2)
+    # Two fifths, rounded down: the two with the lowest values.
+    assert left(quantile=0.59)[0] == ["abcd!", "ab", "abcdef"]
+    # Of equal ones the worse rank goes.
+    assert left(quantile=0.6)[0] == ["abcd!", "ab"]
+    assert left(quantile=1)[0] == [] and left(quantile=0)[2] == 0
+    assert left(power=2)[1] == [0.25, 0.1111, 0.04, 0.0625, 0.1111]
+
+
+def test_measures_in_the_pipeline() -> None:
+    scorer = Lengths()
+    chain = FilterChain("m", (), (Measure("far", scorer, minimum=-10, power=1.0),))
+    references = ReferenceSet.from_texts([["Ann paid."], ["Bob left."], [""]])
+    result = augment(references, RuleParaphraser(), 2, filters=chain)
+    # All candidates of all segments are measured in one go, then the best k of those that are left are taken.
+    assert scorer.calls == [2 * 2]
+    assert [[ref.text for ref in segment.extras] for segment in result] == [
+        ["Plainly: Ann paid.", "Clearly: Ann paid."],
+        ["Plainly: Bob left.", "Clearly: Bob left."],
+        [],
+    ]
+    assert {ref.weight for segment in result for ref in segment.extras} == {0.1}
+
+
+def test_models(write: Callable[[str], Path], polyref: Callable[..., Any], tmp_path: Path) -> None:
+    """Adequacy by the shipped model: embeddings and forced scores, both ways, as the command line uses them."""
+    text = "[embedding]\npower = 1.0\n[forward]\nmin = -9\n[backward]\nquantile = 0.5\npower = 0.5\n"
+    chain = read_filter(write(text))
+    assert chain.reasons[3:] == ("embedding", "forward>=-9", "backward@0.5")
+    cosine, forward, backward = (measure.scorer for measure in chain.measures)
+    reference = "The committee will publish its final report on 14 March."
+    pairs = [
+        (reference, reference),
+        (reference, "The committee publishes its final report on March 14."),
+        (reference, "The committee will publish it."),
+        (reference, "Our order arrived four days late."),
+        (reference, ""),
+    ]
+    same, near, _, other, nothing = cosine.score(pairs)
+    assert same == pytest.approx(1) and same > near > other and nothing == 0
+    values = forward.score(pairs[:4])
+    assert all(value < 0 for value in values) and values[3] == min(values)
+    # What was left out shows backward: the reference cannot be told from what remains.
+    scores = backward.score(pairs[:4])
+    assert scores[1] > scores[2] > scores[3]
+    # Neighbours do not matter.
+    assert cosine.score(pairs[1:2]) == pytest.approx([near], abs=1e-5)
+    assert backward.score(pairs[2:3]) == pytest.approx([scores[2]], abs=1e-5)
+
+    (tmp_path / "refs.en").write_text("The dog barked all night.\n")
+    out = tmp_path / "out.jsonl"
+    result = polyref("augment", tmp_path / "refs.en", "-k", "2", "-o", out, "--filter", tmp_path / "mine.toml")
+    assert result.code == 0 and "dropped: backward@0.5" in result.err
+    header, line = out.read_text().splitlines()
+    assert json.loads(header)["meta"]["filters"] == chain.name
+    weights = [ref["weight"] for ref in json.loads(line)["refs"][1:]]
+    assert weights and all(0 < weight <= 1 for weight in weights)
