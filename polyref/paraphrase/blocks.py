@@ -46,6 +46,12 @@ class DecoderState:
             self.bias = None if self.bias is None else self.bias[sentences]
         self.groups = Groups(owners, len(sentences))
 
+    def reorder(self, sentences: Tensor, parents: Tensor) -> None:
+        """See :class:`polyref.paraphrase.search.StepModel`; every sentence has as many rows."""
+        width = len(self.cache) // self.groups.count
+        owners = torch.arange(len(sentences), device=parents.device).repeat_interleave(parents.shape[1])
+        self.select(sentences, (sentences[:, None] * width + parents).flatten(), owners)
+
     def buffer(self, rows: int, vocab: int, device: torch.device) -> Tensor:
         """``[rows, vocab]`` float32: fresh memory of this size would be mapped page by page on every step."""
         if self.scores is None or self.scores.numel() < rows * vocab:
@@ -62,6 +68,7 @@ class Groups:
     """
 
     def __init__(self, owners: Tensor, count: int) -> None:
+        self.owners = owners
         self.count = count
         sizes = torch.bincount(owners, minlength=count)
         self._width = int(sizes.max())

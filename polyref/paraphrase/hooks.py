@@ -23,6 +23,8 @@ class NoRepeatedPhrases:
     Shorter n-grams occur within words, and forbidding them breaks the copying of names.
     """
 
+    forbids_only = True
+
     def __init__(self, n: int = 4) -> None:
         self.n = n
 
@@ -60,6 +62,8 @@ class Digits:
 
 class SourceDigits:
     """Every digit of the source exactly as often as the source has it: none invented, none lost."""
+
+    forbids_only = True
 
     def __init__(self, digits: Digits, sources: Sequence[Sequence[int]], eos: int) -> None:
         self.digits = digits

@@ -8,9 +8,8 @@ the embedding of the previous source token, so that "which word followed the one
 Decoding starts from a control token that says how close to its source the paraphrase should stay (``closeness`` 0,
 free, to 3, near copies); training pairs carry the bucket of their word F1.
 
-The same module trains (``forward`` gives the log-probabilities of given targets) and decodes (it is a ``StepModel``
-of :mod:`polyref.paraphrase.search`): encoder states, cross-attention and pointer keys are kept once a sentence and
-shared by all of its beams.
+The same module trains (``forward`` gives the log-probabilities of given targets) and decodes (it is a ``RowModel`` of
+:mod:`polyref.paraphrase.search`, by :mod:`polyref.paraphrase.pointer_decoder`).
 """
 
 from __future__ import annotations
@@ -25,10 +24,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from polyref.paraphrase.pointer_decoder import PAD, PointerDecoder, PointerState
+from polyref.paraphrase.products import Precision
+
 #: Multiplies activations by a dropout mask; given by the trainer, absent at inference.
 Dropout = Callable[[Tensor], Tensor]
 
-PAD, UNK, BOS, EOS = 0, 1, 2, 3
+UNK, BOS, EOS = 1, 2, 3
 #: First control token; ``CLOSENESS + c`` starts a paraphrase of closeness ``c`` (0 free .. 3 near copy).
 CLOSENESS = 4
 CLOSENESS_LEVELS = 4
@@ -100,55 +102,6 @@ class _Layer(nn.Module):
         return cast(Tensor, self.fc2(F.relu(self.fc1(self.norm_ffn(x)))))
 
 
-@dataclass
-class PointerState:
-    """What decoding keeps; ``S`` sentences, ``W`` beams each, ``L`` source positions, ``T`` tokens so far."""
-
-    source: Tensor  # [S, L] token ids
-    mask: Tensor  # [S, 1, 1, L] 0 or -inf, added to attention scores
-    pointer_keys: Tensor  # [S, d, L]
-    cross: list[tuple[Tensor, Tensor]]  # per layer [S, heads, L, d/heads]
-    cache: list[Tensor]  # per layer [T or more, 2, S * W * heads, d/heads]: keys and values, time first
-    scratch: _Scratch
-    width: int
-    length: int
-    turn: int = 0
-
-    def room(self, layer: int, lanes: int, size: int) -> Tensor:
-        """The cache of a layer with a free place at position ``length``."""
-        cache = self.cache[layer]
-        if cache.shape[0] == self.length:
-            grown = cache.new_empty(self.length + 8, 2, lanes, size)
-            grown[: self.length] = cache
-            self.cache[layer] = cache = grown
-        return cache
-
-    def reorder_cache(self, lanes: Tensor) -> None:
-        """Gather lanes of all positions, into the other one of two buffers."""
-        self.turn = 1 - self.turn
-        for layer, cache in enumerate(self.cache):
-            shape = (self.length + 1, 2, len(lanes), cache.shape[3])
-            gathered = self.scratch.take(f"cache{layer}.{self.turn}", shape, cache)
-            torch.index_select(cache[: self.length], 2, lanes, out=gathered[: self.length])
-            self.cache[layer] = gathered
-
-
-class _Scratch:
-    """Large buffers used again at every step: fresh pages for each would cost as much as the products in them."""
-
-    def __init__(self) -> None:
-        self._held: dict[str, Tensor] = {}
-
-    def take(self, name: str, shape: tuple[int, ...], like: Tensor) -> Tensor:
-        """An uninitialised buffer; what the last one of this name held is lost."""
-        size = math.prod(shape)
-        held = self._held.get(name)
-        if held is None or held.numel() < size:
-            # Caches grow by one position a step: leave room.
-            held = self._held[name] = like.new_empty(size + size // 2)
-        return held[:size].view(shape)
-
-
 class PointerTransformer(nn.Module):
     """See the module's docstring. Token ids 0-3 are pad, unk, bos, eos; 4-7 control tokens; 8 the mask."""
 
@@ -156,6 +109,8 @@ class PointerTransformer(nn.Module):
     unk: int = UNK
     eos: int = EOS
     normalized: bool = True
+    #: What is no text: padding, bos, control tokens and the mask.
+    never_written: tuple[int, ...] = (PAD, BOS, *range(CLOSENESS, MASK + 1))
 
     def __init__(self, config: PointerConfig, closeness: int = 1) -> None:
         super().__init__()
@@ -165,6 +120,8 @@ class PointerTransformer(nn.Module):
         self.start = CLOSENESS + closeness
         self.max_target = config.max_target
         self.device = torch.device("cpu")
+        self.precision: Precision = "float32"
+        self._packed: tuple[Any, PointerDecoder] | None = None
         d = config.d_model
         self.embedding = nn.Embedding(config.vocab_size, d)
         nn.init.normal_(self.embedding.weight, std=d**-0.5)
@@ -198,12 +155,14 @@ class PointerTransformer(nn.Module):
 
     # -- shared by training and decoding -----------------------------------------------------------------------
 
-    def _embed(self, tokens: Tensor, offset: int = 0) -> Tensor:
+    def embed(self, tokens: Tensor, offset: int = 0) -> Tensor:
+        """Embeddings and positions ``[N, T, d]`` of tokens ``[N, T]``, the first of them at position ``offset``."""
         x = self.embedding(tokens) * math.sqrt(self.config.d_model)
         positions = cast(Tensor, self.positions)[offset : offset + tokens.shape[1]]
         return cast(Tensor, x + positions.to(x.dtype))
 
-    def _padding_mask(self, source: Tensor) -> Tensor:
+    def padding_mask(self, source: Tensor) -> Tensor:
+        """Added to attention scores: ``[N, 1, 1, L]``, 0 or, on padding, -1e4."""
         dtype = self.embedding.weight.dtype
         return torch.zeros(source.shape, dtype=dtype, device=source.device).masked_fill_(source == PAD, -1e4)[
             :, None, None, :
@@ -216,8 +175,8 @@ class PointerTransformer(nn.Module):
 
     def encoder_states(self, source: Tensor, drop: Dropout | None = None) -> Iterator[Tensor]:
         """States ``[N, L, d]`` before the final normalisation: the embedding, then after each encoder layer."""
-        mask = self._padding_mask(source)
-        x = _maybe(drop, self._embed(source))
+        mask = self.padding_mask(source)
+        x = _maybe(drop, self.embed(source))
         yield x
         for layer in self.encoder:
             layer = cast(_Layer, layer)
@@ -228,8 +187,13 @@ class PointerTransformer(nn.Module):
             yield x
 
     def _pointer_keys(self, source: Tensor, memory: Tensor) -> Tensor:
-        previous = torch.cat([torch.full_like(source[:, :1], BOS), source[:, :-1]], 1)
-        return cast(Tensor, self.pointer_key(torch.cat([memory, self.embedding(previous)], -1))).transpose(1, 2)
+        previous = self.embedding(self.previous(source))
+        return cast(Tensor, self.pointer_key(torch.cat([memory, previous], -1))).transpose(1, 2)
+
+    @staticmethod
+    def previous(source: Tensor) -> Tensor:
+        """The token before each source token ``[N, L]``."""
+        return torch.cat([torch.full_like(source[:, :1], BOS), source[:, :-1]], 1)
 
     def _pointer(self, x: Tensor, keys: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         """Log-share of the vocabulary ``[N, T, 1]`` and of each source position ``[N, T, L]``, in float32."""
@@ -263,10 +227,10 @@ class PointerTransformer(nn.Module):
         """
         if memory is None:
             memory = self.encode_batch(source, drop)
-        mask = self._padding_mask(source)
+        mask = self.padding_mask(source)
         length = target_in.shape[1]
         causal = torch.full((length, length), -1e4, dtype=memory.dtype, device=memory.device).triu_(1)
-        x = _maybe(drop, self._embed(target_in))
+        x = _maybe(drop, self.embed(target_in))
         for layer in self.decoder:
             layer = cast(_Layer, layer)
             attend = layer.attend_self
@@ -284,83 +248,36 @@ class PointerTransformer(nn.Module):
         generated = vocabulary(x[real], self.embedding.weight, target_out[real]) + generate[..., 0][real]
         return torch.logaddexp(generated, copied[real])
 
-    # -- decoding (StepModel) ----------------------------------------------------------------------------------
+    # -- decoding (RowModel) -----------------------------------------------------------------------------------
+
+    def decoder_for(self, precision: Precision) -> PointerDecoder:
+        """The weights packed for decoding; made again when they have changed."""
+        key = (precision, *((weight.data_ptr(), weight._version) for weight in self.parameters()))
+        if self._packed is None or self._packed[0] != key:
+            self._packed = key, PointerDecoder(self, precision)
+        return self._packed[1]
 
     @torch.inference_mode()
     def encode(self, sources: Sequence[Sequence[int]]) -> PointerState:
         """Encode sources (token ids ending in eos) into a state of one row a sentence."""
-        longest = max(len(source) for source in sources)
-        padded = [[*source, *[PAD] * (longest - len(source))] for source in sources]
-        source = torch.tensor(padded, dtype=torch.long, device=self.device)
-        memory = self.encode_batch(source)
-        cross = []
-        for layer in self.decoder:
-            attend = cast(_Layer, layer).attend_cross
-            k, v = (attend.split(part).contiguous() for part in attend.kv(memory).chunk(2, -1))
-            cross.append((k, v))
-        empty = memory.new_zeros(0, 2, len(sources) * self.config.heads, self.config.d_model // self.config.heads)
-        return PointerState(
-            source=source,
-            mask=self._padding_mask(source),
-            pointer_keys=self._pointer_keys(source, memory).contiguous(),
-            cross=cross,
-            cache=[empty for _ in self.decoder],
-            scratch=_Scratch(),
-            width=1,
-            length=0,
-        )
+        return self.decoder_for(self.precision).encode(sources)
 
     @torch.inference_mode()
+    def step_rows(self, state: PointerState, tokens: Tensor) -> Tensor:
+        """Feed one token a row (``[R]``); returns log-probabilities ``[R, V]``, valid until the next step."""
+        return self.decoder_for(self.precision).step_rows(state, tokens)
+
+    def select_rows(self, state: PointerState, sentences: Tensor, rows: Tensor, owners: Tensor) -> None:
+        """See :class:`~polyref.paraphrase.search.RowModel`."""
+        state.select(sentences, rows, owners)
+
     def step(self, state: PointerState, tokens: Tensor) -> Tensor:
         """Feed one token a row (``[S, W]``); returns log-probabilities ``[S, W, V]``, valid until the next step."""
-        sentences, width = tokens.shape
-        rows, heads = sentences * width, self.config.heads
-        x = self._embed(tokens.reshape(rows, 1), state.length)
-        for index, layer in enumerate(self.decoder):
-            layer = cast(_Layer, layer)
-            attend = layer.attend_self
-            q, k, v = attend.qkv(layer.norm_self(x)).view(rows, 3, heads, -1).unbind(1)
-            cache = state.room(index, rows * heads, q.shape[-1])
-            cache[state.length, 0] = k.reshape(rows * heads, -1)
-            cache[state.length, 1] = v.reshape(rows * heads, -1)
-            cache = cache[: state.length + 1]
-            scores = torch.bmm(q.reshape(rows * heads, 1, -1), cache[:, 0].permute(1, 2, 0))
-            weights = torch.softmax(scores * (1.0 / math.sqrt(q.shape[-1])), -1)
-            mixed = torch.bmm(weights, cache[:, 1].transpose(0, 1))
-            x = x + attend.out(mixed.view(rows, 1, -1))
-            cross = layer.attend_cross
-            # The beams of a sentence are the "time steps" of its cross-attention: keys are stored once.
-            queries = cross.split(cross.q(layer.norm_cross(x)).view(sentences, width, -1))
-            x = x + cross.mix(queries, *state.cross[index], state.mask).reshape(rows, 1, -1)
-            x = x + layer.feed_forward(x)
-        x = self.decoder_norm(x).view(sentences, width, -1)
-        state.length += 1
-        state.width = width
-        generate, copy = self._pointer(x, state.pointer_keys, state.mask[:, 0])
-        probs = state.scratch.take("probs", (rows, self.vocab_size), x)
-        torch.mm(x.view(rows, -1), self.embedding.weight.T, out=probs)
-        probs.sub_(probs.amax(-1, keepdim=True)).exp_()
-        probs.mul_(generate.view(rows, 1).exp() / probs.sum(-1, keepdim=True))
-        places = state.source[:, None, :].expand(sentences, width, -1)
-        probs = probs.view(sentences, width, -1).scatter_add_(2, places, copy.exp())
-        # Never generate what is no text: padding, bos, control tokens and the mask.
-        probs[..., [PAD, BOS, *range(CLOSENESS, MASK + 1)]] = 0
-        return probs.log_()
+        return self.step_rows(state, tokens.flatten()).view(*tokens.shape, -1)
 
     def reorder(self, state: PointerState, sentences: Tensor, parents: Tensor) -> None:
         """Keep ``sentences`` ([S']); row j of the new sentence i continues its old row ``parents[i, j]`` ([S', W'])."""
-        heads = self.config.heads
-        rows = (sentences[:, None] * state.width + parents).reshape(-1)
-        lanes = (rows[:, None] * heads + torch.arange(heads, device=rows.device)).reshape(-1)
-        state.reorder_cache(lanes)
-        state.width = parents.shape[1]
-        count = state.source.shape[0]
-        if len(sentences) == count and bool((sentences == torch.arange(count, device=sentences.device)).all()):
-            return
-        state.source = state.source.index_select(0, sentences)
-        state.mask = state.mask.index_select(0, sentences)
-        state.pointer_keys = state.pointer_keys.index_select(0, sentences)
-        state.cross = [(k.index_select(0, sentences), v.index_select(0, sentences)) for k, v in state.cross]
+        state.reorder(sentences, parents)
 
 
 def _maybe(drop: Dropout | None, x: Tensor) -> Tensor:

@@ -50,9 +50,12 @@ class Product:
         weight: ``[outputs, inputs]``.
         bias: ``[outputs]`` or None.
         activation: Applied to the result; one of :func:`activate`.
+        precision: What it is computed in.
     """
 
-    def __init__(self, weight: Tensor, bias: Tensor | None, activation: str = "linear") -> None:
+    def __init__(
+        self, weight: Tensor, bias: Tensor | None, activation: str = "linear", precision: Precision = "float32"
+    ) -> None:
         self.count = weight.numel() + (0 if bias is None else bias.numel())
         self._outputs = weight.shape[0]
         self._bias = bias

@@ -317,10 +317,7 @@ class Transformer:
 
     def reorder(self, state: DecoderState, sentences: Tensor, parents: Tensor) -> None:
         """See :class:`~polyref.paraphrase.search.StepModel`."""
-        width = len(state.cache) // state.groups.count
-        rows = (sentences[:, None] * width + parents).flatten()
-        owners = torch.arange(len(sentences), device=rows.device).repeat_interleave(parents.shape[1])
-        state.select(sentences, rows, owners)
+        state.reorder(sentences, parents)
 
     def select_rows(self, state: DecoderState, sentences: Tensor, rows: Tensor, owners: Tensor) -> None:
         """See :class:`~polyref.paraphrase.search.RowModel`."""

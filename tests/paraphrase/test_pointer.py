@@ -72,7 +72,7 @@ def test_pointer_reaches_source_tokens_only(network: PointerTransformer) -> None
         source = torch.tensor([[20, 30, 40, EOS]])
         memory = network.encode_batch(source)
         x = torch.randn(1, 2, 32)
-        generate, copy = network._pointer(x, network._pointer_keys(source, memory), network._padding_mask(source)[:, 0])
+        generate, copy = network._pointer(x, network._pointer_keys(source, memory), network.padding_mask(source)[:, 0])
     total = generate.exp()[..., 0] + copy.exp().sum(-1)
     assert total.tolist() == [pytest.approx([1.0, 1.0], abs=1e-5)]
 
