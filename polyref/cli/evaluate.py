@@ -2,45 +2,65 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from polyref import __version__
-from polyref.cli.metric_options import make_metric, metric_options
+from polyref.cli.evaluation_inputs import (
+    Choices,
+    Inputs,
+    check_patterns,
+    inputs,
+    judgement,
+    named_files,
+    open_sets,
+    set_name,
+    signature,
+    tell,
+)
+from polyref.cli.evaluation_output import average_rows, averages_table, json_row, rows_table
+from polyref.cli.metric_options import metric_options
 from polyref.cli.multi import MultiCommand
-from polyref.cli.output import json_object, table
+from polyref.cli.output import json_object
 from polyref.errors import UsageError
 
 if TYPE_CHECKING:
-    from polyref.eval.agreement import Bootstrap, Row
-    from polyref.eval.archive import MetricsTaskArchive
-    from polyref.eval.evalset import EvalSet
+    from polyref.eval.agreement import BoolArray, Bootstrap, Row
+    from polyref.eval.evaluation import Evaluation
     from polyref.eval.judgements import Gold
-    from polyref.eval.series import Series
-    from polyref.references import ReferenceSet
-
-    EvaluationSet = EvalSet | MetricsTaskArchive
-
-#: Prefix that asks for a score file of the set where polyref could compute the metric as well.
-STORED = "stored:"
-#: The tokenisers sacreBLEU takes for these target languages.
-_TOKENIZERS = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}
 
 
 @click.command(cls=MultiCommand)
-@click.argument("set_dir", type=click.Path())
-@click.option("-l", "--language-pair", "pair", required=True, metavar="PAIR", help="Language pair, such as zh-en.")
+@click.argument("set_dirs", nargs=-1, required=True, metavar="SET_DIR...", type=click.Path())
+@click.option("-l", "--language-pair", "pairs", multiple=True, required=True, metavar="PAIR",
+              help="Language pairs, such as zh-en.")  # fmt: skip
 @click.option("--ref", "refs", multiple=True, metavar="NAME", help="Human references; needed where there are several.")
-@click.option("--refs", "extra", metavar="FILE", help="Augmented set, normal or simple form, made from --ref.")
-@click.option("--gold", metavar="NAME", help="darr, or a judgement in human-scores (mqm, wmt-z ...).")
+@click.option("--refs", "extra", multiple=True, metavar="FILE",
+              help="Augmented set made from --ref, or NAME=FILE for several; {set} and {pair} are put in.")  # fmt: skip
+@click.option("--originals", multiple=True, type=click.Choice(["kept", "replaced"]), default=("kept",),
+              show_default=True, help="What becomes of the human references for k > 0.")  # fmt: skip
+@click.option("--gold", "golds", multiple=True, metavar="NAME",
+              help="darr, or a judgement in human-scores; with several sets, the first that each has.")  # fmt: skip
 @click.option("--sys-gold", metavar="NAME", help="System-level judgement; default: that of --gold.")
+@click.option("--mqm", metavar="FILE", help="Judgements from raw MQM marks or their averages instead of --gold.")
+@click.option("--mqm-weight", "mqm_weights", multiple=True, metavar="W",
+              help="SEVERITY=WEIGHT or SEVERITY/CATEGORY=WEIGHT, over the usual ones.")  # fmt: skip
+@click.option("--da", metavar="FILE", help="Judgements from a file of DA, DA+SQM or ESA instead of --gold.")
+@click.option("--darr", metavar="FILE", help="Relative rankings from a file of the metrics task instead of --gold.")
+@click.option("--collection", metavar="NAME", help="Of a WMT XML release, take this collection. [default: all]")
+@click.option("--test-suites", is_flag=True, help="Of a WMT XML release, take the test suites as well.")
 @click.option("-m", "--metric", "metrics", multiple=True, default=("bleu", "chrf"), show_default=True, metavar="METRIC",
               help="A metric that polyref computes, or of which the set has a score file (stored:NAME).")  # fmt: skip
 @click.option("-k", "ks", multiple=True, type=click.IntRange(min=0), metavar="K",
               help="Numbers of extra references; default: 0, and with --refs also as many as there are.")  # fmt: skip
+@click.option("--statistic", "statistics", multiple=True, metavar="NAME",
+              help="Print these too: acc23, soft-pairwise-accuracy, pairwise-accuracy, spearman, kendall-tau-b, "
+              "kendall-tau-c, pearson, kendall-tau-b-items, pearson-items.")  # fmt: skip
+@click.option("--pairwise", is_flag=True, help="Count pairs of systems: correct, incorrect, not significant.")
+@click.option("--hybrids", type=click.IntRange(min=2), metavar="N", help="Also measure on N super-sampled systems.")
+@click.option("--sizes", multiple=True, type=click.IntRange(min=1), metavar="N",
+              help="Also measure on random parts of N segments.")  # fmt: skip
 @click.option("--include-human", is_flag=True, help="Treat translations made by people as systems.")
 @click.option("--scores", metavar="FOLDER", help="Folder of score files in the set. [default: metric-scores, scores]")
 @click.option("--baseline", metavar="METRIC", help="Measure gains from this metric instead of each one's k = 0.")
@@ -51,240 +71,236 @@ _TOKENIZERS = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}
               help="Bootstrap resamples over segments; 0: no intervals.")  # fmt: skip
 @click.option("--confidence", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.95,
               show_default=True, help="Confidence level of the intervals.")  # fmt: skip
-@click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Seed of the bootstrap.")
+@click.option("--perm-both", type=click.IntRange(min=1), metavar="N",
+              help="Test gains with N permutations as well (PERM-BOTH).")  # fmt: skip
+@click.option("--correction", type=click.Choice(["holm", "bonferroni", "bh"]),
+              help="Correct the p-values for their number.")  # fmt: skip
+@click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Seed of all resampling.")
+@click.option("--keep", metavar="DIR", type=click.Path(), help="Keep statistics of texts here: a new k costs nothing.")
 @metric_options
 @click.option("-w", "--width", type=click.IntRange(min=0), default=4, show_default=True, help="Digits for people.")
+@click.option("-o", "--output", metavar="DIR", type=click.Path(), help="Write a report: HTML, CSV, LaTeX and JSON.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(
-    set_dir: str,
-    pair: str,
+    set_dirs: tuple[str, ...],
+    pairs: tuple[str, ...],
     refs: tuple[str, ...],
-    extra: str | None,
-    gold: str | None,
+    extra: tuple[str, ...],
+    originals: tuple[str, ...],
+    golds: tuple[str, ...],
     sys_gold: str | None,
+    mqm: str | None,
+    mqm_weights: tuple[str, ...],
+    da: str | None,
+    darr: str | None,
+    collection: str | None,
+    test_suites: bool,
     metrics: tuple[str, ...],
     ks: tuple[int, ...],
+    statistics: tuple[str, ...],
+    pairwise: bool,
+    hybrids: int | None,
+    sizes: tuple[int, ...],
     include_human: bool,
+    scores: str | None,
     baseline: str | None,
     excluded: tuple[str, ...],
     top: int | None,
     exclude_outliers: bool,
-    scores: str | None,
     resamples: int,
     confidence: float,
+    perm_both: int | None,
+    correction: str | None,
     seed: int,
+    keep: str | None,
     width: int,
+    output: str | None,
     as_json: bool,
     **options: Any,
 ) -> None:
     """Measure agreement with human judgements against the number of references.
 
-    SET_DIR is a directory in the mt-metrics-eval layout. For every metric and k: Pearson's r of the systems' scores,
-    and Kendall's tau of the segments' (relative rankings: ties discordant, and without ties; otherwise tau-b over all
-    judged outputs), each with the gain over k = 0 and bootstrap intervals over segments. Translations made by people
-    are left out.
+    SET_DIR is a directory in the mt-metrics-eval layout or a WMT release; several are measured one after the other. For
+    every metric and k: Pearson's r of the systems' scores, and Kendall's tau of the segments' (relative rankings: ties
+    discordant, and without ties; otherwise tau-b over all judged outputs), each with the gain over k = 0 and bootstrap
+    intervals over segments. Translations made by people are left out.
 
     \b
     polyref evaluate wmt21.news -l zh-en --ref refA --gold mqm -m bleu chrf
-    polyref evaluate wmt22 -l zh-en --ref refA --refs paraphrases.jsonl --gold wmt-z -m bleu -k 0 1 5 10
+    polyref evaluate wmt22 -l zh-en --ref refA --refs paraphrases.jsonl --gold wmt-z -m bleu -k 0 1 5 10 -o report
     """  # noqa: D301
-    from polyref.eval.agreement import Bootstrap, agreement
-    from polyref.eval.archive import MetricsTaskArchive, is_archive
-    from polyref.eval.evalset import EvalSet
-    from polyref.eval.outliers import outliers
-    from polyref.eval.slices import top_systems
+    from polyref.eval.agreement import Bootstrap
+    from polyref.eval.gains import Gain, average_over_pairs
 
-    evalset: EvaluationSet = MetricsTaskArchive(set_dir, pair) if is_archive(set_dir) else EvalSet(set_dir, pair)
-    judgement = evalset.gold(_gold_name(evalset, gold), system_gold=sys_gold, include_human=include_human)
-    left_out = list(excluded)
-    if exclude_outliers:
-        left_out += outliers(judgement.system)
-        click.echo(f"polyref: note: outliers, left out: {', '.join(outliers(judgement.system)) or 'none'}", err=True)
-    judgement = judgement.without(left_out)
-    if top is not None:
-        if top > len(judgement.system):
-            raise UsageError(f"--top {top}, but {len(judgement.system)} systems have a human score")
-        best = top_systems(judgement.system, top)
-        left_out += [system for system in judgement.system if system not in best]
-        judgement = judgement.without([system for system in judgement.system if system not in best])
-    for note in _notes(evalset, judgement, include_human):
-        click.echo(f"polyref: note: {note}", err=True)
-    inputs = _inputs(evalset, judgement, metrics, refs, extra, ks, scores, options)
+    if output is not None:
+        from polyref.eval.report import check_report
+
+        check_report(output)
+    gold_files = {kind: file for kind, file in (("mqm", mqm), ("da", da), ("darr", darr)) if file is not None}
+    if len(gold_files) + bool(golds) > 1:
+        raise UsageError("--gold, --mqm, --da and --darr are alternatives")
+    if mqm_weights and mqm is None:
+        raise UsageError("--mqm-weight has no use without --mqm")
+    sets = open_sets(set_dirs, pairs, collection, test_suites)
+    choices = Choices(
+        refs, named_files(extra), golds, sys_gold, gold_files, mqm_weights, metrics, ks, include_human, excluded, top,
+        exclude_outliers, scores, tuple(dict.fromkeys(originals)), keep, options,
+    )  # fmt: skip
+    check_patterns([file for _, file in choices.extras], sets, "--refs")
+    check_patterns(list(gold_files.values()), sets, "--mqm, --da or --darr")
     bootstrap = Bootstrap(resamples, confidence, seed)
+    evaluations: list[Evaluation] = []
+    for evalset in sets:
+        gold, left_out, notes = judgement(evalset, choices, len(sets) > 1)
+        for note in notes:
+            tell("note", note)
+        for generator, kept, found, warnings in inputs(evalset, gold, choices, len(sets) > 1):
+            for warning in warnings:
+                tell("warning", warning)
+            rows = _rows(gold, found, bootstrap, baseline, statistics, perm_both)
+            scored = _scored(gold, found)
+            rows += _further(gold, found, scored, bootstrap, pairwise, hybrids, sizes)
+            partial = {row.segments for row in rows if row.level == "sys" and row.statistic == "pearson"}
+            partial -= {None, evalset.segments}
+            partly = [f"systems are scored on the {count} segments whose outputs are all known" for count in partial]
+            for note in partly:
+                tell("note", note)
+            evaluations.append(
+                _evaluation(
+                    set_name(evalset), evalset.pair, gold, found, rows, generator, kept, left_out, scored,
+                    signature(evalset, gold, choices, bootstrap, found, list(left_out), generator, kept),
+                    [*notes, *warnings, *partly],
+                )
+            )  # fmt: skip
+    if correction is not None:
+        evaluations = _corrected(evaluations, correction)
+    averages = []
+    if len({(one.set_name, one.pair) for one in evaluations}) > 1:
+        table = [Gain(one.pair, one.generator, one.originals, row) for one in evaluations for row in one.rows]
+        averages = [one for one in average_over_pairs(table, baseline) if one["pairs"] > 1]
+    if output is not None:
+        from polyref.eval.report import Settings, write_report
+
+        settings = Settings(_settings(), bootstrap, correction, baseline)
+        write_report(output, evaluations, averages, settings)
+        tell("note", f"report: {output}/index.html")
+    shared = [one.signature for one in evaluations]
+    if as_json:
+        found_rows = [json_row(one, row) for one in evaluations for row in one.rows]
+        click.echo(json_object(shared[0] if len(shared) == 1 else shared, [*found_rows, *average_rows(averages)]))
+    else:
+        blocks = [rows_table(evaluations, width, correction)]
+        if averages:
+            blocks += ["", averages_table(averages, width)]
+        signatures = dict.fromkeys(s for one in evaluations for s in one.signatures.values())
+        click.echo("\n".join([*blocks, "", *shared, *signatures]))
+
+
+def _rows(
+    gold: Gold,
+    found: Inputs,
+    bootstrap: Bootstrap,
+    baseline: str | None,
+    statistics: tuple[str, ...],
+    perm_both: int | None,
+) -> list[Row]:
+    from polyref.eval.agreement import agreement
+    from polyref.eval.comparisons import with_perm_both
+
     rows = agreement(
-        inputs.series,
-        judgement,
-        known=inputs.known,
-        systems=inputs.systems,
+        found.series,
+        gold,
+        known=found.known,
+        systems=found.systems,
         bootstrap=bootstrap,
         baseline=baseline,
+        statistics=tuple(dict.fromkeys(statistics)),
     )
-    partial = {row.segments for row in rows if row.level == "sys" and row.segments != evalset.segments} - {None}
-    for count in partial:
-        click.echo(f"polyref: note: systems are scored on the {count} segments whose outputs are all known", err=True)
-    rows = [row for row in rows if row.k is None or row.k in inputs.ks]
-    signatures = {(s.metric, k): s.signature(k) for s in inputs.series for k in s.ks if k is None or k in inputs.ks}
-    signature = _signature(evalset, judgement, include_human, bootstrap, inputs, left_out)
-    if as_json:
-        click.echo(json_object(signature, [_json_row(pair, row, signatures[row.metric, row.k]) for row in rows]))
-    else:
-        click.echo("\n".join([_table(rows, width), "", signature, *signatures.values()]))
+    rows = [row for row in rows if row.k is None or row.k in found.ks]
+    if perm_both is not None:
+        rows = with_perm_both(
+            rows, found.series, gold, baseline=baseline, resamples=perm_both, seed=bootstrap.seed
+        )  # fmt: skip
+    return rows
 
 
-class _Inputs(NamedTuple):
-    """The metrics' scores; the references, known texts and systems behind computed ones; the values of k to print."""
+def _scored(gold: Gold, found: Inputs) -> BoolArray | None:
+    """Segments whose text is known for every judged system, or None where there are no texts."""
+    if found.known is None:
+        return None
+    names = list(gold.system) or found.systems
+    mask: BoolArray = found.known[[found.systems.index(name) for name in names]].all(axis=0)
+    return mask
 
-    series: list[Series]
-    references: ReferenceSet | None
-    known: Any
-    systems: list[str]
-    ks: set[int]
 
-
-def _signature(
-    evalset: EvaluationSet,
+def _further(
     gold: Gold,
-    include_human: bool,
+    found: Inputs,
+    scored: BoolArray | None,
     bootstrap: Bootstrap,
-    inputs: _Inputs,
-    left_out: Sequence[str],
-) -> str:
-    """What all rows share: judgements, systems, resampling, references; the metrics' own signatures are in the rows."""
-    from polyref.metrics.signature import inputs_signature
+    pairwise: bool,
+    hybrids: int | None,
+    sizes: tuple[int, ...],
+) -> list[Row]:
+    from polyref.eval.experiments import hybrid_rows, outcome_rows, size_rows
 
-    parts = [f"set:{evalset.directory.resolve().name}", f"pair:{evalset.pair}", f"gold:{gold.name}"]
-    if gold.system_name is not None and gold.system_name != gold.name:
-        parts.append(f"sysgold:{gold.system_name}")
-    parts.append(f"human:{'in' if include_human else 'out'}")
-    if left_out:
-        parts.append(f"without:{','.join(left_out)}")
-    if bootstrap.resamples:
-        parts.append(f"bootstrap:segments*{bootstrap.resamples}|ci:{bootstrap.confidence:g}|seed:{bootstrap.seed}")
-    if inputs.references is None:
-        return "|".join([*parts, f"polyref:{__version__}"])
-    computed = [one.metric for one in inputs.series if one.resamples]
-    parts.append(f"ref:{'+'.join(inputs.references.meta['references'])}")
-    return "|".join([*parts, inputs_signature(inputs.references, computed, sorted(inputs.ks))])
-
-
-def _gold_name(evalset: EvaluationSet, asked: str | None) -> str:
-    available = evalset.golds()
-    if asked is not None:
-        return asked
-    if "darr" in available or len(available) == 1:
-        return available[0]
-    raise UsageError(
-        f"{evalset.pair} has several judgements: {', '.join(available)}"
-        if available
-        else f"{evalset.pair} has no human judgements in {evalset.directory}",
-        remedy="choose with --gold" if available else "see docs/evaluation.md",
-    )
+    rows: list[Row] = []
+    if pairwise:
+        rows += outcome_rows(found.series, gold)
+    if hybrids is not None:
+        rows += hybrid_rows(found.series, gold, count=hybrids, seed=bootstrap.seed)
+    if sizes:
+        rows += size_rows(
+            found.series,
+            gold,
+            sizes,
+            segments=0 if scored is None else scored,
+            confidence=bootstrap.confidence,
+            seed=bootstrap.seed,
+        )
+    return [row for row in rows if row.k is None or row.k in found.ks]
 
 
-def _notes(evalset: EvaluationSet, gold: Gold, include_human: bool) -> list[str]:
-    notes = []
-    if gold.unjudged:
-        notes.append(f"not judged ({gold.name}), left out: {', '.join(gold.unjudged)}")
-    human = [name for name in evalset.output_files if evalset.is_human(name)]
-    if human and not include_human:
-        notes.append(f"made by people, left out: {', '.join(human)}")
-    return notes
-
-
-def _inputs(
-    evalset: EvaluationSet,
+def _evaluation(
+    name: str,
+    pair: str,
     gold: Gold,
-    metrics: Sequence[str],
-    refs: Sequence[str],
-    extra: str | None,
-    ks: Sequence[int],
-    folder: str | None,
-    options: dict[str, Any],
-) -> _Inputs:
-    from polyref.eval.evalset import EvalSet
-    from polyref.eval.refsets import reference_set
-    from polyref.eval.series import ComputedSeries, StoredSeries
-    from polyref.metrics.registry import METRICS
+    found: Inputs,
+    rows: list[Row],
+    generator: str,
+    originals: str,
+    left_out: dict[str, float],
+    scored: BoolArray | None,
+    shared: str,
+    notes: list[str],
+) -> Evaluation:
+    from polyref.eval.evaluation import Evaluation
 
-    def computed(name: str) -> bool:
-        return isinstance(evalset, EvalSet) and evalset.has_texts and name.lower() in METRICS
-
-    systems = list(dict.fromkeys([*gold.system, *gold.segment, *(gold.pairs.systems if gold.pairs else ())]))
-    made = {
-        name: make_metric(name, metrics, options, tokenize=_TOKENIZERS.get(evalset.pair.rpartition("-")[2]))
-        for name in metrics
-        if computed(name)
-    }
-    if not made and (extra is not None or any(value is not None for value in options.values())):
-        raise UsageError("--refs and options of metrics have no use: every metric here is a score file")
-    references, known, wanted = None, None, set(ks) or {0}
-    series: dict[str, Series] = {}
-    if made and isinstance(evalset, EvalSet):
-        references = reference_set(evalset, evalset.choose_references(refs), extra)
-        counts = [len(segment.extras) for segment in references]
-        wanted = set(ks) or {0, max(counts)}
-        if extra is None and wanted != {0}:
-            raise UsageError(f"k = {max(wanted)} without added references", remedy="give them with --refs")
-        if ks and max(ks) > min(counts):
-            click.echo(f"polyref: warning: some segments have only {min(counts)} extra references: "
-                       f"-k {max(ks)} uses what there is", err=True)  # fmt: skip
-        texts = evalset.outputs(systems)
-        known = evalset.known(texts)
-        outputs = dict(zip(systems, texts, strict=True))
-        for name, metric in made.items():
-            series[name] = ComputedSeries(metric, outputs, references, sorted(wanted), name=name.lower())
-    for name in metrics:
-        if name not in made:
-            stored = evalset.stored(name.removeprefix(STORED), refs, **({"folder": folder} if folder else {}))
-            series[name] = StoredSeries(name, stored, evalset.directory)
-    return _Inputs([series[name] for name in dict.fromkeys(metrics)], references, known, systems, wanted)
+    signatures = {(s.metric, k): s.signature(k) for s in found.series for k in s.ks if k is None or k in found.ks}
+    return Evaluation(
+        name, pair, gold, found.series, sorted(found.ks), rows, shared, signatures, generator, originals,
+        left_out, found.references, found.outputs, scored, notes,
+    )  # fmt: skip
 
 
-def _json_row(pair: str, row: Row, signature: str) -> dict[str, Any]:
+def _corrected(evaluations: list[Evaluation], method: str) -> list[Evaluation]:
+    """All rows of the run are one family of comparisons."""
+    from polyref.eval.comparisons import with_correction
+
+    rows = iter(with_correction([row for one in evaluations for row in one.rows], method))
+    return [replace(one, rows=[next(rows) for _ in one.rows]) for one in evaluations]
+
+
+#: Options that change nothing in a report.
+_NO_SETTINGS = {"output", "as_json", "width", "keep"}
+
+
+def _settings() -> dict[str, Any]:
+    """Every option of this run with its value, defaults included."""
+    given = click.get_current_context().params
+    # Sorted: click keeps the order of the command line.
     return {
-        "pair": pair,
-        "gold": row.gold,
-        "level": row.level,
-        "metric": row.metric,
-        "k": row.k,
-        "statistic": row.statistic,
-        "value": _number(row.value),
-        "gain": _number(row.gain),
-        "ci": list(row.ci) if row.ci else None,
-        "gain_ci": list(row.gain_ci) if row.gain_ci else None,
-        "n": row.n,
-        "segments": row.segments,
-        "p": _number(row.p),
-        "signature": signature,
+        name: list(given[name]) if isinstance(given[name], tuple) else given[name]
+        for name in sorted(given)
+        if given[name] is not None and name not in _NO_SETTINGS
     }
-
-
-def _number(value: float | None) -> float | None:
-    return None if value is None or math.isnan(value) else value
-
-
-def _table(rows: Sequence[Row], width: int) -> str:
-    def number(value: float | None, sign: str = "") -> str:
-        return "-" if value is None or math.isnan(value) else f"{value:{sign}.{width}f}"
-
-    def interval(pair: tuple[float, float] | None, sign: str = "") -> str:
-        return "-" if pair is None else f"[{number(pair[0], sign)}, {number(pair[1], sign)}]"
-
-    header = ["gold", "level", "metric", "k", "statistic", "value", "interval", "gain", "interval of gain", "p", "n"]
-    body = [
-        [
-            row.gold,
-            row.level,
-            row.metric,
-            "-" if row.k is None else str(row.k),
-            row.statistic,
-            number(row.value),
-            interval(row.ci),
-            "-" if row.k == 0 and row.gain == 0 else number(row.gain, "+"),
-            "-" if row.k == 0 and row.gain == 0 else interval(row.gain_ci, "+"),
-            "-" if row.k == 0 and row.gain == 0 else number(row.p),
-            str(row.n),
-        ]
-        for row in rows
-    ]
-    return table(header, body)

@@ -12,6 +12,7 @@ from polyref.errors import DataError, UsageError
 from polyref.eval.correlation import DarrCounts, darr_counts, pearson_rows
 from polyref.eval.darr import RankingPairs
 from polyref.eval.judgements import Gold
+from polyref.eval.measures import SEGMENT, SOFT_ACCURACY, SYSTEM, check_statistics, soft_accuracy
 from polyref.eval.pooled import PooledTauB
 from polyref.eval.resampling import percentile_interval, segment_draws
 from polyref.eval.series import Series
@@ -56,7 +57,7 @@ class Row:
         level: ``sys`` or ``seg``.
         metric: Name of the metric.
         k: Number of extra references; None for stored scores.
-        statistic: ``pearson``, ``kendall-tau-b``, or one of ``DARR_STATISTICS``.
+        statistic: ``pearson``, ``kendall-tau-b``, one of ``DARR_STATISTICS`` or of :mod:`polyref.eval.measures`.
         value: Its value; NaN where it is undefined.
         gain: ``value`` minus the value of the baseline: the metric itself at k = 0, or another metric.
         ci: Bootstrap interval of ``value``, or None.
@@ -64,6 +65,8 @@ class Row:
         n: What it was computed over: systems, judged cells, or pairs.
         segments: How many segments took part; None for stored system-level scores.
         p: At system level, p-value of Williams' test that this correlation is higher than the baseline's.
+        p_perm_both: P-value of PERM-BOTH for the same question, where it was asked for.
+        p_adjusted: ``p_perm_both`` where there is one, else ``p``, corrected for many comparisons.
     """
 
     gold: str
@@ -78,6 +81,8 @@ class Row:
     n: int
     segments: int | None
     p: float | None
+    p_perm_both: float | None = None
+    p_adjusted: float | None = None
 
 
 @dataclass(frozen=True)
@@ -104,6 +109,7 @@ def agreement(
     systems: Sequence[str],
     bootstrap: Bootstrap,
     baseline: str | None = None,
+    statistics: Sequence[str] = (),
 ) -> list[Row]:
     """Hold metrics against one kind of judgement: system-level Pearson and segment-level Kendall, for every k.
 
@@ -119,25 +125,30 @@ def agreement(
         bootstrap: How intervals are made.
         baseline: Name of the metric (at its smallest k) that gains are measured from; default: each metric itself at
             k = 0, and none for stored scores.
+        statistics: Names of further statistics, see :data:`polyref.eval.measures.NAMES`; at every level that has them.
 
     Returns:
         Rows by level, metric, k and statistic.
 
     Raises:
         DataError: A metric has scores at no level that is judged, or lacks those of a judged system.
-        UsageError: The baseline is not among the metrics.
+        UsageError: The baseline is not among the metrics, or the judgement cannot give a statistic.
     """
+    check_statistics(statistics, gold)
     if baseline is not None and baseline not in {one.metric for one in series}:
         raise UsageError(f"the baseline {baseline!r} is not among the metrics", remedy="name it with -m as well")
     measured: list[_Measured] = []
     if gold.system:
-        measured += _system_level(series, gold, known, systems, bootstrap)
+        measured += _system_level(series, gold, known, systems, bootstrap, statistics)
+    if SOFT_ACCURACY in statistics:
+        measured += _soft(series, gold, bootstrap)
     if gold.pairs is not None:
         if known is not None:
             _check_known(gold.pairs, known, systems)
         measured += _ranked(series, gold, bootstrap)
     elif gold.segment:
         measured += _pooled(series, gold, bootstrap)
+        measured += _segment_level(series, gold, bootstrap, [name for name in statistics if name in SEGMENT])
     for one in series:
         if not any(item.metric == one.metric for item in measured):
             raise DataError(
@@ -193,7 +204,12 @@ def _check_known(pairs: RankingPairs, known: BoolArray, systems: Sequence[str]) 
 
 
 def _system_level(
-    series: Sequence[Series], gold: Gold, known: BoolArray | None, systems: Sequence[str], bootstrap: Bootstrap
+    series: Sequence[Series],
+    gold: Gold,
+    known: BoolArray | None,
+    systems: Sequence[str],
+    bootstrap: Bootstrap,
+    statistics: Sequence[str],
 ) -> Iterator[_Measured]:
     names = list(gold.system)
     human = np.array([gold.system[name] for name in names])
@@ -202,8 +218,7 @@ def _system_level(
     draws: FloatArray | None = None
     if known is not None:
         # All systems are scored on the same segments: those whose text is known for every one of them.
-        rows = [list(systems).index(name) for name in names if name in systems]
-        over = np.logical_and.reduce(known[rows])
+        over = np.logical_and.reduce(known[[list(systems).index(name) for name in names if name in systems]])
         segments = int(over.sum())
         if not segments:
             raise DataError("no segment has the outputs of all judged systems: no system-level scores")
@@ -216,11 +231,50 @@ def _system_level(
             scores = one.system(names, k, over)
             if scores is None:
                 break
-            values = pearson_rows(scores[None, :], human)
+            rows = scores[None, :]
             if draws is not None and one.resamples:
-                values = np.concatenate([values, pearson_rows(one.drawn_system(names, k, draws), human)])
+                rows = np.concatenate([rows, one.drawn_system(names, k, draws)])
             used = segments if one.resamples else None
+            values = pearson_rows(rows, human)
             yield _Measured(kind, "sys", one.metric, k, "pearson", values, len(names), used, scores, human)
+            for name in statistics:
+                if name in SYSTEM:
+                    yield _Measured(kind, "sys", one.metric, k, name, SYSTEM[name](rows, human), len(names), used)
+
+
+def _soft(series: Sequence[Series], gold: Gold, bootstrap: Bootstrap) -> Iterator[_Measured]:
+    """Soft pairwise accuracy: a statement about systems, made from segments."""
+    names = list(gold.segment)
+    human = np.stack([gold.segment[name] for name in names])
+    for one in series:
+        for k in one.ks:
+            scores = one.segment(names, k)
+            if scores is None:
+                break
+            value = np.array([soft_accuracy(scores, human, bootstrap.resamples, bootstrap.seed)])
+            judged = int((~np.isnan(human)).any(axis=0).sum())
+            yield _Measured(gold.name, "sys", one.metric, k, SOFT_ACCURACY, value, len(names), judged)
+
+
+def _segment_level(
+    series: Sequence[Series], gold: Gold, bootstrap: Bootstrap, statistics: Sequence[str]
+) -> Iterator[_Measured]:
+    if not statistics:
+        return
+    names = list(gold.segment)
+    human = np.stack([gold.segment[name] for name in names])
+    judged = ~np.isnan(human)
+    universe = np.logical_or.reduce(judged)
+    draws = bootstrap.draws(universe)
+    cells, segments = int(judged.sum()), int(universe.sum())
+    for one in series:
+        for k in one.ks:
+            scores = one.segment(names, k)
+            if scores is None:
+                break
+            for name in statistics:
+                values = SEGMENT[name](scores, human, draws)
+                yield _Measured(gold.name, "seg", one.metric, k, name, values, cells, segments)
 
 
 def _pooled(series: Sequence[Series], gold: Gold, bootstrap: Bootstrap) -> Iterator[_Measured]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -82,6 +82,60 @@ def read_pairs(path: Path, systems: Sequence[str], segments: int) -> RankingPair
         rows.append(row)
     if not rows:
         raise DataError("no pairs, expected one preference a line", file=path)
+    table = np.array(rows, dtype=np.intp)
+    return RankingPairs(table[:, 0], table[:, 1], table[:, 2], tuple(systems))
+
+
+def read_task_pairs(
+    path: str | Path,
+    pair: str,
+    systems: Sequence[str],
+    segments: int,
+    documents: Mapping[str, Sequence[int]],
+) -> RankingPairs:
+    """Read the metrics task's own file (``RR-seglevel.csv``, ``DArr-seglevel.csv``): ``LP DATA SID BETTER WORSE``.
+
+    Args:
+        path: The file, separated by spaces, for all language pairs; its header may lack a column, as that of 2018 does.
+        pair: Language pair to take.
+        systems: What can be ranked.
+        segments: Number of segments; SID counts from 1, or is ``DOCUMENT::SEGMENT`` (2020).
+        documents: Document -> positions of its segments; empty where the set does not say.
+
+    Raises:
+        DataError: As :func:`read_pairs`, or the file has nothing for the pair.
+    """
+    index = {name: i for i, name in enumerate(systems)}
+    rows: list[tuple[int, int, int]] = []
+    seen: dict[tuple[int, int, int], int] = {}
+    for number, line in enumerate(iter_lines(path), 1):
+        fields = line.split()
+        if number == 1:
+            if fields[:1] != ["LP"]:
+                raise DataError(f"the header is {line!r}, expected LP DATA SID BETTER WORSE", file=path, line=1)
+            continue
+        if len(fields) != 5:
+            raise DataError(f"{len(fields)} columns, expected 5: LP DATA SID BETTER WORSE", file=path, line=number)
+        if fields[0] != pair:
+            continue
+        better, worse = (_system(name, index, Path(path), number) for name in fields[3:])
+        document, found, segment = fields[2].rpartition("::")
+        if not found:
+            at = _segment(segment, segments, Path(path), number)
+        elif document in documents:
+            at = documents[document][_segment(segment, len(documents[document]), Path(path), number)]
+        else:
+            raise DataError(f"the set has no document {document!r}", file=path, line=number)
+        row = (at, better, worse)
+        if better == worse:
+            raise DataError(f"system {fields[3]!r} is compared with itself", file=path, line=number)
+        for other, what in ((row, "repeats"), ((at, worse, better), "contradicts")):
+            if other in seen:
+                raise DataError(f"the pair {what} line {seen[other]}", file=path, line=number)
+        seen[row] = number
+        rows.append(row)
+    if not rows:
+        raise DataError(f"no rankings of {pair}", file=path)
     table = np.array(rows, dtype=np.intp)
     return RankingPairs(table[:, 0], table[:, 1], table[:, 2], tuple(systems))
 

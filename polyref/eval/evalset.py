@@ -42,8 +42,8 @@ class EvalSet:
         self.pair = pair
         if not self.directory.is_dir():
             raise DataError("no such directory", file=directory, remedy="expected an mt-metrics-eval layout")
-        self.reference_files = self._named("references", (".txt", ".jsonl"))
-        self.output_files = _by_stem(self.directory / "system-outputs" / pair, (".txt", ".jsonl"))
+        self.reference_files = self._find_references()
+        self.output_files = self._find_outputs()
         self.darr_file = self.directory / "darr" / f"{pair}.tsv"
         self.human_files = self._human_files()
         if not self.human_files and not self.output_files and not self.darr_file.is_file():
@@ -63,11 +63,14 @@ class EvalSet:
     @cached_property
     def source(self) -> tuple[str, ...] | None:
         """Source segments, or None when the set has none."""
-        for suffix in (".txt", ".jsonl"):
-            path = self.directory / "sources" / f"{self.pair}{suffix}"
-            if path.is_file():
-                return tuple(_texts(path, "source"))
-        return None
+        path = self.source_file
+        return tuple(read_texts(path, "source")) if path is not None else None
+
+    @property
+    def source_file(self) -> Path | None:
+        """Where the source segments are."""
+        files = [self.directory / "sources" / f"{self.pair}{suffix}" for suffix in (".txt", ".jsonl")]
+        return next((path for path in files if path.is_file()), None)
 
     @cached_property
     def documents(self) -> tuple[tuple[str, str], ...] | None:
@@ -85,7 +88,7 @@ class EvalSet:
 
     def reference(self, name: str) -> tuple[str | None, ...]:
         """Texts of one reference, None where the segment lacks it."""
-        texts = _texts(self.reference_files[name], "target")
+        texts = read_texts(self.reference_files[name], "target")
         return tuple(None if text == NO_REFERENCE else text for text in texts)
 
     def choose_references(self, names: Sequence[str] | None) -> tuple[str, ...]:
@@ -138,13 +141,13 @@ class EvalSet:
                     file=self.directory / "system-outputs" / self.pair,
                     remedy=f"there are: {', '.join(self.output_files)}",
                 )
-            texts.append(_texts(self.output_files[name], "hypothesis"))
+            texts.append(self._output(name))
             files.append((self.output_files[name], len(texts[-1])))
         if self.reference_files:
-            first = next(iter(self.reference_files.values()))
-            files.insert(0, (first, len(_texts(first, "target"))))
+            first = next(iter(self.reference_files))
+            files.insert(0, (self.reference_files[first], len(self.reference(first))))
         if self.source is not None:
-            files.append((self.directory / "sources" / self.pair, len(self.source)))
+            files.append((self.source_file or self.directory, len(self.source)))
         check_parallel(files)
         return texts
 
@@ -167,9 +170,8 @@ class EvalSet:
     @cached_property
     def segments(self) -> int | None:
         """Number of segments, in which all text files must agree; None for a set without texts."""
-        files = [(path, "target") for path in self.reference_files.values()]
-        files += [(path, "hypothesis") for path in self.output_files.values()]
-        counts = [(path, len(_texts(path, key))) for path, key in files]
+        counts = [(path, len(self.reference(name))) for name, path in self.reference_files.items()]
+        counts += [(path, len(self._output(name))) for name, path in self.output_files.items()]
         check_parallel(counts)
         return counts[0][1] if counts else None
 
@@ -189,13 +191,9 @@ class EvalSet:
         available = self.golds()
         if name not in available:
             raise UsageError(f"no judgement {name!r} for {self.pair}, there are: {', '.join(available) or 'none'}")
-        system_name = system_gold or (self._default_system_gold() if name == "darr" else name)
-        system: dict[str, float] = {}
-        if system_name is not None and (path := self.human_files.get((system_name, "sys"))) is not None:
-            system = {s: v for s, v in read_system_scores(path, allow_missing=True).items() if not np.isnan(v)}
-            self._check_systems(system, path)
-        elif system_gold is not None:
-            raise UsageError(f"no system-level judgement {system_gold!r} for {self.pair}")
+        named = system_gold or ("" if name == "darr" else name)
+        found = self.system_gold(named or None, include_human=True, optional=system_gold is None)
+        system, system_name = found or ({}, None)
         segment: dict[str, FloatArray] = {}
         if (path := self.human_files.get((name, "seg"))) is not None:
             scores = read_segment_scores(path, self.segments, allow_missing=True)
@@ -216,10 +214,39 @@ class EvalSet:
             tuple(s for s in kept if s not in judged) if judged else (),
         )
 
+    def system_gold(
+        self, name: str | None, *, include_human: bool = False, optional: bool = False
+    ) -> tuple[dict[str, float], str] | None:
+        """System-level scores and the name of their judgement; without a name the only one there is, or ``wmt-z``.
+
+        None where no name was given and none is there.
+
+        Raises:
+            UsageError: No such judgement, unless ``optional``.
+        """
+        chosen = name or self._default_system_gold()
+        path = self.human_files.get((chosen, "sys")) if chosen is not None else None
+        if path is None or chosen is None:
+            if name is not None and not optional:
+                raise UsageError(f"no system-level judgement {name!r} for {self.pair}")
+            return None
+        system = {s: v for s, v in read_system_scores(path, allow_missing=True).items() if not np.isnan(v)}
+        self._check_systems(system, path)
+        return {s: v for s, v in system.items() if include_human or not self.is_human(s)}, chosen
+
     def golds(self) -> list[str]:
         """Names of the judgements there are for this pair."""
         names = sorted({name for name, _ in self.human_files})
         return (["darr"] if self.darr_file.is_file() else []) + names
+
+    def _find_references(self) -> dict[str, Path]:
+        return self._named("references", (".txt", ".jsonl"))
+
+    def _find_outputs(self) -> dict[str, Path]:
+        return files_by_stem(self.directory / "system-outputs" / self.pair, (".txt", ".jsonl"))
+
+    def _output(self, system: str) -> list[str]:
+        return read_texts(self.output_files[system], "hypothesis")
 
     def _pairs(self, kept: Sequence[str]) -> RankingPairs:
         if self.segments is None:
@@ -245,21 +272,14 @@ class EvalSet:
     def _named(self, folder: str, suffixes: tuple[str, ...]) -> dict[str, Path]:
         """``FOLDER/PAIR.NAME.txt`` -> {NAME: path}; names may hold neither dots nor dashes."""
         found: dict[str, Path] = {}
-        for stem, path in _by_stem(self.directory / folder, suffixes).items():
+        for stem, path in files_by_stem(self.directory / folder, suffixes).items():
             if stem.startswith(f"{self.pair}."):
-                name = stem[len(self.pair) + 1 :]
-                if not name or "." in name or "-" in name or name in {"all", "src"}:
-                    raise DataError(
-                        f"the reference name {name!r} is not allowed",
-                        file=path,
-                        remedy="a name without '.' and '-', and neither 'all' nor 'src'",
-                    )
-                found[name] = path
+                found[checked_reference_name(stem[len(self.pair) + 1 :], path)] = path
         return found
 
     def _human_files(self) -> dict[tuple[str, str], Path]:
         found: dict[tuple[str, str], Path] = {}
-        for stem, path in _by_stem(self.directory / "human-scores", (".score",)).items():
+        for stem, path in files_by_stem(self.directory / "human-scores", (".score",)).items():
             if stem.startswith(f"{self.pair}."):
                 name, _, level = stem[len(self.pair) + 1 :].rpartition(".")
                 if name and level in {"sys", "seg"}:
@@ -271,7 +291,7 @@ class EvalSet:
     def stored_names(self, folder: str = "metric-scores") -> dict[str, dict[str, dict[str, Path]]]:
         """Metric -> references -> level -> file, of the score files of this pair."""
         found: dict[str, dict[str, dict[str, Path]]] = {}
-        for stem, path in _by_stem(self.directory / folder / self.pair, (".score",)).items():
+        for stem, path in files_by_stem(self.directory / folder / self.pair, (".score",)).items():
             rest, _, level = stem.rpartition(".")
             name, _, reference = rest.rpartition("-")
             if not name or level not in {"sys", "seg", "doc", "domain"}:
@@ -321,7 +341,22 @@ def pairs_in(directory: Path) -> list[str]:
     return sorted(pairs)
 
 
-def _by_stem(folder: Path, suffixes: tuple[str, ...]) -> dict[str, Path]:
+def checked_reference_name(name: str, path: Path) -> str:
+    """The name of a reference.
+
+    Raises:
+        DataError: It would be ambiguous in the names of score files.
+    """
+    if not name or "." in name or "-" in name or name in {"all", "src"}:
+        raise DataError(
+            f"the reference name {name!r} is not allowed",
+            file=path,
+            remedy="a name without '.' and '-', and neither 'all' nor 'src'",
+        )
+    return name
+
+
+def files_by_stem(folder: Path, suffixes: tuple[str, ...]) -> dict[str, Path]:
     """Files of a folder by name without suffix, sorted; system names may hold dots, so only one suffix is cut."""
     found: dict[str, Path] = {}
     if folder.is_dir():
@@ -335,7 +370,7 @@ def _by_stem(folder: Path, suffixes: tuple[str, ...]) -> dict[str, Path]:
     return found
 
 
-def _texts(path: Path, key: str) -> list[str]:
+def read_texts(path: Path, key: str) -> list[str]:
     """Segments of a text file, without white space at their ends, as sacreBLEU and mt-metrics-eval read them."""
     if path.suffix != ".jsonl":
         return [line.rstrip() for line in read_lines(path)]

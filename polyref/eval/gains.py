@@ -20,6 +20,7 @@ from polyref.errors import DataError, UsageError
 from polyref.eval.agreement import Bootstrap, Row, agreement
 from polyref.eval.averages import fisher_average
 from polyref.eval.evalset import EvalSet
+from polyref.eval.hybrid import Hybrids
 from polyref.eval.refsets import reference_set
 from polyref.eval.series import BoolArray, ComputedSeries, FloatArray, Series
 from polyref.metrics.base import Metric
@@ -99,40 +100,39 @@ def gains(experiment: Experiment) -> Iterator[Gain]:
         for generator, pattern in experiment.generators.items():
             file = pattern.replace("{pair}", pair)
             references = reference_set(evalset, experiment.references[pair], file)
-            kept = {
-                name: _series(metric, name, outputs, references, experiment.ks, experiment.cache)
-                for name, metric in experiment.metrics.items()
-            }
             for choice in experiment.originals:
-                series: list[Series] = list(kept.values())
-                if choice == REPLACED:
-                    bare = _without_originals(references, file)
-                    series = [
-                        _ReplacedSeries(
-                            kept[name],
-                            _series(metric, name, outputs, bare, [k for k in experiment.ks if k], experiment.cache),
-                        )
-                        for name, metric in experiment.metrics.items()
-                    ]
+                series = series_of(
+                    experiment.metrics, outputs, references, experiment.ks, originals=choice, cache=experiment.cache
+                )
                 found = agreement(series, gold, known=known, systems=systems, bootstrap=experiment.bootstrap)
                 yield from (Gain(pair, generator, choice, row) for row in found)
 
 
-def average_over_pairs(table: Iterable[Gain]) -> list[dict[str, Any]]:
-    """Fisher-z averages over language pairs of every correlation at system level (Agrawal et al. 2021, section 3.3).
+def average_over_pairs(table: Iterable[Gain], baseline: str | None = None) -> list[dict[str, Any]]:
+    """Fisher-z averages over language pairs of Pearson's r at system level (Agrawal et al. 2021, section 3.3).
+
+    Args:
+        table: Rows of several language pairs.
+        baseline: Metric that gains are measured from; default: each metric's own k = 0.
 
     Returns:
-        One row for each generator, originals, metric and k that has every language pair with more than three systems:
-        ``value``, ``gain`` over k = 0, ``pairs`` and ``n`` (systems in all).
+        One row for each generator, originals, metric and k, over the language pairs with more than three systems:
+        ``value``, ``gain`` (None for stored scores without a baseline), ``pairs`` and ``n`` (systems in all).
     """
     grouped: dict[tuple[str, str, str, int | None], list[Row]] = {}
     for gain in table:
-        if gain.row.level == "sys" and gain.row.n > 3:
+        if gain.row.level == "sys" and gain.row.statistic == "pearson" and gain.row.n > 3:
             key = (gain.generator, gain.originals, gain.row.metric, gain.row.k)
             grouped.setdefault(key, []).append(gain.row)
     values = {
         key: fisher_average([row.value for row in rows], [row.n for row in rows]) for key, rows in grouped.items()
     }
+
+    def base(generator: str, originals: str, metric: str) -> float | None:
+        name = baseline or metric
+        ks = (0, None) if baseline else (0,)
+        return next((values[key] for k in ks if (key := (generator, originals, name, k)) in values), None)
+
     return [
         {
             "generator": generator,
@@ -140,11 +140,46 @@ def average_over_pairs(table: Iterable[Gain]) -> list[dict[str, Any]]:
             "metric": metric,
             "k": k,
             "value": values[generator, originals, metric, k],
-            "gain": values[generator, originals, metric, k] - values[generator, originals, metric, 0],
+            "gain": None
+            if (start := base(generator, originals, metric)) is None
+            else values[generator, originals, metric, k] - start,
             "pairs": len(rows),
             "n": sum(row.n for row in rows),
         }
         for (generator, originals, metric, k), rows in grouped.items()
+    ]
+
+
+def series_of(
+    metrics: Mapping[str, Metric],
+    outputs: Mapping[str, Sequence[str]],
+    references: ReferenceSet,
+    ks: Sequence[int],
+    *,
+    originals: str = KEPT,
+    cache: Path | None = None,
+) -> list[Series]:
+    """Metrics over one set of references, ready to be held against judgements.
+
+    Args:
+        metrics: Name in the table -> metric.
+        outputs: System -> its outputs.
+        references: Human references and added ones.
+        ks: Numbers of added references; 0 is always measured, and always with the human references.
+        originals: ``kept``, or ``replaced``: for k > 0 the added references stand alone.
+        cache: Directory for statistics; None keeps nothing.
+
+    Raises:
+        DataError: ``replaced``, but a segment has no added reference.
+    """
+    kept = {name: _series(metric, name, outputs, references, ks, cache) for name, metric in metrics.items()}
+    if originals == KEPT:
+        return list(kept.values())
+    bare = _without_originals(references)
+    added = [k for k in ks if k]
+    return [
+        _ReplacedSeries(kept[name], _series(metric, name, outputs, bare, added, cache))
+        for name, metric in metrics.items()
     ]
 
 
@@ -167,6 +202,9 @@ class _ReplacedSeries:
     def drawn_system(self, systems: Sequence[str], k: int | None, draws: FloatArray) -> FloatArray:
         return self._of(k).drawn_system(systems, k, draws)
 
+    def hybrid(self, hybrids: Hybrids, systems: Sequence[str], k: int | None) -> FloatArray:
+        return self._of(k).hybrid(hybrids, systems, k)
+
     def signature(self, k: int | None) -> str:
         return self._of(k).signature(k)
 
@@ -174,13 +212,12 @@ class _ReplacedSeries:
         return self._replaced if k else self._kept
 
 
-def _without_originals(references: ReferenceSet, file: str) -> ReferenceSet:
+def _without_originals(references: ReferenceSet) -> ReferenceSet:
     bare = references.take(None, originals=False)
     for segment in bare:
         if not segment.refs:
             raise DataError(
                 f"segment {segment.id} has no added reference to replace the human one",
-                file=file,
                 remedy="keep the originals",
             )
     return bare

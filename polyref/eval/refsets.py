@@ -10,6 +10,7 @@ from polyref.augment.formats import read_references
 from polyref.errors import DataError
 from polyref.eval.evalset import EvalSet
 from polyref.references import Reference, ReferenceSet, Segment
+from polyref.textfiles import check_parallel
 
 
 def reference_set(evalset: EvalSet, names: Sequence[str], extra: str | Path | None = None) -> ReferenceSet:
@@ -24,7 +25,7 @@ def reference_set(evalset: EvalSet, names: Sequence[str], extra: str | Path | No
     Raises:
         DataError: Another number of segments, a human reference that the set does not have, or no extra reference.
     """
-    base = ReferenceSet.from_texts(evalset.references(names), meta={"references": list(names)})
+    base = _with_sources(ReferenceSet.from_texts(evalset.references(names), meta={"references": list(names)}), evalset)
     if extra is None:
         return base
     added = read_references([extra])
@@ -39,6 +40,16 @@ def reference_set(evalset: EvalSet, names: Sequence[str], extra: str | Path | No
     if not any(segment.extras for segment in segments):
         raise DataError("holds no added reference", file=extra, remedy="write one with `polyref augment`")
     return ReferenceSet(tuple(segments), {**added.meta, **base.meta})
+
+
+def _with_sources(references: ReferenceSet, evalset: EvalSet) -> ReferenceSet:
+    """Every segment with its source, which some metrics read."""
+    if evalset.source is None:
+        return references
+    path = evalset.source_file or evalset.directory
+    check_parallel([(next(iter(evalset.reference_files.values())), len(references)), (path, len(evalset.source))])
+    pairs = zip(references, evalset.source, strict=True)
+    return ReferenceSet(tuple(replace(segment, source=text) for segment, text in pairs), references.meta)
 
 
 def _append(ours: Segment, theirs: Segment, names: Sequence[str], file: str | Path) -> Segment:
@@ -56,7 +67,9 @@ def _append(ours: Segment, theirs: Segment, names: Sequence[str], file: str | Pa
                 )
             position[index] = texts.index(text)
     extras = tuple(_renumbered(ref, position) for ref in theirs.refs if not ref.original)
-    return replace(ours, refs=(*ours.refs, *extras), source=theirs.source, doc=theirs.doc, lang=theirs.lang)
+    return replace(
+        ours, refs=(*ours.refs, *extras), source=ours.source or theirs.source, doc=theirs.doc, lang=theirs.lang
+    )
 
 
 def _renumbered(ref: Reference, position: dict[int, int]) -> Reference:

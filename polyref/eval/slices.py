@@ -91,7 +91,8 @@ def size_curve(
     human: Mapping[str, float],
     sizes: Sequence[int],
     *,
-    segments: int,
+    segments: int | BoolArray,
+    ks: Sequence[int | None] | None = None,
     samples: int = 200,
     confidence: float = 0.95,
     seed: int = 1,
@@ -103,8 +104,9 @@ def size_curve(
     Args:
         series: A metric computed here.
         human: System -> human score, held fixed.
-        sizes: Sizes of the parts, each 1 to ``segments``.
-        segments: Size of the test set.
+        sizes: Sizes of the parts, each 1 to the number of segments.
+        segments: Number of segments, or a mask of those that are scored, shape (segments,).
+        ks: Values of k; default: all that the series has.
         samples: Parts of each size.
         confidence: Of the interval.
         seed: Equal seeds give equal parts.
@@ -113,17 +115,19 @@ def size_curve(
         ValueError: A size is out of range.
         UsageError: The series are stored scores.
     """
-    if wrong := [size for size in sizes if not 1 <= size <= segments]:
-        raise ValueError(f"size {wrong[0]}, expected 1 to {segments}")
+    mask = np.ones(segments, dtype=np.bool_) if isinstance(segments, int) else segments
+    chosen = np.flatnonzero(mask)
+    if wrong := [size for size in sizes if not 1 <= size <= len(chosen)]:
+        raise ValueError(f"size {wrong[0]}, expected 1 to {len(chosen)}")
     names = list(human)
     gold = np.array([human[name] for name in names])
     generator = np.random.default_rng(seed)
     points = []
     for size in sizes:
-        draws = np.zeros((samples, segments))
+        draws = np.zeros((samples, len(mask)))
         for row in draws:
-            row[generator.choice(segments, size=size, replace=False)] = 1.0
-        for k in series.ks:
+            row[chosen[generator.choice(len(chosen), size=size, replace=False)]] = 1.0
+        for k in series.ks if ks is None else ks:
             values = pearson_rows(series.drawn_system(names, k, draws), gold)
             defined = values[~np.isnan(values)]
             mean = float(defined.mean()) if len(defined) else float("nan")

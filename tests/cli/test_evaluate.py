@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 MINIMAL = Path(__file__).resolve().parent.parent / "eval" / "minimal"
-KEYS = ["pair", "gold", "level", "metric", "k", "statistic", "value", "gain", "ci", "gain_ci", "n", "segments", "p",
-        "signature"]  # fmt: skip
+KEYS = ["set", "pair", "generator", "originals", "gold", "level", "metric", "k", "statistic", "value", "gain", "ci",
+        "gain_ci", "n", "segments", "p", "p_perm_both", "p_adjusted", "signature"]  # fmt: skip
 
 
 @pytest.fixture
@@ -176,7 +176,7 @@ BAD_INPUT = {
         _replace(REFERENCE, "It will rain tomorrow.\n", ""),
         "refB.txt: has 5 segments, but",
     ),
-    "short source": (_replace("sources/de-en.txt", "Morgen regnet es.\n", ""), "sources/de-en: has 4 segments, but"),
+    "short source": (_replace("sources/de-en.txt", "Morgen regnet es.\n", ""), "sources/de-en.txt: has 4 segments, but"),
     "missing output": (
         lambda root: (root / OTHER).unlink(),
         "judges the unknown system 'Beta.1'",

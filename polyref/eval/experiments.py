@@ -1,0 +1,151 @@
+"""Further experiments on one evaluation, as rows of the same table: pairs of systems, hybrids, smaller test sets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from polyref.errors import UsageError
+from polyref.eval.agreement import Row
+from polyref.eval.correlation import pearson
+from polyref.eval.hybrid import hybrids, pick_quality
+from polyref.eval.judgements import Gold
+from polyref.eval.pairwise import PairOutcome, outcome_table, pair_outcomes
+from polyref.eval.series import Series
+from polyref.eval.slices import SizePoint, size_curve
+
+FloatArray = npt.NDArray[np.float64]
+BoolArray = npt.NDArray[np.bool_]
+
+#: Systems in a group from which a metric has to pick the best.
+GROUP: Final = 10
+
+
+def outcomes_of(series: Series, k: int | None, gold: Gold, *, level: float = 0.05) -> list[PairOutcome] | None:
+    """Pairs of systems that people tell apart, and what one metric says with one k.
+
+    None where metric or judgement have no scores of segments, which the tests are over.
+    """
+    if not gold.segment:
+        return None
+    names = list(gold.segment)
+    scores = series.segment(names, k)
+    if scores is None:
+        return None
+    human = np.stack([gold.segment[name] for name in names])
+    return pair_outcomes(names, scores, human, level=level)
+
+
+def outcome_rows(series: Sequence[Series], gold: Gold, *, level: float = 0.05) -> Iterator[Row]:
+    """How many pairs of systems each metric and k gets right, wrong, or does not tell apart.
+
+    Raises:
+        UsageError: The judgement has no scores of segments.
+    """
+    _need_segments(gold, "pairs of systems")
+    for one in series:
+        first: dict[str, int] = {}
+        for k in one.ks:
+            outcomes = outcomes_of(one, k, gold, level=level)
+            if outcomes is None:
+                break
+            for name, count in outcome_table(outcomes).items():
+                base = first.setdefault(name, count)
+                gain = None if k is None else float(count - base)
+                statistic = f"pairs-{name.replace(' ', '-')}"
+                yield _row(gold.name, "sys", one.metric, k, statistic, float(count), gain, len(outcomes))
+
+
+def hybrid_rows(series: Sequence[Series], gold: Gold, *, count: int = 10_000, seed: int = 1) -> Iterator[Row]:
+    """Agreement over super-sampled systems (Graham and Liu 2016): Pearson's r, and picking the best of ten.
+
+    Raises:
+        UsageError: The judgement has no scores of segments, or there is no metric computed here.
+    """
+    _need_segments(gold, "hybrid systems")
+    computed = [one for one in series if one.resamples]
+    if not computed:
+        raise UsageError("hybrid systems need a metric that is computed here, not score files")
+    names = list(gold.segment)
+    human = np.stack([gold.segment[name] for name in names])
+    drawn = hybrids(*human.shape, count=count, seed=seed)
+    people = drawn.human(human)
+    judged = ~np.isnan(people)
+    for one in computed:
+        first: dict[str, float] = {}
+        for k in one.ks:
+            scores = one.hybrid(drawn, names, k)[judged]
+            picked = pick_quality(scores, people[judged], group=min(GROUP, len(scores)), seed=seed)
+            values = {
+                "hybrid-pearson": pearson(scores, people[judged]),
+                "hybrid-hits@1": picked.hits_at_1,
+                "hybrid-mrr": picked.mrr,
+                "hybrid-score-lost": picked.difference,
+            }
+            for name, value in values.items():
+                gain = value - first.setdefault(name, value)
+                yield _row(gold.name, "sys", one.metric, k, name, value, gain, len(scores), human.shape[1])
+
+
+def size_rows(
+    series: Sequence[Series],
+    gold: Gold,
+    sizes: Sequence[int],
+    *,
+    segments: int | BoolArray,
+    samples: int = 200,
+    confidence: float = 0.95,
+    seed: int = 1,
+) -> Iterator[Row]:
+    """Mean Pearson's r at system level on random parts of the test set; ``segments`` of a row is the size.
+
+    Raises:
+        UsageError: No scores of systems, no metric computed here, or a size is out of range.
+    """
+    computed = [one for one in series if one.resamples]
+    if not gold.system or not computed:
+        raise UsageError("test-set sizes need scores of systems and a metric that is computed here")
+    most = segments if isinstance(segments, int) else int(segments.sum())
+    if wrong := [size for size in sizes if not 1 <= size <= most]:
+        raise UsageError(f"a part of {wrong[0]} segments, but there are {most}")
+    for one in computed:
+        points = size_curve(
+            one, gold.system, sizes, segments=segments, samples=samples, confidence=confidence, seed=seed
+        )
+        base: dict[int, float] = {}
+        for point in points:
+            gain = point.mean - base.setdefault(point.segments, point.mean)
+            yield _size_row(gold, one.metric, point, gain)
+
+
+def _size_row(gold: Gold, metric: str, point: SizePoint, gain: float) -> Row:
+    name = gold.system_name or gold.name
+    return Row(
+        name, "sys", metric, point.k, "pearson-of-part", point.mean, gain, point.interval, None, len(gold.system),
+        point.segments, None,
+    )  # fmt: skip
+
+
+def _row(
+    gold: str,
+    level: str,
+    metric: str,
+    k: int | None,
+    statistic: str,
+    value: float,
+    gain: float | None,
+    n: int,
+    segments: int | None = None,
+) -> Row:
+    return Row(gold, level, metric, k, statistic, value, gain, None, None, n, segments, None)
+
+
+def _need_segments(gold: Gold, what: str) -> None:
+    if not gold.segment:
+        raise UsageError(
+            f"{what} need scores of segments, which the judgement {gold.name!r} does not have",
+            remedy="choose another --gold",
+        )

@@ -1,0 +1,162 @@
+"""MQM: raw marks of errors with their weights, and the averages made from them.
+
+Marks (google/wmt-mqm-human-evaluation, ``mqm_TESTSET_LP.tsv``): tab-separated, unquoted, with a header; one mark a
+line, or one line that says that a rater found no error. Averages (``*.avg_seg_scores.tsv``): ``SYSTEM SCORE SEG``.
+Scores are negated error weights: higher is better, 0 is best.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from polyref.errors import DataError
+from polyref.eval.judgements import HUMAN_NAME
+from polyref.eval.scorefiles import FloatArray, parse_score
+from polyref.textfiles import iter_lines
+
+#: ``severity`` or ``severity/category``, in lower case -> weight; the most specific entry counts (Freitag et al. 2021).
+WEIGHTS: Final[Mapping[str, float]] = {
+    "major": 5.0,
+    "minor": 1.0,
+    "neutral": 0.0,
+    "no-error": 0.0,
+    "major/non-translation": 25.0,
+    "minor/fluency/punctuation": 0.1,
+}
+#: Columns that must be there; others may follow or stand between.
+COLUMNS: Final = ("system", "seg_id", "rater", "category", "severity")
+
+
+def read_mqm(
+    path: str | Path, systems: Collection[str], segments: int, weights: Mapping[str, float] = WEIGHTS
+) -> dict[str, FloatArray]:
+    """Segment scores from a file of marks or of averages, whichever its header shows.
+
+    Args:
+        path: The file.
+        systems: Names of the outputs that can be judged.
+        segments: Number of segments; ``seg_id`` counts through the set from 1.
+        weights: As :data:`WEIGHTS`.
+
+    Returns:
+        System -> scores of shape (segments,): the mean over raters of their summed weights, negated; NaN where nobody
+        judged.
+
+    Raises:
+        DataError: A broken line, an unknown system, segment or severity, or a line that occurs twice.
+    """
+    lines = iter_lines(path)
+    header = next(lines, None)
+    if header is None:
+        raise DataError("the file is empty, expected a header", file=path)
+    names = [name.strip().lower() for name in header.split("\t")]
+    if "severity" not in names:
+        return _averages(path, systems, segments)
+    if missing := [name for name in COLUMNS if name not in names]:
+        raise DataError(f"the header has no column {missing[0]!r}", file=path, line=1,
+                        remedy=f"needed: {', '.join(COLUMNS)}")  # fmt: skip
+    place = {name: names.index(name) for name in COLUMNS}
+    totals: dict[tuple[str, int], dict[str, float]] = {}
+    seen: dict[str, int] = {}
+    for number, line in enumerate(lines, 2):
+        fields = line.split("\t")
+        if len(fields) != len(names):
+            raise DataError(f"{len(fields)} columns, expected {len(names)} as in the header", file=path, line=number)
+        if line in seen:
+            raise DataError(f"repeats line {seen[line]}", file=path, line=number, remedy="leave one of them out")
+        seen[line] = number
+        system = judged_system(fields[place["system"]], systems, path, number)
+        segment = segment_number(fields[place["seg_id"]], segments, path, number)
+        weight = _weight(fields[place["severity"]], fields[place["category"]], weights, path, number)
+        raters = totals.setdefault((system, segment), {})
+        rater = fields[place["rater"]]
+        raters[rater] = raters.get(rater, 0.0) + weight
+    scores = {system: np.full(segments, np.nan) for system in dict.fromkeys(system for system, _ in totals)}
+    for (system, segment), raters in totals.items():
+        scores[system][segment] = -math.fsum(raters.values()) / len(raters) + 0.0  # no negative zero
+    if not scores:
+        raise DataError("no marks, expected one a line after the header", file=path)
+    return scores
+
+
+def parse_weights(texts: Collection[str]) -> dict[str, float]:
+    """``SEVERITY=WEIGHT`` and ``SEVERITY/CATEGORY=WEIGHT``, put over the usual weights.
+
+    Raises:
+        DataError: Not of that form, or no finite number from 0.
+    """
+    weights = dict(WEIGHTS)
+    for text in texts:
+        name, _, value = text.rpartition("=")
+        weight = parse_score(value, "--mqm-weight", 1) if name else -1.0
+        if weight < 0:
+            raise DataError(f"the weight {text!r}, expected SEVERITY=NUMBER or SEVERITY/CATEGORY=NUMBER from 0")
+        weights["/".join(map(_folded, name.split("/")))] = weight
+    return weights
+
+
+def _averages(path: str | Path, systems: Collection[str], segments: int) -> dict[str, FloatArray]:
+    scores: dict[str, FloatArray] = {}
+    first: dict[tuple[str, int], int] = {}
+    for number, line in enumerate(iter_lines(path), 1):
+        fields = line.split()
+        if len(fields) != 3:
+            raise DataError(f"{len(fields)} columns, expected 3: SYSTEM SCORE SEG", file=path, line=number)
+        if number == 1 and not fields[2].isdigit():
+            continue
+        system = judged_system(fields[0], systems, path, number)
+        segment = segment_number(fields[2], segments, path, number)
+        if (system, segment) in first:
+            raise DataError(
+                f"{system!r} has a second score of segment {segment + 1}; the first: line {first[system, segment]}",
+                file=path,
+                line=number,
+            )
+        first[system, segment] = number
+        score = parse_score(fields[1], path, number, allow_missing=True)
+        scores.setdefault(system, np.full(segments, np.nan))[segment] = score
+    if not scores:
+        raise DataError("no scores, expected SYSTEM SCORE SEG lines", file=path)
+    return scores
+
+
+def segment_number(text: str, segments: int, path: str | Path, number: int) -> int:
+    """A 1-based position in the set as a 0-based one.
+
+    Raises:
+        DataError: It is no number, or out of range.
+    """
+    if not (text.isascii() and text.isdigit()) or not 1 <= int(text) <= segments:
+        raise DataError(f"segment {text!r}, expected a number from 1 to {segments}", file=path, line=number)
+    return int(text) - 1
+
+
+def judged_system(name: str, systems: Collection[str], path: str | Path, number: int) -> str:
+    """A name of an output, or of a translation made by people, which need not be among the outputs.
+
+    Raises:
+        DataError: Neither.
+    """
+    if name not in systems and not HUMAN_NAME.fullmatch(name):
+        raise DataError(f"judges the unknown system {name!r}", file=path, line=number,
+                        remedy=f"outputs there are: {', '.join(systems)}")  # fmt: skip
+    return name
+
+
+def _folded(name: str) -> str:
+    return name.strip().lower().rstrip("!")
+
+
+def _weight(severity: str, category: str, weights: Mapping[str, float], path: str | Path, number: int) -> float:
+    parts = [_folded(severity), *map(_folded, category.split("/"))]
+    for length in range(len(parts), 0, -1):
+        weight = weights.get("/".join(parts[:length]))
+        if weight is not None:
+            return weight
+    raise DataError(f"no weight for the severity {severity!r} (category {category!r})", file=path, line=number,
+                    remedy="give one with --mqm-weight")  # fmt: skip

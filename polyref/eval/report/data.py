@@ -1,0 +1,171 @@
+"""What the report shows of one evaluation, beside its rows: scores of systems, pairs of systems, smaller test sets."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from polyref.eval.agreement import DARR_STATISTICS, Bootstrap, Row
+from polyref.eval.correlation import pearson
+from polyref.eval.evaluation import Evaluation
+from polyref.eval.experiments import outcomes_of
+from polyref.eval.outliers import outliers
+from polyref.eval.pairwise import PairOutcome
+from polyref.eval.slices import SizePoint, size_curve
+
+#: Sizes of test sets in the curve, as far as the test set reaches.
+SIZES: Final = (25, 50, 100, 200, 400, 800, 1600, 3200)
+SIZE_SAMPLES: Final = 200
+
+
+@dataclass(frozen=True)
+class Scatter:
+    """One metric's scores of the systems, against people's.
+
+    Attributes:
+        metric: Name of the metric.
+        systems: Names.
+        human: Human scores, in that order.
+        scores: k -> the metric's scores; larger is better.
+        pearson: k -> their correlation.
+        outliers: Systems far from the median of the human scores.
+    """
+
+    metric: str
+    systems: Sequence[str]
+    human: Sequence[float]
+    scores: dict[int | None, list[float]]
+    pearson: dict[int | None, float]
+    outliers: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Outcomes:
+    """Pairs of systems that people tell apart, and what a metric says with one k."""
+
+    metric: str
+    k: int | None
+    pairs: list[PairOutcome]
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """One metric on random parts of the test set."""
+
+    metric: str
+    points: list[SizePoint]
+
+
+@dataclass(frozen=True)
+class Derived:
+    """Everything that is measured for the report alone.
+
+    Attributes:
+        scatters: One a metric with scores of systems.
+        outcomes: For every metric, the smallest and the largest k; empty without scores of segments.
+        sizes: One a metric that is computed here.
+    """
+
+    scatters: list[Scatter]
+    outcomes: list[Outcomes]
+    sizes: list[Sizes]
+
+
+def derive(evaluation: Evaluation, bootstrap: Bootstrap) -> Derived:
+    """Measure it."""
+    return Derived(
+        list(_scatters(evaluation)), list(_outcomes(evaluation)), list(_sizes(evaluation, bootstrap))
+    )  # fmt: skip
+
+
+def _scatters(evaluation: Evaluation) -> Sequence[Scatter]:
+    names = list(evaluation.gold.system)
+    human = list(evaluation.gold.system.values())
+    far = outliers({**evaluation.gold.system, **_finite(evaluation.excluded)})
+    found = []
+    for series in evaluation.series if names else ():
+        scores = {}
+        for k in evaluation.ends(series):
+            over = None if evaluation.scored is None or evaluation.scored.all() else evaluation.scored
+            values = series.system(names, k, over if series.resamples else None)
+            if values is not None:
+                scores[k] = [float(value) for value in values]
+        if scores:
+            correlations = {k: pearson(values, human) for k, values in scores.items()}
+            here = [name for name in far if name in names]
+            found.append(Scatter(series.metric, names, human, scores, correlations, here))
+    return found
+
+
+def _outcomes(evaluation: Evaluation) -> Sequence[Outcomes]:
+    found = []
+    for series in evaluation.series:
+        for k in evaluation.ends(series):
+            pairs = outcomes_of(series, k, evaluation.gold)
+            if pairs is not None:
+                found.append(Outcomes(series.metric, k, pairs))
+    return found
+
+
+def _sizes(evaluation: Evaluation, bootstrap: Bootstrap) -> Sequence[Sizes]:
+    if evaluation.scored is None or len(evaluation.gold.system) < 3:
+        return []
+    most = int(evaluation.scored.sum())
+    sizes = [size for size in SIZES if size < most] + [most]
+    return [
+        Sizes(
+            series.metric,
+            size_curve(
+                series,
+                evaluation.gold.system,
+                sizes,
+                segments=evaluation.scored,
+                ks=evaluation.ends(series),
+                samples=SIZE_SAMPLES,
+                confidence=bootstrap.confidence,
+                seed=bootstrap.seed,
+            ),
+        )
+        for series in evaluation.series
+        if series.resamples
+    ]
+
+
+def main_statistics(evaluations: Sequence[Evaluation]) -> list[tuple[str, str]]:
+    """(level, statistic) pairs that the headline shows, in the order of the rows: shares and counts are left out."""
+    hidden = {"tie-rate", "pearson-of-part", "hybrid-score-lost"}
+    found = {
+        (row.level, row.statistic): None
+        for one in evaluations
+        for row in one.rows
+        if row.statistic not in hidden and not row.statistic.startswith("pairs-")
+    }
+    return list(found)
+
+
+def curve_statistics(evaluation: Evaluation) -> list[tuple[str, str]]:
+    """What is plotted against k: the usual statistics of both levels."""
+    usual = {"pearson", "kendall-tau-b", *list(DARR_STATISTICS)[:2]}
+    found = {(row.level, row.statistic): None for row in evaluation.rows if row.statistic in usual}
+    return [pair for pair in found if pair not in {("sys", "kendall-tau-b"), ("seg", "pearson")}]
+
+
+def headline_rows(evaluation: Evaluation, wanted: Sequence[tuple[str, str]]) -> list[Row]:
+    """The rows of the largest k of every metric, in the given statistics."""
+    last = {series.metric: evaluation.shown_ks(series)[-1] for series in evaluation.series}
+    return [row for row in evaluation.rows if (row.level, row.statistic) in wanted and row.k == last[row.metric]]
+
+
+def verdict(row: Row) -> str:
+    """What the interval of the gain says: ``better``, ``worse``, ``unclear``; empty where there is none."""
+    if row.gain is None or row.gain_ci is None or math.isnan(row.gain) or (not row.k and row.gain == 0):
+        return ""
+    low, high = row.gain_ci
+    return "better" if low > 0 else "worse" if high < 0 else "unclear"
+
+
+def _finite(scores: object) -> dict[str, float]:
+    assert hasattr(scores, "items")
+    return {name: value for name, value in scores.items() if not math.isnan(value)}

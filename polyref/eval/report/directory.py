@@ -1,0 +1,89 @@
+"""The directory of a report: it appears whole or not at all, and replaces nothing but a report."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from polyref.errors import DataError
+
+#: Everything that a report holds.
+FILES: Final = ("index.html", "rows.csv", "gains.tex", "pairs.csv", "systems.csv", "sizes.csv", "report.json")
+_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+
+
+def check_report(path: str | Path) -> None:
+    """Refuse a place where no report can be written, before any work is done.
+
+    Raises:
+        DataError: The path is a file, holds something other than a report, or its parent cannot be written to; or
+            matplotlib, which draws the plots, is not installed.
+    """
+    _check_plots()
+    target = Path(path)
+    if target.is_symlink() or (target.exists() and not target.is_dir()):
+        raise DataError("exists and is no directory, expected one for a report", file=path, remedy="name another -o")
+    if target.is_dir():
+        others = sorted(entry.name for entry in target.iterdir() if entry.name not in FILES or entry.is_dir())
+        empty = not any(target.iterdir())
+        if others or not (empty or (target / "report.json").is_file()):
+            raise DataError(
+                f"is no report of polyref and is not overwritten: it holds {(others or ['other files'])[0]}",
+                file=path,
+                remedy="name another -o",
+            )
+    parent = target.resolve().parent
+    if not parent.is_dir():
+        raise DataError(f"cannot be written: no directory {parent}", file=path, remedy="create it first")
+    try:
+        with tempfile.TemporaryFile(dir=parent):
+            pass
+    except OSError as error:
+        raise DataError(f"cannot be written: {error.strerror}", file=path) from None
+
+
+def write_directory(path: str | Path, files: Mapping[str, str]) -> None:
+    """Write all files into a fresh directory beside ``path``, then put it in its place.
+
+    Raises:
+        DataError: As :func:`check_report`, or the disk is full. What was there stays as it was.
+    """
+    check_report(path)
+    target = Path(path).resolve()
+    fresh = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent))
+    try:
+        for name, text in files.items():
+            with (fresh / name).open("w", encoding="utf-8", newline="\n") as stream:
+                stream.write(text)
+                stream.flush()
+                os.fsync(stream.fileno())
+        # mkdtemp makes directories private; a result should have the usual permissions.
+        umask = os.umask(0)
+        os.umask(umask)
+        fresh.chmod(0o777 & ~umask)
+        if target.is_dir():
+            old = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".old", dir=target.parent))
+            target.rename(old / target.name)
+            fresh.rename(target)
+            shutil.rmtree(old)
+        else:
+            fresh.rename(target)
+    except BaseException as error:
+        shutil.rmtree(fresh, ignore_errors=True)
+        if isinstance(error, OSError) and error.errno in _FULL:
+            raise DataError(f"cannot be written: {error.strerror}", file=path, remedy="make room") from None
+        raise
+
+
+def _check_plots() -> None:
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError:
+        raise DataError(
+            "a report needs matplotlib, which is not installed", remedy="pip install 'polyref[report]'"
+        ) from None

@@ -1,0 +1,243 @@
+"""The report's plots, as pieces of SVG to put into the page.
+
+Every panel is a drawing of its own, of a size that can be read on a telephone. Colours are placeholders that become
+variables of the page's style sheet, so that light, dark and print have their own; series differ by marker and line as
+well. Equal input gives equal bytes.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from polyref.eval.report.data import Scatter, Sizes
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+#: Placeholder in the drawing -> style of the page, with what it is where there is no page.
+_INK, _MUTED, _LINE = "#010101", "#020202", "#030303"
+_SERIES = tuple(f"#0{i}0a0b" for i in range(1, 9))
+#: Okabe and Ito's colours, told apart by people with any colour vision; the page has lighter ones for dark.
+_LIGHT: Final = ("#0072b2", "#d55e00", "#008563", "#aa4499", "#a66f00", "#2f8fc4", "#5b5b5b", "#7a4b2a")
+_VARIABLES: Final = {
+    _INK: "var(--ink,#1a1a1a)",
+    _MUTED: "var(--muted,#595959)",
+    _LINE: "var(--line,#d0d0d0)",
+    **{colour: f"var(--c{i},{light})" for i, (colour, light) in enumerate(zip(_SERIES, _LIGHT, strict=True), 1)},
+}
+_MARKERS: Final = ("o", "s", "^", "D", "v", "P", "X", "*")
+_STYLES: Final = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)), (0, (7, 2, 2, 2)))
+_WIDTH: Final = 4.4  # inches; 1 inch is 72 units of the drawing
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One metric's values against k, with their intervals where there are any."""
+
+    label: str
+    ks: Sequence[int]
+    values: Sequence[float]
+    intervals: Sequence[tuple[float, float] | None]
+
+
+@dataclass(frozen=True)
+class GainPoint:
+    """One gain in the comparison of language pairs."""
+
+    place: str
+    label: str
+    gain: float
+    interval: tuple[float, float] | None
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A drawing and what it shows, for those who cannot see it."""
+
+    svg: str
+    title: str
+    description: str
+
+
+def curve_plot(name: str, title: str, axis: str, curves: Sequence[Curve]) -> Plot:
+    """Correlation against the number of added references, a line a metric, with bootstrap bands."""
+    from matplotlib.ticker import MaxNLocator
+
+    with _panel(2.9) as (figure, axes):
+        for number, curve in enumerate(curves):
+            style = _style(number)
+            mark = {} if len(curve.ks) > 25 else {"marker": style["marker"], "markersize": 4.5}
+            axes.plot(curve.ks, curve.values, color=style["color"], linestyle=style["linestyle"], label=curve.label,
+                      linewidth=1.6, **mark)  # fmt: skip
+            bands = [(k, *pair) for k, pair in zip(curve.ks, curve.intervals, strict=True) if pair is not None]
+            if len(bands) > 1:
+                k, low, high = zip(*bands, strict=True)
+                axes.fill_between(k, low, high, color=style["color"], alpha=0.14, linewidth=0)
+        _finish(figure, axes, title, "added references (k)", axis, len(curves))
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        ends = "; ".join(f"{c.label}: {c.values[0]:.3f} at k={c.ks[0]}, {c.values[-1]:.3f} at k={c.ks[-1]}"
+                         for c in curves)  # fmt: skip
+        return Plot(_svg(figure, name), title, f"{axis} against k. {ends}.")
+
+
+def gain_plot(name: str, title: str, points: Sequence[GainPoint]) -> Plot:
+    """Gains with their intervals, a row a language pair."""
+    places = list(dict.fromkeys(point.place for point in points))
+    labels = list(dict.fromkeys(point.label for point in points))
+    with _panel(0.9 + max(1, len(places)) * max(0.32, 0.16 * len(labels))) as (figure, axes):
+        axes.axvline(0, color=_MUTED, linewidth=1)
+        for number, label in enumerate(labels):
+            mine = [point for point in points if point.label == label]
+            style = _style(number)
+            shift = 0.6 * ((number + 0.5) / len(labels) - 0.5)
+            at = [places.index(point.place) + shift for point in mine]
+            axes.plot([point.gain for point in mine], at, linestyle="none", marker=style["marker"], markersize=5,
+                      color=style["color"], label=label)  # fmt: skip
+            spans = [(y, *point.interval) for y, point in zip(at, mine, strict=True) if point.interval]
+            if spans:
+                y, low, high = zip(*spans, strict=True)
+                axes.hlines(y, low, high, color=style["color"], linewidth=1.4)
+        axes.set_yticks(range(len(places)), places)
+        axes.set_ylim(len(places) - 0.4, -0.6)
+        _finish(figure, axes, title, "gain", None, len(labels))
+        told = "; ".join(f"{p.place}, {p.label}: {p.gain:+.3f}" for p in points)
+        return Plot(_svg(figure, name), title, f"Gain in correlation. {told}.")
+
+
+def scatter_plot(name: str, title: str, scatter: Scatter, human: str) -> Plot:
+    """Systems by human score and metric score, for the smallest and the largest k; outliers carry a ring and a name."""
+    with _panel(3.0) as (figure, axes):
+        for number, (k, scores) in enumerate(scatter.scores.items()):
+            style = _style(number)
+            r = scatter.pearson[k]
+            what = f"r = {r:.3f}" if k is None else f"k = {k}: r = {r:.3f}"
+            axes.plot(scatter.human, scores, linestyle="none", marker=style["marker"], markersize=5.5,
+                      color=style["color"], markerfacecolor="none" if number == 0 and len(scatter.scores) > 1
+                      else style["color"], label=what)  # fmt: skip
+        far = [(h, i) for i, (s, h) in enumerate(zip(scatter.systems, scatter.human, strict=True))
+               if s in scatter.outliers]  # fmt: skip
+        last = list(scatter.scores.values())[-1]
+        if far:
+            axes.plot([h for h, _ in far], [last[i] for _, i in far], linestyle="none", marker="o", markersize=12,
+                      markerfacecolor="none", color=_INK, label="outlier for people")  # fmt: skip
+        _name_points(axes, [(h, last[i], scatter.systems[i]) for h, i in far])
+        _finish(figure, axes, title, f"human score ({human})", scatter.metric, 3)
+        found = ", ".join(scatter.outliers) or "none"
+        return Plot(_svg(figure, name), title, f"{len(scatter.systems)} systems; outliers: {found}.")
+
+
+def _name_points(axes: Axes, points: Sequence[tuple[float, float, str]]) -> None:
+    """Names beside points, on the side with more room, moved up where they would lie on each other."""
+    (left, right), (bottom, top) = axes.get_xlim(), axes.get_ylim()
+    height = 150.0  # of the axes in points, about
+    for side in (True, False):
+        below = -height
+        for x, y, name in sorted((p for p in points if (p[0] > (left + right) / 2) == side), key=lambda p: p[1]):
+            at = height * (y - bottom) / (top - bottom)
+            placed = max(at, below + 8.5)
+            below = placed
+            axes.annotate(name, (x, y), xytext=(-9 if side else 9, placed - at), color=_INK, fontsize=7.5,
+                          textcoords="offset points", ha="right" if side else "left", va="center")  # fmt: skip
+
+
+def size_plot(name: str, title: str, axis: str, sizes: Sizes) -> Plot:
+    """Mean correlation on random parts of the test set, a line and a band for the smallest and the largest k."""
+    with _panel(2.9) as (figure, axes):
+        ks = list(dict.fromkeys(point.k for point in sizes.points))
+        for number, k in enumerate(ks):
+            points = [point for point in sizes.points if point.k == k]
+            style = _style(number)
+            axes.plot([point.segments for point in points], [point.mean for point in points], linewidth=1.5,
+                      marker=style["marker"], markersize=4, linestyle=style["linestyle"], color=style["color"],
+                      label=f"k = {k}")  # fmt: skip
+            bands = [(p.segments, *p.interval) for p in points if p.interval is not None]
+            if len(bands) > 1:
+                at, low, high = zip(*bands, strict=True)
+                axes.fill_between(at, low, high, color=style["color"], alpha=0.12, linewidth=0)
+        axes.set_xscale("log")
+        ticks = sorted({point.segments for point in sizes.points})
+        if len(ticks) > 1 and ticks[-1] < 1.4 * ticks[-2]:  # their labels would touch
+            del ticks[-2]
+        axes.set_xticks(ticks, [str(tick) for tick in ticks])
+        axes.minorticks_off()
+        _finish(figure, axes, title, "segments", axis, len(ks))
+        return Plot(_svg(figure, name), title, f"{axis} against the number of segments.")
+
+
+def _style(number: int) -> dict[str, Any]:
+    place = number % len(_SERIES)
+    return {"color": _SERIES[place], "marker": _MARKERS[place], "linestyle": _STYLES[place]}
+
+
+@contextmanager
+def _panel(height: float) -> Iterator[tuple[Figure, Axes]]:
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    settings: Any = {
+        **matplotlib.rcParamsDefault,  # whatever the user's own settings are
+        "backend": "agg",
+        "svg.fonttype": "none",  # text stays text: it can be searched, copied and read aloud
+        "svg.hashsalt": "polyref",
+        "font.family": "DejaVu Sans",
+        "font.size": 8.5,
+        "text.parse_math": False,
+        "text.color": _INK,
+        "axes.edgecolor": _MUTED,
+        "axes.labelcolor": _INK,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.titlesize": 9.5,
+        "axes.titlelocation": "left",
+        "xtick.color": _MUTED,
+        "ytick.color": _MUTED,
+        "xtick.labelcolor": _INK,
+        "ytick.labelcolor": _INK,
+        "grid.color": _LINE,
+        "legend.frameon": False,
+    }
+    with matplotlib.rc_context(settings):
+        figure = Figure(figsize=(_WIDTH, height), layout="constrained")
+        yield figure, figure.add_subplot()
+
+
+def _finish(figure: Figure, axes: Axes, title: str, x: str, y: str | None, entries: int) -> None:
+    axes.grid(True, linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.set_xlabel(x)
+    if y:
+        axes.set_ylabel(y)
+    # From the left edge of the drawing, so that long titles fit.
+    figure.suptitle(title, x=0.01, ha="left", fontsize=9.5)
+    if entries:
+        handles, labels = axes.get_legend_handles_labels()
+        columns = 2 if max(map(len, labels), default=0) < 26 else 1
+        width, height = figure.get_size_inches()
+        figure.set_size_inches(width, height + 0.2 * -(-len(labels) // columns))
+        figure.legend(handles, labels, loc="outside lower left", ncols=columns, handlelength=2.6)
+
+
+def _svg(figure: Figure, name: str) -> str:
+    """The drawing alone: no prologue, no size but its proportions, and ids that no other drawing of the page has."""
+    stream = io.StringIO()
+    with warnings.catch_warnings():
+        # A system's name may hold characters that the measuring font lacks; the reader's fonts draw them.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        figure.savefig(stream, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
+    text = stream.getvalue()
+    text = text[text.index("<svg") :]
+    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
+    text = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", text, count=1)
+    text = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", text, count=1)
+    text = re.sub(r'(\bid="|url\(#|xlink:href="#)', rf"\g<1>{name}-", text)
+    text = text.replace("'DejaVu Sans'", "system-ui, 'DejaVu Sans'")
+    for colour, variable in _VARIABLES.items():
+        text = text.replace(colour, variable)
+    return "\n".join(line.rstrip() for line in text.splitlines())

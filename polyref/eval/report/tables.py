@@ -1,0 +1,119 @@
+"""The report's numbers for programs and papers: CSV, LaTeX, JSON."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, Final
+
+from polyref.eval.agreement import Row
+from polyref.eval.evaluation import Evaluation
+from polyref.eval.report.data import Derived, verdict
+
+#: Version of ``report.json``.
+FORMAT: Final = 1
+_LATEX: Final = {
+    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
+    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
+}  # fmt: skip
+
+
+def flat(evaluation: Evaluation, row: Row) -> dict[str, Any]:
+    """One row as plain values, intervals in two columns each; None where a value is undefined."""
+    values = asdict(row)
+    for name in ("ci", "gain_ci"):
+        values[f"{name}_low"], values[f"{name}_high"] = values.pop(name) or (None, None)
+    return {**place(evaluation), **{key: finite(value) for key, value in values.items()}, "verdict": verdict(row)}
+
+
+def place(evaluation: Evaluation) -> dict[str, Any]:
+    """The columns that name an evaluation."""
+    return {
+        "set": evaluation.set_name,
+        "pair": evaluation.pair,
+        "generator": evaluation.generator,
+        "originals": evaluation.originals,
+    }
+
+
+def finite(value: Any) -> Any:
+    """None for NaN, anything else as it is."""
+    return None if isinstance(value, float) and math.isnan(value) else value
+
+
+def system_rows(evaluation: Evaluation, derived: Derived) -> list[dict[str, Any]]:
+    """Human and metric scores of every system."""
+    return [
+        {
+            **place(evaluation), "system": system, "human": human, "outlier": system in scatter.outliers,
+            "metric": scatter.metric, "k": k, "score": finite(scores[index]),
+        }
+        for scatter in derived.scatters
+        for k, scores in scatter.scores.items()
+        for index, (system, human) in enumerate(zip(scatter.systems, scatter.human, strict=True))
+    ]  # fmt: skip
+
+
+def pair_rows(evaluation: Evaluation, derived: Derived) -> list[dict[str, Any]]:
+    """Every pair of systems that people tell apart, and what the metrics say."""
+    return [
+        {**place(evaluation), "metric": one.metric, "k": one.k, **asdict(pair)}
+        for one in derived.outcomes
+        for pair in one.pairs
+    ]
+
+
+def size_rows(evaluation: Evaluation, derived: Derived) -> list[dict[str, Any]]:
+    """The size curve."""
+    rows = []
+    for one in derived.sizes:
+        for point in one.points:
+            low, high = point.interval or (None, None)
+            rows.append({**place(evaluation), "metric": one.metric, "k": point.k, "segments": point.segments,
+                         "pearson": finite(point.mean), "low": low, "high": high})  # fmt: skip
+    return rows
+
+
+def csv_text(rows: Sequence[Mapping[str, Any]], header: Sequence[str] = ()) -> str:
+    """Rows with equal keys as CSV; undefined values are empty. Without rows, the header alone."""
+    stream = io.StringIO()
+    writer = csv.DictWriter(stream, list(rows[0]) if rows else list(header), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return stream.getvalue()
+
+
+def latex_text(rows: Iterable[tuple[Evaluation, Row]]) -> str:
+    r"""The headline table for a paper (needs ``\usepackage{booktabs}``)."""
+    lines = [r"\begin{tabular}{llrlrrr}", r"\toprule"]
+    lines += [r"Pair & Metric & $k$ & Statistic & Value & Gain & $p$ \\", r"\midrule"]
+    for evaluation, row in rows:
+        p = row.p_adjusted if row.p_adjusted is not None else row.p if row.p_perm_both is None else row.p_perm_both
+        gain = latex_number(row.gain, "+")
+        if row.gain is not None and row.gain_ci is not None:
+            gain += rf" {{\small [{latex_number(row.gain_ci[0], '+')}, {latex_number(row.gain_ci[1], '+')}]}}"
+        cells = [escape_latex(evaluation.name), escape_latex(row.metric), "--" if row.k is None else str(row.k)]
+        cells += [escape_latex(row.statistic), latex_number(row.value), gain, latex_number(p)]
+        lines.append(" & ".join(cells) + r" \\")
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
+
+
+def latex_number(value: float | None, sign: str = "") -> str:
+    """Three digits, with a real minus sign."""
+    if value is None or math.isnan(value):
+        return "--"
+    return f"{value:{sign}.3f}".replace("-", "$-$").replace("+", "$+$")
+
+
+def escape_latex(text: str) -> str:
+    """Text that LaTeX prints as it is."""
+    return "".join(_LATEX.get(character, character) for character in text)
+
+
+def json_text(value: Any) -> str:
+    """Readable JSON, without NaN."""
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, indent=1, default=str) + "\n"

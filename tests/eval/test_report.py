@@ -1,0 +1,393 @@
+from __future__ import annotations
+
+import csv
+import html
+import json
+import math
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from polyref.cli.main import cli
+from polyref.errors import DataError
+from polyref.eval.report import check_report
+from polyref.eval.report.directory import FILES, write_directory
+from polyref.eval.report.tables import escape_latex, latex_number
+
+MINIMAL = Path(__file__).resolve().parent / "minimal"
+HOSTILE = "<script>alert(1)</script> & 'quotes' \"double\""
+#: A system whose name means something to HTML, LaTeX and the shell.
+SYSTEM = "Ga<b>&mma_2$"
+
+
+def _evaluate(folder: Path, *arguments: str, to: str = "report") -> Path:
+    base = ["-l", "de-en", "--ref", "refA", "--refs", str(folder / "paraphrases/de-en.refA.jsonl"), "-n", "50"]
+    out = folder / to
+    run = CliRunner().invoke(
+        cli, ["evaluate", str(folder), *base, *arguments, "-o", str(out), "--json"], catch_exceptions=False
+    )
+    assert run.exit_code == 0, run.output
+    return out
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The small set, with texts and a name that would break a page that does not escape."""
+    root = Path(shutil.copytree(MINIMAL, tmp_path_factory.mktemp("report") / "minimal"))
+    for path in [*(root / "human-scores").iterdir(), *(root / "darr").iterdir()]:
+        path.write_text(path.read_text().replace("Gamma-2", SYSTEM))
+    output = root / "system-outputs/de-en/Gamma-2.txt"
+    output.write_text(output.read_text().replace("Dog asleep.", HOSTILE))
+    output.rename(output.with_name(f"{SYSTEM}.txt"))
+    for name in ("references/de-en.refA.txt", "paraphrases/de-en.refA.jsonl"):
+        text = (root / name).read_text().replace("The dog is asleep.", "The dog <i>is</i> asleep.")
+        (root / name).write_text(text.replace("The dog sleeps.", "The dog &amp; sleeps."))
+    return root
+
+
+@pytest.fixture(scope="module")
+def report(folder: Path) -> Path:
+    return _evaluate(folder, "--gold", "mqm", "-m", "bleu", "chrf", "-k", "0", "1", "2", "--correction", "holm")
+
+
+class _Page(HTMLParser):
+    """Balanced elements, ids, and what a page would load."""
+
+    VOID = frozenset({"meta", "link", "br", "img", "input"})
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.ids: list[str] = []
+        self.links: list[str] = []
+        self.tags: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag not in self.VOID:
+            self.open.append(tag)
+        self.tags.append(tag)
+        for name, value in attrs:
+            if name == "id":
+                self.ids.append(value or "")
+            if name in {"src", "href", "xlink:href", "action"}:
+                self.links.append(value or "")
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+        if tag not in self.VOID:
+            self.open.pop()
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open and self.open.pop() == tag, tag
+
+
+@pytest.fixture(scope="module")
+def page(report: Path) -> str:
+    return (report / "index.html").read_text("utf-8")
+
+
+def test_all_files_are_there(report: Path) -> None:
+    assert sorted(path.name for path in report.iterdir()) == sorted(FILES)
+
+
+def test_the_page_is_well_formed_and_loads_nothing(page: str) -> None:
+    parser = _Page()
+    parser.feed(page)
+    assert parser.open == []
+    assert len(set(parser.ids)) == len(parser.ids)
+    assert all(link.startswith("#") or link == "data:," for link in parser.links)
+    # Every reference within the page has its goal.
+    assert {link[1:] for link in parser.links if link.startswith("#")} <= set(parser.ids)
+    assert set(re.findall(r"url\(#([^)]+)\)", page)) <= set(parser.ids)
+    assert "http://" not in re.sub(r'xmlns(:\w+)?="[^"]*"', "", page)
+    assert "https://" not in page
+    assert "default-src 'none'" in page
+    for anchor in ("gains", "curves", "pairs", "systems", "decisions", "sizes", "examples", "settings"):
+        assert anchor in parser.ids
+    # Two curves, two gains, two scatters, two size curves.
+    assert parser.tags.count("figure") == parser.tags.count("svg") == 8
+
+
+def test_text_is_shown_as_it_is(page: str, report: Path) -> None:
+    assert "<script>alert" not in page
+    assert html.escape(HOSTILE) in page
+    assert html.escape(SYSTEM) in page and SYSTEM not in page
+    assert "The dog &amp;amp; sleeps." in page
+    assert "The dog &lt;i&gt;is&lt;/i&gt; asleep." in page
+    assert SYSTEM in (report / "systems.csv").read_text("utf-8")
+
+
+def test_colours_follow_the_page(page: str) -> None:
+    drawings = re.findall(r"<svg.*?</svg>", page, re.DOTALL)
+    for drawing in drawings:
+        assert not re.search(r"#0\d0a0b|#010101|#020202|#030303", drawing)
+        # All colours can be changed by the style sheet.
+        assert set(re.findall(r"(?:fill|stroke): (?!none|var)[^;\"]+", drawing)) == set()
+        assert "<text" in drawing
+    style = page[page.index("<style>") : page.index("</style>")]
+    used = set(re.findall(r"var\(--(\w+)", page))
+    for part in re.split("@media", style):
+        if "prefers-color-scheme: dark" in part or part.startswith("<style>") or part.startswith(" print"):
+            assert used <= set(re.findall(r"--(\w+):", part)) | {"shade"}
+
+
+def test_tables_beside_the_page(report: Path) -> None:
+    with (report / "rows.csv").open(newline="", encoding="utf-8") as stream:
+        rows = list(csv.DictReader(stream))
+    assert len(rows) == 2 * 2 * 3
+    data = json.loads((report / "report.json").read_text("utf-8"))
+    assert data["polyref_report"] == 1
+    assert len(data["rows"]) == len(rows)
+    for one, other in zip(rows, data["rows"], strict=True):
+        assert float(one["value"]) == other["value"]
+        assert set(one) == set(other)
+    assert data["settings"]["metrics"] == ["bleu", "chrf"]
+    assert {"seed", "resamples", "confidence", "version of numpy", "version of matplotlib"} <= set(data["settings"])
+    (evaluation,) = data["evaluations"]
+    assert evaluation["signature"].startswith("set:minimal|pair:de-en|gold:mqm")
+    assert {(row["metric"], row["k"]) for row in data["systems"]} == {
+        ("bleu", 0),
+        ("bleu", 2),
+        ("chrf", 0),
+        ("chrf", 2),
+    }
+    for name, part in (("systems", "systems"), ("pairs", "pairs"), ("sizes", "sizes")):
+        with (report / f"{name}.csv").open(newline="", encoding="utf-8") as stream:
+            assert len(list(csv.DictReader(stream))) == len(data[part]) > 0
+
+
+def test_verdicts_are_what_intervals_say(report: Path) -> None:
+    rows = json.loads((report / "report.json").read_text("utf-8"))["rows"]
+    for row in rows:
+        if row["k"] == 0:
+            assert row["verdict"] == ""
+        elif row["gain_ci_low"] is not None:
+            expected = "better" if row["gain_ci_low"] > 0 else "worse" if row["gain_ci_high"] < 0 else "unclear"
+            assert row["verdict"] == expected
+    assert {row["verdict"] for row in rows} > {""}
+
+
+def test_latex(report: Path) -> None:
+    text = (report / "gains.tex").read_text("utf-8")
+    lines = text.splitlines()
+    assert lines[0] == r"\begin{tabular}{llrlrrr}" and lines[-1] == r"\end{tabular}"
+    body = [line for line in lines if line.endswith(r"\\")]
+    assert len(body) == 1 + 4
+    assert all(line.count(" & ") == 6 for line in body)
+    assert escape_latex(r"a_b 5% {x} \ ~^ #$&") == (
+        r"a\_b 5\% \{x\} \textbackslash{} \textasciitilde{}\textasciicircum{} \#\$\&"
+    )
+    assert (latex_number(-0.5), latex_number(0.25, "+"), latex_number(math.nan)) == ("$-$0.500", "$+$0.250", "--")
+
+
+def test_examples_show_both_directions(folder: Path, report: Path) -> None:
+    from polyref.eval.correlation import kendall_tau_b
+    from polyref.eval.evalset import EvalSet
+
+    page = (report / "index.html").read_text("utf-8")
+    found = re.findall(r"Segment (\d): agreement ([+−][\d.]+) with k = 0, ([+−][\d.]+) with k = 2", page)
+    assert found
+    changes = [float(b.replace("−", "-")) - float(a.replace("−", "-")) for _, a, b in found]
+    assert all(change != 0 for change in changes)
+    rises = [change for change in changes if change > 0]
+    assert rises == sorted(rises, reverse=True)
+    assert changes[: len(rises)] == rises
+    # The order of one segment, counted here once more.
+    from polyref.eval.refsets import reference_set
+    from polyref.eval.series import ComputedSeries
+    from polyref.metrics.registry import get_metric
+
+    evalset = EvalSet(folder, "de-en")
+    gold = evalset.gold("mqm")
+    names = list(gold.segment)
+    references = reference_set(evalset, ["refA"], folder / "paraphrases/de-en.refA.jsonl")
+    outputs = dict(zip(names, evalset.outputs(names), strict=True))
+    series = ComputedSeries(get_metric("bleu"), outputs, references, [0, 2])
+    number, before, _ = found[0]
+    column = int(number) - 1
+    scores = series.segment(names, 0)
+    assert scores is not None
+    human = [gold.segment[name][column] for name in names]
+    judged = [i for i, value in enumerate(human) if not math.isnan(value)]
+    pairs = [(i, j) for i in judged for j in judged if human[i] > human[j]]
+    right = sum(scores[i, column] > scores[j, column] for i, j in pairs)
+    wrong = sum(scores[i, column] < scores[j, column] for i, j in pairs)
+    assert float(before.replace("−", "-")) == pytest.approx((right - wrong) / len(pairs), abs=0.005)
+    assert not math.isnan(kendall_tau_b([1, 2], [1, 2]))
+
+
+def test_same_input_same_bytes(folder: Path, report: Path) -> None:
+    again = folder / "again"
+    arguments = ["--gold", "mqm", "-m", "bleu", "chrf", "-k", "0", "1", "2", "--correction", "holm", "-n", "50"]
+    base = ["-l", "de-en", "--ref", "refA", "--refs", str(folder / "paraphrases/de-en.refA.jsonl")]
+    command = [sys.executable, "-m", "polyref", "evaluate", str(folder), *base, *arguments, "-o", str(again)]
+    subprocess.run(command, check=True, capture_output=True)
+    for name in FILES:
+        assert (again / name).read_bytes() == (report / name).read_bytes(), name
+
+
+def test_rankings_and_no_added_references(folder: Path) -> None:
+    out = _evaluate(folder, "--gold", "darr", "-m", "bleu", "-k", "0", "2", to="rankings")
+    page = (out / "index.html").read_text("utf-8")
+    assert "kendall-darr-without-ties" in page
+    assert "wins minus losses" in page
+    # Tests between systems need scores of segments.
+    assert "Needs judgements and metric scores of segments" in page
+    stored = ["-l", "de-en", "--gold", "wmt-z", "-m", "Adequacy-2", "--ref", "refB", "-o", str(out)]
+    run = CliRunner().invoke(cli, ["evaluate", str(folder), *stored])
+    # The set has another system now, which the score file does not know.
+    assert isinstance(run.exception, DataError)
+    assert "no score of the judged system" in str(run.exception)
+    assert (out / "index.html").read_text("utf-8") == page
+
+
+def test_score_files_alone(tmp_path: Path) -> None:
+    out = tmp_path / "report"
+    arguments = ["-l", "de-en", "--gold", "wmt-z", "-m", "Adequacy-2", "--ref", "refB", "-o", str(out)]
+    run = CliRunner().invoke(cli, ["evaluate", str(MINIMAL), *arguments], catch_exceptions=False)
+    assert run.exit_code == 0
+    page = (out / "index.html").read_text("utf-8")
+    for said in ("No metric here has more than one number of references", "There is no gain to show", "No gain has"):
+        assert said in page
+    assert page.count("<figure>") == 1
+
+
+def test_only_a_report_is_replaced(report: Path, tmp_path: Path) -> None:
+    check_report(report)
+    check_report(tmp_path / "new")
+    (tmp_path / "empty").mkdir()
+    check_report(tmp_path / "empty")
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "notes.txt").write_text("mine")
+    for place, message in ((mine, "is no report of polyref.*notes.txt"), (mine / "notes.txt", "is no directory"),
+                           (tmp_path / "no" / "where", "no directory")):  # fmt: skip
+        with pytest.raises(DataError, match=message):
+            check_report(place)
+    (mine / "notes.txt").rename(mine / "index.html")
+    with pytest.raises(DataError, match="is no report"):
+        check_report(mine)
+    copy = Path(shutil.copytree(report, tmp_path / "copy"))
+    (copy / "notes.txt").write_text("mine")
+    with pytest.raises(DataError, match="is no report of polyref"):
+        write_directory(copy, {"index.html": ""})
+    assert (copy / "notes.txt").read_text() == "mine"
+
+
+def test_a_failed_write_leaves_nothing(report: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(report, tmp_path / "copy"))
+    before = {path.name: path.read_bytes() for path in copy.iterdir()}
+    with pytest.raises(UnicodeEncodeError):
+        write_directory(copy, {"index.html": "new", "rows.csv": "\ud800"})
+    assert {path.name: path.read_bytes() for path in copy.iterdir()} == before
+    assert [path.name for path in tmp_path.iterdir()] == ["copy"]
+    write_directory(copy, dict.fromkeys(FILES, "new"))
+    assert (copy / "index.html").read_text() == "new"
+    assert [path.name for path in tmp_path.iterdir()] == ["copy"]
+
+
+def test_without_matplotlib(folder: Path, tmp_path: Path) -> None:
+    code = (
+        "import sys; sys.modules['matplotlib'] = None\n"
+        "from polyref.cli.main import main\n"
+        f"main(['evaluate', {str(folder)!r}, '-l', 'de-en', '--ref', 'refA', '--gold', 'mqm', "
+        f"'-o', {str(tmp_path / 'report')!r}])"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert run.returncode == 1
+    assert run.stderr.strip() == (
+        "polyref: error: a report needs matplotlib, which is not installed (pip install 'polyref[report]')"
+    )
+    assert not (tmp_path / "report").exists()
+
+
+# In a browser.
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
+#: Runs in the page around the report's: loads it at a width, sorts its first table, and writes down what it saw.
+PROBE = """<!doctype html><meta charset="utf-8">
+<body style="margin:0"><iframe id="frame" style="border:0;height:900px"></iframe>
+<script>
+const pages = %s, widths = [1280, 400], seen = [];
+const frame = document.getElementById("frame");
+function look(width, w) {
+  const d = w.document, table = d.querySelector("#gains table.sortable");
+  const column = (name) => [...table.tHead.rows[0].cells].findIndex((c) => c.textContent.trim() === name);
+  const values = (i) => [...table.tBodies[0].rows].map((r) => r.cells[i].dataset.value ?? r.cells[i].textContent);
+  const sorted = [];
+  for (const name of ["value", "value", "metric"]) {
+    table.tHead.rows[0].cells[column(name)].querySelector("button").click();
+    sorted.push([name, table.tHead.rows[0].cells[column(name)].getAttribute("aria-sort"), values(column(name))]);
+  }
+  const drawings = [...d.querySelectorAll("figure svg")].map((s) => {
+    const box = s.getBoundingClientRect();
+    return [box.width, box.height, s.querySelectorAll("path, use").length, s.getAttribute("aria-label") || ""];
+  });
+  const root = d.documentElement;
+  seen.push({width, inner: w.innerWidth, scroll: root.scrollWidth, sorted, drawings,
+    ink: w.getComputedStyle(d.body).color, paper: w.getComputedStyle(d.body).backgroundColor});
+}
+let at = 0;
+frame.onload = () => {
+  if (at) look(widths[at - 1], frame.contentWindow);
+  if (at === widths.length) {
+    const result = document.createElement("pre");
+    result.id = "result";
+    result.textContent = JSON.stringify(seen);
+    frame.remove();
+    document.body.append(result);
+    return;
+  }
+  frame.style.width = widths[at++] + "px";
+  frame.srcdoc = pages;
+};
+frame.srcdoc = "<p>start</p>";
+</script></body>"""
+
+
+@pytest.fixture(scope="module", params=["light", "dark"])
+def browsed(request: pytest.FixtureRequest, report: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    program = next((found for name in BROWSERS if (found := shutil.which(name))), None)
+    if program is None:
+        pytest.skip(f"no browser: none of {', '.join(BROWSERS)} is installed")
+    folder = tmp_path_factory.mktemp("browser")
+    quoted = json.dumps((report / "index.html").read_text("utf-8")).replace("</", "<\\/")
+    (folder / "probe.html").write_text(PROBE % quoted, "utf-8")
+    scheme = 0 if request.param == "dark" else 1
+    command = [program, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars",
+               f"--user-data-dir={folder / 'profile'}", "--enable-logging=stderr", "--window-size=1400,1000",
+               f"--blink-settings=preferredColorScheme={scheme}", "--virtual-time-budget=20000", "--dump-dom",
+               (folder / "probe.html").as_uri()]  # fmt: skip
+    run = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    match = re.search(r'<pre id="result">(.*?)</pre>', run.stdout, re.DOTALL)
+    assert match, run.stderr[-2000:]
+    seen = json.loads(html.unescape(match[1]))
+    # What the pages wrote to the console: errors, and what their policy refused.
+    yield request.param, seen, [line for line in run.stderr.splitlines() if "CONSOLE" in line]
+
+
+def test_in_a_browser(browsed: tuple[str, list[dict[str, Any]], list[str]]) -> None:
+    scheme, (wide, narrow), console = browsed
+    assert console == []
+    for seen, width in ((wide, 1280), (narrow, 400)):
+        assert seen["inner"] == width
+        assert seen["scroll"] <= width, "the page scrolls sideways"
+        assert len(seen["drawings"]) == 8
+        for drawn, high, shapes, label in seen["drawings"]:
+            assert 250 <= drawn <= width and high > 50 and shapes > 5 and len(label) > 20
+        (_, up, ascending), (_, down, descending), (_, by_name, names) = seen["sorted"]
+        assert (up, down, by_name) == ("ascending", "descending", "ascending")
+        numbers = [float(value) for value in ascending]
+        assert numbers == sorted(numbers) and len(numbers) == 4
+        assert [float(value) for value in descending] == numbers[::-1]
+        assert names == ["bleu", "bleu", "chrf", "chrf"]
+        brightness = [sum(map(int, re.findall(r"\d+", seen[part])[:3])) for part in ("ink", "paper")]
+        assert (brightness[0] > brightness[1]) == (scheme == "dark")
