@@ -131,7 +131,7 @@ def test_what_fairseq_cannot_do_is_refused(tmp_path: Path, spm: bytes) -> None:
         with pytest.raises(UsageError, match=message):
             paraphraser.paraphrase(TEXT, 4, decoding=options)
     short = SearchOptions(beam=4, semantics="fairseq", min_len=5, max_len_a=0.1, max_len_b=0)
-    with pytest.raises(UsageError, match="the least length is 5, expected at most the greatest, [0-3] tokens"):
+    with pytest.raises(UsageError, match=r"the least length is 5, expected at most the greatest, [0-3] tokens"):
         list(paraphraser.paraphrase(TEXT, 4, decoding=short))
     folder = checkpoint(tmp_path / "unknown", spm, arch="nothing_of_that_name")
     with pytest.raises(ModelError, match="fairseq cannot build this model"):
