@@ -176,7 +176,10 @@ BAD_INPUT = {
         _replace(REFERENCE, "It will rain tomorrow.\n", ""),
         "refB.txt: has 5 segments, but",
     ),
-    "short source": (_replace("sources/de-en.txt", "Morgen regnet es.\n", ""), "sources/de-en.txt: has 4 segments, but"),
+    "short source": (
+        _replace("sources/de-en.txt", "Morgen regnet es.\n", ""),
+        "sources/de-en.txt: has 4 segments, but",
+    ),
     "missing output": (
         lambda root: (root / OTHER).unlink(),
         "judges the unknown system 'Beta.1'",
@@ -286,3 +289,163 @@ def test_the_best_systems(polyref: Callable[..., Any], minimal: Path) -> None:
     assert "without:Gamma-2" in answer["signature"]
     run = polyref(*base, "--top", "4")
     assert (run.code, "--top 4, but 3 systems have a human score" in run.err) == (2, True)
+
+
+STATISTICS = ["spearman", "kendall-tau-b", "kendall-tau-c", "pairwise-accuracy", "soft-pairwise-accuracy", "acc23",
+              "pearson", "kendall-tau-b-items", "pearson-items"]  # fmt: skip
+
+
+def test_further_statistics(polyref: Callable[..., Any], augmented: list[str]) -> None:
+    base = ("evaluate", *augmented, "--gold", "mqm", "-m", "bleu", "-n", "20")
+    rows = polyref(*base, "--statistic", *STATISTICS, "--json").json()["rows"]
+    found = {(row["level"], row["statistic"]) for row in rows}
+    both = {"pearson", "spearman", "kendall-tau-b", "kendall-tau-c"}
+    assert found == {
+        *((level, name) for level in ("sys", "seg") for name in both),
+        ("sys", "pairwise-accuracy"),
+        ("sys", "soft-pairwise-accuracy"),
+        *(("seg", name) for name in ("acc23", "kendall-tau-b-items", "pearson-items")),
+    }
+    assert all(row["value"] is not None and row["gain"] is not None for row in rows)
+    # What was always printed stays as it was.
+    assert [
+        row for row in rows if (row["level"], row["statistic"]) in {("sys", "pearson"), ("seg", "kendall-tau-b")}
+    ] == (polyref(*base, "--json").json()["rows"])
+    run = polyref(*base, "--statistic", "tau")
+    assert (run.code, "unknown statistic 'tau'" in run.err) == (2, True)
+    run = polyref("evaluate", *augmented, "--gold", "darr", "-m", "bleu", "--statistic", "acc23")
+    assert (run.code, "acc23 needs scores of segments" in run.err) == (2, True)
+
+
+def test_perm_both_and_correction(polyref: Callable[..., Any], augmented: list[str]) -> None:
+    from polyref.eval.significance import adjusted
+
+    base = ("evaluate", *augmented, "--gold", "mqm", "-m", "bleu", "chrf", "-k", "0", "1", "2", "-n", "0")
+    options = ("--statistic", "pearson", "--perm-both", "99", "--correction", "holm")
+    rows = polyref(*base, *options, "--json").json()["rows"]
+    tested = [row for row in rows if row["statistic"] == "pearson"]
+    assert len(tested) == 2 * 2 * 3
+    for row in tested:
+        assert row["p_perm_both"] * 100 == pytest.approx(round(row["p_perm_both"] * 100))
+        assert row["k"] or row["p_perm_both"] == 1
+    assert all(row["p_perm_both"] is None for row in rows if row["statistic"] != "pearson")
+    family = [row for row in tested if row["gain"] != 0]
+    assert [row["p_adjusted"] for row in family] == pytest.approx(
+        adjusted([row["p_perm_both"] for row in family], "holm")
+    )
+    assert "p (PERM-BOTH)" in polyref(*base, *options).out and "p (holm)" in polyref(*base, *options).out
+    run = polyref("evaluate", *augmented, "--gold", "darr", "-m", "bleu", "--perm-both", "9")
+    assert (run.code, "PERM-BOTH needs scores of segments" in run.err) == (2, True)
+
+
+def test_pairs_hybrids_and_sizes(polyref: Callable[..., Any], augmented: list[str]) -> None:
+    base = ("evaluate", *augmented, "--gold", "mqm", "-m", "bleu", "-k", "0", "2", "-n", "0", "--json")
+    rows = polyref(*base, "--pairwise", "--hybrids", "500", "--sizes", "2", "5").json()["rows"]
+
+    def of(name: str, **wanted: object) -> list[dict[str, Any]]:
+        return [row for row in rows if row["statistic"] == name and all(row[k] == v for k, v in wanted.items())]
+
+    for k in (0, 2):
+        counts = [of(f"pairs-{name}", k=k)[0] for name in ("correct", "incorrect", "not-significant")]
+        assert sum(row["value"] for row in counts) == counts[0]["n"] > 0
+        assert 0 < of("hybrid-hits@1", k=k)[0]["value"] <= of("hybrid-mrr", k=k)[0]["value"] <= 1
+        assert of("hybrid-pearson", k=k)[0]["n"] == 500
+        assert of("hybrid-score-lost", k=k)[0]["value"] >= 0
+        # All five segments are the test set itself.
+        (whole,) = of("pearson-of-part", k=k, segments=5)
+        assert whole["value"] == pytest.approx(of("pearson", k=k)[0]["value"])
+        (part,) = of("pearson-of-part", k=k, segments=2)
+        assert part["ci"][0] < part["value"] < part["ci"][1]
+    run = polyref(*base, "--sizes", "6")
+    assert (run.code, "a part of 6 segments, but there are 5" in run.err) == (2, True)
+    run = polyref("evaluate", augmented[0], "-l", "de-en", "--gold", "mqm", "-m", "length", "--hybrids", "9")
+    assert (run.code, "computed here" in run.err) == (2, True)
+
+
+def test_several_sets_pairs_and_generators(polyref: Callable[..., Any], minimal: Path, tmp_path: Path) -> None:
+    other = Path(shutil.copytree(minimal, tmp_path / "second"))
+    for path in sorted(other.rglob("*de-en*"), reverse=True):
+        path.rename(path.with_name(path.name.replace("de-en", "fi-en")))
+    (other / "references/fi-en.refA.txt").rename(other / "references/fi-en.refC.txt")
+    lines = (minimal / "paraphrases/de-en.refA.jsonl").read_text().splitlines()
+    for folder, pair in ((minimal, "de-en"), (other, "fi-en")):
+        (folder / f"{pair}.jsonl").write_text("\n".join(lines) + "\n")
+        turned = [json.loads(line) for line in lines]
+        for one in turned:
+            one["paraphrases"].reverse()
+        (folder / f"{pair}.turned.jsonl").write_text("".join(json.dumps(one) + "\n" for one in turned))
+    pattern = str(minimal.parent / "{set}/{pair}.jsonl")
+    base = ("evaluate", minimal, other, "-l", "de-en", "fi-en", "--ref", "refA", "refC", "--gold", "mqm", "-n", "0")
+    both = ("--refs", f"given={pattern}", f"turned={pattern.replace('.jsonl', '.turned.jsonl')}", "--originals", "kept",
+            "replaced")  # fmt: skip
+    answer = polyref(*base, *both, "-m", "chrf", "-k", "0", "1", "--json").json()
+    rows = [row for row in answer["rows"] if row["pair"] != "average"]
+    assert len(answer["signature"]) == 2 * 2 * 2
+    assert {(row["set"], row["pair"]) for row in rows} == {("minimal", "de-en"), ("second", "fi-en")}
+    assert {(row["generator"], row["originals"]) for row in rows} == {
+        (generator, originals) for generator in ("given", "turned") for originals in ("kept", "replaced")
+    }
+    # The same data under two names: the same numbers, and those of a run of its own.
+    (one,) = [row for row in rows if row["pair"] == "de-en" and (row["generator"], row["originals"], row["k"]) == (
+        "given", "kept", 1) and row["level"] == "sys"]  # fmt: skip
+    single = ("evaluate", minimal, "-l", "de-en", "--ref", "refA", "--refs", minimal / "de-en.jsonl", "--gold", "mqm")
+    alone = polyref(*single, "-n", "0", "-m", "chrf", "-k", "0", "1", "--json").json()["rows"]
+    assert _row(alone, level="sys", k=1)["value"] == one["value"]
+    # Three systems are too few for Fisher's z.
+    assert not [row for row in answer["rows"] if row["pair"] == "average"]
+    header = polyref(*base, *both, "-m", "chrf").out.splitlines()[0].split()
+    assert header[:5] == ["set", "pair", "generator", "originals", "gold"]
+    for arguments, message in (
+        ((*base[:2], other, "-l", "de-en", "fi-en", "cs-en", *base[6:]), "nothing for the pair 'cs-en'"),
+        ((*base, "--refs", str(minimal / "de-en.jsonl")), "one --refs file for several sets or language pairs"),
+        ((*base, "--refs", pattern, pattern), "two --refs are called"),
+        (("evaluate", minimal, "-l", "de-en", "--ref", "refA", "--gold", "mqm", "wmt-z"), "one set has one --gold"),
+        (("evaluate", minimal, "-l", "de-en", "--ref", "refA", "--originals", "replaced"), "without added references"),
+        (("evaluate", minimal, "-l", "de-en", "--gold", "mqm", "--mqm", "x"), "are alternatives"),
+        (("evaluate", minimal, "-l", "de-en", "--gold", "mqm", "--mqm-weight", "a=1"), "has no use without --mqm"),
+    ):
+        run = polyref(*arguments)
+        assert run.code in {1, 2} and message in run.err, run.err
+
+
+def test_averages_over_pairs(polyref: Callable[..., Any], data_dir: Path) -> None:
+    from polyref.eval.averages import fisher_average
+
+    base = ("evaluate", data_dir / "wmt20-metrics", "-l", "de-en", "iu-en", "--gold", "darr", "-m", "BLEU", "parbleu")
+    rows = polyref(*base, "--baseline", "BLEU", "-n", "0", "--json").json()["rows"]
+    mean = {row["metric"]: row for row in rows if row["pair"] == "average"}
+    for metric in ("BLEU", "parbleu"):
+        single = [row for row in rows if row["pair"] != "average" and (row["metric"], row["level"]) == (metric, "sys")]
+        expected = fisher_average([row["value"] for row in single], [row["n"] for row in single])
+        assert mean[metric]["value"] == pytest.approx(expected)
+        assert mean[metric]["n"] == sum(row["n"] for row in single)
+    assert mean["parbleu"]["gain"] == pytest.approx(mean["parbleu"]["value"] - mean["BLEU"]["value"])
+
+
+def test_kept_statistics_give_the_same(polyref: Callable[..., Any], augmented: list[str], tmp_path: Path) -> None:
+    base = ("evaluate", *augmented, "--gold", "mqm", "-m", "bleu", "-n", "20", "--json")
+    plain = polyref(*base, "-k", "0", "1").out
+    assert polyref(*base, "-k", "0", "1", "--keep", tmp_path / "kept").out == plain
+    kept = sorted((tmp_path / "kept").iterdir())
+    assert len(kept) == 1
+    # Another k reads what there is.
+    assert polyref(*base, "-k", "2", "--keep", tmp_path / "kept").out == polyref(*base, "-k", "2").out
+    assert sorted((tmp_path / "kept").iterdir()) == kept
+
+
+def test_judgements_from_files(polyref: Callable[..., Any], minimal: Path) -> None:
+    header = "system\tdoc\tdoc_id\tseg_id\trater\tsource\ttarget\tcategory\tseverity\n"
+    lines = [f"{system}\td\t1\t{segment}\tr\ts\tt\tStyle\t{severity}\n"
+             for system, severity in (("Alpha", "no-error"), ("Beta.1", "Minor"), ("Gamma-2", "Major"))
+             for segment in range(1, 6)]  # fmt: skip
+    (minimal / "de-en.marks.tsv").write_text(header + "".join(lines))
+    base = ("evaluate", minimal, "-l", "de-en", "--ref", "refA", "-m", "chrf", "-n", "0", "--json")
+    rows = polyref(*base, "--mqm", str(minimal / "{pair}.marks.tsv")).json()["rows"]
+    assert {(row["gold"], row["level"], row["n"]) for row in rows} == {("mqm", "sys", 3), ("mqm", "seg", 15)}
+    heavy = polyref(*base, "--mqm", minimal / "de-en.marks.tsv", "--mqm-weight", "Minor=5").json()["rows"]
+    assert _row(heavy, level="sys")["value"] != _row(rows, level="sys")["value"]
+    (minimal / "darr.csv").write_text("LP DATA SID BETTER WORSE\nde-en s 1 Alpha Gamma-2\n")
+    ranked = polyref(*base, "--darr", minimal / "darr.csv").json()["rows"]
+    assert {row["statistic"] for row in ranked if row["level"] == "seg"} >= {"kendall-darr", "tie-rate"}
+    run = polyref(*base, "--da", minimal / "darr.csv")
+    assert run.code == 1 and "darr.csv:1: 1 comma-separated fields" in run.err

@@ -1,0 +1,291 @@
+"""Judgements from raw files. The files are made here: their forms are those of docs/own-judgements.md."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import statistics
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from polyref.errors import DataError, UsageError
+from polyref.eval.direct import Judgement, standardised
+from polyref.eval.evalset import EvalSet
+from polyref.eval.goldfiles import gold_from_file
+from polyref.eval.mqm import WEIGHTS, parse_weights, read_mqm
+
+HEADER = "system\tdoc\tdoc_id\tseg_id\trater\tsource\ttarget\tcategory\tseverity"
+#: system, segment, rater, category, severity
+MARKS = [
+    ("Alpha", 1, "rater1", "Accuracy/Mistranslation", "Major"),
+    ("Alpha", 1, "rater1", "Fluency/Punctuation", "Minor"),
+    ("Alpha", 1, "rater2", "No-error", "no-error"),
+    ("Alpha", 2, "rater1", "No-error", "No-error"),
+    ("Beta.1", 1, "rater1", "Non-translation!", "Major"),
+    ("Beta.1", 3, "rater2", "Style/Awkward", "Minor"),
+    ("Beta.1", 3, "rater2", "Style/Awkward", "Neutral"),
+    ("refB", 1, "rater1", "No-error", "no-error"),
+    ("Human-A.0", 1, "rater1", "No-error", "no-error"),
+]
+
+
+def _marks(path: Path, marks: list[tuple[str, int, str, str, str]], end: str = "\n") -> Path:
+    lines = [HEADER]
+    lines += [f'{s}\tdoc\t1\t{n}\t{r}\tQuelle "x\tThe <v>text</v> {i}\t{c}\t{e}'
+              for i, (s, n, r, c, e) in enumerate(marks)]  # fmt: skip
+    path.write_bytes("".join(line + end for line in lines).encode())
+    return path
+
+
+def test_mqm_marks(minimal: Path) -> None:
+    path = _marks(minimal / "marks.tsv", MARKS)
+    scores = read_mqm(path, ["Alpha", "Beta.1", "refB"], 5)
+    # Rater 1: 5 + 0.1, rater 2: 0.
+    assert scores["Alpha"][:2].tolist() == [pytest.approx(-2.55), 0.0]
+    assert not np.signbit(scores["Alpha"][1])
+    assert np.isnan(scores["Alpha"][2:]).all()
+    assert scores["Beta.1"][0] == -25 and scores["Beta.1"][2] == -1
+    gold = gold_from_file(EvalSet(minimal, "de-en"), "mqm", path)
+    assert (gold.name, gold.system_name) == ("mqm", "mqm")
+    assert gold.system == {"Alpha": pytest.approx(-1.275), "Beta.1": -13.0}
+    assert gold.unjudged == ("Gamma-2",)
+    with_people = gold_from_file(EvalSet(minimal, "de-en"), "mqm", path, include_human=True)
+    assert set(with_people.system) == {"Alpha", "Beta.1", "refB"}
+    assert gold_from_file(EvalSet(minimal, "de-en"), "mqm", path, system_gold="wmt-z").system_name == "wmt-z"
+    windows = read_mqm(_marks(minimal / "crlf.tsv", MARKS, "\r\n"), ["Alpha", "Beta.1", "refB"], 5)
+    assert all(np.array_equal(windows[name], scores[name], equal_nan=True) for name in scores)
+
+
+def test_mqm_weights(minimal: Path) -> None:
+    path = _marks(minimal / "marks.tsv", MARKS)
+    weights = parse_weights(["Major=10", "minor/Style/Awkward=0.5"])
+    scores = read_mqm(path, ["Alpha", "Beta.1", "refB"], 5, weights)
+    assert scores["Alpha"][0] == pytest.approx(-(10.1 / 2))
+    # The most specific entry counts: the category of the usual weights, and one of one's own.
+    assert (scores["Beta.1"][0], scores["Beta.1"][2]) == (-25, -0.5)
+    assert WEIGHTS["major"] == 5
+    for wrong in ("Major", "Major=", "Major=x", "Major=-1", "=1", "Major=nan"):
+        with pytest.raises(DataError):
+            parse_weights([wrong])
+
+
+def test_mqm_averages(minimal: Path) -> None:
+    path = minimal / "avg.tsv"
+    path.write_text("system mqm_avg_score seg_id\nAlpha\t-1.5\t1\nAlpha None 2\nBeta.1 0 2\n")
+    scores = read_mqm(path, ["Alpha", "Beta.1"], 3)
+    assert np.array_equal(scores["Alpha"], [-1.5, np.nan, np.nan], equal_nan=True)
+    assert np.array_equal(scores["Beta.1"], [np.nan, 0, np.nan], equal_nan=True)
+
+
+BAD_MARKS = {
+    "unknown system": ([("Delta", 1, "r", "Style", "Minor")], ":2: judges the unknown system 'Delta'"),
+    "segment out of range": ([("Alpha", 6, "r", "Style", "Minor")], ":2: segment '6', expected a number from 1 to 5"),
+    "unknown severity": ([("Alpha", 1, "r", "Style", "Grave")], ":2: no weight for the severity 'Grave'"),
+}
+
+
+@pytest.mark.parametrize("fault", BAD_MARKS)
+def test_bad_marks(minimal: Path, fault: str) -> None:
+    marks, message = BAD_MARKS[fault]
+    with pytest.raises(DataError) as caught:
+        gold_from_file(EvalSet(minimal, "de-en"), "mqm", _marks(minimal / "marks.tsv", marks))
+    assert f"marks.tsv{message}" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (f"{HEADER}\n", "no marks"),
+        ("", "the file is empty"),
+        ("system\tseverity\n", ":1: the header has no column 'seg_id'"),
+        (f"{HEADER}\nAlpha\td\t1\t1\tr\ts\tt\tStyle\n", ":2: 8 columns, expected 9"),
+        (f"{HEADER}\n" + "Alpha\td\t1\t1\tr\ts\tt\tStyle\tMinor\n" * 2, ":3: repeats line 2"),
+        ("Alpha -1 1\nAlpha -2 1\n", ":2: 'Alpha' has a second score of segment 1; the first: line 1"),
+        ("Alpha nan 1\n", ":1: the score is 'nan'"),
+        ("Alpha 1\n", ":1: 2 columns, expected 3"),
+        ("Alpha -1 0\n", ":1: segment '0', expected a number from 1 to 5"),
+        ("Delta -1 1\n", ":1: judges the unknown system 'Delta'"),
+        ("system score seg\n", "no scores"),
+    ],
+)
+def test_bad_mqm_files(minimal: Path, text: str, message: str) -> None:
+    path = minimal / "bad.tsv"
+    path.write_text(text)
+    with pytest.raises(DataError) as caught:
+        gold_from_file(EvalSet(minimal, "de-en"), "mqm", path)
+    assert "bad.tsv" in str(caught.value) and message in str(caught.value)
+
+
+# Direct assessments: user, system, segment in document, type, source, target, score, document, flag, start, end.
+
+ROWS = [
+    ["deueng01", "Alpha", "1", "TGT", "deu", "eng", "80", "home", "False", "1.0", "2.0"],
+    ["deueng01", "Beta.1", "1", "TGT", "deu", "eng", "60", "home", "False", "2.0", "3.0"],
+    ["deueng01", "Gamma-2", "2", "TGT", "deu", "eng", "10", "home", "False", "3.0", "4.0"],
+    ["deueng02", "Alpha", "1", "TGT", "deu", "eng", "100", "home", "False", "1.0", "2.0"],
+    ["deueng02", "Beta.1", "2", "TGT", "deu", "eng", "98", "weather", "False", "2.0", "3.0"],
+    ["deueng02", "Alpha", "1", "BAD", "deu", "eng", "0", "home", "False", "2.0", "3.0"],
+    ["engces01", "Other", "9", "TGT", "eng", "ces", "50", "elsewhere", "False", "2.0", "3.0"],
+]
+
+
+def _csv(path: Path, rows: list[list[str]], end: str = "\n") -> Path:
+    stream = io.StringIO()
+    csv.writer(stream, lineterminator=end).writerows(rows)
+    path.write_bytes(stream.getvalue().encode())
+    return path
+
+
+def _esa(rows: list[list[str]]) -> list[list[str]]:
+    spans = json.dumps([{"start_i": 0, "end_i": 3, "severity": "minor", "error_type": 'a, "b"'}])
+    return [[*row[:9], spans, *row[9:]] for row in rows]
+
+
+@pytest.mark.parametrize(("name", "rows"), [("da-z", ROWS), ("esa-z", _esa(ROWS))])
+def test_direct_assessments(minimal: Path, name: str, rows: list[list[str]]) -> None:
+    gold = gold_from_file(EvalSet(minimal, "de-en"), "da", _csv(minimal / "da.csv", rows))
+    assert gold.name == name
+    one, other = [80.0, 60.0, 10.0], [100.0, 98.0]
+    z = [(80 - statistics.mean(one)) / statistics.stdev(one), (100 - 99) / statistics.stdev(other)]
+    # The second segment of the document "home" is the second line; "weather" begins on the fourth.
+    assert gold.segment["Alpha"][0] == pytest.approx(statistics.mean(z))
+    assert gold.segment["Gamma-2"][1] == pytest.approx((10 - 50) / statistics.stdev(one))
+    assert gold.segment["Beta.1"][4] == pytest.approx(-1 / statistics.stdev(other))
+    assert sum(int((~np.isnan(values)).sum()) for values in gold.segment.values()) == 4
+    assert gold.system["Alpha"] == gold.segment["Alpha"][0]
+    windows = gold_from_file(EvalSet(minimal, "de-en"), "da", _csv(minimal / "crlf.csv", rows, "\r\n"))
+    assert windows.system == gold.system
+
+
+def test_annotators_without_spread_say_nothing() -> None:
+    found = standardised([Judgement("a", "x", 0, 50), Judgement("b", "x", 1, 70), Judgement("b", "y", 1, 70)], 2)
+    assert found["x"].tolist() == [0, 0]
+    assert math.isnan(found["y"][0]) and found["y"][1] == 0
+
+
+def _changed(field: int, value: str) -> list[list[str]]:
+    return [ROWS[0], [value if i == field else old for i, old in enumerate(ROWS[1])]]
+
+
+BAD_ROWS = {
+    "unknown system": (_changed(1, "Delta"), ":2: judges the unknown system 'Delta'"),
+    "unknown document": (_changed(7, "nowhere"), ":2: the set has no document 'nowhere'"),
+    "segment out of range": (_changed(2, "3"), ":2: segment '3', expected a number from 1 to 2"),
+    "no number": (_changed(6, "NaN"), ":2: the score is 'NaN', expected a finite number"),
+    "missing": (_changed(6, ""), ":2: the score is '', expected a number"),
+    "above the scale": (_changed(6, "101"), ":2: the score is 101, expected 0 to 100"),
+    "unknown type": (_changed(3, "XYZ"), ":2: field 4 is 'XYZ'"),
+    "columns": ([ROWS[0], ROWS[1][:-1]], ":2: 10 comma-separated fields, expected 11"),
+    "other form": ([ROWS[0][:5]], ":1: 5 comma-separated fields, expected 11"),
+    "twice": ([ROWS[0], ROWS[0]], ":2: repeats line 1"),
+    "other pair": ([ROWS[-1]], "judges nothing of de-en, only en-cs"),
+}
+
+
+@pytest.mark.parametrize("fault", BAD_ROWS)
+def test_bad_direct_assessments(minimal: Path, fault: str) -> None:
+    rows, message = BAD_ROWS[fault]
+    with pytest.raises(DataError) as caught:
+        gold_from_file(EvalSet(minimal, "de-en"), "da", _csv(minimal / "da.csv", rows))
+    assert "da.csv" in str(caught.value) and message in str(caught.value)
+
+
+def test_without_documents(minimal: Path) -> None:
+    (minimal / "documents/de-en.docs").unlink()
+    with pytest.raises(DataError, match=r"da.csv: names segments by document, but .* \(add documents/de-en.docs\)"):
+        gold_from_file(EvalSet(minimal, "de-en"), "da", _csv(minimal / "da.csv", ROWS))
+
+
+def test_broken_quotes(minimal: Path) -> None:
+    (minimal / "da.csv").write_text(",".join(ROWS[0]) + '\na,"b"c,' + "x," * 8 + "\n")
+    with pytest.raises(DataError, match=r"da.csv:2: broken CSV"):
+        gold_from_file(EvalSet(minimal, "de-en"), "da", minimal / "da.csv")
+
+
+def _dump(path: Path, first: int, **changes: object) -> Path:
+    source = ["Der Hund schläft.", "Sie öffnet das Fenster.", "Wir haben 3 Äpfel gekauft."]
+    judged = ((0, "Alpha", 90, "a"), (2, "Alpha", 70, "a"), (0, "Beta.1", 50.5, "b"), (1, "Beta.1", 40, "b"))
+    rows: list[dict[str, object]] = [
+        {"langs": "de-en", "line_id": first + i, "src": source[i], "system": s, "esa_score": str(score), "annotator": a}
+        for i, s, score, a in judged
+    ]
+    rows[1].update(changes)
+    rows.append({"langs": "en-cs", "line_id": 99, "src": "x", "system": "z", "esa_score": "1", "annotator": "c"})
+    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), "utf-8")
+    return path
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_esa_as_json_lines(minimal: Path, first: int) -> None:
+    gold = gold_from_file(EvalSet(minimal, "de-en"), "da", _dump(minimal / "esa.jsonl", first))
+    half = math.sqrt(0.5)
+    assert gold.name == "esa-z"
+    assert np.allclose(gold.segment["Alpha"], [half, np.nan, -half, np.nan, np.nan], equal_nan=True)
+    assert np.allclose(gold.segment["Beta.1"], [half, -half, np.nan, np.nan, np.nan], equal_nan=True)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"src": "Ein anderer Satz."}, "esa.jsonl:1: the text of line_id"),
+        ({"esa_score": "None"}, "esa.jsonl:2: the score is None"),
+        ({"system": "Delta"}, "esa.jsonl:2: judges the unknown system 'Delta'"),
+    ],
+)
+def test_bad_json_lines(minimal: Path, changes: dict[str, object], message: str) -> None:
+    with pytest.raises(DataError) as caught:
+        gold_from_file(EvalSet(minimal, "de-en"), "da", _dump(minimal / "esa.jsonl", 0, **changes))
+    assert message in str(caught.value)
+
+
+def test_tables_of_2020(minimal: Path) -> None:
+    path = minimal / "seg.csv"
+    path.write_text("SYS SEGID RAW.SCR Z.SCR N SID\nAlpha home::2 80 0.5 1 7\nBeta.1 weather::1 20 -0.5 1 3\n")
+    gold = gold_from_file(EvalSet(minimal, "de-en"), "da", path)
+    assert (gold.segment["Alpha"][1], gold.segment["Beta.1"][3]) == (0.5, -0.5)
+    path.write_text(path.read_text() + "Alpha home::2 80 0.5 1 7\n")
+    with pytest.raises(DataError, match=r"seg.csv:4: 'Alpha' has a second score of home::2"):
+        gold_from_file(EvalSet(minimal, "de-en"), "da", path)
+    # Numbers that are not lines are refused, not misread.
+    path.write_text("SYS SID RAW.SCR Z.SCR N\nAlpha 1 80 0.5 1\n")
+    with pytest.raises(DataError, match="which is not the line"):
+        gold_from_file(EvalSet(minimal, "de-en"), "da", path)
+
+
+def test_rankings_of_the_task(minimal: Path) -> None:
+    path = minimal / "DArr-seglevel.csv"
+    path.write_text("LP DATA SID BETTER WORSE\nde-en set 1 Beta.1 Gamma-2\nfi-en set 1 X Y\n"
+                    "de-en set home::2 Alpha Beta.1\nde-en set 2 refB Beta.1\n")  # fmt: skip
+    gold = gold_from_file(EvalSet(minimal, "de-en"), "darr", path)
+    assert gold.pairs is not None
+    named = [(int(s), gold.pairs.systems[b], gold.pairs.systems[w])
+             for s, b, w in zip(gold.pairs.segment, gold.pairs.better, gold.pairs.worse, strict=True)]  # fmt: skip
+    # The ranking of a translation by people is left out.
+    assert named == [(0, "Beta.1", "Gamma-2"), (1, "Alpha", "Beta.1")]
+    assert gold.system_name == "wmt-z"
+    for text, message in (
+        ("de-en set 1 Beta.1 Beta.1", ":2: system 'Beta.1' is compared with itself"),
+        ("de-en set 1 Beta.1", ":2: 4 columns, expected 5"),
+        ("de-en set 6 Alpha Beta.1", ":2: segment '6'"),
+        ("de-en set there::1 Alpha Beta.1", ":2: the set has no document 'there'"),
+        ("de-en set 1 Alpha Beta.1\nde-en set 1 Beta.1 Alpha", ":3: the pair contradicts line 2"),
+        ("de-en set 1 Alpha Delta", ":2: unknown system 'Delta'"),
+        ("fi-en set 1 Alpha Delta", "no rankings of de-en"),
+    ):
+        path.write_text(f"LP DATA SID BETTER WORSE\n{text}\n")
+        with pytest.raises(DataError) as caught:
+            gold_from_file(EvalSet(minimal, "de-en"), "darr", path)
+        assert message in str(caught.value)
+
+
+def test_what_cannot_be_judged(minimal: Path) -> None:
+    with pytest.raises(UsageError, match="expected one of mqm, da, darr"):
+        gold_from_file(EvalSet(minimal, "de-en"), "esa", minimal / "x")
+    for path in sorted((minimal / "system-outputs/de-en").iterdir()):
+        path.unlink()
+    with pytest.raises(UsageError, match="--mqm needs a set with outputs"):
+        gold_from_file(EvalSet(minimal, "de-en"), "mqm", minimal / "x")

@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from polyref.errors import UsageError
+from polyref.eval import measures
+from polyref.eval.accuracy import pairwise_accuracy_with_ties, soft_pairwise_accuracy, system_accuracy
+from polyref.eval.averages import averaged
+from polyref.eval.correlation import kendall_tau_b, pearson
+from polyref.eval.judgements import Gold
+from polyref.eval.resampling import segment_draws
+
+
+@pytest.fixture
+def cells() -> tuple[np.ndarray, np.ndarray]:
+    """Scores and human scores of 6 systems and 40 segments, with ties and unjudged cells."""
+    generator = np.random.default_rng(5)
+    human = np.round(generator.normal(size=(6, 40)))
+    scores = np.round(human + generator.normal(size=human.shape), 1)
+    human[generator.random(human.shape) < 0.2] = np.nan
+    human[1:, 7] = np.nan  # a segment without a pair
+    return scores, human
+
+
+def _rows(seed: int = 3) -> tuple[np.ndarray, np.ndarray]:
+    generator = np.random.default_rng(seed)
+    return np.round(generator.normal(size=(20, 9)) * 2), np.round(generator.normal(size=9) * 3)
+
+
+def test_rows_equal_scipy() -> None:
+    x, y = _rows()
+    for row, rho, b, c, accuracy in zip(
+        x,
+        measures.spearman_rows(x, y),
+        measures.kendall_tau_b_rows(x, y),
+        measures.kendall_tau_c_rows(x, y),
+        measures.system_accuracy_rows(x, y),
+        strict=True,
+    ):
+        assert rho == pytest.approx(stats.spearmanr(row, y).statistic, abs=1e-12)
+        assert b == pytest.approx(stats.kendalltau(row, y, variant="b").statistic, abs=1e-12)
+        assert c == pytest.approx(stats.kendalltau(row, y, variant="c").statistic, abs=1e-12)
+        assert accuracy == pytest.approx(system_accuracy(row, y), abs=1e-12)
+
+
+def test_constant_rows_are_undefined() -> None:
+    x, y = np.zeros((1, 4)), np.arange(4.0)
+    for function in (measures.kendall_tau_b_rows, measures.kendall_tau_c_rows, measures.spearman_rows):
+        assert np.isnan(function(x, y)).all()
+        assert np.isnan(function(y[None], np.zeros(4))).all()
+    # A metric's tie is wrong; people's are no pairs.
+    assert measures.system_accuracy_rows(x, y).tolist() == [0.0]
+    assert np.isnan(measures.system_accuracy_rows(y[None], np.zeros(4))).all()
+
+
+def test_pooled_pearson_of_redrawn_test_sets(cells: tuple[np.ndarray, np.ndarray]) -> None:
+    scores, human = cells
+    draws = segment_draws(np.ones(40, dtype=bool), 25, 1)
+    found = measures.pooled_pearson_samples(scores, human, draws)
+    judged = ~np.isnan(human)
+    assert found[0] == pytest.approx(stats.pearsonr(scores[judged], human[judged]).statistic, abs=1e-12)
+    for value, draw in zip(found[1:], draws.astype(int), strict=True):
+        columns = np.repeat(np.arange(40), draw)
+        x, y = scores[:, columns], human[:, columns]
+        there = ~np.isnan(y)
+        assert value == pytest.approx(stats.pearsonr(x[there], y[there]).statistic, abs=1e-12)
+
+
+def test_acc23_is_that_of_the_accuracy_module(cells: tuple[np.ndarray, np.ndarray]) -> None:
+    scores, human = cells
+    calibrated = pairwise_accuracy_with_ties(scores, human)
+    assert calibrated.epsilon > 0
+    draws = segment_draws(np.ones(40, dtype=bool), 5, 1)
+    found = measures.tie_accuracy_samples(scores, human, draws)
+    assert found[0] == pytest.approx(calibrated.accuracy, abs=1e-12)
+    for value, draw in zip(found[1:], draws.astype(int), strict=True):
+        columns = np.repeat(np.arange(40), draw)
+        fixed = pairwise_accuracy_with_ties(scores[:, columns], human[:, columns], epsilon=calibrated.epsilon)
+        assert value == pytest.approx(fixed.accuracy, abs=1e-12)
+
+
+def test_means_over_items(cells: tuple[np.ndarray, np.ndarray]) -> None:
+    scores, human = cells
+    for function, correlation in (
+        (measures.kendall_items_samples, kendall_tau_b),
+        (measures.pearson_items_samples, pearson),
+    ):
+        expected = averaged(correlation, scores, human, over="items")
+        assert function(scores, human, None)[0] == pytest.approx(expected, abs=1e-12)
+
+
+def test_all_names_work(cells: tuple[np.ndarray, np.ndarray]) -> None:
+    scores, human = cells
+    for name in measures.SEGMENT:
+        value = measures.SEGMENT[name](scores, human, None)
+        assert value.shape == (1,) and np.isfinite(value).all(), name
+    assert measures.soft_accuracy(scores, human, 0, 1) == soft_pairwise_accuracy(scores, human, resamples=1000, seed=1)
+
+
+def test_statistics_that_a_judgement_cannot_give() -> None:
+    systems = Gold("a", "a", {"x": 1.0}, {})
+    segments = Gold("b", None, {}, {"x": np.zeros(3)})
+    measures.check_statistics(["spearman", "kendall-tau-c"], systems)
+    measures.check_statistics(["acc23", "soft-pairwise-accuracy", "spearman"], segments)
+    with pytest.raises(UsageError, match="unknown statistic 'tau'"):
+        measures.check_statistics(["tau"], systems)
+    with pytest.raises(UsageError, match="acc23 needs scores of segments"):
+        measures.check_statistics(["acc23"], systems)
+    with pytest.raises(UsageError, match="pairwise-accuracy needs scores of systems"):
+        measures.check_statistics(["pairwise-accuracy"], segments)
