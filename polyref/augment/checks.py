@@ -21,7 +21,7 @@ _PLACEHOLDER: Final = re.compile(
 )
 #: Words run together, a mark after a space, marks that do not follow each other.
 _MISSET: Final = re.compile(
-    r"[a-z]['’\"“”][A-Z][a-z]|[a-z]{2}[A-Z][a-z]|\w [,;.!?](?:\s|$)|[,;] ?[,;.!?]|[(\[“] |\.,[^.]"
+    r"[a-z]['’\"“”][A-Z][a-z]|[a-z]{2}[A-Z][a-z]|\w [,;.!?](?:\s|$)|[,;] ?[,;.!?]|[(\[“] |\.,[^.]|[\s-][‘’']s\b"
 )
 _BALANCES: Final[tuple[Callable[[str], bool], ...]] = (
     lambda text: text.count('"') % 2 == 0,

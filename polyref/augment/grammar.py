@@ -97,7 +97,7 @@ _NOT_AFTER_ARTICLE: Final = (
     | _SUBJECTS
     | _FINITE
     | _set("this that these those each every any some he she it they we you his her its their my our your")
-    | _set("of at from with for into than about if because although though whether and or but be been have")
+    | _set("not of at from with for into than about if because although though whether and or but be been have")
 )
 _NOT_AFTER_PREPOSITION: Final = _SUBJECTS | _FINITE | _set("will can may might must")
 _PLAIN_PREPOSITIONS: Final = _set("of with from at into among between")

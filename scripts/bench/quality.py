@@ -24,6 +24,7 @@ import sys
 import time
 from importlib.metadata import version
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import quality_gains as gains
@@ -48,6 +49,8 @@ QUALITY = {
     "length_ratio": ("length ratio", "{:.3f}"),
     "word_f1": ("word F1", "{:.3f}"),
     "self_bleu": ("self-BLEU", "{:.1f}"),
+    "cosine": ("adequacy (cosine)", "{:.3f}"),
+    "backward": ("adequacy (nats a token)", "{:.3f}"),
     "cpu": ("CPU s a segment", "{:.3f}"),
 }
 #: Bars that the shipped model's delivered references have to meet: (figure, at most or at least, limit).
@@ -75,6 +78,10 @@ def main() -> None:
     parser.add_argument("--limit", type=int, metavar="N", help="judged segments a set, spread evenly")
     parser.add_argument("--resamples", type=int, default=1000)
     parser.add_argument("--no-gains", action="store_true", help="quality alone")
+    parser.add_argument(
+        "--encoder", default="shipped", help="adequacy by its mean-pooled states: shipped, a folder, none"
+    )
+    parser.add_argument("--scorer", default="none", help="adequacy by its log p(reference | added): shipped, a folder")
     parser.add_argument("--sheet", type=int, default=0, metavar="N", help="write N references for reading: OUT.tsv")
     parser.add_argument("--details", action="store_true", help="every statistic with its interval in OUT.md")
     parser.add_argument("--plot", default=".png", help="suffix of the plot (.png, .svg), or none")
@@ -105,7 +112,7 @@ def run(options: argparse.Namespace) -> None:
             if augmented is None:
                 continue
             _log(f"{generator.name} on {name}: {augmented.described}")
-            quality.append(figures(generator.name, name, augmented))
+            quality.append(figures(generator.name, name, augmented, options.encoder, options.scorer))
             sheet += examples(generator.name, name, augmented)
             if SETS[name].frozen:
                 _note_look(options.work, generator.name, name, augmented.described)
@@ -127,9 +134,9 @@ def macros(names: list[str]) -> dict[str, list[str]]:
     return {"macro": development, "macro WMT19": [name for name in names if SETS[name].frozen]}
 
 
-def figures(generator: str, name: str, augmented: Augmented) -> dict[str, Any]:
-    """One row of the quality table."""
-    segments = []
+def figures(generator: str, name: str, augmented: Augmented, encoder: str, scorer: str) -> dict[str, Any]:
+    """One row of the quality table; adequacy is measured on about 1,000 of the references, spread evenly."""
+    segments: list[tuple[list[str], list[tuple[str, str]]]] = []
     for segment in augmented.references:
         human = [ref.text for ref in segment.originals]
         added = [(ref.text, human[ref.of if ref.of is not None else 0]) for ref in segment.extras]
@@ -144,7 +151,21 @@ def figures(generator: str, name: str, augmented: Augmented) -> dict[str, Any]:
         "candidates": tally.candidates,
         "dropped": dropped,
         **measure(segments),
+        **adequacy([(of, text) for _, added in segments for text, of in added], encoder, scorer),
     }
+
+
+def adequacy(pairs: list[tuple[str, str]], encoder: str, scorer: str) -> dict[str, float]:
+    """Means of cosine and of log p(reference | added reference)."""
+    from polyref.augment.adequacy import Cosine, Forced, load_encoder
+
+    chosen = pairs[:: max(1, len(pairs) // 1000)]
+    found = {}
+    if encoder != "none" and chosen:
+        found["cosine"] = fmean(Cosine(load_encoder(encoder)).score(chosen))
+    if scorer != "none" and chosen:
+        found["backward"] = fmean(Forced(scorer, "en", backward=True).score(chosen))
+    return found
 
 
 def examples(generator: str, name: str, augmented: Augmented) -> list[list[str]]:

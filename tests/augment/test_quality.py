@@ -105,13 +105,14 @@ def test_a_whole_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
         ("human", "ted"),
         ("lists", "news"),
     }
+    assert all(-1 <= row["cosine"] <= 1 for row in first["quality"])
     assert {row["set"] for row in first["gains"] if row["generator"] == "human"} == {"news", "ted", "macro"}
     assert out.with_suffix(".png").stat().st_size > 1000
     assert len(out.with_suffix(".tsv").read_text().splitlines()) == 3
     assert not (tmp_path / "work" / "frozen-looks.jsonl").exists()
     capsys.readouterr()
     # Again from the kept scores, now with the frozen sets: the same numbers, and the look is noted.
-    monkeypatch.setattr(sys, "argv", [*common, *rest, "--frozen", "--plot", "none"])
+    monkeypatch.setattr(sys, "argv", [*common, *rest, "--frozen", "--plot", "none", "--encoder", "none"])
     quality.main()
     second = json.loads(out.with_suffix(".json").read_text())
     assert [row for row in second["gains"] if row["set"] in {"news", "ted", "macro"}] == first["gains"]
