@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from polyref.errors import UsageError
+from polyref.paraphrase.languages import resolve
 
 if TYPE_CHECKING:
     from polyref.paraphrase.segmentations import Segmenter
@@ -51,7 +52,6 @@ class ForcedScorer(ABC):
     """
 
     monolingual = False
-    marks_sources = False
 
     def __init__(
         self,
@@ -63,6 +63,7 @@ class ForcedScorer(ABC):
         dtype: str,
         limits: tuple[int, int],
         width: int,
+        marks_sources: bool = False,
         note: str = "",
     ) -> None:
         self._codec = codec
@@ -72,6 +73,7 @@ class ForcedScorer(ABC):
         self.dtype = dtype
         self.languages: tuple[str, ...] = tuple(codec.languages)
         self.max_source, self.max_target = limits
+        self.marks_sources = marks_sources and bool(self.languages)
         self.note = note
         self._stretch = max(_STATES // (4 * width), 1)
         self._known: dict[tuple[str, str, str | None], tuple[Tokens, bool]] = {}
@@ -82,7 +84,7 @@ class ForcedScorer(ABC):
         """The language of targets: ``lang``, or English where none is named; None for models without codes.
 
         Raises:
-            UsageError: The model does not know ``lang``, has no codes, or has several and English is not among them.
+            UsageError: The model does not know ``lang`` (or English), or has no codes and one is named.
         """
         if not self.languages:
             if lang is not None:
@@ -90,11 +92,7 @@ class ForcedScorer(ABC):
             return None
         if lang is None and len(self.languages) == 1:
             return self.languages[0]
-        chosen = "en" if lang is None else lang
-        if chosen not in self.languages:
-            named = "no language is named" if lang is None else f"language {lang!r} is unknown to {self.name}"
-            raise UsageError(f"{named}, expected one of {', '.join(self.languages)}")
-        return chosen
+        return resolve("en" if lang is None else lang, self.languages)
 
     def read(self, lang: str | None) -> str | None:
         """The language of sources: ``lang`` where the model's sources carry one, else None.
@@ -104,10 +102,9 @@ class ForcedScorer(ABC):
         """
         if not self.marks_sources:
             return None
-        if lang not in self.languages:
-            named = "no source language is named" if lang is None else f"language {lang!r} is unknown to {self.name}"
-            raise UsageError(f"{named}, expected one of {', '.join(self.languages)}")
-        return lang
+        if lang is None:
+            raise UsageError(f"no source language is named, expected one of {', '.join(self.languages)}")
+        return resolve(lang, self.languages)
 
     def source(self, text: str, lang: str | None = None) -> Tokens:
         """Token ids of a source text, its end cut where it is longer than the model reads."""

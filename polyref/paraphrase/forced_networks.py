@@ -19,14 +19,13 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from polyref.errors import ModelError
 from polyref.paraphrase import hf_checkpoints
 from polyref.paraphrase.blocks import Layer
 from polyref.paraphrase.checkpoints import is_fairseq_directory, load_fairseq, locate
 from polyref.paraphrase.forced import ForcedScorer, Tokens
 from polyref.paraphrase.hf import HuggingFaceModel
 from polyref.paraphrase.loading import LONGEST_SOURCE, SentencePieceCodec
-from polyref.paraphrase.pointer import PAD, PointerTransformer
+from polyref.paraphrase.pointer import PointerTransformer
 from polyref.paraphrase.pointer_files import PointerModel, load_pointer
 from polyref.paraphrase.products import Product
 from polyref.paraphrase.scoring import Scorer
@@ -73,7 +72,6 @@ class LeanScorer(ForcedScorer):
         super().__init__(codec, segmenter, limits=limits, width=network.config.dim, **about)
         self._network = network
         self._scorer = Scorer(network, max_tokens=_BATCH, cache_bytes=1 << 29)
-        self.marks_sources = bool(codec.languages) and not isinstance(codec, FairseqCodec)
 
     def _score(self, sources: list[Tokens], targets: list[Tokens]) -> list[Row]:
         return self._scorer.score(sources, targets)
@@ -177,7 +175,7 @@ class PointerScorer(_BatchedScorer):
     """A model of the shipped kind, at its own closeness."""
 
     monolingual = True
-    _pad = PAD
+    _pad = PointerTransformer.pad
 
     def __init__(self, model: PointerModel, device: str) -> None:
         network = model.network.place(device)
@@ -214,7 +212,7 @@ class PointerScorer(_BatchedScorer):
 
     @torch.inference_mode()
     def _noisy(self, source: Tokens, target: Tokens, samples: int, rate: float, seed: int) -> Row:
-        rows = _padded([source], PAD).expand(samples, -1), _padded([target], PAD).expand(samples, -1)
+        rows = _padded([source], self._pad).expand(samples, -1), _padded([target], self._pad).expand(samples, -1)
         scores = self._forward(*rows, drop=_dropout(rate, seed))
         return np.asarray(scores.view(samples, -1).cpu().numpy(), dtype=np.float32)
 
@@ -243,7 +241,6 @@ class HuggingFaceScorer(_BatchedScorer):
         limits = (min(model.max_target, LONGEST_SOURCE), min(model.max_target, LONGEST_SOURCE))
         super().__init__(codec, segmenter, limits=limits, width=width, **about)
         self._model = model
-        self.marks_sources = bool(codec.languages)
 
     @property
     def _pad(self) -> int:
@@ -310,28 +307,24 @@ def load_checkpoint_scorer(name: str, device: str, dtype: str) -> ForcedScorer:
     if is_fairseq_directory(folder):
         model = load_fairseq(folder, device=device, dtype=kind)
         assert isinstance(model.codec, FairseqCodec)
-        about = {"name": model.name, "digest": model.fingerprint, "dtype": dtype}
-        return LeanScorer(model.network, model.codec, _fairseq_segmenter(folder, model.codec), **about)
+        segmenter = _fairseq_segmenter(folder, model.codec)
+        return LeanScorer(model.network, model.codec, segmenter, name=model.name, digest=model.fingerprint, dtype=dtype)
     label = folder.resolve().name if Path(name).is_dir() else name
-    about = {"name": label, "digest": hf_checkpoints.fingerprint(folder), "dtype": dtype}
     tokenizer = hf_checkpoints.load_tokenizer(folder)
+    about: dict[str, Any] = {
+        "name": label,
+        "digest": hf_checkpoints.fingerprint(folder),
+        "dtype": dtype,
+        "marks_sources": hasattr(tokenizer, "src_lang"),
+    }
     # Texts are cut here, not by the tokeniser, so that they can be counted.
     codec = hf_checkpoints.HuggingFaceCodec(tokenizer, 1 << 30)
-    segmenter = _hf_segmenter(tokenizer)
+    sampler = _hf_segmenter(tokenizer)
     if hf_checkpoints.read_config(folder).get("model_type") in hf_checkpoints.FAMILIES:
         network = hf_checkpoints.load_network(folder, device=device, dtype=kind)
-        return LeanScorer(network, codec, segmenter, **about)
-    from transformers import AutoModelForSeq2SeqLM
-
-    try:
-        # No remote code, and nothing but weights is unpickled: Transformers' defaults, said aloud.
-        loaded = AutoModelForSeq2SeqLM.from_pretrained(
-            str(folder), local_files_only=True, trust_remote_code=False, weights_only=True, dtype=dtype
-        )
-    except (ValueError, OSError, RuntimeError) as error:
-        reason = str(error).strip().split("\n")[0]
-        raise ModelError(f"no encoder-decoder that Transformers can load: {reason}", file=folder) from None
-    return HuggingFaceScorer(HuggingFaceModel(loaded.to(device).eval()), codec, segmenter, **about)
+        return LeanScorer(network, codec, sampler, **about)
+    loaded = hf_checkpoints.load_transformers(folder).to(device=device, dtype=kind)
+    return HuggingFaceScorer(HuggingFaceModel(loaded.eval()), codec, sampler, **about)
 
 
 def _fairseq_segmenter(folder: Path, codec: FairseqCodec) -> Segmenter:

@@ -58,11 +58,11 @@ def test_long_texts_are_cut_and_known(folder: Path) -> None:
 
 def test_what_is_refused(folder: Path, tmp_path: Path) -> None:
     scorer = load_scorer(folder)
-    with pytest.raises(UsageError, match="language 'fr' is unknown to m, expected one of de, en"):
+    with pytest.raises(UsageError, match="language 'fr' is unknown to the model, expected one of de, en"):
         scorer.written("fr")
     shipped = load_scorer("shipped")
     assert shipped.written(None) == "en" and shipped.monolingual
-    with pytest.raises(UsageError, match="language 'de' is unknown to polyref-en"):
+    with pytest.raises(UsageError, match="language 'de' is unknown to the model"):
         shipped.written("de")
     with pytest.raises(UsageError, match="shipped computes in float32 only"):
         load_scorer("shipped", dtype="float16")
