@@ -44,6 +44,15 @@ def test_python_examples(folder: Path) -> None:
     assert names["augmented"].meta["filters"] == f"{filter_chain().name}+no-shouting"
 
 
+def test_the_filter_file(folder: Path) -> None:
+    (example,) = _blocks(GUIDE, "toml")
+    (folder / "mine.toml").write_text(example)
+    chain = filter_chain("mine.toml")
+    assert chain.reasons[-2:] == ("omission0.34", "backward@0.25") and "echo" not in chain.reasons
+    listed = set(re.findall(r"^\| `([\w-]+)` \|", GUIDE, re.MULTILINE))
+    assert {reason.rstrip("0123456789.-") for reason in filter_chain().reasons} <= listed
+
+
 def test_commands(polyref: Callable[..., Any], folder: Path) -> None:
     lines = [line for block in _blocks(GUIDE, "sh") for line in block.split("\n")]
     commands = [shlex.split(line, comments=True) for line in lines if line.startswith("polyref")]
