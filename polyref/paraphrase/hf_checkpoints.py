@@ -193,6 +193,9 @@ class HuggingFaceCodec:
     Args:
         tokenizer: The tokeniser.
         longest: Most source tokens.
+
+    Attributes:
+        tag_starts: Whether the language's tag is the decoder's first input instead of its first output.
     """
 
     def __init__(self, tokenizer: Any, longest: int) -> None:
@@ -200,6 +203,8 @@ class HuggingFaceCodec:
         self._longest = longest
         self._codes = language_codes(tokenizer)
         self._marks_source = hasattr(tokenizer, "src_lang")
+        # The first mBART starts its decoder with the tag; its successors force it as the first token.
+        self.tag_starts = type(tokenizer).__name__ == "MBartTokenizer"
         self.languages = tuple(sorted(self._codes))
 
     def encode(self, text: str, lang: str | None = None) -> list[int]:
@@ -305,7 +310,20 @@ def load_tokenizer(directory: str | Path) -> Any:
             warnings.filterwarnings("ignore", "Recommended: pip install sacremoses")  # for a method nobody calls
             return AutoTokenizer.from_pretrained(str(directory), local_files_only=True, trust_remote_code=False)
     except Exception as error:
-        raise ModelError(f"no tokeniser that can be loaded: {error}", file=directory) from None
+        reason = str(error).strip().split("\n")[0]
+        raise ModelError(
+            f"no tokeniser that can be loaded: {reason}", file=directory, remedy=_tokenizer_remedy(Path(directory))
+        ) from None
+
+
+def _tokenizer_remedy(directory: Path) -> str | None:
+    """Transformers asks for another package when it is the reader of SentencePiece files that is missing."""
+    from transformers.utils import is_protobuf_available
+
+    slow = any((directory / name).is_file() for name in ("spiece.model", "sentencepiece.bpe.model", "tokenizer.model"))
+    if slow and not (directory / "tokenizer.json").is_file() and not is_protobuf_available():
+        return "Transformers needs protobuf to read this model's SentencePiece file: pip install protobuf"
+    return None
 
 
 def load_transformers(directory: Path) -> Any:

@@ -156,6 +156,9 @@ def _load_checkpoint(
     if not is_fairseq_directory(folder) and read_config(folder).get("model_type") not in FAMILIES:
         return _load_transformers(folder, name, device, lang, prefix, prism_a, prism_b)
     model = load_checkpoint(folder, device=device)
+    first = _prefix(model.codec, lang, prefix)
+    if prefix is None and getattr(model.codec, "tag_starts", False):
+        (model.network.start,), first = first, []
     return SearchParaphraser(
         model.network,
         LanguageCodec(model.codec, lang if model.codec.languages else None),
@@ -163,7 +166,7 @@ def _load_checkpoint(
         digest=model.fingerprint[:12],
         max_source=min(model.network.max_source, LONGEST_SOURCE),
         languages=model.codec.languages,
-        prefix=_prefix(model.codec, lang, prefix),
+        prefix=first,
         rules=_copy_rules(model.codec, prism_a, prism_b),
     )
 
