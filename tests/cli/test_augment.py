@@ -237,6 +237,37 @@ def test_bad_usage(
     assert "Traceback" not in result.err
 
 
+def test_a_broken_filter_file_is_one_line_before_any_work(
+    polyref: Callable[..., Any], no_model: None, refs: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "mine.toml").write_text("numbers = true\nnonsense = true\n")
+    result = polyref("augment", refs, "--filter", tmp_path / "mine.toml", "-o", tmp_path / "out.jsonl")
+    assert (result.code, result.out) == (1, "")
+    assert result.err.startswith(
+        f"polyref: error: {tmp_path}/mine.toml: unknown key 'nonsense', expected some of base,"
+    )
+    assert result.err.count("\n") == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["mine.toml", "refs.en"]
+
+
+def test_filter_file_and_selection(polyref: Callable[..., Any], rules: Any, refs: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text("numbers = true\n")
+    out = tmp_path / "out.jsonl"
+    result = polyref("augment", refs, "-k", "2", "--filter", tmp_path / "mine.toml", "--select", "group", "-o", out)
+    assert result.code == 0
+    meta = read_references([out]).meta
+    assert meta["filters"].startswith("mine#") and meta["select"] == "group"
+    # Every candidate is accounted for: 2 references, 4 candidates each.
+    counts = {line.rsplit(None, 2)[0]: int(line.split()[-2]) for line in result.err.split("\n") if line[-2:-1] == "."}
+    assert counts == {
+        "kept": 4,
+        "dropped: empty": 0,
+        "dropped: copy": 4,
+        "dropped: duplicate": 0,
+        "dropped: numbers": 0,
+    }
+
+
 def test_an_input_is_never_overwritten(polyref: Callable[..., Any], no_model: None, refs: Path, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(refs)
     before = refs.read_bytes()
