@@ -16,7 +16,7 @@ from __future__ import annotations
 import hashlib
 import warnings
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 
@@ -112,12 +112,15 @@ class Embeddings:
             )
         return found
 
-    def encode(self, texts: Sequence[str], tokens: Sequence[Tokens] | None = None) -> list[Vectors]:
+    def encode(
+        self, texts: Sequence[str], tokens: Sequence[Tokens] | None = None, *, keep: Collection[str] | None = None
+    ) -> list[Vectors]:
         """Vectors of texts.
 
         Args:
             texts: Any texts; repeated ones share one array. An empty text has its special tokens.
             tokens: What :meth:`tokens` says of them, if it is known already.
+            keep: Those that will be asked for again and are worth keeping in memory (None: all of them).
 
         Returns:
             One read-only array a text, shape (L, T, width), with special tokens (:attr:`Tokens.special` says which).
@@ -133,7 +136,7 @@ class Embeddings:
         missing = [text for text in dict.fromkeys(texts) if text not in found]
         if missing:
             found |= self._encode(missing, keys, known)
-        self._hold(found)
+        self._hold(found if keep is None else {text: found[text] for text in keep})
         return [found[text] for text in texts]
 
     def _encode(

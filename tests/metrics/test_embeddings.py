@@ -1,0 +1,266 @@
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import signal
+import sqlite3
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tiny_encoders
+
+from polyref.errors import DataError, ModelError, PolyrefWarning, UsageError
+from polyref.metrics.embeddings import Embeddings
+from polyref.metrics.encoders import TransformersEncoder, load_encoder
+from polyref.store import Cache
+
+TEXTS = [
+    "The old bridge was closed.",
+    "Yes.",
+    "",
+    "no",
+    "She bought 40 apples at the market, but never pears!",
+    "the cat sat on the mat",
+    "the mat sat on the cat",
+]
+
+
+@pytest.fixture(scope="module")
+def bert(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(tiny_encoders.bert(tmp_path_factory.mktemp("models") / "bert"))
+
+
+@pytest.fixture(params=["shipped", "bert"])
+def encoder(request: pytest.FixtureRequest, bert: str) -> Any:
+    return load_encoder("shipped" if request.param == "shipped" else bert)
+
+
+def test_shapes_special_tokens_and_empty_texts(encoder: Any) -> None:
+    embeddings = Embeddings(encoder, (0, 2))
+    tokens = embeddings.tokens(TEXTS)
+    for text, vectors, entry in zip(TEXTS, embeddings.encode(TEXTS), tokens, strict=True):
+        assert vectors.shape == (2, len(entry), encoder.width) and vectors.dtype == np.float32
+        assert entry.special.all() == (text == "")
+        assert entry.special[-1] and not entry.cut
+    assert embeddings.encoded == len(TEXTS)
+
+
+def test_vectors_do_not_depend_on_batch_order_or_neighbours(encoder: Any) -> None:
+    together = Embeddings(encoder, (encoder.layers,)).encode(TEXTS)
+    reverse = Embeddings(encoder, (encoder.layers,), batch_tokens=1).encode(TEXTS[::-1])[::-1]
+    for text, a, b in zip(TEXTS, together, reverse, strict=True):
+        (alone,) = Embeddings(encoder, (encoder.layers,)).encode([text])
+        assert np.abs(a - alone).max() < 1e-6 * max(1, np.abs(a).max())
+        assert np.abs(a - b).max() < 1e-6 * max(1, np.abs(a).max())
+
+
+def test_layers_are_those_of_a_model_cut_there(encoder: Any) -> None:
+    every = Embeddings(encoder, range(encoder.layers + 1)).encode(TEXTS)
+    for layer in range(encoder.layers + 1):
+        for text, (vectors,) in zip(TEXTS, Embeddings(encoder, (layer,)).encode(TEXTS), strict=True):
+            assert vectors == pytest.approx(every[TEXTS.index(text)][layer], abs=1e-5)
+
+
+@pytest.mark.parametrize("family", ["roberta", "distilbert", "electra", "deberta-v2", "mpnet", "t5", "bart", "albert"])
+def test_families_of_transformers(family: str, bert: str, tmp_path: Path) -> None:
+    """Every layer is what the model gives when its further blocks are taken out, in one pass or several."""
+    import torch
+    from transformers import AutoConfig, AutoModel, AutoTokenizer
+
+    names = {"distilbert": {"dim": 16, "hidden_dim": 24, "n_layers": 3, "n_heads": 2}}
+    names["t5"] = {"d_model": 16, "d_ff": 24, "d_kv": 8, "num_layers": 3, "num_heads": 2}
+    names["bart"] = {"d_model": 16, "encoder_layers": 3, "decoder_layers": 1, "encoder_ffn_dim": 24}
+    names["bart"] |= {"decoder_ffn_dim": 24, "encoder_attention_heads": 2, "decoder_attention_heads": 2}
+    usual = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 3, "num_attention_heads": 2}
+    tokenizer = AutoTokenizer.from_pretrained(bert)
+    sizes = {"vocab_size": len(tokenizer), **names.get(family, {**usual, "embedding_size": 16})}
+    torch.manual_seed(1)
+    AutoModel.from_config(AutoConfig.for_model(family, **sizes)).save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    encoder = load_encoder(str(tmp_path))
+    assert isinstance(encoder, TransformersEncoder) and encoder.layers == 3
+    every = Embeddings(encoder, (0, 1, 2, 3)).encode(TEXTS)
+    for layer in range(4):
+        for text, (vectors,) in zip(TEXTS, Embeddings(encoder, (layer,)).encode(TEXTS), strict=True):
+            assert vectors == pytest.approx(every[TEXTS.index(text)][layer], abs=1e-5)
+    model = AutoModel.from_pretrained(tmp_path).eval()
+    model = model.encoder if hasattr(model, "decoder") else model
+    ids = torch.tensor([encoder.tokens([TEXTS[0]])[0].ids.tolist()])
+    with torch.inference_mode():
+        whole = model(ids).last_hidden_state[0].numpy()
+    assert every[0][3] == pytest.approx(whole, abs=1e-5)
+
+
+def test_long_texts_are_cut_counted_and_warned_of(bert: str) -> None:
+    embeddings = Embeddings(load_encoder(bert), (1,))
+    long = "very " * 40
+    with pytest.warns(PolyrefWarning, match="1 text is longer than bert reads: 24 tokens"):
+        (tokens,) = embeddings.tokens([long])
+    assert len(tokens) == 24 and tokens.cut and tokens.special.tolist() == [True, *[False] * 22, True]
+    assert embeddings.encode([long])[0].shape == (1, 24, tiny_encoders.WIDTH)  # no second warning
+    assert embeddings.cut == {long}
+    shorter = Embeddings(load_encoder(bert), (1,), longest=5)
+    with pytest.warns(PolyrefWarning, match="2 texts are longer than bert reads: 5 tokens"):
+        assert [len(entry) for entry in shorter.tokens([TEXTS[0], "a b c", long])] == [5, 5, 5]
+
+
+def test_each_distinct_text_is_encoded_once(bert: str) -> None:
+    embeddings = Embeddings(load_encoder(bert), (1,))
+    first = embeddings.encode([*TEXTS, *TEXTS])
+    again = embeddings.encode(TEXTS[::-1])[::-1]
+    assert embeddings.encoded == len(TEXTS)
+    assert all(np.array_equal(a, b) for a, b in zip(first, again))
+    forgetful = Embeddings(load_encoder(bert), (1,), memory=0)
+    forgetful.encode(TEXTS)
+    forgetful.encode(TEXTS)
+    assert forgetful.encoded == 2 * len(TEXTS)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_vectors_from_the_disk_are_the_same_bytes(bert: str, tmp_path: Path, dtype: str) -> None:
+    fresh = Embeddings(load_encoder(bert), (1, 3), dtype=dtype).encode(TEXTS)
+    for encoded in (len(TEXTS), 0):
+        cache = Cache(tmp_path)
+        embeddings = Embeddings(load_encoder(bert), (1, 3), dtype=dtype, cache=cache)
+        found = embeddings.encode(TEXTS)
+        assert embeddings.encoded == encoded
+        assert all(np.array_equal(a, b) and a.dtype == np.float32 for a, b in zip(fresh, found, strict=True))
+        assert not found[0].flags.writeable
+        cache.close()
+    cache = Cache(tmp_path)
+    for changed in ({"layers": (1,)}, {"longest": 20}, {"dtype": "float16" if dtype == "float32" else "float32"}):
+        options: dict[str, Any] = {"layers": (1, 3), "dtype": dtype, **changed}
+        other = Embeddings(load_encoder(bert), cache=cache, **options)
+        other.encode(TEXTS[:1])
+        assert other.encoded == 1
+    cache.close()
+
+
+def test_the_hash_is_that_of_the_content(tmp_path: Path) -> None:
+    a, b = (TransformersEncoder(tiny_encoders.bert(tmp_path / name), "cpu", name) for name in "ab")
+    assert a.digest == b.digest
+    (tmp_path / "b" / "vocab.txt").write_text((tmp_path / "b" / "vocab.txt").read_text() + "more\n")
+    assert TransformersEncoder(tmp_path / "b", "cpu", "b").digest != a.digest
+
+
+def test_faults_of_encoders(tmp_path: Path, bert: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ModelError, match="no such encoder"):
+        load_encoder("nowhere")
+    with pytest.raises(ModelError, match="no model 'shipped/xx' in the package"):
+        load_encoder("shipped/xx")
+    monkeypatch.setattr("polyref.metrics.encoders.MINILM", "no_such_package")
+    load_encoder.cache_clear()
+    with pytest.raises(ModelError, match=r"pip install 'polyref\[minilm\]'"):
+        load_encoder("minilm")
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(ModelError, match="not an encoder that is known"):
+        load_encoder(str(tmp_path))
+    (tmp_path / "config.json").write_text("{")
+    with pytest.raises(ModelError, match="not a model configuration"):
+        load_encoder(str(tmp_path))
+    (tmp_path / "config.json").write_text(json.dumps({"hidden_size": 4, "num_hidden_layers": 1}))
+    with pytest.raises(ModelError, match="no tokeniser"):
+        load_encoder(str(tmp_path)).tokens(["a"])
+    with pytest.raises(UsageError, match="layer 4, but bert has layers 0 to 3"):
+        Embeddings(load_encoder(bert), (4,))
+    with pytest.raises(UsageError, match="device 'nonsense' cannot be used"):
+        Embeddings(load_encoder(bert, "nonsense"), (1,)).encode(["a"])
+
+
+# -- the cache -------------------------------------------------------------------------------------------------------
+
+
+def keys(numbers: Sequence[int]) -> list[bytes]:
+    return [number.to_bytes(32, "big") for number in numbers]
+
+
+def test_what_was_put_is_found_by_another_run(tmp_path: Path) -> None:
+    cache = Cache(tmp_path)
+    cache.put(dict(zip(keys([1, 2]), (b"one", b""))))
+    cache.put({keys([1])[0]: b"one"})
+    cache.close()
+    again = Cache(tmp_path)
+    assert again.get(keys([1, 2, 3])) == dict(zip(keys([1, 2]), (b"one", b"")))
+    again.close()
+
+
+def test_a_damaged_value_counts_as_absent_and_is_replaced(tmp_path: Path) -> None:
+    cache = Cache(tmp_path)
+    cache.put({keys([1])[0]: b"value"})
+    with sqlite3.connect(tmp_path / "cache.sqlite") as base:
+        base.execute("UPDATE contents SET value = x'0001020304'")
+    base.close()
+    assert cache.get(keys([1])) == {}
+    cache.put({keys([1])[0]: b"value"})
+    assert cache.get(keys([1])) == {keys([1])[0]: b"value"}
+    cache.close()
+
+
+def test_beyond_the_limit_the_longest_unused_goes_first(tmp_path: Path) -> None:
+    cache = Cache(tmp_path, limit=1e-5)  # 10,000 bytes
+    cache.put({key: bytes(996) for key in keys(range(9))})
+    with sqlite3.connect(tmp_path / "cache.sqlite") as base:
+        base.execute("UPDATE entries SET used = used - 1000000 + 1000 * id WHERE id <= 6")
+    base.close()
+    assert len(cache.get(keys([0]))) == 1  # used again: not among the oldest any more
+    cache.put({key: bytes(996) for key in keys(range(10, 14))})
+    left = {number for number in range(20) if cache.get(keys([number]))}
+    assert left == {0, 5, 6, 7, 8, 10, 11, 12, 13}
+    cache.put({key: bytes(996) for key in keys(range(14, 17))})
+    cache.put({key: bytes(996) for key in keys(range(17, 20))})  # full of what is in use: stored no more
+    left = {number for number in range(20) if cache.get(keys([number]))}
+    assert {6, 7, 8, 10, 11, 12, 13} <= left and not left & {17, 18, 19}
+    cache.close()
+
+
+def test_a_cache_that_cannot_be_used_is_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    for fault in (Cache(tmp_path / "file"), _broken(tmp_path / "broken")):
+        assert fault.fault
+        fault.put({b"k": b"v"})
+        assert fault.get([b"k"]) == {}
+        fault.close()
+    monkeypatch.setenv("POLYREF_CACHE_LIMIT", "much")
+    with pytest.raises(DataError, match="POLYREF_CACHE_LIMIT is 'much', expected a number of gigabytes"):
+        Cache(tmp_path)
+
+
+def _broken(folder: Path) -> Cache:
+    folder.mkdir()
+    (folder / "cache.sqlite").write_bytes(b"this is no data base, and long enough to tell" * 50)
+    return Cache(folder)
+
+
+def _fill(folder: str, first: int) -> None:
+    cache = Cache(folder)
+    for start in range(first, first + 1_000_000, 20):
+        cache.put({key: key * 100 for key in keys(range(start, start + 20))})
+
+
+def test_several_processes_may_write_and_be_killed(tmp_path: Path) -> None:
+    spawn = multiprocessing.get_context("spawn")
+    writers = [spawn.Process(target=_fill, args=(str(tmp_path), n * 1_000_000)) for n in range(3)]
+    for writer in writers:
+        writer.start()
+    cache = Cache(tmp_path)
+    deadline = time.monotonic() + 60
+    while not all(cache.get(keys([n * 1_000_000 + 39])) for n in range(3)):
+        assert cache.fault is None and time.monotonic() < deadline
+        time.sleep(0.01)
+    for writer in writers:
+        assert writer.pid is not None
+        os.kill(writer.pid, signal.SIGKILL)
+        writer.join()
+    for n in range(3):
+        wanted = keys(range(n * 1_000_000, n * 1_000_000 + 100_000))
+        found = cache.get(wanted[:2000])
+        assert len(found) >= 40 and all(value == key * 100 for key, value in found.items())
+        assert len(found) % 20 == 0  # a batch is there whole or not at all
+    cache.put({b"k": b"v"})
+    assert cache.get([b"k"]) == {b"k": b"v"}
+    cache.close()
