@@ -100,6 +100,10 @@ class BLEU(Combining):
     def _sacrebleu(self) -> sacrebleu.BLEU:
         return self._peer(effective_order=bool(self.effective_order))
 
+    @cached_property
+    def _sentence_sacrebleu(self) -> sacrebleu.BLEU:
+        return self._peer(effective_order=self.effective_order is not False)
+
     def _peer(self, *, effective_order: bool) -> sacrebleu.BLEU:
         try:
             return sacrebleu.BLEU(
@@ -232,8 +236,7 @@ class BLEU(Combining):
         return scores.reshape(values.shape[:-1])
 
     def _describe(self, references: int | None, *, sentence: bool) -> list[str]:
-        effective = sentence if self.effective_order is None else self.effective_order
-        peer = self._peer(effective_order=effective)
+        peer = self._sentence_sacrebleu if sentence else self._sacrebleu
         peer.num_refs = -1 if references is None else references
         # sacreBLEU's signature leaves the n-gram order out.
         own = [] if self.max_ngram_order == 4 else [f"order:{self.max_ngram_order}"]

@@ -1,31 +1,43 @@
-"""Speed of BLEU, chrF++ and TER with many references, against sacreBLEU in the same run, on one thread.
+"""Speed and memory of BLEU, chrF++ and TER with many references, against sacreBLEU in the same run, on one thread.
 
-    OMP_NUM_THREADS=1 python scripts/bench/metrics.py --data DIR [--segments 100] [--references 101] [--full]
+    OMP_NUM_THREADS=1 python scripts/bench/metrics.py --data DIR --path c [--segments 30] [--full] > c.md
+    OMP_NUM_THREADS=1 python scripts/bench/metrics.py --data DIR --path numpy [--segments 30] [--full] > numpy.md
 
 DIR holds WMT22 in the mt-metrics-eval layout with the ten paraphrases of each zh-en reference
 (``wmt22/paraphrases/zh-en.refA.jsonl``). Further references are made by disturbing these at random: the counting does
-not care what they say. Times are processor seconds, so that a busy machine changes them little. sacreBLEU runs on the
-first ``--segments`` segments only (a sweep over the whole set takes it most of an hour), as polyref does for the ratio.
-``--full`` adds polyref's own time and memory on the whole set.
+not care what they say. Times are processor seconds, so that a busy machine changes them little; polyref's is the median
+of five runs, sacreBLEU runs once. Sweeps use the first ``--segments`` segments only (over the whole set they take
+sacreBLEU most of an hour). sacreBLEU's caches are emptied before every measurement. All scores that are timed are also
+compared. ``--full`` adds polyref's own time and peak memory on the whole set, each in a process of its own.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
+import platform
 import random
 import resource
+import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from sacrebleu.metrics import BLEU, CHRF, TER
 from sacrebleu.significance import PairedTest
+from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
+from sacrebleu.tokenizers.tokenizer_re import TokenizerRegexp
+from sacrebleu.tokenizers.tokenizer_ter import TercomTokenizer
 
+import polyref
 from polyref.augment.formats import read_references
-from polyref.metrics import Metric, get_metric
+from polyref.metrics import Metric, get_metric, native
 from polyref.metrics.paired import paired_bootstrap
 from polyref.references import ReferenceSet
 from polyref.textfiles import read_lines
@@ -57,10 +69,16 @@ def load(data: Path, references: int) -> tuple[Systems, ReferenceSet]:
     return systems, ReferenceSet.from_texts([texts[:1] for texts in known], paraphrases=extras)
 
 
-def timed(call: Callable[[], Any]) -> tuple[float, Any]:
-    start = time.process_time()
-    result = call()
-    return time.process_time() - start, result
+def timed(call: Callable[[], Any], runs: int = 1) -> tuple[float, Any]:
+    """Processor seconds (the median of some runs) and the result."""
+    times = []
+    for _ in range(runs):
+        for tokenizer in (Tokenizer13a, TokenizerRegexp, TercomTokenizer):
+            tokenizer.__call__.cache_clear()
+        start = time.process_time()
+        result = call()
+        times.append(time.process_time() - start)
+    return statistics.median(times), result
 
 
 def sweep(metric: Metric, systems: Systems, references: ReferenceSet, ks: tuple[int, ...]) -> list[Any]:
@@ -70,17 +88,17 @@ def sweep(metric: Metric, systems: Systems, references: ReferenceSet, ks: tuple[
 
 def sacrebleu_sweep(
     corpus: Any, sentence: Any, systems: Systems, references: ReferenceSet, ks: tuple[int, ...]
-) -> list[np.ndarray]:
+) -> list[tuple[np.ndarray, np.ndarray]]:
     """Corpus scores by the public call, sentence scores from the statistics it keeps: the cheapest way it has."""
     results = []
     for k in ks:
         ranks = [list(rank) for rank in zip(*references.take(k).texts(), strict=True)]
-        scores = []
+        scores, sentences = [], []
         for outputs in systems.values():
             scores.append(corpus.corpus_score(outputs, ranks).score)
-            for row in sentence._extract_corpus_statistics(outputs, ranks):
-                sentence._compute_score_from_stats(row)
-        results.append(np.array(scores))
+            rows = sentence._extract_corpus_statistics(outputs, ranks)
+            sentences.append([sentence._compute_score_from_stats(row).score for row in rows])
+        results.append((np.array(scores), np.array(sentences)))
     return results
 
 
@@ -91,32 +109,63 @@ def sacrebleu_cached(peer: Callable[..., Any], systems: Systems, references: Ref
 
 
 def report(name: str, ours: float, theirs: float) -> None:
-    print(f"{name:<58}{ours:9.2f} s{theirs:10.2f} s{theirs / ours:8.1f} x", flush=True)
+    print(f"| {name} | {ours:.4f} s | {theirs:.2f} s | {theirs / ours:.1f}x |", flush=True)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--segments", type=int, default=100)
+    parser.add_argument("--path", choices=("c", "numpy"), required=True)
+    parser.add_argument("--segments", type=int, default=30)
     parser.add_argument("--references", type=int, default=101)
     parser.add_argument("--full", action="store_true")
+    parser.add_argument("--memory", metavar="METRIC", help="only time and peak memory of a metric on the whole set")
     args = parser.parse_args()
-    systems, references = load(args.data, args.references)
+    os.environ[native.ENVIRONMENT] = "1" if args.path == "c" else "0"
     ks = tuple(k for k in KS if k < args.references)
+    if args.memory:
+        memory(args.memory, args.data, args.references, ks)
+        return
+    systems, references = load(args.data, args.references)
     few = {name: outputs[: args.segments] for name, outputs in systems.items()}
     part = ReferenceSet(references.segments[: args.segments])
-    print(f"{len(systems)} systems, {len(part)} segments, {args.references} references, k = {', '.join(map(str, ks))}")
-    print(f"{'processor seconds':<58}{'polyref':>11}{'sacreBLEU':>12}{'ratio':>10}")
+    print(
+        f"{'C' if native.available() else 'NumPy'} path, one thread; {len(systems)} systems, {len(part)} segments, "
+        f"{args.references} references, k = {', '.join(map(str, ks))}; processor seconds. "
+        f"polyref {polyref.__version__}, sacreBLEU {version('sacrebleu')}, NumPy {np.__version__}, "
+        f"Python {platform.python_version()}, {processor()}.\n"
+    )
+    print("| | polyref | sacreBLEU | ratio |\n|---|---|---|---|")
     sets = systems, references, few, part
-    compare("BLEU", get_metric("bleu"), BLEU, BLEU(effective_order=True), sets, ks, args.full)
+    compare("BLEU", get_metric("bleu"), BLEU, BLEU(effective_order=True), sets, ks)
     plus = partial(CHRF, word_order=2)
-    compare("chrF++", get_metric("chrf++"), plus, plus(), sets, ks, args.full)
-    # TER is slow everywhere: three systems, eleven references.
-    three = dict(list(few.items())[:3])
-    ours, scores = timed(lambda: sweep(get_metric("ter"), three, part.take(10), (10,)))
-    theirs, expected = timed(lambda: sacrebleu_cached(TER, three, part.take(10)))
-    np.testing.assert_allclose(scores[0].system, expected, rtol=0, atol=1e-9)
-    report("TER: k = 10 alone, 3 systems, cached references", ours, theirs)
+    compare("chrF++", get_metric("chrf++"), plus, plus(), sets, ks)
+    compare_ter(few, part)
+    if args.full:
+        print(f"\npolyref alone, {len(references)} segments, corpus and sentences:\n")
+        print("| | k | seconds | peak memory |\n|---|---|---|---|", flush=True)
+        for name in ("bleu", "chrf++"):
+            subprocess.run([sys.executable, __file__, *sys.argv[1:], "--memory", name], check=True)
+
+
+def memory(name: str, data: Path, references: int, ks: tuple[int, ...]) -> None:
+    systems, refset = load(data, references)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+    seconds, scores = timed(lambda: sweep(get_metric(name), systems, refset, ks))
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+    print(
+        f"| {scores[0].name} | {', '.join(map(str, ks))} | {seconds:.2f} | "
+        f"{peak:.2f} GB, {before:.2f} of them the texts and the interpreter |",
+        flush=True,
+    )
+
+
+def processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        return next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.machine()
 
 
 def compare(
@@ -126,29 +175,42 @@ def compare(
     sentence: Any,
     sets: tuple[Systems, ReferenceSet, Systems, ReferenceSet],
     ks: tuple[int, ...],
-    full: bool,
 ) -> None:
     systems, references, few, part = sets
-    ours, scores = timed(lambda: sweep(metric, few, part, ks))
+    ours, scores = timed(lambda: sweep(metric, few, part, ks), 5)
     theirs, expected = timed(lambda: sacrebleu_sweep(peer(), sentence, few, part, ks))
-    for found, wanted in zip(scores, expected, strict=True):
-        np.testing.assert_allclose(found.system, wanted, rtol=0, atol=1e-9)
-    report(f"{label}: all k, corpus and sentences", ours, theirs)
-    ours, _ = timed(lambda: sweep(metric, few, part, ks[-1:]))
-    theirs, _ = timed(lambda: sacrebleu_cached(peer, few, part))
-    report(f"{label}: k = {ks[-1]} alone, sacreBLEU with cached references", ours, theirs)
+    for found, (corpus, sentences) in zip(scores, expected, strict=True):
+        np.testing.assert_allclose(found.system, corpus, rtol=0, atol=1e-9)
+        np.testing.assert_allclose(found.segment, sentences, rtol=0, atol=1e-9)
+    report(f"{label}, all k, corpus and sentences, sacreBLEU's API", ours, theirs)
+    ours, scores = timed(lambda: sweep(metric, few, part, ks[-1:]), 5)
+    theirs, expected = timed(lambda: sacrebleu_cached(peer, few, part))
+    np.testing.assert_allclose(scores[0].system, expected, rtol=0, atol=1e-9)
+    report(f"{label}, k = {ks[-1]} alone, sacreBLEU with cached references", ours, theirs)
 
     human = references.take(0)
-    reading, stats = timed(lambda: metric.statistics(systems, human))
-    ours, _ = timed(lambda: paired_bootstrap(metric, stats, k=0))
+    ours, stats = timed(lambda: bootstrap(metric, systems, human), 5)
     ranks = [list(rank) for rank in zip(*human.texts(), strict=True)]
     theirs, _ = timed(lambda: PairedTest(list(systems.items()), {"x": peer()}, ranks, "bs", 1000)())
-    report(f"{label}: paired bootstrap, {len(human)} segments, text read", ours + reading, theirs)
-    report(f"{label}: paired bootstrap, statistics stored", ours, theirs)
-    if full:
-        ours, _ = timed(lambda: sweep(metric, systems, references, ks))
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
-        print(f"{label}: all k, corpus and sentences, {len(references)} segments: {ours:.2f} s, peak {peak:.2f} GB")
+    report(f"{label}, paired bootstrap, {len(human)} segments, text read", ours, theirs)
+    ours, _ = timed(lambda: paired_bootstrap(metric, stats, k=0), 5)
+    report(f"{label}, paired bootstrap, statistics stored", ours, theirs)
+
+
+def bootstrap(metric: Metric, systems: Systems, references: ReferenceSet) -> Any:
+    stats = metric.statistics(systems, references)
+    paired_bootstrap(metric, stats, k=0)
+    return stats
+
+
+def compare_ter(few: Systems, part: ReferenceSet) -> None:
+    # TER is slow everywhere: three systems, eleven references.
+    three, references = dict(list(few.items())[:3]), part.take(10)
+    ours, scores = timed(lambda: sweep(get_metric("ter"), three, references, (10,)), 5)
+    theirs, expected = timed(lambda: sacrebleu_cached(TER, three, references))
+    np.testing.assert_allclose(scores[0].system, expected, rtol=0, atol=1e-9)
+    pairs = sum(len(texts) for texts in references.texts()) * len(three)
+    report(f"TER, k = 10, {pairs} pairs", ours, theirs)
 
 
 if __name__ == "__main__":
