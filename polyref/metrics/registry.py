@@ -14,6 +14,7 @@ METRICS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "chrf": ("polyref.metrics.chrf:CHRF", {}),
     "chrf++": ("polyref.metrics.chrf:CHRF", {"word_order": 2}),
     "ter": ("polyref.metrics.ter:TER", {}),
+    "bertscore": ("polyref.metrics.bertscore:BERTScore", {}),
     "prism": ("polyref.metrics.prism:PrismRef", {}),
     "prism-src": ("polyref.metrics.prism:PrismSrc", {}),
     "bartscore": ("polyref.metrics.bartscore:BARTScore", {}),
