@@ -64,7 +64,9 @@ def test_t5_searches_alone_in_batches_and_as_transformers_does(t5: Any) -> None:
                 return_dict_in_generate=True,
                 output_scores=True,
             )
-        assert [c.score for c in found] == pytest.approx(expected.sequences_scores.tolist(), abs=2e-5)
+        assert [c.score for c in alone] == pytest.approx(expected.sequences_scores.tolist(), abs=2e-5)
+        # Its own forward differs this much between a padded batch and one sentence.
+        assert [c.score for c in found] == pytest.approx([c.score for c in alone], abs=1e-4)
         for c, sequence in zip(found, expected.sequences.tolist()):
             assert list(c.tokens) == sequence[1 : 1 + len(c.tokens)]
 
