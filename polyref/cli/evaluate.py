@@ -61,6 +61,8 @@ if TYPE_CHECKING:
 @click.option("--hybrids", type=click.IntRange(min=2), metavar="N", help="Also measure on N super-sampled systems.")
 @click.option("--sizes", multiple=True, type=click.IntRange(min=1), metavar="N",
               help="Also measure on random parts of N segments.")  # fmt: skip
+@click.option("--length-buckets", type=click.IntRange(min=1), metavar="N",
+              help="Also measure on N parts by the length of the references.")  # fmt: skip
 @click.option("--include-human", is_flag=True, help="Treat translations made by people as systems.")
 @click.option("--scores", metavar="FOLDER", help="Folder of score files in the set. [default: metric-scores, scores]")
 @click.option("--baseline", metavar="METRIC", help="Measure gains from this metric instead of each one's k = 0.")
@@ -101,6 +103,7 @@ def command(
     pairwise: bool,
     hybrids: int | None,
     sizes: tuple[int, ...],
+    length_buckets: int | None,
     include_human: bool,
     scores: str | None,
     baseline: str | None,
@@ -159,7 +162,7 @@ def command(
                 tell("warning", warning)
             rows = _rows(gold, found, bootstrap, baseline, statistics, perm_both)
             scored = _scored(gold, found)
-            rows += _further(gold, found, scored, bootstrap, pairwise, hybrids, sizes)
+            rows += _further(gold, found, scored, bootstrap, pairwise, hybrids, sizes, length_buckets)
             partial = {row.segments for row in rows if row.level == "sys" and row.statistic == "pearson"}
             partial -= {None, evalset.segments}
             partly = [f"systems are scored on the {count} segments whose outputs are all known" for count in partial]
@@ -241,8 +244,9 @@ def _further(
     pairwise: bool,
     hybrids: int | None,
     sizes: tuple[int, ...],
+    buckets: int | None,
 ) -> list[Row]:
-    from polyref.eval.experiments import hybrid_rows, outcome_rows, size_rows
+    from polyref.eval.experiments import bucket_rows, hybrid_rows, outcome_rows, size_rows
 
     rows: list[Row] = []
     if pairwise:
@@ -257,6 +261,18 @@ def _further(
             segments=0 if scored is None else scored,
             confidence=bootstrap.confidence,
             seed=bootstrap.seed,
+        )
+    if buckets is not None:
+        if found.references is None:
+            raise UsageError("--length-buckets needs a metric that is computed here, not score files")
+        rows += bucket_rows(
+            found.series,
+            gold,
+            found.references,
+            buckets,
+            known=found.known,
+            systems=found.systems,
+            bootstrap=bootstrap,
         )
     return [row for row in rows if row.k is None or row.k in found.ks]
 

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from polyref.errors import UsageError
-from polyref.eval.agreement import Row
+from polyref.eval.agreement import Bootstrap, Row, agreement
 from polyref.eval.correlation import pearson
 from polyref.eval.hybrid import hybrids, pick_quality
 from polyref.eval.judgements import Gold
 from polyref.eval.pairwise import PairOutcome, outcome_table, pair_outcomes
 from polyref.eval.series import Series
-from polyref.eval.slices import SizePoint, size_curve
+from polyref.eval.slices import SizePoint, length_buckets, size_curve
+from polyref.references import ReferenceSet
 
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
@@ -88,6 +90,38 @@ def hybrid_rows(series: Sequence[Series], gold: Gold, *, count: int = 10_000, se
             for name, value in values.items():
                 gain = value - first.setdefault(name, value)
                 yield _row(gold.name, "sys", one.metric, k, name, value, gain, len(scores), human.shape[1])
+
+
+def bucket_rows(
+    series: Sequence[Series],
+    gold: Gold,
+    references: ReferenceSet,
+    count: int,
+    *,
+    known: BoolArray,
+    systems: Sequence[str],
+    bootstrap: Bootstrap,
+) -> Iterator[Row]:
+    """The usual rows on segments of similar length; their statistic says of how many words, as ``pearson@3-12words``.
+
+    Args:
+        series: The metrics; score files of systems, which are over the whole set, are left out.
+        gold: The judgements.
+        references: What lengths are measured on.
+        count: Number of buckets, 1 or more.
+        known: As for :func:`polyref.eval.agreement.agreement`.
+        systems: As there.
+        bootstrap: As there.
+    """
+    computed = [one for one in series if one.resamples]
+    for bucket in length_buckets(references, count):
+        inside = gold.within(bucket.segments)
+        if inside.pairs is not None and not len(inside.pairs):
+            continue
+        for row in agreement(
+            computed, inside, known=known & bucket.segments, systems=systems, bootstrap=bootstrap
+        ):  # fmt: skip
+            yield replace(row, statistic=f"{row.statistic}@{bucket.shortest:g}-{bucket.longest:g}words")
 
 
 def size_rows(

@@ -126,7 +126,10 @@ def outcome_table(outcomes: Sequence[PairOutcome]) -> dict[str, int]:
 
 
 def cross_bleu(
-    outputs: Mapping[str, Sequence[str]], references: Mapping[str, Sequence[str]] | None = None
+    outputs: Mapping[str, Sequence[str]],
+    references: Mapping[str, Sequence[str]] | None = None,
+    *,
+    tokenize: str = "13a",
 ) -> dict[tuple[str, str], float]:
     """Corpus BLEU of every output with every other text as its only reference.
 
@@ -136,6 +139,7 @@ def cross_bleu(
     Args:
         outputs: System -> one text a segment.
         references: Name -> one text a segment; default: the outputs themselves.
+        tokenize: sacreBLEU's tokeniser.
 
     Returns:
         (system, reference) -> BLEU, 0 to 100; a text is not compared with itself.
@@ -143,7 +147,7 @@ def cross_bleu(
     Raises:
         DataError: Texts differ in length.
     """
-    bleu = get_metric("bleu")
+    bleu = get_metric("bleu", tokenize=tokenize)
     result = {}
     for name, texts in (outputs if references is None else references).items():
         others = {system: own for system, own in outputs.items() if references is not None or system != name}

@@ -362,6 +362,19 @@ def test_pairs_hybrids_and_sizes(polyref: Callable[..., Any], augmented: list[st
     assert (run.code, "computed here" in run.err) == (2, True)
 
 
+def test_length_buckets(polyref: Callable[..., Any], augmented: list[str]) -> None:
+    base = ("evaluate", *augmented, "--gold", "mqm", "-m", "chrf", "-k", "0", "-n", "20", "--json")
+    rows = polyref(*base, "--length-buckets", "5").json()["rows"]
+    parts = [row for row in rows if row["level"] == "seg" and "@" in row["statistic"]]
+    (whole,) = [row for row in rows if row["statistic"] == "kendall-tau-b"]
+    # The references have 4, 4, 4, 4 and 6 words: equal lengths stay together, so that two buckets are left of five.
+    assert [row["statistic"] for row in parts] == ["kendall-tau-b@4-4words", "kendall-tau-b@6-6words"]
+    assert sum(row["n"] for row in parts) == whole["n"]
+    assert [row["segments"] for row in parts] == [4, 1]
+    run = polyref("evaluate", augmented[0], "-l", "de-en", "--gold", "mqm", "-m", "length", "--length-buckets", "2")
+    assert (run.code, "not score files" in run.err) == (2, True)
+
+
 def test_several_sets_pairs_and_generators(polyref: Callable[..., Any], minimal: Path, tmp_path: Path) -> None:
     other = Path(shutil.copytree(minimal, tmp_path / "second"))
     for path in sorted(other.rglob("*de-en*"), reverse=True):

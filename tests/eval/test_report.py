@@ -159,6 +159,10 @@ def test_tables_beside_the_page(report: Path) -> None:
         ("chrf", 0),
         ("chrf", 2),
     }
+    closeness = {one["system"]: one for one in evaluation["closeness"]}
+    assert set(closeness) == {"Alpha", "Beta.1", SYSTEM}
+    # Four of Alpha's five outputs are the reference but for a word; the paraphrases are further away.
+    assert closeness["Alpha"]["human"] > closeness["Alpha"]["added"]
     for name, part in (("systems", "systems"), ("pairs", "pairs"), ("sizes", "sizes")):
         with (report / f"{name}.csv").open(newline="", encoding="utf-8") as stream:
             assert len(list(csv.DictReader(stream))) == len(data[part]) > 0

@@ -238,8 +238,31 @@ def _systems(both: Sequence[tuple[Evaluation, Derived]]) -> list[str]:
             + (f" Left out: {'; '.join(left_out)}." if left_out else ""),
             "muted",
         ),
+        *_closeness(both),
         f"<details><summary>Scores of the systems</summary>\n{table(columns, cells, caption='Systems')}\n</details>",
     ]
+
+
+def _closeness(both: Sequence[tuple[Evaluation, Derived]]) -> list[str]:
+    cells = []
+    for one, found in both:
+        for system, (human, added) in found.closeness.items():
+            score = one.gold.system.get(system)
+            cells.append(
+                [
+                    Cell(one.name), Cell(system), number(score), number(human, 1), number(added, 1),
+                    number(added - human, 1, "+"),
+                ]
+            )  # fmt: skip
+    if not cells:
+        return []
+    columns = [Column("set"), Column("system"), Column("human score", True), Column("BLEU, human reference", True)]
+    columns += [Column("BLEU, first added reference", True), Column("difference", True)]
+    said = (
+        "Whom do the added references resemble? BLEU with one reference alone: a system that stands out in the last "
+        "column is close to what made them, and may be favoured."
+    )
+    return ["<h3>Closeness to the generator</h3>", paragraph(said), table(columns, cells, caption="Closeness")]
 
 
 def _decisions(both: Sequence[tuple[Evaluation, Derived]]) -> list[str]:

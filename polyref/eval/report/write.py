@@ -46,8 +46,10 @@ def write_report(
     described = [
         {**tables.place(one), "signature": one.signature, "notes": list(one.notes),
          "excluded": {name: tables.finite(score) for name, score in one.excluded.items()},
+         "closeness": [{"system": system, "human": scores[0], "added": scores[1]}
+                       for system, scores in found.closeness.items()],
          "signatures": [{"metric": m, "k": k, "signature": s} for (m, k), s in one.signatures.items()]}
-        for one in evaluations
+        for one, found in both
     ]  # fmt: skip
     data = {
         "polyref_report": tables.FORMAT, "version": __version__, "settings": settings.described(),
