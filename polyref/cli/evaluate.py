@@ -10,6 +10,8 @@ import click
 from polyref.cli.evaluation_inputs import (
     Choices,
     Inputs,
+    check_excluded,
+    check_names,
     check_patterns,
     inputs,
     judgement,
@@ -151,6 +153,7 @@ def command(
     )  # fmt: skip
     check_patterns([file for _, file in choices.extras], sets, "--refs")
     check_patterns(list(gold_files.values()), sets, "--mqm, --da or --darr")
+    check_names(sets, choices)
     bootstrap = Bootstrap(resamples, confidence, seed)
     evaluations: list[Evaluation] = []
     for evalset in sets:
@@ -175,6 +178,7 @@ def command(
                     [*notes, *warnings, *partly],
                 )
             )  # fmt: skip
+    check_excluded(excluded, {system for one in evaluations for system in one.excluded})
     if correction is not None:
         evaluations = _corrected(evaluations, correction)
     averages = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -130,6 +130,29 @@ def check_patterns(files: Sequence[str], sets: Sequence[EvaluationSet], flag: st
             )
 
 
+def check_names(sets: Sequence[EvaluationSet], choices: Choices) -> None:
+    """Refuse names that none of several sets has: each set takes what it has, and a typing error would go unnoticed."""
+    from polyref.eval.evalset import EvalSet
+
+    if len(sets) < 2:
+        return
+    texts = [one for one in sets if isinstance(one, EvalSet) and one.reference_files]
+    references = {name for one in texts for name in one.reference_files}
+    golds = {name for one in sets for name in one.golds()}
+    named = [("reference", name, references) for name in choices.refs if len(texts) == len(sets)]
+    named += [("judgement", name, golds) for name in choices.golds]
+    for what, name, there in named:
+        if name not in there:
+            raise UsageError(f"no set has the {what} {name!r}, there are: {', '.join(sorted(there)) or 'none'}")
+
+
+def check_excluded(excluded: Sequence[str], left_out: Collection[str]) -> None:
+    """Refuse systems to leave out that no set has."""
+    for name in excluded:
+        if name not in left_out:
+            raise UsageError(f"no set has a judged system {name!r} to leave out")
+
+
 def filled(pattern: str, evalset: EvaluationSet) -> str:
     """A file name with the set and the language pair put in."""
     return pattern.replace("{pair}", evalset.pair).replace("{set}", set_name(evalset))
@@ -213,7 +236,7 @@ def inputs(
 ) -> Iterator[tuple[str, str, Inputs, list[str]]]:
     """Generator, what became of the originals, the inputs and what to tell the user: one of each combination."""
     from polyref.eval.evalset import EvalSet
-    from polyref.eval.gains import REPLACED, series_of
+    from polyref.eval.gains import KEPT, REPLACED, series_of
     from polyref.eval.refsets import reference_set
     from polyref.eval.series import StoredSeries
     from polyref.metrics.registry import METRICS
@@ -231,6 +254,8 @@ def inputs(
     }
     if not made and (choices.extras or any(value is not None for value in options.values())):
         raise UsageError("--refs and options of metrics have no use: every metric here is a score file")
+    if not made and choices.originals != (KEPT,):
+        raise UsageError("--originals has no use: every metric here is a score file")
     folder = {"folder": choices.scores} if choices.scores else {}
     stored: dict[str, Series] = {
         name: StoredSeries(name, evalset.stored(name.removeprefix(STORED), refs, **folder), evalset.directory)
@@ -239,7 +264,7 @@ def inputs(
     }
     if not made or not isinstance(evalset, EvalSet):
         ordered = [stored[name] for name in dict.fromkeys(metrics)]
-        yield "", choices.originals[0], Inputs(ordered, None, None, {}, systems, set(choices.ks) or {0}), []
+        yield "", KEPT, Inputs(ordered, None, None, {}, systems, set(choices.ks) or {0}), []
         return
     texts = evalset.outputs(systems)
     outputs = dict(zip(systems, texts, strict=True))

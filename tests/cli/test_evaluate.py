@@ -414,6 +414,13 @@ def test_several_sets_pairs_and_generators(polyref: Callable[..., Any], minimal:
         ((*base, "--refs", pattern, pattern), "two --refs are called"),
         (("evaluate", minimal, "-l", "de-en", "--ref", "refA", "--gold", "mqm", "wmt-z"), "one set has one --gold"),
         (("evaluate", minimal, "-l", "de-en", "--ref", "refA", "--originals", "replaced"), "without added references"),
+        ((*base, "--exclude", "Delta", "-m", "chrf"), "no set has a judged system 'Delta' to leave out"),
+        ((*base[:8], "refX", *base[8:]), "no set has the reference 'refX', there are: refA, refB, refC"),
+        ((*base, "--gold", "esa"), "no set has the judgement 'esa', there are: darr, mqm, wmt-z"),
+        (
+            ("evaluate", minimal, "-l", "de-en", "--gold", "mqm", "-m", "length", "--originals", "replaced"),
+            "has no use",
+        ),
         (("evaluate", minimal, "-l", "de-en", "--gold", "mqm", "--mqm", "x"), "are alternatives"),
         (("evaluate", minimal, "-l", "de-en", "--gold", "mqm", "--mqm-weight", "a=1"), "has no use without --mqm"),
     ):
