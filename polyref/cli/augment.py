@@ -54,6 +54,7 @@ def command(
     strength: float | None,
     closeness: int | None,
     device: str,
+    dtype: str,
     threads: int | None,
     seed: int | None,
     preset: str,
@@ -81,7 +82,7 @@ def command(
     chain = filter_chain(preset, lang)
     check_output(output)
     with Inputs(references) as inputs:
-        paraphraser = load_paraphraser(model, device=device, threads=threads, lang=lang)
+        paraphraser = load_paraphraser(model, device=device, dtype=dtype, threads=threads, lang=lang)
         # One shard has nothing to show before its end: the paraphraser's own bar is finer.
         single = inputs.length <= SHARD_SEGMENTS
         progress = single and not quiet

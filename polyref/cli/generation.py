@@ -32,12 +32,19 @@ _OPTIONS = (
         help="How near to the source a shipped model stays: 0 free, 3 near copies. [default: the model's own]",
     ),
     click.option("--device", default="cpu", show_default=True, help="Torch device."),
+    click.option(
+        "--dtype",
+        type=click.Choice(("float32", "bfloat16", "float16", "int8")),
+        default="float32",
+        show_default=True,
+        help="What the network computes in; all but float32 are approximate.",
+    ),
     click.option("--threads", type=click.IntRange(min=1), metavar="N", help="CPU threads. [default: torch's]"),
 )
 
 
 def generation_options(command: F) -> F:
-    """Add ``--model --beam --groups --strength --closeness --device --threads`` to a command."""
+    """Add ``--model --beam --groups --strength --closeness --device --dtype --threads`` to a command."""
     for option in reversed(_OPTIONS):
         command = option(command)
     return command

@@ -21,13 +21,14 @@ _BARTSCORE: Final = ("bartscore", "bartscore-src")
 _SEQUENCE: Final = (*_PRISM, *_BARTSCORE, "peer")
 _SEQUENCE_PAIRS: Final = ("prism", "bartscore")
 _EMBEDDING: Final = ("bertscore",)
+_CONTRAST: Final = ("laser-lm", "laser-lm-src")
 #: Option of the command -> (metrics it belongs to, field of their class).
 FIELDS: Final[dict[str, tuple[tuple[str, ...], str]]] = {
-    "combine": ((*_COUNTING, *_SEQUENCE_PAIRS, *_EMBEDDING), "combine"),
+    "combine": ((*_COUNTING, *_SEQUENCE_PAIRS, *_EMBEDDING, "laser-lm"), "combine"),
     "alpha": (_NGRAM, "alpha"),
     "power": (_NGRAM, "power"),
-    "weights": ((*_COUNTING, *_SEQUENCE_PAIRS, *_EMBEDDING), "weights"),
-    "gamma": ((*_COUNTING, *_SEQUENCE_PAIRS, *_EMBEDDING), "gamma"),
+    "weights": ((*_COUNTING, *_SEQUENCE_PAIRS, *_EMBEDDING, "laser-lm"), "weights"),
+    "gamma": ((*_COUNTING, *_SEQUENCE_PAIRS, *_EMBEDDING, "laser-lm"), "gamma"),
     "lowercase": (_NGRAM, "lowercase"),
     "tokenize": (("bleu",), "tokenize"),
     "smooth_method": (("bleu",), "smooth_method"),
@@ -48,14 +49,18 @@ FIELDS: Final[dict[str, tuple[tuple[str, ...], str]]] = {
     "target_lang": (_SEQUENCE, "lang"),
     "source_lang": (("prism-src", "bartscore-src", "peer"), "source_lang"),
     "dtype": (_SEQUENCE, "dtype"),
-    "device": ((*_SEQUENCE, *_EMBEDDING), "device"),
-    "cache": (_EMBEDDING, "cache"),
+    "device": ((*_SEQUENCE, *_EMBEDDING, *_CONTRAST), "device"),
+    "cache": ((*_EMBEDDING, *_CONTRAST), "cache"),
     "bertscore_model": (("bertscore",), "model"),
     "bertscore_layer": (("bertscore",), "layer"),
     "bertscore_idf": (("bertscore",), "idf"),
     "bertscore_rescale": (("bertscore",), "baseline"),
     "bertscore_measure": (("bertscore",), "measure_name"),
     "bertscore_dtype": (("bertscore",), "dtype"),
+    "laser_lm_model": (_CONTRAST, "model"),
+    "laser_lm_layer": (_CONTRAST, "layer"),
+    "laser_lm_lm": (_CONTRAST, "lm"),
+    "laser_lm_weight": (_CONTRAST, "weight"),
     "bartscore_direction": (("bartscore",), "direction"),
     "bartscore_prompt": (_BARTSCORE, "prompts"),
     "bartscore_prompt_side": (_BARTSCORE, "prompt_side"),
@@ -110,7 +115,7 @@ _OPTIONS: Final = (
     click.option(
         "--cache/--no-cache",
         default=None,
-        help="BERTScore: keep token vectors in ~/.cache/polyref, or $POLYREF_CACHE. [default: yes]",
+        help="BERTScore and others: keep token vectors in ~/.cache/polyref, or $POLYREF_CACHE. [default: yes]",
     ),
     click.option(
         "--bertscore-model",
@@ -122,6 +127,14 @@ _OPTIONS: Final = (
     click.option("--bertscore-rescale", metavar="FILE", help="BERTScore: a baseline file to rescale by."),
     click.option("--bertscore-measure", metavar="NAME", help="precision, recall or f. [default: f]"),
     click.option("--bertscore-dtype", metavar="NAME", help="Of kept vectors: float32 or float16. [default: float32]"),
+    click.option(
+        "--laser-lm-model", metavar="MODEL", help="LASER+LM: the encoder, as for BERTScore. [default: shipped]"
+    ),
+    click.option("--laser-lm-layer", type=int, help="LASER+LM: the layer that is pooled. [default: the last]"),
+    click.option(
+        "--laser-lm-lm", metavar="MODEL", help="LASER+LM: folder or name of a language model. [default: shipped]"
+    ),
+    click.option("--laser-lm-weight", type=float, help="LASER+LM: weight of the cosine, 0 to 1. [default: 0.9]"),
     click.option("--bartscore-direction", metavar="NAME", help="precision, recall or f. [default: f]"),
     click.option(
         "--bartscore-prompt",

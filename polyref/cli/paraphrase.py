@@ -33,6 +33,7 @@ def command(
     strength: float | None,
     closeness: int | None,
     device: str,
+    dtype: str,
     threads: int | None,
     lang: str | None,
     prefix: str | None,
@@ -59,7 +60,7 @@ def command(
     loading = loading_from(prefix, prism_a, prism_b, backend, search["semantics"])
     check_writable(output)
     lines = read_lines(file)
-    paraphraser = load_paraphraser(model, device=device, threads=threads, lang=lang, **loading)
+    paraphraser = load_paraphraser(model, device=device, dtype=dtype, threads=threads, lang=lang, **loading)
     signature = f"{paraphraser.describe(decoding, k)}|k:{k}"
     rows: list[dict[str, Any]] = []
     empty = truncated = 0

@@ -30,7 +30,7 @@ from polyref.metrics.base import Texts
 from polyref.metrics.baseline import Baseline, read_baseline
 from polyref.metrics.embeddings import DTYPES, Embeddings, default_cache
 from polyref.metrics.encoders import Encoder, PointerEncoder, Tokens, TransformersEncoder, load_encoder
-from polyref.metrics.layers import DEFAULT_LAYERS
+from polyref.metrics.layers import DEFAULT_LAYERS, OWN_LAYERS, POINTER_LAYER
 from polyref.metrics.matching import Side, match
 from polyref.metrics.pairs import PairMetric, combined, with_segments
 from polyref.metrics.statistics import Floats
@@ -250,7 +250,9 @@ def default_layer(encoder: Encoder, model: str) -> int:
         UsageError: It is not known.
     """
     if isinstance(encoder, PointerEncoder):
-        return encoder.layers
+        return min(POINTER_LAYER, encoder.layers)
+    if model in OWN_LAYERS:
+        return OWN_LAYERS[model]
     origin = encoder.origin if isinstance(encoder, TransformersEncoder) else ""
     for name in (model, encoder.name, origin):
         if name in DEFAULT_LAYERS:

@@ -163,6 +163,13 @@ def hash_files(files: Sequence[Path]) -> str:
     return digest.hexdigest()
 
 
+def hash_model(folder: Path) -> str:
+    """SHA-256 over the configuration, vocabulary and weights of a folder as Transformers writes it."""
+    kept = [*folder.glob("*.json"), *folder.glob("*.txt"), *folder.glob("*.model")]
+    weights = list(folder.glob("*.safetensors")) or list(folder.glob("pytorch_model*.bin"))
+    return hash_files(sorted([*kept, *weights], key=lambda file: file.name))
+
+
 class PointerEncoder(Encoder):
     """The encoder of a paraphraser of the shipped kind; the end of sentence is its special token.
 
@@ -192,7 +199,7 @@ class PointerEncoder(Encoder):
         from polyref.paraphrase.pointer_files import load_pointer
 
         model = load_pointer(self._folder)
-        model.network.place(_device(self._device))
+        model.network.place(torch_device(self._device))
         return model
 
     def tokens(self, texts: Sequence[str], longest: int | None = None) -> list[Tokens]:
@@ -251,9 +258,7 @@ class TransformersEncoder(Encoder):
     @cached_property
     def digest(self) -> str:
         """See :class:`Encoder`."""
-        kept = [*self._folder.glob("*.json"), *self._folder.glob("*.txt"), *self._folder.glob("*.model")]
-        weights = list(self._folder.glob("*.safetensors")) or list(self._folder.glob("pytorch_model*.bin"))
-        return hash_files(sorted([*kept, *weights], key=lambda file: file.name))
+        return hash_model(self._folder)
 
     @cached_property
     def longest(self) -> int:  # type: ignore[override]
@@ -271,7 +276,7 @@ class TransformersEncoder(Encoder):
         # bert_score reads the first word of a sentence as it reads the others, which these two do not by themselves.
         options = {"add_prefix_space": True} if self.family in ("roberta", "gpt2") else {}
         try:
-            with _quiet():
+            with quiet():
                 return AutoTokenizer.from_pretrained(str(self._folder), local_files_only=True, **options)
         except Exception as error:
             raise ModelError(f"no tokeniser that can be loaded: {error}", file=self._folder) from None
@@ -285,7 +290,7 @@ class TransformersEncoder(Encoder):
         from transformers import AutoModel
 
         try:
-            with _quiet():
+            with quiet():
                 model = AutoModel.from_pretrained(
                     str(self._folder),
                     local_files_only=True,
@@ -298,7 +303,7 @@ class TransformersEncoder(Encoder):
             raise ModelError(f"no encoder that Transformers can load: {reason}", file=self._folder) from None
         if hasattr(model, "encoder") and hasattr(model, "decoder"):
             model = model.encoder
-        return cast("nn.Module", model.to(_device(self._device)).eval().requires_grad_(False))
+        return cast("nn.Module", model.to(torch_device(self._device)).eval().requires_grad_(False))
 
     @cached_property
     def _blocks(self) -> tuple[nn.Module, str, list[nn.Module]] | None:
@@ -347,7 +352,7 @@ class TransformersEncoder(Encoder):
         import torch
 
         with torch.inference_mode():
-            tokens = torch.from_numpy(ids.astype(np.int64)).to(_device(self._device))
+            tokens = torch.from_numpy(ids.astype(np.int64)).to(torch_device(self._device))
             if self._blocks is None:  # shared or unusual blocks: run all of them
                 by_layer = dict(enumerate(self._run(tokens, output_hidden_states=True).hidden_states))
             elif len(set(layers)) > 1 and max(layers) and self.family in self._ONE_PASS:
@@ -409,7 +414,12 @@ def _number(config: dict[str, Any], path: Path, *names: str) -> int:
     raise ModelError(f"the configuration has none of {', '.join(names)}: not an encoder that is known", file=path)
 
 
-def _device(name: str) -> Any:
+def torch_device(name: str) -> Any:
+    """The device of this name.
+
+    Raises:
+        UsageError: It is unknown or absent.
+    """
     import torch
 
     try:
@@ -420,7 +430,7 @@ def _device(name: str) -> Any:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Transformers reports unused weights and progress on stderr: neither is news here."""
     from transformers.utils import logging
 

@@ -148,3 +148,9 @@ DEFAULT_LAYERS: Final[dict[str, int]] = {
     "microsoft/deberta-v3-large": 12,
     "khalidalt/DeBERTa-v3-large-mnli": 18,
 }
+
+#: The same for what comes with polyref or its extra: chosen by agreement with MQM on WMT21 zh-en, news and TED talks
+#: (docs/neural-metrics.md).
+OWN_LAYERS: Final[dict[str, int]] = {"minilm": 4}
+#: Of models of the shipped kind: a paraphraser's deeper layers say what to write next more than what was said.
+POINTER_LAYER: Final = 1

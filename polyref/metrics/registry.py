@@ -15,6 +15,8 @@ METRICS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "chrf++": ("polyref.metrics.chrf:CHRF", {"word_order": 2}),
     "ter": ("polyref.metrics.ter:TER", {}),
     "bertscore": ("polyref.metrics.bertscore:BERTScore", {}),
+    "laser-lm": ("polyref.metrics.contrast:LaserLM", {}),
+    "laser-lm-src": ("polyref.metrics.contrast:LaserLMSource", {}),
     "prism": ("polyref.metrics.prism:PrismRef", {}),
     "prism-src": ("polyref.metrics.prism:PrismSrc", {}),
     "bartscore": ("polyref.metrics.bartscore:BARTScore", {}),

@@ -1,0 +1,163 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tiny_encoders
+
+from polyref.errors import DataError, PolyrefWarning, UsageError
+from polyref.metrics.contrast import LaserLM, LaserLMSource, tune_weight
+from polyref.metrics.encoders import load_encoder
+from polyref.metrics.fluency import Causal, load_language_model
+from polyref.metrics.registry import get_metric
+from polyref.metrics.statistics import Scores
+from polyref.references import Reference, ReferenceSet, Segment
+
+HUMAN = ["the old bridge was closed", "nobody knows why", "the cat sat on the mat"]
+EXTRA = [["the bridge is closed", ""], [], ["a cat sat on a mat"]]
+SYSTEMS = {
+    "good": ["the old bridge is closed", "no one knows why", "the cat sat"],
+    "poor": ["cat", "", "mat the on sat"],
+}
+
+
+@pytest.fixture(scope="module")
+def bert(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(tiny_encoders.bert(tmp_path_factory.mktemp("models") / "bert"))
+
+
+@pytest.fixture(scope="module")
+def gpt(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A causal language model with a byte-level vocabulary and random weights."""
+    import torch
+    from transformers import AutoTokenizer, GPT2Config, GPT2LMHeadModel
+
+    folder = tmp_path_factory.mktemp("gpt")
+    tokenizer = AutoTokenizer.from_pretrained(tiny_encoders.roberta(tmp_path_factory.mktemp("vocabulary")))
+    torch.manual_seed(2)
+    sizes = {"n_embd": 16, "n_layer": 2, "n_head": 2, "n_positions": 40, "bos_token_id": 0, "eos_token_id": 2}
+    GPT2LMHeadModel(GPT2Config(vocab_size=len(tokenizer), **sizes)).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return str(folder)
+
+
+@pytest.fixture
+def refset() -> ReferenceSet:
+    return ReferenceSet.from_texts([[text] for text in HUMAN], paraphrases=EXTRA)
+
+
+def pooled(bert: str, text: str, layer: int) -> np.ndarray:
+    encoder = load_encoder(bert)
+    (tokens,) = encoder.tokens([text])
+    return encoder.states(tokens.ids[None], [layer])[0, 0][~tokens.special].astype(np.float64).mean(axis=0)
+
+
+def test_the_score_is_a_mix_of_cosine_and_fluency(bert: str, gpt: str, refset: ReferenceSet) -> None:
+    metric = LaserLM(model=bert, layer=2, lm=gpt, weight=0.7, combine="max-each", cache=False)
+    stats = metric.statistics(SYSTEMS, refset)
+    for s, outputs in enumerate(SYSTEMS.values()):
+        for n, output in enumerate(outputs):
+            fluency = alone(gpt, output)
+            cosines = []
+            for text in (HUMAN[n], *EXTRA[n]):
+                if not text or not output:
+                    cosines.append(0.0)
+                    continue
+                a, b = pooled(bert, text, 2), pooled(bert, output, 2)
+                cosines.append(float(a @ b / np.linalg.norm(a) / np.linalg.norm(b)))
+            best = max(cosines)
+            assert stats.at(9)[s, n] == pytest.approx([best, fluency, 0.7 * best + 0.3 * fluency, 1], abs=1e-5)
+
+
+def alone(gpt: str, text: str) -> float:
+    """The mean log-probability from a plain forward pass, with start and end."""
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    model, tokenizer = AutoModelForCausalLM.from_pretrained(gpt), AutoTokenizer.from_pretrained(gpt)
+    ids = torch.tensor([[0, *tokenizer(text, add_special_tokens=False)["input_ids"], 2]])
+    with torch.inference_mode():
+        predicted = torch.log_softmax(model(ids).logits[0, :-1], -1)
+    return float(predicted[range(ids.shape[1] - 1), ids[0, 1:]].mean())
+
+
+def test_fluency_does_not_depend_on_neighbours_and_counts_each_text_once(gpt: str, monkeypatch: Any) -> None:
+    texts = [*HUMAN, "", "cat", "the mat sat on the cat", "cat"]
+    together = Causal(Path(gpt), "cpu", "gpt").fluency(texts)
+    assert together == pytest.approx([alone(gpt, text) for text in texts], abs=1e-5)
+    model = Causal(Path(gpt), "cpu", "gpt")
+    model.fluency(texts)
+    monkeypatch.setattr(model, "_means", lambda _texts: pytest.fail("scored again"))
+    assert np.array_equal(model.fluency(texts[::-1]), model.fluency(texts)[::-1])
+
+
+def test_long_texts_are_cut_and_warned_of(gpt: str) -> None:
+    with pytest.warns(PolyrefWarning, match="1 text is longer than gpt reads"):
+        (value,) = Causal(Path(gpt), "cpu", "gpt").fluency(["x" * 100])
+    assert value == pytest.approx(alone(gpt, "x" * 38), abs=1e-5)
+
+
+def test_the_shipped_model_prefers_sentences_to_their_words_in_disorder() -> None:
+    model = load_language_model("shipped")
+    good = ["The old bridge was closed for repairs on Monday.", "Nobody knows why the lights went out."]
+    bad = ["repairs Monday old the closed on for bridge was The.", "lights why out the knows went Nobody."]
+    assert (model.fluency(good) > model.fluency(bad)).all()
+    assert model.name == "polyref-en(unconditional)"
+
+
+def test_by_source(bert: str, gpt: str) -> None:
+    segments = [Segment(str(n), (), source=text) for n, text in enumerate(HUMAN)]
+    metric = LaserLMSource(model=bert, layer=2, lm=gpt, cache=False)
+    scores = metric.aggregate(metric.statistics(SYSTEMS, ReferenceSet(tuple(segments))), k=0)
+    by_reference = LaserLM(model=bert, layer=2, lm=gpt, cache=False)
+    references = ReferenceSet.from_texts([[text] for text in HUMAN])
+    same = by_reference.aggregate(by_reference.statistics(SYSTEMS, references), k=0)
+    assert scores.segment == pytest.approx(same.segment, abs=1e-6)
+    assert scores.system == pytest.approx(same.system, abs=1e-6)
+    assert scores.name == "LASER+LM-src" and scores.signature.startswith("LASER+LM-src|weight:0.9|model:bert|sha256:")
+    many = ReferenceSet.from_texts([[text] for text in HUMAN], paraphrases=EXTRA)
+    many = ReferenceSet(tuple(replace(segment, source=segment.refs[0].text) for segment in many))
+    stats = metric.statistics(SYSTEMS, many)
+    assert np.array_equal(stats.at(0), stats.at(2))
+    with pytest.raises(DataError, match="segment 0 has no source"):
+        metric.statistics(SYSTEMS, ReferenceSet(tuple(Segment(str(n), (Reference("a"),)) for n in range(3))))
+
+
+def test_the_weight_is_tuned(bert: str, gpt: str, refset: ReferenceSet) -> None:
+    metric = LaserLM(model=bert, layer=2, lm=gpt, cache=False)
+    truth = replace(metric, weight=0.3)
+    judged = truth.aggregate(truth.statistics(SYSTEMS, refset), k=1).segment
+
+    def agreement(scores: Scores) -> float:
+        return -float(np.abs(scores.segment - judged).sum())
+
+    best, found = tune_weight(metric, SYSTEMS, refset, agreement, k=1, weights=(0.0, 0.3, 1.0))
+    assert best == 0.3 and set(found) == {0.0, 0.3, 1.0} and found[0.3] == 0
+    with pytest.raises(UsageError, match="no weight is named"):
+        tune_weight(metric, SYSTEMS, refset, agreement, weights=())
+
+
+def test_signature_and_faults(bert: str, gpt: str, refset: ReferenceSet) -> None:
+    metric = get_metric("laser-lm", model=bert, lm=gpt, cache=False)
+    signature = metric.aggregate(metric.statistics(SYSTEMS, refset), k=1).signature
+    assert signature.startswith("parLASER+LM|combine:max|weight:0.9|model:bert|sha256:") and "|layer:3|" in signature
+    with pytest.raises(UsageError, match="the weight of the cosine is"):
+        get_metric("laser-lm", weight=1.5)
+
+
+def test_score_at_the_command_line(polyref: Callable[..., Any], bert: str, gpt: str, tmp_path: Path) -> None:
+    (tmp_path / "refs").write_text("\n".join(HUMAN) + "\n")
+    (tmp_path / "sys").write_text("\n".join(SYSTEMS["good"]) + "\n")
+    inputs = [tmp_path / "refs", "-i", tmp_path / "sys", "--no-cache", "--json"]
+    options = ["--laser-lm-model", bert, "--laser-lm-lm", gpt, "--laser-lm-weight", "0.5", "--laser-lm-layer", "2"]
+    row = polyref("score", *inputs, "-m", "laser-lm", *options).json()["rows"][0]
+    metric = LaserLM(model=bert, layer=2, lm=gpt, weight=0.5, cache=False)
+    references = ReferenceSet.from_texts([[text] for text in HUMAN])
+    scores = metric.aggregate(metric.statistics({"good": SYSTEMS["good"]}, references), k=0)
+    assert row["score"] == pytest.approx(scores.system[0], abs=1e-6) and row["signature"] == scores.signature
+    done = polyref("score", *inputs, "-m", "laser-lm-src", *options, "--source", tmp_path / "refs")
+    assert done.json()["rows"][0]["score"] == pytest.approx(scores.system[0], abs=1e-6)
