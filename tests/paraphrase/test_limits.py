@@ -1,0 +1,133 @@
+"""The corners of what may be asked: beams of 1 to 200, groups of 1 to the beam, texts of 1 to 1,024 pieces, nothing."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tiny_models import TEXT, settings, state, symbols, write
+
+from polyref.errors import UsageError
+from polyref.paraphrase import DiverseBeam, SearchOptions, load_paraphraser
+from polyref.paraphrase.checkpoints import Seq2Seq, load_fairseq
+from polyref.paraphrase.search import search
+
+SEMANTICS = ("paper", "fairseq", "hf")
+LONGEST, TARGET = 1024, 256
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory, spm: bytes) -> Path:
+    options = settings(max_source_positions=LONGEST, max_target_positions=TARGET)
+    weights = state(len(symbols(spm)) + 4)
+    return write(tmp_path_factory.mktemp("limits") / "m", spm, {"args": options}, weights)
+
+
+@pytest.fixture(scope="module")
+def model(folder: Path) -> Seq2Seq:
+    return load_fairseq(folder)
+
+
+def checked(found: list[Any], options: SearchOptions) -> None:
+    """What every list must be, whatever was asked for."""
+    most = options.wanted * (options.groups if options.nbest_per_group else 1)
+    assert 1 <= len(found) <= most
+    for candidate in found:
+        assert math.isfinite(candidate.score)
+        assert len(candidate.tokens) <= options.max_len_b + 1 + int(options.max_len_a * LONGEST)
+        assert 2 not in candidate.tokens[:-1]
+        assert options.semantics == "hf" or 1 not in candidate.tokens  # Transformers forbids no padding
+    if not options.nbest_per_group:
+        scores = [candidate.score for candidate in found]
+        assert scores == sorted(scores, reverse=True)
+
+
+@pytest.mark.parametrize("semantics", SEMANTICS)
+@pytest.mark.parametrize("beam", [1, 2, 3, 59, 64, 128, 200])
+def test_beams_from_one_to_more_than_the_vocabulary(model: Seq2Seq, beam: int, semantics: Any) -> None:
+    """The vocabulary is of about 60 tokens: the first step has fewer continuations than a large beam has places."""
+    assert model.network.vocab_size < 64
+    options = SearchOptions(beam=beam, max_len_b=5, semantics=semantics)
+    sources = [model.codec.encode(TEXT[0]), [2]]
+    for found in search(model.network, sources, options, [[4], [4]]):
+        checked(found, options)
+        assert len(found) == beam or beam > 50
+
+
+@pytest.mark.parametrize("semantics", SEMANTICS)
+@pytest.mark.parametrize("groups", [1, 2, 3, 4, 6, 12])
+def test_groups_from_one_to_the_beam(model: Seq2Seq, groups: int, semantics: Any) -> None:
+    options = SearchOptions(beam=12, groups=groups, strength=0.7, max_len_b=6, semantics=semantics)
+    for found in search(model.network, [model.codec.encode(text) for text in TEXT[:2]], options):
+        checked(found, options)
+        assert {candidate.group for candidate in found} <= set(range(groups))
+
+
+def test_two_hundred_groups_of_one(model: Seq2Seq) -> None:
+    source = [model.codec.encode(TEXT[0])]
+    for semantics in ("paper", "hf"):
+        options = SearchOptions(beam=200, groups=200, strength=0.3, max_len_b=4, semantics=semantics)  # type: ignore[arg-type]
+        checked(search(model.network, source, options)[0], options)
+    # fairseq cuts the beam to what the vocabulary can fill, and the groups no longer divide it.
+    with pytest.raises(UsageError, match="a vocabulary of 63 cuts the beam to 62, no multiple of --groups"):
+        search(model.network, source, SearchOptions(beam=200, groups=200, semantics="fairseq"))
+    options = SearchOptions(beam=200, groups=31, strength=0.3, max_len_b=4, semantics="fairseq")
+    with pytest.raises(UsageError, match="expected a multiple of --groups"):
+        options.validate()
+    options = SearchOptions(beam=62, groups=62, strength=0.3, max_len_b=4, semantics="fairseq")
+    checked(search(model.network, source, options)[0], options)
+
+
+@pytest.mark.parametrize("semantics", SEMANTICS)
+def test_sources_from_the_end_alone_to_the_last_position(model: Seq2Seq, semantics: Any) -> None:
+    options = SearchOptions(beam=4, groups=2, max_len_b=4, semantics=semantics)
+    sources = [[*([7, 9, 11] * LONGEST)[: length - 1], 2] for length in (1, 2, 63, 512, LONGEST)]
+    together = search(model.network, sources, options)
+    for source, found in zip(sources, together):
+        checked(found, options)
+        (alone,) = search(model.network, [source], options)
+        assert [candidate.tokens for candidate in alone] == [candidate.tokens for candidate in found]
+    with pytest.raises(UsageError, match="1025 tokens, expected at most 1024"):
+        search(model.network, [[7] * LONGEST + [2]], options)
+
+
+def test_targets_up_to_the_last_position(model: Seq2Seq) -> None:
+    options = SearchOptions(beam=1, min_len=TARGET, max_len_b=5000)
+    (found,) = search(model.network, [[7, 2]], options)
+    assert [len(candidate.tokens) for candidate in found] == [TARGET]
+
+
+def test_texts_of_every_length_and_of_nothing(folder: Path) -> None:
+    paraphraser = load_paraphraser(folder, lang="en")
+    long = " ".join(["the small river runs behind the old mill"] * 60)
+    texts = ["", " \t ", "the", "鷺", "鷺 鷺鷺", long, TEXT[0], TEXT[0]]
+    found = list(paraphraser.paraphrase(texts, 3, decoding=SearchOptions(beam=4, groups=2, max_len_b=6)))
+    assert [nbest.text for nbest in found] == texts
+    assert [len(nbest.hypotheses) for nbest in found[:2]] == [0, 0]
+    assert all(1 <= len(nbest.hypotheses) <= 3 for nbest in found[2:])
+    assert [nbest.truncated for nbest in found] == [False] * 5 + [True] + [False] * 2
+    assert found[6] == found[7]
+    assert list(paraphraser.paraphrase([], 3)) == []
+
+
+@pytest.mark.parametrize("semantics", SEMANTICS)
+def test_more_is_asked_for_than_there_is(model: Seq2Seq, semantics: Any) -> None:
+    """A longer list than the beam gives what the beam found, without invented or repeated entries."""
+    options = SearchOptions(beam=4, nbest=50, max_len_b=3, semantics=semantics)
+    plain = SearchOptions(beam=4, max_len_b=3, semantics=semantics)
+    source = [model.codec.encode(TEXT[0])]
+    (found,), (four,) = search(model.network, source, options), search(model.network, source, plain)
+    checked(found, options)
+    assert [candidate.tokens for candidate in found] == [candidate.tokens for candidate in four]
+    # No token but the end: one hypothesis, whatever the beam.
+    (empty,) = search(model.network, source, SearchOptions(beam=9, min_len=0, max_len_b=0, semantics=semantics))
+    assert {candidate.tokens for candidate in empty} <= {(2,), ()} or semantics == "hf"
+
+
+def test_more_paraphrases_than_the_beam_holds(folder: Path) -> None:
+    paraphraser = load_paraphraser(folder, prefix="<en>")
+    (found,) = paraphraser.paraphrase([TEXT[0]], 40, decoding=DiverseBeam(beam=4, groups=2))
+    texts = [hypothesis.text for hypothesis in found.hypotheses]
+    assert 1 <= len(texts) == len(set(texts)) <= 4
