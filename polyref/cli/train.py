@@ -8,7 +8,9 @@ from typing import Final
 import click
 
 # Command -> (module, name in it, one line of help). Imported on use, as in `polyref.cli.main`.
-TRAININGS: Final[dict[str, tuple[str, str, str]]] = {}
+TRAININGS: Final[dict[str, tuple[str, str, str]]] = {
+    "baseline": ("polyref.cli.train_baseline", "command", "Compute a baseline file, which rescales BERTScore."),
+}
 
 
 class _Trainings(click.Group):
@@ -26,8 +28,6 @@ class _Trainings(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            if not TRAININGS:
-                return
             formatter.write_dl([(name, text) for name, (_, _, text) in TRAININGS.items()])
 
 
