@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,14 @@ def data_dir() -> Path:
     if not (path / "expected.tsv").is_file():
         pytest.skip(f"no WMT evaluation data in {path}: set POLYREF_DATA")
     return path
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _cache_of_the_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Tests neither read nor fill the user's cache."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("POLYREF_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
 
 
 @dataclass(frozen=True)
