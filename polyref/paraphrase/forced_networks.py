@@ -1,16 +1,13 @@
 """The networks behind :mod:`polyref.paraphrase.forced`: the lean one, the shipped kind's, and Transformers' own.
 
-Encoder states of a stretch of jobs are kept, targets are batched by length, and the projection onto the vocabulary is
-done a slice at a time. Dropout, where it is asked for, falls on the embeddings and on the output of every sub-layer
-before it is added to its input (Vaswani et al. 2017, section 5.4); Transformers' own models drop where their training
-does.
+Encoder states of a stretch of jobs are kept, targets are batched by length, matrix products go through
+:mod:`polyref.paraphrase.products`, and the projection onto the vocabulary is done a slice at a time.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,14 +17,14 @@ import torch
 from torch import Tensor
 
 from polyref.paraphrase import hf_checkpoints
-from polyref.paraphrase.blocks import Layer
 from polyref.paraphrase.checkpoints import is_fairseq_directory, load_fairseq, locate
 from polyref.paraphrase.forced import ForcedScorer, Tokens
+from polyref.paraphrase.forced_dropout import Drop, NoisyTransformer, dropout
 from polyref.paraphrase.hf import HuggingFaceModel
 from polyref.paraphrase.loading import LONGEST_SOURCE, SentencePieceCodec
 from polyref.paraphrase.pointer import PointerTransformer
 from polyref.paraphrase.pointer_files import PointerModel, load_pointer
-from polyref.paraphrase.products import Product
+from polyref.paraphrase.products import Product, packs
 from polyref.paraphrase.scoring import Scorer
 from polyref.paraphrase.segmentations import Segmenter
 from polyref.paraphrase.transformer import Transformer
@@ -38,19 +35,7 @@ _BATCH: Final = 1024
 #: Most logits held at once (float32: 64 MB).
 _LOGITS: Final = 1 << 24
 
-Drop = Callable[[Tensor], Tensor]
 Row = npt.NDArray[np.float32]
-
-
-def _dropout(rate: float, seed: int) -> Drop:
-    """Inverted dropout with a generator of its own, on the CPU, so that masks are the same on every device."""
-    generator = torch.Generator().manual_seed(seed)
-
-    def drop(x: Tensor) -> Tensor:
-        mask = torch.empty(x.shape).bernoulli_(1 - rate, generator=generator) / (1 - rate)
-        return x * mask.to(device=x.device, dtype=x.dtype)
-
-    return drop
 
 
 def _picked(hidden: Tensor, project: Callable[[Tensor], Tensor], tokens: Tensor) -> Tensor:
@@ -78,40 +63,13 @@ class LeanScorer(ForcedScorer):
 
     @torch.inference_mode()
     def _noisy(self, source: Tokens, target: Tokens, samples: int, rate: float, seed: int) -> Row:
-        network = _NoisyTransformer(self._network, _dropout(rate, seed))
+        network = NoisyTransformer(self._network, dropout(rate, seed))
         states, bias = network.encode_states([source] * samples)
         tokens = torch.tensor(target, device=network.device).expand(samples, -1)
         inputs = torch.cat((torch.full_like(tokens[:, :1], network.start), tokens[:, :-1]), dim=1)
         hidden = network.decode(states, bias, inputs)
         scores = _picked(hidden.flatten(0, 1), network.project, tokens.flatten())
         return np.asarray(scores.view(samples, -1).cpu().numpy(), dtype=np.float32)
-
-
-class _NoisyTransformer(Transformer):
-    """A network with the weights of another, and dropout."""
-
-    def __init__(self, network: Transformer, drop: Drop) -> None:
-        self.__dict__.update(network.__dict__)
-        self._drop = drop
-        self.encoder_layers = [self._noisy(layer) for layer in network.encoder_layers]
-        self.decoder_layers = [self._noisy(layer) for layer in network.decoder_layers]
-
-    def _noisy(self, layer: Layer) -> Layer:
-        out, fc2 = _NoisyProduct(layer.attention_out, self._drop), _NoisyProduct(layer.fc2, self._drop)
-        cross = None if layer.cross is None else replace(layer.cross, out=_NoisyProduct(layer.cross.out, self._drop))
-        return replace(layer, attention_out=out, fc2=fc2, cross=cross)
-
-    def _embed(self, side: str, table: Tensor, tokens: Tensor, places: slice) -> Tensor:
-        return self._drop(super()._embed(side, table, tokens, places))
-
-
-class _NoisyProduct(Product):
-    def __init__(self, product: Product, drop: Drop) -> None:
-        self._product, self._drop = product, drop
-
-    def __call__(self, x: Tensor, add: Tensor | None = None) -> Tensor:
-        out = self._drop(self._product(x))
-        return out if add is None else add + out
 
 
 class _BatchedScorer(ForcedScorer):
@@ -171,6 +129,26 @@ def _padded(rows: Sequence[Tokens], pad: int) -> Tensor:
     return padded
 
 
+class _PackedLinear(torch.nn.Module):
+    """A linear layer as a :class:`Product`; its weights stay readable, because some models ask for their type."""
+
+    def __init__(self, linear: torch.nn.Linear) -> None:
+        super().__init__()
+        self.weight, self.bias = linear.weight, linear.bias
+        self._product = Product(linear.weight.detach(), None if linear.bias is None else linear.bias.detach())
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self._product(x)
+
+
+def _packed(network: torch.nn.Module) -> None:
+    """Replace the linear layers of a network that is not trained any more, where products can be packed."""
+    for module in list(network.modules()):
+        for name, child in list(module.named_children()):
+            if type(child) is torch.nn.Linear and packs(child.weight):
+                setattr(module, name, _PackedLinear(child))
+
+
 class PointerScorer(_BatchedScorer):
     """A model of the shipped kind, at its own closeness."""
 
@@ -191,6 +169,8 @@ class PointerScorer(_BatchedScorer):
             note=f"closeness:{network.closeness}",
         )
         self._network: PointerTransformer = network
+        self._vocabulary = Product(network.embedding.weight.detach(), None)
+        _packed(network)
 
     def _encode(self, sources: Tensor, lengths: Tensor) -> Tensor:
         return self._network.encode_batch(sources.to(self._network.device))
@@ -206,14 +186,14 @@ class PointerScorer(_BatchedScorer):
         inputs = torch.cat((torch.full_like(wanted[:, :1], network.start), wanted[:, :-1]), dim=1)
 
         def vocabulary(hidden: Tensor, embedding: Tensor, tokens: Tensor) -> Tensor:
-            return _picked(hidden, lambda rows: rows @ embedding.T, tokens)
+            return _picked(hidden, self._vocabulary, tokens)
 
         return network(sources.to(network.device), inputs, wanted, vocabulary, drop, memory)  # type: ignore[no-any-return]
 
     @torch.inference_mode()
     def _noisy(self, source: Tokens, target: Tokens, samples: int, rate: float, seed: int) -> Row:
         rows = _padded([source], self._pad).expand(samples, -1), _padded([target], self._pad).expand(samples, -1)
-        scores = self._forward(*rows, drop=_dropout(rate, seed))
+        scores = self._forward(*rows, drop=dropout(rate, seed))
         return np.asarray(scores.view(samples, -1).cpu().numpy(), dtype=np.float32)
 
 
@@ -241,6 +221,7 @@ class HuggingFaceScorer(_BatchedScorer):
         limits = (min(model.max_target, LONGEST_SOURCE), min(model.max_target, LONGEST_SOURCE))
         super().__init__(codec, segmenter, limits=limits, width=width, **about)
         self._model = model
+        _packed(model.model)
 
     @property
     def _pad(self) -> int:

@@ -1,21 +1,23 @@
 """Speed of Prism and BARTScore with 11 references and 4 systems, against plain loops over the same models' forward.
 
-    OMP_NUM_THREADS=1 python scripts/bench/seqscore.py --data DIR [--segments 8] [--models shipped,fairseq,bart,t5]
+    OMP_NUM_THREADS=1 python scripts/bench/seqscore.py --data DIR [--segments 8] [--models shipped,fairseq,m2m,bart,t5]
 
 DIR holds WMT22 in the mt-metrics-eval layout with the ten paraphrases of each zh-en reference
-(``wmt22/paraphrases/zh-en.refA.jsonl``) and, for ``fairseq``, ``fairseq-golden``. ``bart`` has the shape of BART base
-and ``t5`` that of T5 small, with random weights and a tokeniser trained on the references: no model is downloaded, and
-speed does not care what the weights say. The plain loop is what the published programs do: every system against every
-reference, both directions, batches of 4 in the order of the test set, all of the model's own forward. Times are
-processor seconds of one thread. Both are run on the same texts and their largest difference is shown. A Markdown table
-is written to standard output.
+(``wmt22/paraphrases/zh-en.refA.jsonl``) and, for ``fairseq`` and ``m2m``, ``fairseq-golden``. ``m2m`` has the shape
+of the base transformer, ``bart`` that of BART base and ``t5`` that of T5 small, with random weights and tokenisers
+that are there or are trained on the references: no model is downloaded, and speed does not care what the weights say.
+The plain loop is what the published programs do: every system against every reference, both directions, batches of 4
+in the order of the test set, all of the model's own forward. Times are processor seconds of one thread. Both are run
+on the same texts and their largest difference is shown. A Markdown table is written to standard output.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import platform
+import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -84,7 +86,8 @@ def means(picked: torch.Tensor, mask: torch.Tensor) -> list[float]:
     return ((picked * mask).sum(1) / mask.sum(1)).tolist()
 
 
-def transformers_forward(folder: Path) -> Forward:
+def transformers_forward(folder: Path, tags: int = 0) -> Forward:
+    """``tags``: leading target tokens that do not count."""
     import transformers
 
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
@@ -100,7 +103,7 @@ def transformers_forward(folder: Path) -> Forward:
             input_ids=read["input_ids"], attention_mask=read["attention_mask"], labels=written["input_ids"]
         ).logits
         picked = logits.log_softmax(-1).gather(2, written["input_ids"][..., None])[..., 0]
-        return means(picked, written["attention_mask"])
+        return means(picked[:, tags:], written["attention_mask"][:, tags:])
 
     return forward
 
@@ -140,6 +143,29 @@ def fairseq_forward(folder: Path) -> Forward:
         return means(picked[:, 1:], (written != network.pad)[:, 1:])
 
     return forward
+
+
+def write_m2m(folder: Path, golden: Path) -> Path:
+    """An M2M100 of the base transformer's shape, with the pieces of a small SentencePiece model."""
+    import transformers
+
+    folder.mkdir()
+    pieces = [line.split(" ")[0] for line in read_lines(golden / "dict.src.txt")]
+    names = ["<s>", "<pad>", "</s>", "<unk>", *(piece for piece in pieces if not piece.startswith("<"))]
+    (folder / "vocab.json").write_text(json.dumps({name: number for number, name in enumerate(names)}))
+    shutil.copyfile(golden / "spm.model", folder / "sentencepiece.bpe.model")
+    tokenizer = transformers.M2M100Tokenizer(
+        str(folder / "vocab.json"), str(folder / "sentencepiece.bpe.model"), src_lang="en", tgt_lang="en"
+    )
+    torch.manual_seed(1)
+    sizes = {"d_model": 512, "encoder_layers": 6, "decoder_layers": 6, "vocab_size": 32000}
+    sizes |= {"encoder_attention_heads": 8, "decoder_attention_heads": 8}
+    model = transformers.M2M100ForConditionalGeneration(
+        transformers.M2M100Config(**sizes, encoder_ffn_dim=2048, decoder_ffn_dim=2048)
+    )
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
 
 
 def write_random(kind: str, folder: Path, lines: Iterator[str]) -> Path:
@@ -185,7 +211,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--segments", type=int, default=8)
-    parser.add_argument("--models", default="shipped,fairseq,bart,t5")
+    parser.add_argument("--models", default="shipped,fairseq,m2m,bart,t5")
     args = parser.parse_args()
     torch.set_num_threads(1)
     import transformers
@@ -226,6 +252,10 @@ def prepared(name: str, data: Path, scratch: Path) -> tuple[str, SequenceMetric,
         for file in ("dict.src.txt", "dict.tgt.txt", "spm.model", "pre/checkpoint.pt"):
             os.symlink((data / "fairseq-golden" / file).resolve(), folder / Path(file).name)  # noqa: PTH211
         return "fairseq, toy size", get_metric("prism", model=str(folder)), fairseq_forward(folder)  # type: ignore[return-value]
+    if name == "m2m":
+        folder = write_m2m(scratch / name, data / "fairseq-golden")
+        metric = get_metric("prism", model=str(folder))
+        return "M2M100, the base transformer's shape", metric, transformers_forward(folder, tags=1)
     lines = (ref for row in read_references([data / "wmt22/paraphrases/zh-en.refA.jsonl"]).texts() for ref in row)
     folder = write_random(name, scratch / name, lines)
     metric = get_metric("bartscore", model=str(folder))
