@@ -14,10 +14,10 @@ from polyref.augment.inputs import Inputs
 from polyref.augment.pipeline import OVERGENERATE, SHARD_SEGMENTS, Augmentation, Tally
 from polyref.augment.select import selection
 from polyref.augment.writer import augment_file, check_output, journal_path
-from polyref.cli.generation import generation_options
+from polyref.cli.generation import decoding_from, generation_options, loading_from, loading_options, search_options
 from polyref.cli.output import json_object, table
 from polyref.errors import UsageError
-from polyref.paraphrase import DiverseBeam, load_paraphraser
+from polyref.paraphrase import load_paraphraser
 
 
 @click.command("augment")
@@ -25,7 +25,8 @@ from polyref.paraphrase import DiverseBeam, load_paraphraser
 @click.option("-k", "k", type=int, default=10, show_default=True, help="Paraphrases a segment.")
 @click.option("-o", "--output", default="-", metavar="FILE", help="Where to write. [default: stdout]")
 @generation_options
-@click.option("--seed", type=int, metavar="S", help="Recorded in the header; beam search draws no random numbers.")
+@loading_options
+@search_options
 @click.option(
     "--filter",
     "preset",
@@ -56,17 +57,24 @@ def command(
     device: str,
     dtype: str,
     threads: int | None,
-    seed: int | None,
+    prefix: str | None,
+    prism_a: float | None,
+    prism_b: float | None,
+    backend: str,
     preset: str,
     select: str,
     lang: str,
     as_json: bool,
     quiet: bool,
+    **search: Any,
 ) -> None:
     """Add paraphrases to a set of references.
 
     REFS is one or more plain text files with one segment a line (several are several human references), - for
     stdin, or a reference set as this command writes it. The result is JSONL, one segment a line.
+
+    The candidates come from diverse beam search by default. With any option of the search itself (--semantics to
+    --sampling-epsilon) they are the engine's own list; --seed is recorded, and counts where candidates are drawn.
 
     A run with -o that was interrupted is taken up where it stopped by the same command: until it is done, finished
     work lies in FILE.partial.
@@ -76,17 +84,17 @@ def command(
     if k < 1:
         raise UsageError(f"-k is {k}, expected 1 or more paraphrases a segment")
     _refuse_overwriting(references, output)
-    decoding = DiverseBeam(beam, groups, strength, closeness)
-    decoding.resolve(OVERGENERATE * k)  # for its complaints
+    _, decoding = decoding_from(OVERGENERATE * k, beam, groups, strength, closeness, search, backend)
+    loading = loading_from(prefix, prism_a, prism_b, backend, search["semantics"])
     chosen = selection(select)
     chain = filter_chain(preset, lang)
     check_output(output)
     with Inputs(references) as inputs:
-        paraphraser = load_paraphraser(model, device=device, dtype=dtype, threads=threads, lang=lang)
+        paraphraser = load_paraphraser(model, device=device, dtype=dtype, threads=threads, lang=lang, **loading)
         # One shard has nothing to show before its end: the paraphraser's own bar is finer.
         single = inputs.length <= SHARD_SEGMENTS
         progress = single and not quiet
-        work = Augmentation(paraphraser, k, chain, decoding, lang, seed, progress, chosen)
+        work = Augmentation(paraphraser, k, chain, decoding, lang, search["seed"], progress, chosen)
         tally = _run(inputs, output, work, bar=not single and not quiet)
     if not quiet:
         _summarise(tally, chain, k)

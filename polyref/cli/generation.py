@@ -65,8 +65,6 @@ _LOADING = (
 
 _SEARCH = (
     click.option("--semantics", type=click.Choice(SEMANTICS), help="Whose diverse beam search. [default: paper]"),
-    click.option("--nbest", type=int, metavar="N", help="Length of the list, instead of -k."),
-    click.option("--nbest-per-group", is_flag=True, default=None, help="N of every group, in the order of the groups."),
     click.option("--lenpen", type=float, metavar="P", help="Length penalty: scores are divided by length ** P."),
     click.option("--unnormalized", is_flag=True, default=None, help="Rank by sums instead."),
     click.option("--unkpen", type=float, metavar="U", help="Subtracted from unknown tokens."),
@@ -87,8 +85,19 @@ _SEARCH = (
     click.option("--sampling-epsilon", type=float, metavar="E", help="Draw from tokens at least that probable."),
     click.option("--seed", type=int, metavar="S", help="Of the draws; each sentence has a stream of its own."),
 )
+_LISTS = (
+    click.option("--nbest", type=int, metavar="N", help="Length of the list, instead of -k."),
+    click.option("--nbest-per-group", is_flag=True, default=None, help="N of every group, in the order of the groups."),
+)
 #: Paraphrases where neither -k nor --nbest is given.
 DEFAULT_K = 10
+
+
+def list_options(command: F) -> F:
+    """Add ``--nbest`` and ``--nbest-per-group``, options of the search of commands that write its list."""
+    for option in reversed(_LISTS):
+        command = option(command)
+    return command
 
 
 def loading_options(command: F) -> F:

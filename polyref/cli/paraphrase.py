@@ -7,7 +7,14 @@ from typing import Any
 
 import click
 
-from polyref.cli.generation import decoding_from, generation_options, loading_from, loading_options, search_options
+from polyref.cli.generation import (
+    decoding_from,
+    generation_options,
+    list_options,
+    loading_from,
+    loading_options,
+    search_options,
+)
 from polyref.cli.output import json_object
 from polyref.textfiles import check_writable, display_name, read_lines, write_atomically
 
@@ -19,6 +26,7 @@ from polyref.textfiles import check_writable, display_name, read_lines, write_at
 @generation_options
 @click.option("--lang", metavar="CODE", help="Language to write, for models of several.")
 @loading_options
+@list_options
 @search_options
 @click.option("--tokens", is_flag=True, help="Add the token ids of every paraphrase.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object {signature, rows} on stdout.")

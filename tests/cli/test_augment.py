@@ -288,3 +288,28 @@ def test_a_reader_that_goes_away(tmp_path: Path) -> None:
         process.stdout.close()
         assert process.stderr.read() == b""
     assert process.returncode in (1, 141)
+
+
+def test_options_of_the_search_itself(polyref: Callable[..., Any], tmp_path: Path) -> None:
+    refs = tmp_path / "refs.en"
+    refs.write_text("The ferry left the harbour on time.\nShe lost her keys.\n", "utf-8")
+
+    def header(*options: str) -> tuple[dict[str, Any], list[str]]:
+        result = polyref("augment", refs, "-k", "2", "--filter", "none", "--quiet", *options)
+        assert result.code == 0, result.err
+        first, *rest = result.out.splitlines()
+        return json.loads(first), rest
+
+    described, _ = header("--semantics", "hf", "--groups", "2", "--lenpen", "0.5", "--prism-a", "0.1")
+    assert "search(beam=4,groups=2,lenpen=0.5,semantics=hf)" in json.dumps(described)
+    assert "copy(a=0.1,b=4)" in json.dumps(described)
+    sampled = [header("--sampling-topk", "20", "--seed", seed)[1] for seed in ("1", "1", "2")]
+    assert sampled[0] == sampled[1] != sampled[2]
+    for options, message in (
+        (["--lenpen", "nan"], "--lenpen is nan"),
+        (["--sampling", "--groups", "2"], "--sampling draws independently"),
+        (["--prism-b", "1"], "--prism-b needs --prism-a"),
+        (["--backend", "fairseq", "--semantics", "hf"], "--backend fairseq searches as fairseq does"),
+    ):
+        result = polyref("augment", refs, *options)
+        assert result.code == 2 and message in result.err and result.err.count("\n") == 1
