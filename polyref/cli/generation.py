@@ -157,7 +157,7 @@ def decoding_from(
     for flag, value in (("-k", k), ("--nbest", nbest)):
         if value is not None and value < 1:
             raise UsageError(f"{flag} is {value}, expected 1 or more")
-    wanted: int = DEFAULT_K if k is None and nbest is None else nbest or k
+    wanted: int = nbest or k or DEFAULT_K
     if set(given) <= {"seed"}:
         # A search draws nothing: its seed would change no result.
         decoding = DiverseBeam(beam, groups, strength, closeness)
