@@ -24,7 +24,7 @@ import numpy.typing as npt
 from polyref.metrics import native
 from polyref.metrics.base import Texts
 from polyref.metrics.statistics import Integers
-from polyref.metrics.tokens import ChrfWords, clean_13a, tokenize_13a
+from polyref.metrics.tokens import chrf_words, clean_13a, tokenize_13a
 
 #: Symbols (words or characters) that are worked on at a time: keeps the arrays in cache and memory small.
 _BLOCK_SYMBOLS: Final = 300_000
@@ -132,7 +132,7 @@ class Reader:
         if rule == "13a":
             words: Iterable[list[str]] = tokenize_13a([text.rstrip() for text in self.texts])
         elif rule == "chrf":
-            words = map(ChrfWords().split, self.texts)
+            words = map(chrf_words, self.texts)
         else:
             words = map(str.split, self.texts)
         return word_block(list(words), self.segments, self.ranks)
@@ -196,8 +196,10 @@ def single_matches(block: Block, references: int, orders: int) -> Iterator[npt.N
     if native.available():
         yield from native.matches(block.symbols, block.lengths, references, orders, joint=False)
     else:
+        # One reference is all references together, which is less work.
+        count_matches = first_matches if references == 1 else pair_matches
         for found in features(block, orders):
-            yield pair_matches(found, block, references)
+            yield count_matches(found, block, references)
 
 
 def features(block: Block, orders: int) -> Iterator[Features]:
