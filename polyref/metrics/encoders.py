@@ -191,8 +191,11 @@ class PointerEncoder(Encoder):
 
     @cached_property
     def digest(self) -> str:
-        """See :class:`Encoder`."""
-        return hash_files([self._folder / file for file in ("config.json", "model.safetensors", "spm.model")])
+        """See :class:`Encoder`. The decoding defaults in ``config.json`` change no state and are left out."""
+        config = json.loads((self._folder / "config.json").read_text("utf-8"))
+        network = json.dumps(config["network"], sort_keys=True)
+        files = hash_files([self._folder / file for file in ("model.safetensors", "spm.model")])
+        return hashlib.sha256(f"{network}\0{files}".encode()).hexdigest()
 
     @cached_property
     def _model(self) -> PointerModel:
