@@ -113,7 +113,7 @@ _PERSONS: Final = {
 
 
 def persons() -> Check:
-    """No ``I``, ``we``, ``you``, ``he`` or ``she`` that the reference does not speak of in any form.
+    """No ``I``, ``we``, ``you``, ``he`` or ``she``, in any form, more often than in the reference.
 
     A new person is the mark of an opening that diversity forced: ``You can see it`` for ``It is visible``.
     """
@@ -124,22 +124,31 @@ def persons() -> Check:
     return Check("persons", accepts)
 
 
-def _persons(text: str) -> set[str]:
-    return {_PERSONS[word] for word in words(text) if word in _PERSONS}
+def _persons(text: str) -> Counter[str]:
+    return Counter(_PERSONS[word] for word in words(text) if word in _PERSONS)
 
 
 def echo() -> Check:
-    """No content word comes again where the reference has it once: ``the head of the head of the school``.
+    """No content word comes again, in singular or plural, where the reference has it once: ``the head of the head``.
 
     Small models fall back into what they have said when they lose the thread, at any distance.
     """
 
     def accepts(reference: str, candidate: str) -> bool:
-        again = {word: count for word, count in _content(candidate).items() if count > 1}
-        expected = _content(reference) if again else {}
+        again = {word: count for word, count in _singular(candidate).items() if count > 1}
+        expected = _singular(reference) if again else {}
         return all(count <= expected.get(word, 0) for word, count in again.items())
 
     return Check("echo", accepts)
+
+
+def _singular(text: str) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for word, count in _content(text).items():
+        # Only an ending that cannot belong to the word itself: not "ss", "us", "is".
+        plural = len(word) > 3 and word[-1] == "s" and word[-2] not in "sui"
+        found[word[:-1] if plural else word] += count
+    return found
 
 
 def names() -> Check:

@@ -45,6 +45,11 @@ _POINTER_BE: Final = re.compile(
 )
 #: Words before the subject that a paraphrase may add or leave out.
 _LEAD: Final = _set("and but or so now then well yes no oh also actually in fact of course")
+#: Words that open a sentence of their own kind: not one that the reference has in another way.
+_INDEFINITE: Final = _set(
+    "anyone someone everyone everybody everything something nobody nothing whoever whatever what who which why how"
+)
+_THEY: Final = _set("they them their they're they've they'll they'd")
 _SUBORDINATORS: Final = _set(
     "if when once whenever as while although though even whereas despite because since after before until unless given"
 )
@@ -72,6 +77,10 @@ def opening() -> Check:
             return False
         if _POINTER_BE.match(candidate) and not _points(expected):
             return False
+        if found[0] in _INDEFINITE and found[0] not in expected:
+            return False
+        if found[0] in _THEY and not _THEY & set(expected):
+            return False
         if found[0] in _SUBORDINATORS and not _SUBORDINATORS & set(expected):
             return False
         if found[0] not in _PREPOSITIONS or found[0] in expected:
@@ -82,9 +91,14 @@ def opening() -> Check:
 
 
 def _points(tokens: tuple[str, ...]) -> bool:
-    """Whether a text starts with ``it``, ``this``, ``there`` and so on, but for what may come before."""
-    first = next((token for token in tokens if token not in _LEAD), "")
-    return first in _POINTERS
+    """Whether a text starts with ``it``, ``this``, ``there`` and so on and a form of ``be`` near it."""
+    at = next((at for at, token in enumerate(tokens) if token not in _LEAD), len(tokens))
+    if tokens[at : at + 1] == () or tokens[at] not in _POINTERS:
+        return False
+    near = tokens[at : at + 4]
+    return any(
+        token in _BE or token.endswith(("'s", "'re")) or token in ("isn't", "wasn't", "aren't") for token in near
+    )
 
 
 _ARTICLES: Final = frozenset(("a", "an", "the"))
@@ -116,12 +130,28 @@ _AN_SOUND: Final = re.compile(
 )
 
 
-_BE_FORM: Final = re.compile(r"\b(?:am|is|are|was|were)\b|(?:t|e|y|u|i|re|at)[’'](?:s|re|m)\b", re.IGNORECASE)
-_AUXILIARY: Final = re.compile(
-    r"\b(?:am|is|are|was|were|be|been|has|have|had|do|does|did|will|would|can|could|shall|should|may|might|must)\b"
-    r"|n[’']t\b|[’'](?:s|re|m|ve|ll|d)\b",
-    re.IGNORECASE,
+_AUXILIARIES: Final = _set(
+    "am is are was were be been being has have had do does did will would can could shall should may might must cannot"
 )
+_CONTRACTED: Final = re.compile(r".+(?:n't|'re|'m|'ve|'ll|'d)|(?:it|that|there|what|who|here|he|she|how|where)'s")
+
+
+def _auxiliaries(tokens: tuple[str, ...]) -> int:
+    """How many groups of auxiliaries there are: ``has been`` and ``it's`` count one each."""
+    flags = [token in _AUXILIARIES or _CONTRACTED.fullmatch(token) is not None for token in tokens]
+    return sum(flag and not before for flag, before in zip(flags, [False, *flags]))
+
+
+def _title(reference: str, candidate: str) -> bool:
+    """Whether an article stands before what is the second part of a name in the reference."""
+    there = [match[0] for match in WORD.finditer(reference)]
+    here = [match[0] for match in WORD.finditer(candidate)]
+    for article, word in pairwise(here):
+        if article.lower() in _ARTICLES and word[0].isupper() and not word.isupper():
+            before = [one for one, two in pairwise(there) if two == word]
+            if before and all(one[0].isupper() and one.lower() not in _ARTICLES | _SMALL for one in before):
+                return True
+    return False
 
 
 def grammar() -> Check:
@@ -129,8 +159,8 @@ def grammar() -> Check:
 
     An article before a pronoun, verb or another article; ``of`` before a verb; a verb form that does not follow
     ``will`` or ``can``; ``is are``; ``they is``; ``this graphs`` for ``this graph``; ``a apple``; ``Spain is`` for
-    ``Spain's``; a capital that belongs to the start of a sentence (``In addition, Our data``, ``The Ann Lee``); no verb
-    left where the reference has a form of ``be`` and the candidate no word of its own.
+    ``Spain's``; a capital that belongs to the start of a sentence (``In addition, Our data``, ``The Ann Lee``); an
+    article before the second part of a name; fewer auxiliaries than the reference without a new word of its own.
     """
 
     def accepts(reference: str, candidate: str) -> bool:
@@ -149,7 +179,7 @@ def _bad_pairs(tokens: tuple[str, ...]) -> Iterator[str]:
     for at, (first, second) in enumerate(pairwise(tokens)):
         if (
             (first in _ARTICLES and second in _NOT_AFTER_ARTICLE)
-            or (first == "a" and tokens[at + 1 : at + 3] == ("one", "of"))
+            or (first == "a" and (second == "same" or tokens[at + 1 : at + 3] == ("one", "of")))
             or (first in _PLAIN_PREPOSITIONS and second in _NOT_AFTER_PREPOSITION)
             or (first in _MODALS and second in _NOT_AFTER_MODAL)
             or (first in _BE and second in _BE)
@@ -180,8 +210,10 @@ def _broken(reference: str, candidate: str) -> bool:
     expected, found = words(reference), words(candidate)
     if found[0:1] and found[0] in _ARTICLES and expected[:1] == found[1:2] and _capital(candidate, 1):
         return True  # The Ann Lee
-    if _BE_FORM.search(reference) and not _AUXILIARY.search(candidate) and set(found) <= set(expected) | _SMALL:
-        return True  # a sentence that lost its verb
+    if _title(reference, candidate):
+        return True  # The Lee, for Ann Lee
+    if _auxiliaries(found) < _auxiliaries(expected) and set(found) <= set(expected) | _SMALL | _AUXILIARIES:
+        return True  # a clause that lost its verb
     pairs = set(pairwise(expected))
     for first, second in set(pairwise(found)) - pairs:
         if first in _SINGULAR and second.endswith("s") and (first, second[:-1]) in pairs:
