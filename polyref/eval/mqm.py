@@ -1,12 +1,17 @@
 """MQM: raw marks of errors with their weights, and the averages made from them.
 
-Marks (google/wmt-mqm-human-evaluation, ``mqm_TESTSET_LP.tsv``): tab-separated, unquoted, with a header; one mark a
-line, or one line that says that a rater found no error. Averages (``*.avg_seg_scores.tsv``): ``SYSTEM SCORE SEG``.
+- Marks (google/wmt-mqm-human-evaluation, ``mqm_TESTSET_LP.tsv``): tab-separated, unquoted, with a header; one mark a line,
+  or one line that says that a rater found no error.
+- Ratings (mt-metrics-eval, ``*.seg.rating``): ``SYSTEM JSON [RATER]``, all segments of one system in order, ``None`` where
+  nobody judged.
+- Averages (``*.avg_seg_scores.tsv``): ``SYSTEM SCORE SEG``.
+
 Scores are negated error weights: higher is better, 0 is best.
 """
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -35,7 +40,7 @@ COLUMNS: Final = ("system", "seg_id", "rater", "category", "severity")
 def read_mqm(
     path: str | Path, systems: Collection[str], segments: int, weights: Mapping[str, float] = WEIGHTS
 ) -> dict[str, FloatArray]:
-    """Segment scores from a file of marks or of averages, whichever its header shows.
+    """Segment scores from a file of marks, of ratings or of averages, whichever its first line shows.
 
     Args:
         path: The file.
@@ -54,7 +59,10 @@ def read_mqm(
     header = next(lines, None)
     if header is None:
         raise DataError("the file is empty, expected a header", file=path)
-    names = [name.strip().lower() for name in header.split("\t")]
+    first = header.split("\t")
+    if len(first) in {2, 3} and (first[1].startswith("{") or first[1] == "None"):
+        return _ratings(path, systems, segments, weights)
+    names = [name.strip().lower() for name in first]
     if "severity" not in names:
         return _averages(path, systems, segments)
     if missing := [name for name in COLUMNS if name not in names]:
@@ -98,6 +106,44 @@ def parse_weights(texts: Collection[str]) -> dict[str, float]:
             raise DataError(f"the weight {text!r}, expected SEVERITY=NUMBER or SEVERITY/CATEGORY=NUMBER from 0")
         weights["/".join(map(_folded, name.split("/")))] = weight
     return weights
+
+
+def _ratings(
+    path: str | Path, systems: Collection[str], segments: int, weights: Mapping[str, float]
+) -> dict[str, FloatArray]:  # fmt: skip
+    blocks: dict[str, list[float]] = {}
+    current, number = None, 0
+    for number, line in enumerate(iter_lines(path), 1):
+        fields = line.split("\t")
+        if len(fields) not in {2, 3}:
+            raise DataError(f"{len(fields)} columns, expected 2 or 3: SYSTEM JSON [RATER]", file=path, line=number)
+        system = judged_system(fields[0], systems, path, number)
+        if system != current:
+            if system in blocks:
+                raise DataError(f"system {system!r} starts a second block", file=path, line=number,
+                                remedy="all segments of a system in order, then the next system")  # fmt: skip
+            if current is not None:
+                _whole_block(current, len(blocks[current]), segments, path, number - 1)
+            current, blocks[system] = system, []
+        blocks[system].append(math.nan if fields[1] == "None" else -_errors(fields[1], weights, path, number) + 0.0)
+    if current is not None:
+        _whole_block(current, len(blocks[current]), segments, path, number)
+    return {system: np.array(scores) for system, scores in blocks.items()}
+
+
+def _whole_block(system: str, found: int, segments: int, path: str | Path, number: int) -> None:
+    if found != segments:
+        raise DataError(f"system {system!r} has {found} segments, expected {segments}", file=path, line=number,
+                        remedy="one line a segment; None for one that was not judged")  # fmt: skip
+
+
+def _errors(text: str, weights: Mapping[str, float], path: str | Path, number: int) -> float:
+    try:
+        errors = json.loads(text)["errors"]
+        named = [(str(one["severity"]), str(one["category"])) for one in errors]
+    except (json.JSONDecodeError, KeyError, TypeError):
+        raise DataError('expected {"errors": [{"severity", "category", ...}]}', file=path, line=number) from None
+    return math.fsum(_weight(severity, category, weights, path, number) for severity, category in named)
 
 
 def _averages(path: str | Path, systems: Collection[str], segments: int) -> dict[str, FloatArray]:

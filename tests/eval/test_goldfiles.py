@@ -81,6 +81,32 @@ def test_mqm_averages(minimal: Path) -> None:
     assert np.array_equal(scores["Beta.1"], [np.nan, 0, np.nan], equal_nan=True)
 
 
+def test_mqm_ratings(minimal: Path) -> None:
+    path = minimal / "ratings"
+    marks = [{"start": 0, "end": 3, "category": c, "severity": s, "score": 0, "is_source_error": False}
+             for c, s in (("accuracy/omission", "major"), ("fluency/punctuation", "minor"))]  # fmt: skip
+    lines = ["None", json.dumps({"errors": []}), json.dumps({"errors": marks}) + "\trater1"]
+    path.write_text("".join(f"{system}\t{line}\n" for system in ("Alpha", "Beta.1") for line in lines))
+    scores = read_mqm(path, ["Alpha", "Beta.1"], 3)
+    assert np.array_equal(scores["Beta.1"], [np.nan, 0, -5.1], equal_nan=True)
+    for old, new, message in (
+        (f"Alpha\t{lines[1]}\n", "", ":2: system 'Alpha' has 2 segments, expected 3"),
+        ("Beta.1", "Delta", ":4: judges the unknown system 'Delta'"),
+        ('{"errors": []}', '{"errors": [{}]}', ':2: expected {"errors":'),
+        ('{"errors": []}', '{"errors"', ':2: expected {"errors":'),
+        ('"severity": "major"', '"severity": "grave"', ":3: no weight for the severity 'grave'"),
+        ("\trater1", "\trater1\tx", ":3: 4 columns, expected 2 or 3"),
+    ):
+        bad = minimal / "bad"
+        bad.write_text(path.read_text().replace(old, new, 1))
+        with pytest.raises(DataError) as caught:
+            read_mqm(bad, ["Alpha", "Beta.1"], 3)
+        assert f"bad{message}" in str(caught.value)
+    (minimal / "bad").write_text(path.read_text() + path.read_text())
+    with pytest.raises(DataError, match=r"bad:7: system 'Alpha' starts a second block"):
+        read_mqm(minimal / "bad", ["Alpha", "Beta.1"], 3)
+
+
 BAD_MARKS = {
     "unknown system": ([("Delta", 1, "r", "Style", "Minor")], ":2: judges the unknown system 'Delta'"),
     "segment out of range": ([("Alpha", 6, "r", "Style", "Minor")], ":2: segment '6', expected a number from 1 to 5"),
