@@ -20,7 +20,7 @@ _PRISM: Final = ("prism", "prism-src")
 _BARTSCORE: Final = ("bartscore", "bartscore-src")
 _SEQUENCE: Final = (*_PRISM, *_BARTSCORE, "peer")
 _SEQUENCE_PAIRS: Final = ("prism", "bartscore")
-_EMBEDDING: Final = ("bertscore",)
+_EMBEDDING: Final = ("bertscore", "esim")
 _CONTRAST: Final = ("laser-lm", "laser-lm-src")
 #: Option of the command -> (metrics it belongs to, field of their class).
 FIELDS: Final[dict[str, tuple[tuple[str, ...], str]]] = {
@@ -61,6 +61,8 @@ FIELDS: Final[dict[str, tuple[tuple[str, ...], str]]] = {
     "laser_lm_layer": (_CONTRAST, "layer"),
     "laser_lm_lm": (_CONTRAST, "lm"),
     "laser_lm_weight": (_CONTRAST, "weight"),
+    "esim_model": (("esim",), "model"),
+    "esim_encoder": (("esim",), "encoder"),
     "bartscore_direction": (("bartscore",), "direction"),
     "bartscore_prompt": (_BARTSCORE, "prompts"),
     "bartscore_prompt_side": (_BARTSCORE, "prompt_side"),
@@ -135,6 +137,8 @@ _OPTIONS: Final = (
         "--laser-lm-lm", metavar="MODEL", help="LASER+LM: folder or name of a language model. [default: shipped]"
     ),
     click.option("--laser-lm-weight", type=float, help="LASER+LM: weight of the cosine, 0 to 1. [default: 0.9]"),
+    click.option("--esim-model", metavar="NAME|DIR", help="ESIM: a model's folder. [default: esim-en]"),
+    click.option("--esim-encoder", metavar="DIR", help="ESIM: where the model's encoder is, if it moved."),
     click.option("--bartscore-direction", metavar="NAME", help="precision, recall or f. [default: f]"),
     click.option(
         "--bartscore-prompt",

@@ -10,6 +10,7 @@ import click
 # Command -> (module, name in it, one line of help). Imported on use, as in `polyref.cli.main`.
 TRAININGS: Final[dict[str, tuple[str, str, str]]] = {
     "baseline": ("polyref.cli.train_baseline", "command", "Compute a baseline file, which rescales BERTScore."),
+    "esim": ("polyref.cli.train_esim", "command", "ESIM, from judgements or relative rankings."),
 }
 
 

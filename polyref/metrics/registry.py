@@ -14,6 +14,7 @@ METRICS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "chrf": ("polyref.metrics.chrf:CHRF", {}),
     "chrf++": ("polyref.metrics.chrf:CHRF", {"word_order": 2}),
     "ter": ("polyref.metrics.ter:TER", {}),
+    "esim": ("polyref.metrics.esim.metric:ESIM", {}),
     "bertscore": ("polyref.metrics.bertscore:BERTScore", {}),
     "laser-lm": ("polyref.metrics.contrast:LaserLM", {}),
     "laser-lm-src": ("polyref.metrics.contrast:LaserLMSource", {}),

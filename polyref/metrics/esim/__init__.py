@@ -1,0 +1,1 @@
+"""ESIM: a trained, sentence-level metric of (reference, output) pairs; parESIM with extra references."""

@@ -1,0 +1,206 @@
+"""ESIM models on the disk: a folder with weights, their card and a page for people.
+
+    model.safetensors   the trained weights in float16; computed in float32
+    config.json         {"polyref_esim": 1, "name", "encoder": {"load", "name", "sha256"}, "layers", "width", "hidden",
+                         "longest", "lowercase", "data": [...], "validation": {...}, ...}
+    MODEL_CARD.md       the same for people
+
+The encoder is no part of it: it is loaded by name, and refused where its hash is another than in training.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load, save
+
+from polyref.errors import DataError, ModelError
+from polyref.metrics.encoders import Encoder, load_encoder
+from polyref.metrics.esim.network import EsimConfig, EsimNetwork
+from polyref.metrics.esim.texts import Reader
+from polyref.store import file_sha256
+from polyref.textfiles import write_atomically
+
+FORMAT: Final = 1
+CONFIG: Final = "config.json"
+WEIGHTS: Final = "model.safetensors"
+#: Models that come with polyref: name -> folder.
+SHIPPED: Final = Path(__file__).resolve().parent.parent / "shipped"
+
+
+@dataclass(frozen=True)
+class EsimCard:
+    """What a model is, without its weights.
+
+    Attributes:
+        folder: Where it is.
+        name: Its name in signatures.
+        encoder: ``load`` (what :func:`load_encoder` takes), ``name`` and ``sha256`` of the encoder.
+        layers: The encoder's layers that are mixed.
+        config: Sizes of the network.
+        longest: Most tokens of a text.
+        lowercase: Whether texts are lowercased.
+        data: Names of what it was trained on.
+    """
+
+    folder: Path
+    name: str
+    encoder: Mapping[str, str]
+    layers: tuple[int, ...]
+    config: EsimConfig
+    longest: int
+    lowercase: bool
+    data: tuple[str, ...]
+
+    @property
+    def sha256(self) -> str:
+        """SHA-256 of the weights' file."""
+        return file_sha256(self.folder / WEIGHTS)
+
+
+def find_model(name: str) -> Path:
+    """The folder of a model: one that comes with polyref, by its name, or any folder.
+
+    Raises:
+        ModelError: There is none.
+    """
+    shipped = sorted(path.parent.name for path in SHIPPED.glob(f"*/{CONFIG}"))
+    folder = SHIPPED / name if name in shipped else Path(name)
+    if not (folder / CONFIG).is_file():
+        raise ModelError(
+            f"no ESIM model there (no {CONFIG})",
+            file=name,
+            remedy=f"give a folder that `polyref train esim` wrote, or one of {', '.join(shipped) or 'none'}",
+        )
+    return folder
+
+
+def read_card(folder: Path) -> EsimCard:
+    """Read what a model says of itself.
+
+    Raises:
+        ModelError: A file is missing or not of this kind.
+    """
+    path = folder / CONFIG
+    try:
+        found = json.loads(path.read_text("utf-8"))
+        if found["polyref_esim"] != FORMAT:
+            raise ModelError(
+                f"model format {found['polyref_esim']!r}, expected {FORMAT}", file=path, remedy="update polyref"
+            )
+        layers = tuple(int(layer) for layer in found["layers"])
+        card = EsimCard(
+            folder,
+            str(found["name"]),
+            {key: str(found["encoder"][key]) for key in ("load", "name", "sha256")},
+            layers,
+            EsimConfig(int(found["width"]), len(layers), int(found["hidden"])),
+            int(found["longest"]),
+            bool(found["lowercase"]),
+            tuple(str(entry["name"]) for entry in found["data"]),
+        )
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ModelError(f"not an ESIM model's configuration: {error!r}", file=path) from None
+    if not (folder / WEIGHTS).is_file():
+        raise ModelError(f"no {WEIGHTS} in the model folder", file=folder)
+    return card
+
+
+def load_network(card: EsimCard, device: str = "cpu") -> EsimNetwork:
+    """The trained part, in float32 and inference mode.
+
+    Raises:
+        ModelError: The weights cannot be read or do not fit the card.
+    """
+    path = card.folder / WEIGHTS
+    network = EsimNetwork(card.config)
+    try:
+        weights = load(path.read_bytes())
+        network.load_state_dict({name: weight.float() for name, weight in weights.items()})
+    except (SafetensorError, OSError, RuntimeError) as error:
+        raise ModelError(f"no weights that fit {CONFIG}: {str(error).splitlines()[0]}", file=path) from None
+    return network.to(torch.device(device)).eval().requires_grad_(False)
+
+
+def load_reader(card: EsimCard, encoder: str | None = None, device: str = "cpu") -> Reader:
+    """The encoder that a model was trained with.
+
+    Args:
+        card: The model.
+        encoder: Where the encoder is now; None takes what the card says.
+        device: A torch device.
+
+    Raises:
+        ModelError: The encoder is not there, or not the one of the training: scores would mean nothing.
+    """
+    name = encoder or card.encoder["load"]
+    found = load_encoder(name, device)
+    if found.digest != card.encoder["sha256"]:
+        raise ModelError(
+            f"was trained on the encoder {card.encoder['name']} ({card.encoder['sha256'][:12]}), "
+            f"but {name} is {found.name} ({found.digest[:12]})",
+            file=card.folder,
+            remedy="give the encoder of the training (--esim-encoder), or train anew: polyref train esim",
+        )
+    return Reader(found, card.layers, lowercase=card.lowercase, longest=card.longest)
+
+
+def save_model(
+    folder: Path,
+    network: EsimNetwork,
+    *,
+    name: str,
+    encoder: Encoder,
+    load_name: str,
+    layers: tuple[int, ...],
+    longest: int,
+    lowercase: bool,
+    facts: Mapping[str, Any],
+) -> EsimCard:
+    """Write a model. The same arguments give the same bytes.
+
+    Args:
+        folder: The model's folder, made if it is not there.
+        network: The trained part.
+        name: What it is called.
+        encoder: The frozen encoder.
+        load_name: What :func:`load_encoder` takes to find it.
+        layers: Its layers that are mixed.
+        longest: Most tokens of a text.
+        lowercase: Whether texts are lowercased.
+        facts: The rest of the card: ``data`` (a list of objects with ``name``), ``validation`` and what else should
+            be known.
+
+    Raises:
+        DataError: The folder cannot be written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        weights = {key: weight.detach().half().contiguous() for key, weight in network.state_dict().items()}
+        fresh = folder / f".{WEIGHTS}.tmp"
+        fresh.write_bytes(save(weights))
+        fresh.replace(folder / WEIGHTS)
+    except OSError as error:
+        raise DataError(f"cannot be written: {error.strerror}", file=folder) from None
+    card = {
+        "polyref_esim": FORMAT,
+        "name": name,
+        "encoder": {"load": load_name, "name": encoder.name, "sha256": encoder.digest},
+        "layers": list(layers),
+        "width": network.config.width,
+        "hidden": network.config.hidden,
+        "longest": longest,
+        "lowercase": lowercase,
+        "parameters": sum(weight.numel() for weight in network.parameters()),
+        "sha256": file_sha256(folder / WEIGHTS),
+        **facts,
+    }
+    with write_atomically(folder / CONFIG) as stream:
+        stream.write(json.dumps(card, indent=1, ensure_ascii=False) + "\n")
+    return read_card(folder)

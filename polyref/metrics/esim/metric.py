@@ -1,0 +1,172 @@
+"""ESIM and parESIM as a metric: a trained score of each (reference, output) pair, averaged over the references.
+
+parESIM is the mean over the human reference and the first k paraphrases (Bawden et al. 2020); ``max`` is offered too.
+Scores have no bounds, and those of different models cannot be compared.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from polyref.errors import PolyrefWarning
+from polyref.metrics.embeddings import default_cache
+from polyref.metrics.esim.files import EsimCard, find_model, load_network, load_reader, read_card
+from polyref.metrics.pairs import PairMetric
+from polyref.metrics.statistics import Floats
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from polyref.metrics.esim.network import EsimNetwork
+    from polyref.metrics.esim.texts import Reader
+
+#: Pairs that are scored between two visits to the encoder.
+_CHUNK: Final = 8192
+#: Most bytes of read texts kept from one chunk to the next.
+_MEMORY: Final = 1 << 29
+
+
+@dataclass(frozen=True, kw_only=True)
+class ESIM(PairMetric):
+    """ESIM (Mathur et al. 2019).
+
+    Attributes:
+        model: ``esim-en``, which comes with polyref, or a folder that ``polyref train esim`` wrote.
+        encoder: Where the model's frozen encoder is, if not where it was in training.
+        device: A torch device.
+        batch: Most pairs compared at a time. It changes no score by more than 1e-6.
+        cache: Whether read texts are kept on the disk for the next run. It changes no score.
+
+    Raises:
+        UsageError: An option is out of range.
+    """
+
+    combine: str = "mean"
+    model: str = "esim-en"
+    encoder: str | None = None
+    device: str = "cpu"
+    batch: int = 64
+    cache: bool = True
+
+    @property
+    def name(self) -> str:
+        """See :class:`Metric`."""
+        return "esim"
+
+    @property
+    def label(self) -> str:
+        """See :class:`Metric`."""
+        return "ESIM"
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        """See :class:`PairMetric`."""
+        return ("score",)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What decides the statistics: the model by its content, not by its place."""
+        return {
+            "combine": self.combine,
+            "weights": self.weights,
+            "gamma": self.gamma,
+            "model": self.card.name,
+            "sha256": self.card.sha256,
+            "encoder": self.card.encoder["sha256"],
+        }
+
+    @cached_property
+    def card(self) -> EsimCard:
+        """What the model says of itself."""
+        return read_card(find_model(self.model))
+
+    @cached_property
+    def _reader(self) -> Reader:
+        return load_reader(self.card, self.encoder, self.device)
+
+    @cached_property
+    def _network(self) -> EsimNetwork:
+        return load_network(self.card, self.device)
+
+    def _describe(self, references: int | None, *, sentence: bool) -> list[str]:
+        card = self.card
+        return [
+            *self._described_combination(),
+            f"model:{card.name}",
+            f"sha256:{card.sha256[:12]}",
+            f"data:{'+'.join(card.data)}",
+            f"encoder:{card.encoder['name']}",
+            f"encoder-sha256:{card.encoder['sha256'][:12]}",
+            f"layers:{','.join(map(str, card.layers))}",
+            f"h:{card.config.hidden}",
+            f"longest:{card.longest}",
+        ]
+
+    def _pairs(self, pairs: Sequence[tuple[str, str]]) -> Floats:
+        reader = self._reader  # a wrong encoder is refused even where the cache knows every text
+        empty = sum(not ref.strip() or not output.strip() for ref, output in pairs)
+        if empty:
+            warnings.warn(
+                f"{empty} of {len(pairs)} pairs have an empty side: ESIM reads the end mark in its place",
+                PolyrefWarning,
+                stacklevel=2,
+            )
+        scores = np.empty((len(pairs), 1))
+        for start in range(0, len(pairs), _CHUNK):
+            scores[start : start + _CHUNK, 0] = self._compared(pairs[start : start + _CHUNK], reader)
+        return scores
+
+    def _compared(self, pairs: Sequence[tuple[str, str]], reader: Reader) -> Floats:
+        from polyref.metrics.esim.scoring import compare_texts
+
+        read = self._read(list(dict.fromkeys(text for pair in pairs for text in pair)), reader)
+        return compare_texts(self._network, read, pairs, self.batch)
+
+    @cached_property
+    def _held(self) -> OrderedDict[str, Tensor]:
+        """Texts that were read, the latest used last."""
+        return OrderedDict()
+
+    def _read(self, texts: Sequence[str], reader: Reader) -> dict[str, Tensor]:
+        """What the first LSTM makes of texts: shape (T, 2h) each."""
+        import torch
+
+        from polyref.metrics.esim.scoring import read_texts
+
+        held = self._held
+        found = {text: held[text] for text in texts if text in held}
+        missing = {text: self._key(text) for text in texts if text not in found}
+        if self.cache and missing:
+            kept = default_cache().get(list(missing.values()))
+            for text, key in missing.items():
+                if key in kept:
+                    values = np.frombuffer(kept[key], np.float32).reshape(-1, 2 * self.card.config.hidden)
+                    found[text] = torch.from_numpy(values.copy()).to(self._network.gamma.device)
+        # Like lengths together; a few hundred at a time, for the vectors of all layers are large.
+        fresh = sorted((text for text in missing if text not in found), key=len)
+        for start in range(0, len(fresh), 512):
+            chunk = fresh[start : start + 512]
+            new = dict(zip(chunk, read_texts(self._network, reader(chunk)), strict=True))
+            found |= new
+            if self.cache:
+                default_cache().put({missing[text]: value.cpu().numpy().tobytes() for text, value in new.items()})
+        for text in texts:
+            held[text] = found[text]
+            held.move_to_end(text)
+        size = sum(value.numel() for value in held.values()) * 4
+        while size > _MEMORY:
+            size -= held.popitem(last=False)[1].numel() * 4
+        return found
+
+    def _key(self, text: str) -> bytes:
+        card = self.card
+        options = f"esim 1|{card.sha256}|{card.encoder['sha256']}|{card.layers}|{card.longest}|{card.lowercase}|"
+        return hashlib.sha256(options.encode() + text.encode()).digest()
