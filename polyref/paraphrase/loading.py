@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from polyref.errors import ModelError, UsageError
 from polyref.paraphrase.decoding import PRISM_B, check_penalty
@@ -16,6 +16,7 @@ from polyref.paraphrase.search import StepHook
 if TYPE_CHECKING:
     import sentencepiece
 
+    from polyref.paraphrase.products import Precision
     from polyref.paraphrase.vocabulary import TextCodec
 
 SHIPPED = Path(__file__).parent / "shipped"
@@ -39,6 +40,7 @@ def load_paraphraser(
     backend: str = "polyref",
     prism_a: float = 0.0,
     prism_b: float = PRISM_B,
+    dtype: str = "float32",
 ) -> Paraphraser:
     """Load a generator.
 
@@ -46,7 +48,7 @@ def load_paraphraser(
         name_or_path: ``shipped`` (the English model in the package; ``shipped/en`` says so), a folder with a model of
             that kind, a fairseq folder (``checkpoint.pt``, ``dict.*.txt``, ``spm.model``; Prism's is one), a Hugging
             Face folder, or a name on the Hugging Face hub (``owner/model``: the only case that uses the network).
-        device: A torch device. float32 everywhere.
+        device: A torch device.
         threads: Threads of torch (None: leave as they are).
         lang: Language to write, for models of several languages; models of one language check it. ``en``, ``eng``,
             ``eng_Latn`` and ``en_XX`` are the same language, whatever the model calls it.
@@ -54,6 +56,8 @@ def load_paraphraser(
         backend: ``polyref``, or ``fairseq`` to run a fairseq checkpoint by fairseq 0.12.2 itself.
         prism_a: Size of the lexical copy penalty (Thompson & Post 2020b), in nats; 0 for none.
         prism_b: Its growth with the length of what is copied.
+        dtype: What the network computes in: ``float32``, or an approximate mode that the signature names: on the CPU
+            ``bfloat16`` or ``int8`` (products only), elsewhere ``bfloat16`` or ``float16``.
 
     Raises:
         ModelError: There is no such model, or it is broken; or fairseq is missing.
@@ -73,6 +77,7 @@ def load_paraphraser(
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:
         raise UsageError(f"device {device!r} cannot be used: {str(error).splitlines()[0]}") from None
+    _check_dtype(dtype, device, backend)
     name = str(name_or_path)
     if backend == "fairseq":
         if prism_a:
@@ -82,8 +87,16 @@ def load_paraphraser(
     if shipped_kind:
         if prefix is not None:
             raise UsageError(f"--prefix is {prefix!r}, but models of the shipped kind take none")
-        return _load_pointer(folder, device, lang, prism_a, prism_b)
-    return _load_checkpoint(name, device, lang, prefix, prism_a, prism_b)
+        return _load_pointer(folder, device, lang, prism_a, prism_b, dtype)
+    return _load_checkpoint(name, device, lang, prefix, prism_a, prism_b, dtype)
+
+
+def _check_dtype(dtype: str, device: str, backend: str) -> None:
+    known = ("float32", "bfloat16", "int8") if device == "cpu" else ("float32", "bfloat16", "float16")
+    if dtype not in known:
+        raise UsageError(f"--dtype is {dtype!r}, expected one of {', '.join(known)} on {device}")
+    if backend != "polyref" and dtype != "float32":
+        raise UsageError(f"--dtype is {dtype!r}, but fairseq itself computes in float32 here")
 
 
 def find_model(name: str) -> tuple[Path, bool]:
@@ -122,11 +135,16 @@ def shipped_folder(name: str) -> Path | None:
     return SHIPPED / language
 
 
-def _load_pointer(folder: Path, device: str, lang: str | None, prism_a: float, prism_b: float) -> Paraphraser:
+def _load_pointer(
+    folder: Path, device: str, lang: str | None, prism_a: float, prism_b: float, dtype: str
+) -> Paraphraser:
     from polyref.paraphrase.copy_penalty import CopyPenaltyRules
     from polyref.paraphrase.pointer_files import load_pointer
 
+    if dtype != "float32" and device != "cpu":
+        raise UsageError(f"--dtype is {dtype!r}, but models of the shipped kind compute in float32 on {device}")
     model = load_pointer(folder)
+    model.network.precision = cast("Precision", dtype)
     if lang is not None and base(lang) != model.language:
         raise UsageError(f"{model.name} writes {model.language}, not {lang!r}", remedy="choose another --model")
     codec = SentencePieceCodec(model.spm, model.network.eos)
@@ -137,7 +155,7 @@ def _load_pointer(folder: Path, device: str, lang: str | None, prism_a: float, p
         model.network.place(device),
         codec,
         name=model.name,
-        digest=model.digest,
+        digest=model.digest + _named(dtype),
         max_source=model.network.config.max_source,
         languages=[model.language],
         rules=rules,
@@ -147,15 +165,22 @@ def _load_pointer(folder: Path, device: str, lang: str | None, prism_a: float, p
 
 
 def _load_checkpoint(
-    name: str, device: str, lang: str | None, prefix: str | None, prism_a: float, prism_b: float
+    name: str, device: str, lang: str | None, prefix: str | None, prism_a: float, prism_b: float, dtype: str
 ) -> Paraphraser:
+    import torch
+
     from polyref.paraphrase.checkpoints import is_fairseq_directory, load_checkpoint, locate
     from polyref.paraphrase.hf_checkpoints import FAMILIES, read_config
+    from polyref.paraphrase.products import computing_in
 
     folder = locate(name)
     if not is_fairseq_directory(folder) and read_config(folder).get("model_type") not in FAMILIES:
+        if dtype != "float32":
+            raise UsageError(f"--dtype is {dtype!r}, but models run by Transformers itself compute in float32")
         return _load_transformers(folder, name, device, lang, prefix, prism_a, prism_b)
-    model = load_checkpoint(folder, device=device)
+    stored = torch.float32 if device == "cpu" else getattr(torch, dtype)
+    with computing_in(cast("Precision", dtype if device == "cpu" else "float32")):
+        model = load_checkpoint(folder, device=device, dtype=stored)
     first = _prefix(model.codec, lang, prefix)
     if prefix is None and getattr(model.codec, "tag_starts", False):
         (model.network.start,), first = first, []
@@ -163,12 +188,17 @@ def _load_checkpoint(
         model.network,
         LanguageCodec(model.codec, lang if model.codec.languages else None),
         name=model.name if Path(name).is_dir() else name,
-        digest=model.fingerprint[:12],
+        digest=model.fingerprint[:12] + _named(dtype),
         max_source=min(model.network.max_source, LONGEST_SOURCE),
         languages=model.codec.languages,
         prefix=first,
         rules=_copy_rules(model.codec, prism_a, prism_b),
     )
+
+
+def _named(dtype: str) -> str:
+    """Approximate modes are part of the signature."""
+    return "" if dtype == "float32" else f"|dtype:{dtype}"
 
 
 def _load_transformers(

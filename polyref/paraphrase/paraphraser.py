@@ -19,8 +19,10 @@ from polyref.paraphrase.search import Candidate, SearchOptions, StepHook, StepMo
 
 #: Texts read ahead and sorted by length; batches are formed inside a window, so results stream in input order.
 WINDOW = 256
-#: Most decoder rows (sentences x beams) of one batch: bounds memory, and keeps logits in cache-sized pieces.
-ROWS = 256
+#: Most decoder rows (sentences x beams) of one batch: more gain little.
+ROWS = 640
+#: Memory that a batch may take beside the model, in bytes, where the model can tell.
+MEMORY = 1 << 30
 #: Diversity strength where neither the user nor the model names one.
 STRENGTH = 0.5
 #: Scores are rounded: sums of float32 differ in the last digits with the shape of the batch.
@@ -215,6 +217,7 @@ class SearchParaphraser(Paraphraser):
         min_score: Candidates below this length-normalised log-probability (nats) are not offered.
         window: Texts read ahead.
         rows: Most sentences x beams of a batch.
+        memory: Most bytes of a batch's scores and caches, as the model estimates them; one sentence is always taken.
     """
 
     def __init__(
@@ -232,6 +235,7 @@ class SearchParaphraser(Paraphraser):
         min_score: float | None = None,
         window: int = WINDOW,
         rows: int = ROWS,
+        memory: int = MEMORY,
     ) -> None:
         self.model = model
         self.codec = codec
@@ -250,6 +254,7 @@ class SearchParaphraser(Paraphraser):
             self.signature += f"|score>={min_score:g}"
         self.window = window
         self.rows = rows
+        self.memory = memory
 
     def settle(self, decoding: Decoding | None, k: int) -> Decoding:
         """See :meth:`Paraphraser.settle`; closeness is refused for models without control tokens."""
@@ -279,14 +284,31 @@ class SearchParaphraser(Paraphraser):
         done = {text: NBest(text, (), False) for text in encoded if not encoded[text][0]}
         counts = {text: texts.count(text) for text in done} if done else {}
         bar.update(sum(counts.values()))
-        size = max(1, self.rows // (decoding.beam or 1))
-        for at in range(0, len(waiting), size):
-            batch = waiting[at : at + size]
+        for batch in self._batches(waiting, [len(encoded[text][0]) for text in waiting], decoding):
             found = self._search([encoded[text][0] for text in batch], decoding, batch)
             for text, candidates in zip(batch, found, strict=True):
                 done[text] = NBest(text, self._hypotheses(candidates, k, decoding), encoded[text][1])
                 bar.update(texts.count(text))
         return [done[text] for text in texts]
+
+    def _batches(self, texts: list[str], lengths: list[int], decoding: Decoding) -> Iterator[list[str]]:
+        """Neighbours in length together, as many as rows and memory allow; ``lengths`` are ascending."""
+        beam = decoding.beam or 1
+        row_bytes = getattr(self.model, "row_bytes", None)
+        first = 0
+        for last, length in enumerate(lengths):
+            rows = (last + 1 - first) * beam
+            needed = 0 if row_bytes is None else rows * row_bytes(self._longest(decoding, length))
+            if last > first and (rows > self.rows or needed > self.memory):
+                yield texts[first:last]
+                first = last
+        if first < len(texts):
+            yield texts[first:]
+
+    def _longest(self, decoding: Decoding, length: int) -> int:
+        """Most target tokens for a source of this many tokens."""
+        options = self._options(decoding, length)
+        return min(int(options.max_len_a * length + options.max_len_b) + 1, self.model.max_target)
 
     def _source(self, text: str) -> tuple[list[int], bool]:
         """Token ids (none for blank text) and whether they were cut."""

@@ -267,6 +267,10 @@ class PointerTransformer(nn.Module):
         """Feed one token a row (``[R]``); returns log-probabilities ``[R, V]``, valid until the next step."""
         return self.decoder_for(self.precision).step_rows(state, tokens)
 
+    def row_bytes(self, steps: int) -> int:
+        """Memory of a decoder row after so many steps: its scores, its self-attention keys and values."""
+        return 4 * (self.vocab_size + steps * 2 * self.config.decoder_layers * self.config.d_model)
+
     def select_rows(self, state: PointerState, sentences: Tensor, rows: Tensor, owners: Tensor) -> None:
         """See :class:`~polyref.paraphrase.search.RowModel`."""
         state.select(sentences, rows, owners)

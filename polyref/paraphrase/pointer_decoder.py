@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from polyref.paraphrase.pointer import PointerTransformer
 
 PAD: Final = 0
+#: Outputs of the pointer's query product beyond the query: the sentinel, rounded up.
+_SENTINEL: Final = 16
 
 #: Most logits of one product: they stay in cache until they are normalised.
 _LOGITS: Final = 1 << 22
@@ -91,7 +93,14 @@ class PointerDecoder:
         self._encoder_norm, self._decoder_norm = _norm(network.encoder_norm), _norm(network.decoder_norm)
         scale = self._dim**-0.5
         query = network.pointer_query
-        self._query = Product(query.weight * scale, query.bias * scale, precision=precision)
+        # The sentinel is one more output; rows of zeros round their number up.
+        extra = [
+            F.pad(values, (0,) * (2 * values.dim() - 1) + (_SENTINEL - 1,))
+            for values in (network.sentinel.weight, network.sentinel.bias)
+        ]
+        self._query = Product(
+            torch.cat([query.weight * scale, extra[0]]), torch.cat([query.bias * scale, extra[1]]), precision=precision
+        )
         self._key = _product(network.pointer_key, precision)
         self._vocabulary = Product(network.embedding.weight, None, precision=precision)
         self._never = torch.tensor(network.never_written, device=network.device)
@@ -141,11 +150,11 @@ class PointerDecoder:
             x = block.cross_out(groups.back(join_heads(mixed)), x)
             x = block.feed_forward(x)
         x = norm(x, self._decoder_norm)
-        pointed = torch.matmul(groups.spread(self._query(x)), state.pointer_keys)
+        query, sentinel = self._query(x).split([self._dim, _SENTINEL], dim=1)
+        pointed = torch.matmul(groups.spread(query), state.pointer_keys)
         if state.bias is not None:
             pointed += state.bias[:, 0]
-        sentinel = F.linear(x, network.sentinel.weight, network.sentinel.bias)
-        shares = torch.log_softmax(torch.cat([sentinel, groups.back(pointed)], -1).float(), -1)
+        shares = torch.log_softmax(torch.cat([sentinel[:, :1], groups.back(pointed)], -1), -1)
         return self._mixture(state, x, shares[:, :1], shares[:, 1:])
 
     def _mixture(self, state: PointerState, x: Tensor, generate: Tensor, copy: Tensor) -> Tensor:

@@ -4,12 +4,19 @@ PyTorch's float32 ``linear`` goes to MKL, which on AMD processors takes a path a
 Intel ones is 10 - 20 % behind oneDNN at a beam's shapes (a hundred rows). The choice is by platform, not by timing at
 start: a timed choice could fall differently from run to run, and with it the last digit of a score.
 ``POLYREF_PRODUCTS=default`` takes PyTorch's own.
+
+Two approximate modes, on the CPU: ``bfloat16`` rounds weights, inputs and results of the products; ``int8`` rounds
+weights to eight bits with one scale an output, and inputs to eight bits with one scale a row (so that a row's result
+does not depend on its neighbours), and adds up integers. All else stays float32.
 """
 
 from __future__ import annotations
 
 import os
 import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Final, Literal
 
 import torch
@@ -19,6 +26,7 @@ from torch import Tensor
 #: What the products of a network are computed in; anything but float32 is approximate.
 Precision = Literal["float32", "bfloat16", "int8"]
 PRECISIONS: Final = ("float32", "bfloat16", "int8")
+_COMPUTING: ContextVar[Precision] = ContextVar("precision", default="float32")
 #: Rows the packed layout is made for; it works for any number.
 _ROWS = 128
 #: oneDNN's names of activations that it computes inside of the product, and its variants of them.
@@ -28,6 +36,16 @@ _FUSED: Final = {
     "gelu": ("gelu", "none"),
     "gelu_tanh": ("gelu", "tanh"),
 }
+
+
+@contextmanager
+def computing_in(precision: Precision) -> Iterator[None]:
+    """Networks built inside the block compute their products in this precision."""
+    before = _COMPUTING.set(precision)
+    try:
+        yield
+    finally:
+        _COMPUTING.reset(before)
 
 
 def packs(tensor: Tensor) -> bool:
@@ -50,35 +68,84 @@ class Product:
         weight: ``[outputs, inputs]``.
         bias: ``[outputs]`` or None.
         activation: Applied to the result; one of :func:`activate`.
-        precision: What it is computed in.
+        precision: What it is computed in (None: :func:`computing_in`'s); other than float32 for float32 weights on the
+            CPU only.
     """
 
     def __init__(
-        self, weight: Tensor, bias: Tensor | None, activation: str = "linear", precision: Precision = "float32"
+        self, weight: Tensor, bias: Tensor | None, activation: str = "linear", precision: Precision | None = None
     ) -> None:
         self.count = weight.numel() + (0 if bias is None else bias.numel())
         self._outputs = weight.shape[0]
         self._bias = bias
         self._activation = activation
+        plain = weight.device.type != "cpu" or weight.dtype != torch.float32
+        self._precision: Precision = "float32" if plain else precision or _COMPUTING.get()
         self._packed = packs(weight)
-        self._weight = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous(), _ROWS) if self._packed else weight
+        self._weight = weight
+        if self._precision == "int8":
+            self._quantise(weight)
+        elif self._precision == "bfloat16":
+            self._weight, self._bias = weight.bfloat16(), None if bias is None else bias.bfloat16()
+        if self._packed and self._precision != "int8":
+            self._weight = torch.ops.mkldnn._reorder_linear_weight(self._weight.contiguous(), _ROWS)
 
     def __call__(self, x: Tensor, add: Tensor | None = None) -> Tensor:
         """The product of ``x`` ``[..., inputs]``, plus ``add`` ``[..., outputs]``."""
-        if not self._packed:
-            out = activate(F.linear(x, self._weight, self._bias), self._activation)
-            return out if add is None else add + out
         flat = x.reshape(-1, x.shape[-1])
-        name, variant = _FUSED.get(self._activation, ("none", ""))
-        if add is not None and self._activation == "linear":
+        if self._precision == "int8":
+            out = activate(self._integers(flat), self._activation)
+        elif not self._packed:
+            flat = flat.bfloat16() if self._precision == "bfloat16" else flat
+            out = activate(F.linear(flat, self._weight, self._bias), self._activation)
+        elif self._precision == "bfloat16":
+            out = activate(self._onednn(flat.bfloat16(), "none", "").float(), self._activation)
+        elif add is not None and self._activation == "linear":
             other = add.reshape(-1, self._outputs)
             out = torch.ops.mkldnn._linear_pointwise.binary(flat, other, self._weight, self._bias, "add")
             return out.view(*x.shape[:-1], self._outputs)
-        out = torch.ops.mkldnn._linear_pointwise(flat, self._weight, self._bias, name, [], variant)
-        if self._activation not in _FUSED:
-            out = activate(out, self._activation)
+        elif self._activation in _FUSED:
+            out = self._onednn(flat, *_FUSED[self._activation])
+        else:
+            out = activate(self._onednn(flat, "none", ""), self._activation)
+        if self._precision != "float32":
+            out = out.float()
         out = out.view(*x.shape[:-1], self._outputs)
         return out if add is None else add + out
+
+    def _onednn(self, x: Tensor, activation: str, variant: str) -> Tensor:
+        out: Tensor = torch.ops.mkldnn._linear_pointwise(x, self._weight, self._bias, activation, [], variant)
+        return out
+
+    def _quantise(self, weight: Tensor) -> None:
+        self._packed = self._packed and hasattr(torch.ops.onednn, "qlinear_pointwise") and _has_vnni()
+        self._scales = weight.abs().amax(1).clamp_min(1e-12) / 127
+        rounded = (weight / self._scales[:, None]).round_().clamp_(-127, 127)
+        self._zeros = torch.zeros(self._outputs, dtype=torch.int32)
+        if self._packed:
+            self._weight = torch.ops.onednn.qlinear_prepack(rounded.to(torch.int8), None)
+        else:
+            self._weight = rounded
+
+    def _integers(self, x: Tensor) -> Tensor:
+        scale = x.abs().amax(1, keepdim=True).clamp_min_(1e-12).div_(127)
+        if self._packed:
+            # Inputs are stored as 1 .. 255 with their zero at 128: the processors' instructions want them unsigned.
+            shifted = (x / scale).add_(128.5).to(torch.uint8)
+            out: Tensor = torch.ops.onednn.qlinear_pointwise(
+                shifted, 1.0, 128, self._weight, self._scales, self._zeros, None, 1.0, 0, torch.float32, "none", [], ""
+            )
+        else:
+            # The same integers, held in floats.
+            out = F.linear((x / scale).add_(0.5).floor_(), self._weight).mul_(self._scales)
+        out.mul_(scale)
+        return out if self._bias is None else out.add_(self._bias)
+
+
+def _has_vnni() -> bool:
+    """Whether the processor multiplies bytes without overflow (oneDNN's kernels for older ones saturate)."""
+    known = getattr(torch.cpu, "_is_vnni_supported", None) or getattr(torch.cpu, "_is_avx512_vnni_supported", None)
+    return known is not None and bool(known())
 
 
 def activate(x: Tensor, name: str) -> Tensor:

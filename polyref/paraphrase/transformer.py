@@ -202,6 +202,11 @@ class Transformer:
         norms = sum(weight.numel() + bias.numel() for weight, bias in self.norms.values())
         return sum(tables.values()) + sum(layer.count for layer in layers) + norms
 
+    def row_bytes(self, steps: int) -> int:
+        """Memory of a decoder row after so many steps: its scores, its self-attention keys and values."""
+        cache = 2 * len(self.decoder_layers) * self.config.dim * torch.empty((), dtype=self.dtype).element_size()
+        return 4 * self.vocab_size + steps * cache
+
     # --- encoder ---
 
     def encode_states(self, sources: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor | None]:

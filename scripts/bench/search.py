@@ -3,11 +3,14 @@
     python scripts/bench/search.py                              # polyref, Transformers' beam search, the products alone
     python scripts/bench/search.py --fairseq ENV/bin/python     # also fairseq 0.12.2 in its own interpreter
     python scripts/bench/search.py --transformers4 ENV/bin/python  # also group beam search of Transformers 4.31 - 4.56
+    python scripts/bench/search.py --ctranslate2 ENV/bin/python    # also CTranslate2's beam search, float32 and int8
+    python scripts/bench/search.py --shapes shipped base prism --threads 1 2
 
 Networks have random weights and hypotheses a fixed length, so that everyone does the same number of steps. Every
-measurement is a process of its own (CPU time, without loading; the best of the repetitions; peak resident memory), and
-the contenders take turns, so that load from elsewhere meets them all. "products" is the time of the decoder's matrix
-products alone, by the faster of PyTorch's two libraries: nobody who computes them in float32 is faster than that.
+measurement is a process of its own (CPU time, without loading; the best of the repetitions; the largest resident memory
+after loading), and the contenders take turns, so that load from elsewhere meets them all. "products" is the time of the
+matrix products alone, by the faster of PyTorch's two libraries: nobody who computes them in float32 with these is
+faster than that. A profile says where polyref's own time goes. Prints Markdown.
 """
 
 from __future__ import annotations
@@ -16,15 +19,23 @@ import argparse
 import json
 import os
 import platform
+import re
 import resource
 import subprocess
 import sys
+import tempfile
 import time
+from collections import Counter
 from pathlib import Path
 
-#: Name: layers of encoder and decoder, d, heads, ffn, vocabulary.
-SHAPES = {"base": (6, 512, 8, 2048, 32000), "prism": (8, 1280, 20, 12288, 64000), "small": (2, 64, 4, 256, 2048)}
-CONTENDERS = ("polyref", "polyref-beam", "transformers", "transformers4", "fairseq", "products")
+#: Name: layers of encoder and decoder, d, heads, ffn, vocabulary; then beam, groups, sentences a batch, steps.
+SHAPES = {
+    "shipped": (5, 2, 384, 6, 1536, 12000),
+    "base": (6, 6, 512, 8, 2048, 32000),
+    "prism": (8, 8, 1280, 20, 12288, 64000),
+    "small": (2, 2, 64, 4, 256, 2048),
+}
+WORK = {"shipped": (20, 10, 12, 33), "base": (100, 10, 1, 33), "prism": (100, 10, 4, 6), "small": (20, 10, 2, 9)}
 
 
 def network(shape):
@@ -34,7 +45,7 @@ def network(shape):
 
     from polyref.paraphrase.transformer import Transformer, TransformerConfig
 
-    layers, d, heads, ffn, vocab = SHAPES[shape]
+    encoder_layers, decoder_layers, d, heads, ffn, vocab = SHAPES[shape]
     generator = torch.Generator().manual_seed(1)
 
     def random(rows, columns):
@@ -42,7 +53,8 @@ def network(shape):
 
     embedding = random(vocab, d)
     weights = {f"{name}.weight": embedding for name in ("encoder.embed_tokens", "decoder.embed_tokens", "output")}
-    for side, blocks in (("encoder", ["self_attn"]), ("decoder", ["self_attn", "encoder_attn"])):
+    sides = (("encoder", encoder_layers, ["self_attn"]), ("decoder", decoder_layers, ["self_attn", "encoder_attn"]))
+    for side, layers, blocks in sides:
         for layer in range(layers):
             at = f"{side}.layers.{layer}."
             sizes = {f"{b}.{p}_proj": (d, d) for b in blocks for p in ("q", "k", "v", "out")}
@@ -54,8 +66,8 @@ def network(shape):
         weights[f"{side}.layer_norm.weight"], weights[f"{side}.layer_norm.bias"] = torch.ones(d), torch.zeros(d)
     config = TransformerConfig(
         dim=d,
-        encoder_layers=layers,
-        decoder_layers=layers,
+        encoder_layers=encoder_layers,
+        decoder_layers=decoder_layers,
         encoder_heads=heads,
         decoder_heads=heads,
         encoder_pre_norm=True,
@@ -74,13 +86,15 @@ def network(shape):
     return Transformer(config, weights)
 
 
-def run_polyref(args, groups):
+def run_polyref(args, groups, dtype="float32"):
     import torch
 
     import polyref
+    from polyref.paraphrase.products import computing_in
     from polyref.paraphrase.search import SearchOptions, search
 
-    model = network(args.shape)
+    with computing_in(dtype):
+        model = network(args.shape)
     options = SearchOptions(
         beam=args.beam,
         groups=groups,
@@ -98,10 +112,10 @@ def run_transformers(args, groups):
     import transformers
 
     transformers.utils.logging.set_verbosity_error()
-    layers, d, heads, ffn, vocab = SHAPES[args.shape]
+    encoder_layers, decoder_layers, d, heads, ffn, vocab = SHAPES[args.shape]
     sides = {
         f"{side}_{name}": value
-        for side in ("encoder", "decoder")
+        for side, layers in (("encoder", encoder_layers), ("decoder", decoder_layers))
         for name, value in (("layers", layers), ("attention_heads", heads), ("ffn_dim", ffn))
     }
     config = transformers.M2M100Config(
@@ -132,12 +146,12 @@ def run_fairseq(args, groups):
     from fairseq.search import DiverseBeamSearch
     from fairseq.sequence_generator import SequenceGenerator
 
-    layers, d, heads, ffn, vocab = SHAPES[args.shape]
+    encoder_layers, decoder_layers, d, heads, ffn, vocab = SHAPES[args.shape]
     dictionary = Dictionary()
     for number in range(vocab - len(dictionary)):
         dictionary.add_symbol(f"w{number}")
     options = argparse.Namespace(share_all_embeddings=True)
-    for side in ("encoder", "decoder"):
+    for side, layers in (("encoder", encoder_layers), ("decoder", decoder_layers)):
         values = {"layers": layers, "embed_dim": d, "ffn_embed_dim": ffn, "attention_heads": heads}
         for name, value in values.items():
             setattr(options, f"{side}_{name}", value)
@@ -163,123 +177,287 @@ def run_fairseq(args, groups):
     return decode, f"fairseq {fairseq.__version__}, torch {torch.__version__}"
 
 
+def run_ctranslate2(args, compute):
+    import ctranslate2
+    import numpy
+    from ctranslate2.specs import Activation, TransformerSpec
+
+    encoder_layers, decoder_layers, d, heads, ffn, vocab = SHAPES[args.shape]
+    spec = TransformerSpec.from_config((encoder_layers, decoder_layers), heads, activation=Activation.RELU)
+    random = numpy.random.default_rng(1)
+
+    def linear(part, inputs, outputs):
+        part.weight = (random.standard_normal((outputs, inputs)) * inputs**-0.5).astype("float32")
+        part.bias = numpy.zeros(outputs, dtype="float32")
+
+    def norm(part):
+        part.gamma, part.beta = numpy.ones(d, dtype="float32"), numpy.zeros(d, dtype="float32")
+
+    def attention(part, sizes):
+        norm(part.layer_norm)
+        for one, outputs in zip(part.linear, sizes):
+            linear(one, d, outputs)
+
+    embedding = (random.standard_normal((vocab, d)) * d**-0.5).astype("float32")
+    positions = (random.standard_normal((1024, d)) * 0.1).astype("float32")
+    for side in (spec.encoder, spec.decoder):
+        part = side.embeddings[0] if isinstance(side.embeddings, list) else side.embeddings
+        part.weight, side.position_encodings.encodings = embedding, positions
+        side.scale_embeddings = True
+        norm(side.layer_norm)
+        for layer in side.layer:
+            attention(layer.self_attention, (3 * d, d))
+            if side is spec.decoder:
+                attention(layer.attention, (d, 2 * d, d))
+            norm(layer.ffn.layer_norm)
+            linear(layer.ffn.linear_0, d, ffn)
+            linear(layer.ffn.linear_1, ffn, d)
+    spec.decoder.projection.weight = embedding
+    words = ["<unk>", "<s>", "</s>", *(f"w{number}" for number in range(vocab - 3))]
+    spec.register_source_vocabulary(words)
+    spec.register_target_vocabulary(words)
+    spec.validate()
+    spec.optimize()
+    folder = tempfile.TemporaryDirectory()
+    spec.save(folder.name)
+    model = ctranslate2.Translator(folder.name, compute_type=compute, inter_threads=1, intra_threads=args.threads)
+    settings = {
+        "beam_size": args.beam,
+        "num_hypotheses": args.beam,
+        "min_decoding_length": args.steps,
+        "max_decoding_length": args.steps,
+    }
+
+    def decode(sources):
+        found = model.translate_batch([[words[token] for token in source] for source in sources], **settings)
+        assert all(len(one.hypotheses) == args.beam for one in found) and folder
+        return found
+
+    return decode, f"ctranslate2 {ctranslate2.__version__}"
+
+
 def run_products(args, groups):
     import torch
 
-    layers, d, _, ffn, vocab = SHAPES[args.shape]
+    encoder_layers, decoder_layers, d, _, ffn, vocab = SHAPES[args.shape]
     per_layer = [(d, 3 * d), (d, d), (d, d), (d, d), (d, ffn), (ffn, d)]
+    in_encoder = [(d, 3 * d), (d, d), (d, ffn), (ffn, d)]
 
-    def decode(sources):
-        rows = args.beam * len(sources)
-        total, best = 0.0, {}
-        for inputs, outputs in {*per_layer, (d, vocab)}:
-            x, weight, bias = torch.randn(rows, inputs), torch.randn(outputs, inputs), torch.zeros(outputs)
-            ways = [lambda x=x, w=weight, b=bias: torch.nn.functional.linear(x, w, b)]
-            if hasattr(torch.ops.mkldnn, "_reorder_linear_weight"):
-                packed = torch.ops.mkldnn._reorder_linear_weight(weight, rows)
-                ways.append(lambda x=x, w=packed, b=bias: torch.ops.mkldnn._linear_pointwise(x, w, b, "none", [], ""))
-            times = []
-            for way in ways:
-                way()
+    def seconds(rows, inputs, outputs):
+        x, weight, bias = torch.randn(rows, inputs), torch.randn(outputs, inputs), torch.zeros(outputs)
+        ways = [lambda: torch.nn.functional.linear(x, weight, bias)]
+        if hasattr(torch.ops.mkldnn, "_reorder_linear_weight"):
+            packed = torch.ops.mkldnn._reorder_linear_weight(weight, rows)
+            ways.append(lambda: torch.ops.mkldnn._linear_pointwise(x, packed, bias, "none", [], ""))
+        times = []
+        for way in ways:
+            way()
+            for _ in range(3):
                 begin = time.process_time()
                 for _ in range(5):
                     way()
                 times.append((time.process_time() - begin) / 5)
-            best[inputs, outputs] = min(times)
-        total = args.steps * (layers * sum(best[size] for size in per_layer) + best[d, vocab])
-        return total
+        return min(times)
+
+    def decode(sources):
+        # As the work is done: the first step has one row a sentence, the vocabulary is projected in parts.
+        rows, source = args.beam * len(sources), sum(map(len, sources))
+        most = max(((1 << 23) - 1) // vocab, 1)
+        parts = -(-rows // most)
+        encoder = encoder_layers * sum(seconds(source, *size) for size in in_encoder)
+        encoder += decoder_layers * seconds(source, d, 2 * d)
+        layers = decoder_layers * sum(seconds(rows, *size) for size in per_layer)
+        return encoder + (args.steps - 1) * (layers + parts * seconds(rows // parts, d, vocab))
 
     return decode, f"torch {torch.__version__}"
 
 
-WORKERS = {
-    "polyref": (run_polyref, True),
-    "polyref-beam": (run_polyref, False),
-    "transformers": (run_transformers, False),
-    "transformers4": (run_transformers, True),
-    "fairseq": (run_fairseq, True),
-    "products": (run_products, False),
+def run_profile(args, groups):
+    """Where polyref's time goes: CPU seconds of its parts, without what they call."""
+    from polyref.paraphrase import ancestry, products, transformer
+    from polyref.paraphrase.search import constraints, engine, fairseq, selection, state
+
+    spent, running = Counter(), []
+
+    def watch(owner, name, label):
+        inner = getattr(owner, name)
+
+        def outer(*given, **named):
+            begin = time.process_time()
+            running.append(0.0)
+            result = inner(*given, **named)
+            passed = time.process_time() - begin
+            spent[label] += passed - running.pop()
+            if running:
+                running[-1] += passed
+            return result
+
+        setattr(owner, name, outer)
+
+    watch(products.Product, "__call__", "products")
+    watch(ancestry.AncestryCache, "attend", "self-attention")
+    watch(ancestry.AncestryCache, "extend", "self-attention")
+    watch(transformer, "attend", "cross- and encoder attention")
+    watch(transformer, "norm", "layer normalisation")
+    watch(constraints.Constraints, "_log_probabilities", "log-softmax")
+    watch(selection.Selector, "__init__", "selection")
+    watch(selection.Selector, "best", "selection")
+    watch(selection.Selector, "count", "selection")
+    watch(fairseq.FairseqRule, "advance", "selection")
+    watch(state.Beams, "extend", "hypotheses")
+    watch(state.Beams, "hypotheses", "hypotheses")
+    watch(state.Layout, "shared", "hypotheses")
+    watch(engine, "run", "the rest, Python included")
+    decode, versions = run_polyref(args, groups)
+
+    def measured(sources):
+        spent.clear()
+        decode(sources)
+        return {label: seconds / len(sources) for label, seconds in spent.most_common()}
+
+    return measured, versions
+
+
+#: Name: what builds it, with which argument (groups: as asked, or 1), whose interpreter.
+CONTENDERS = {
+    "polyref": (run_polyref, "groups", None),
+    "polyref-beam": (run_polyref, 1, None),
+    "polyref-bfloat16": (lambda args, groups: run_polyref(args, groups, "bfloat16"), "groups", None),
+    "polyref-int8": (lambda args, groups: run_polyref(args, groups, "int8"), "groups", None),
+    "fairseq": (run_fairseq, "groups", "fairseq"),
+    "transformers4": (run_transformers, "groups", "transformers4"),
+    "transformers-beam": (run_transformers, 1, None),
+    "ctranslate2-beam": (run_ctranslate2, "float32", "ctranslate2"),
+    "ctranslate2-int8-beam": (run_ctranslate2, "int8", "ctranslate2"),
+    "products": (run_products, 1, None),
+    "profile": (run_profile, "groups", None),
 }
+
+
+def memory(field):
+    """Resident memory in MB: ``VmRSS`` now, ``VmHWM`` the largest so far."""
+    status = Path("/proc/self/status")
+    if not status.is_file():
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return int(re.search(rf"{field}:\s+(\d+)", status.read_text())[1]) / 1024
 
 
 def work(args):
     """One measurement: a line of JSON on stdout."""
-    import torch
+    if args.worker.startswith("ctranslate2"):
+        os.environ["OMP_NUM_THREADS"] = str(args.threads)
+    else:
+        import torch
 
-    torch.set_num_threads(args.threads)
-    build, diverse = WORKERS[args.worker]
-    decode, versions = build(args, args.groups if diverse else 1)
+        torch.set_num_threads(args.threads)
+    build, argument, _ = CONTENDERS[args.worker]
+    decode, versions = build(args, args.groups if argument == "groups" else argument)
     sources = [[*range(10, 10 + args.source - 1), 2]] * args.batch
-    decode([[5, 2]] if args.worker != "products" else sources)  # first calls allocate and choose kernels
-    begin = time.process_time()
+    if args.worker != "products":
+        decode([[5, 2]])  # first calls allocate and choose kernels
+    loaded = memory("VmRSS")
+    reset = Path("/proc/self/clear_refs")
+    if reset.is_file():
+        reset.write_text("5")  # the largest so far starts again
+    begin, clock = time.process_time(), time.perf_counter()
     result = decode(sources)
-    seconds = result if args.worker == "products" else time.process_time() - begin
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(json.dumps({"seconds": seconds / args.batch, "peak_mb": peak, "versions": versions}))
+    seconds, wall = time.process_time() - begin, time.perf_counter() - clock
+    row = {"seconds": seconds / args.batch, "wall": wall / args.batch, "loaded": loaded, "peak": memory("VmHWM")}
+    if args.worker == "products":
+        row["seconds"] = row["wall"] = result / args.batch
+    print(json.dumps({**row, "versions": versions, "parts": result if args.worker == "profile" else None}))
 
 
 def processor():
     info = Path("/proc/cpuinfo")
-    if info.is_file():
-        for line in info.read_text().split("\n"):
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
-    return platform.processor()
+    if not info.is_file():
+        return platform.processor()
+    found = dict(re.findall(r"^(model name|cpu family|model|flags)\s*: (.*)$", info.read_text(), re.MULTILINE))
+    known = [name for name in ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_tile") if name in found["flags"]]
+    return f"{found['model name']} (family {found['cpu family']}, model {found['model']}; {', '.join(known)})"
+
+
+def measure(names, interpreters, values, repeat):
+    """``{name: [measurement, ...]}``, the contenders taking turns; one that fails is reported and left out."""
+    found = {name: [] for name in names}
+    environment = {**os.environ, "OMP_NUM_THREADS": str(values["threads"]), "MKL_NUM_THREADS": str(values["threads"])}
+    for _ in range(repeat):
+        for name in list(found):
+            options = [part for key, value in values.items() for part in (f"--{key}", str(value))]
+            command = [interpreters[name], str(Path(__file__).resolve()), "--worker", name, *options]
+            done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+            if done.returncode:
+                print(f"{name} failed:\n{done.stderr[-2000:]}", file=sys.stderr)
+                del found[name]
+                continue
+            found[name].append(json.loads(done.stdout.strip().split("\n")[-1]))
+    return found
+
+
+def report(found, values):
+    """One Markdown table, the profile below."""
+    best = {name: min(runs, key=lambda run: run["seconds"]) for name, runs in found.items()}
+    layers = SHAPES[values["shape"]]
+    print(f"\n#### {values['shape']}, {values['threads']} thread(s)\n")
+    print(
+        f"{layers[0]}+{layers[1]} layers, d = {layers[2]}, ffn {layers[4]}, V = {layers[5]}; beam {values['beam']}, "
+        f"{values['groups']} groups, {values['steps']} steps, {values['batch']} sentence(s) of {values['source']} "
+        f"tokens a batch; seconds a sentence, best of {len(next(iter(found.values())))}\n"
+    )
+    print("| | CPU s | wall s | against polyref | against polyref-int8 | loaded MB | peak MB | versions |")
+    print("|---|---|---|---|---|---|---|---|")
+    for name, run in best.items():
+        if name == "profile":
+            continue
+        ratios = [
+            f"{run['seconds'] / best[other]['seconds']:.2f}x" if other in best and name != other else ""
+            for other in ("polyref", "polyref-int8")
+        ]
+        figures = [f"{run['seconds']:.3f}", f"{run['wall']:.3f}", *ratios, f"{run['loaded']:.0f}", f"{run['peak']:.0f}"]
+        print(f"| {' | '.join([name, *figures, run['versions']])} |")
+    if "products" in best and "polyref" in best:
+        share = best["products"]["seconds"] / best["polyref"]["seconds"]
+        print(f"\nProducts alone are {100 * share:.0f} % of polyref's time in this run.")
+    if "profile" in best:
+        parts = best["profile"]["parts"]
+        total = sum(parts.values())
+        print(f"\nWhere the time goes (a run of its own, {total:.3f} CPU s a sentence with the watching):\n")
+        print("| part | CPU s | % |\n|---|---|---|")
+        for label, seconds in parts.items():
+            print(f"| {label} | {seconds:.3f} | {100 * seconds / total:.1f} |")
+    sys.stdout.flush()
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--shape", choices=SHAPES, default="base")
-    parser.add_argument("--beam", type=int, default=100)
-    parser.add_argument("--groups", type=int, default=10)
-    parser.add_argument("--batch", type=int, default=1, help="sentences decoded together")
+    parser.add_argument("--shapes", nargs="+", choices=SHAPES, default=["shipped", "base"])
+    parser.add_argument("--threads", nargs="+", type=int, default=[1])
+    parser.add_argument("--beam", type=int, help="instead of the shape's own")
+    parser.add_argument("--groups", type=int, help="instead of the shape's own")
+    parser.add_argument("--batch", type=int, help="sentences decoded together, instead of the shape's own")
+    parser.add_argument("--steps", type=int, help="target tokens with the end of sentence, instead of the shape's own")
     parser.add_argument("--source", type=int, default=31, help="source tokens")
-    parser.add_argument("--steps", type=int, default=33, help="target tokens, with the end of sentence")
-    parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--repeat", type=int, default=3)
-    parser.add_argument("--fairseq", metavar="PYTHON", help="interpreter that has fairseq 0.12.2")
-    parser.add_argument("--transformers4", metavar="PYTHON", help="interpreter that has transformers 4.31 - 4.56")
+    for peer in ("fairseq", "transformers4", "ctranslate2"):
+        parser.add_argument(f"--{peer}", metavar="PYTHON", help=f"interpreter that has {peer}")
     parser.add_argument("--only", nargs="+", choices=CONTENDERS)
-    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--shape", choices=SHAPES, help=argparse.SUPPRESS)
     parser.add_argument("--worker", choices=CONTENDERS, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.worker:
+        (args.threads,) = args.threads
         work(args)
         return
-    interpreters = dict.fromkeys(CONTENDERS, sys.executable)
-    interpreters.update(fairseq=args.fairseq, transformers4=args.transformers4)
+    interpreters = {name: getattr(args, whose) if whose else sys.executable for name, (*_, whose) in CONTENDERS.items()}
     names = [name for name in args.only or CONTENDERS if interpreters[name]]
-    found = {name: [] for name in names}
-    environment = {**os.environ, "OMP_NUM_THREADS": str(args.threads), "MKL_NUM_THREADS": str(args.threads)}
-    for _ in range(args.repeat):
-        for name in names:
-            values = {k: getattr(args, k) for k in ("shape", "beam", "groups", "batch", "source", "steps", "threads")}
-            options = [part for k, v in values.items() for part in (f"--{k}", str(v))]
-            command = [interpreters[name], str(Path(__file__).resolve()), "--worker", name, *options]
-            done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-            if done.returncode:
-                sys.exit(f"{name} failed:\n{done.stderr}")
-            found[name].append(json.loads(done.stdout.strip().split("\n")[-1]))
-    rows = [
-        {
-            "name": name,
-            "seconds": min(one["seconds"] for one in runs),
-            "peak_mb": max(one["peak_mb"] for one in runs),
-            "versions": runs[0]["versions"],
-        }
-        for name, runs in found.items()
-    ]
-    if args.json:
-        print(json.dumps({"cpu": processor(), "settings": vars(args), "rows": rows}))
-        return
-    ours = next((row["seconds"] for row in rows if row["name"] == "polyref"), rows[0]["seconds"])
-    print(f"{processor()}, {args.threads} thread(s); shape {args.shape} {SHAPES[args.shape]}, beam {args.beam},")
-    print(
-        f"{args.groups} groups, {args.steps} steps, {args.batch} a batch; CPU seconds a sentence, best of {args.repeat}"
-    )
-    for row in rows:
-        ratio = row["seconds"] / ours
-        print(f"{row['name']:14} {row['seconds']:8.3f} s {ratio:6.2f} x  {row['peak_mb']:7.0f} MB  {row['versions']}")
+    print(f"{processor()}, Python {platform.python_version()}")
+    for shape in args.shapes:
+        own = dict(zip(("beam", "groups", "batch", "steps"), WORK[shape]))
+        values = {key: getattr(args, key) or value for key, value in own.items()}
+        for threads in args.threads:
+            values |= {"shape": shape, "source": args.source, "threads": threads}
+            found = measure(names, interpreters, values, args.repeat)
+            report({name: runs for name, runs in found.items() if runs}, values)
 
 
 if __name__ == "__main__":

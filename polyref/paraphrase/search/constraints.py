@@ -9,7 +9,7 @@ from torch import Tensor
 
 from polyref.errors import UsageError
 from polyref.paraphrase.search.options import SearchOptions
-from polyref.paraphrase.search.protocol import StepHook, StepModel
+from polyref.paraphrase.search.protocol import RowModel, StepHook, StepModel
 from polyref.paraphrase.search.state import NEVER, Beams, Step
 
 
@@ -113,6 +113,8 @@ class Constraints:
             # In place: a second tensor of this size would be mapped page by page on every step.
             torch._log_softmax(values, 1, False, out=values)
             broken = values[:, 0].isnan()  # one that is not a number makes all of its row so
+        elif isinstance(self._model, RowModel):
+            broken = values[:, self._model.eos].isnan()
         else:
             broken = values.amax(dim=-1).isnan()
         if bool(broken.any()):

@@ -73,12 +73,14 @@ class PaperRule:
             top, row, token = selector.best(rows, beams.cum[:, rows], 2 * size, strength)
             parent = row + first
             ends = (token == self._model.eos) & (top > NEVER)
-            self._finish(step, beams, group, ends[:, :size], parent, token, top)
-            # The best b that go on, in order; where there are fewer, dead rows follow.
-            top = top.masked_fill(ends, NEVER)
-            order = (top == NEVER).to(torch.int8).sort(dim=1, stable=True).indices[:, :size]
+            if bool(ends.any()):
+                self._finish(step, beams, group, ends[:, :size], parent, token, top)
+                # The best b that go on, in order; where there are fewer, dead rows follow.
+                top = top.masked_fill(ends, NEVER)
+                order = (top == NEVER).to(torch.int8).sort(dim=1, stable=True).indices
+                top, parent, token = (values.gather(1, order) for values in (top, parent, token))
             kept = [
-                pad_columns(values.gather(1, order), size, fill)
+                pad_columns(values[:, :size], size, fill)
                 for values, fill in ((top, NEVER), (parent, first), (token, 0))
             ]
             chosen.append(kept)

@@ -58,7 +58,8 @@ class RowModel(StepModel, Protocol):
     def step_rows(self, state: Any, tokens: Tensor) -> Tensor:
         """Feed one token a row (``[R]``, int64) and return the next-token distributions (``[R, V]``, float32).
 
-        The engine may write into the result, which is valid until the next step.
+        The engine may write into the result, which is valid until the next step. Where a row is not a number anywhere,
+        it is none at the end of sentence.
         """
 
     def select_rows(self, state: Any, sentences: Tensor, rows: Tensor, owners: Tensor) -> None:

@@ -1,7 +1,8 @@
 """The k best continuations of a group, without writing or sorting the whole of its scores.
 
-One pass over the scores takes the maximum of every block of 64 tokens; the k best tokens lie in the k best blocks. The
-diversity penalty touches few tokens: they are lowered in place, their blocks' maxima recomputed, and put back after.
+One pass over the scores takes the maximum of every block of some 64 tokens; the k best tokens lie in the k best blocks.
+The diversity penalty touches few tokens: they are lowered in place, the maxima of their blocks taken again, and put
+back after.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from torch import Tensor
 
 from polyref.paraphrase.search.state import Step
 
-BLOCK = 64
+#: Sizes of a block, the first that divides the vocabulary: then no tokens are left over.
+SIZES = (64, 96, 128, 32)
 #: Below this vocabulary, sorting everything is faster.
 _SMALL = 1024
 
@@ -27,7 +29,8 @@ class Selector:
         self._scores = step.scores
         self._rows = step.rows
         self._vocab = step.scores.shape[-1]
-        self._blocks = self._vocab // BLOCK if self._vocab >= _SMALL else 0
+        self._size = next((size for size in SIZES if self._vocab % size == 0), SIZES[0])
+        self._blocks = self._vocab // self._size if self._vocab >= _SMALL else 0
         self._maxima = self._main().amax(dim=-1) if self._blocks else None
         self._counts: Tensor | None = None
         self._tokens: list[Tensor] = []
@@ -70,7 +73,7 @@ class Selector:
         at = (rows[:, :, None], tokens[:, None])
         original = self._scores[at]
         self._scores[at] = original - lowered[:, None]
-        blocks = (tokens // BLOCK).clamp_max_(self._blocks - 1)[:, None]
+        blocks = (tokens // self._size).clamp_max_(self._blocks - 1)[:, None]
         touched = self._main()[rows[:, :, None], blocks].amax(dim=-1)
         maxima.scatter_(2, blocks.expand_as(touched), touched)
         found = self._from_blocks(rows, maxima, cum, most)
@@ -78,23 +81,25 @@ class Selector:
         return found
 
     def _main(self) -> Tensor:
-        """Scores ``[R, blocks, 64]``; what is left of the vocabulary is no block."""
-        return self._scores[:, : self._blocks * BLOCK].unflatten(1, (self._blocks, BLOCK))
+        """Scores ``[R, blocks, size]``; what is left of the vocabulary is no block."""
+        return self._scores[:, : self._blocks * self._size].unflatten(1, (self._blocks, self._size))
 
     def _from_blocks(self, rows: Tensor, maxima: Tensor, cum: Tensor, most: int) -> tuple[Tensor, Tensor, Tensor]:
         bounds = (maxima + cum[:, :, None]).flatten(1)
         chosen = bounds.topk(min(most, bounds.shape[1])).indices
         slot, block = chosen // self._blocks, chosen % self._blocks
         values = self._main()[rows.gather(1, slot), block] + cum.gather(1, slot)[:, :, None]
-        size = values.shape[1] * BLOCK
+        size = values.shape[1] * self._size
         values = values.flatten(1)
-        if tail := self._vocab - self._blocks * BLOCK:
+        tail = self._vocab - self._blocks * self._size
+        if tail:
             rest = self._scores[rows, -tail:] + cum[:, :, None]
             values = torch.cat((values, rest.flatten(1)), dim=1)
         top, index = values.topk(min(most, values.shape[1]))
-        place = index.clamp_max(size - 1)
-        token = block.gather(1, place // BLOCK) * BLOCK + place % BLOCK
-        slot = slot.gather(1, place // BLOCK)
+        place = index.clamp_max(size - 1) if tail else index
+        at = place // self._size
+        token = block.gather(1, at) * self._size + place % self._size
+        slot = slot.gather(1, at)
         if tail:
             after, outside = index - size, index >= size
             slot = torch.where(outside, after // tail, slot)

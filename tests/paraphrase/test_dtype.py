@@ -1,0 +1,59 @@
+"""Approximate modes of a whole network: named, repeatable, near to float32."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from polyref.errors import UsageError
+from polyref.paraphrase import load_paraphraser
+from polyref.paraphrase.checkpoints import Seq2Seq, load_fairseq
+from polyref.paraphrase.products import Precision, computing_in
+from polyref.paraphrase.scoring import Scorer
+from polyref.paraphrase.search import SearchOptions, search
+
+TEXT = ["The committee will meet again on Friday to discuss the budget."]
+
+
+@pytest.mark.parametrize(("precision", "mean", "tops"), [("bfloat16", 0.02, 0.8), ("int8", 0.04, 0.7)])
+def test_lists_of_the_golden_model(
+    golden: Path, models: dict[str, Seq2Seq], precision: Precision, mean: float, tops: float
+) -> None:
+    with gzip.open(golden / "pre" / "dbs12.json.gz", "rt") as stream:
+        sources = [entry["src"] for entry in json.load(stream)["sentences"]]
+    exact = models["pre"]
+    with computing_in(precision):
+        near = load_fairseq(exact.path)
+    options = SearchOptions(beam=12, groups=3, strength=0.5, max_len_a=1.3, max_len_b=10)
+    prefixes = [[4]] * len(sources)
+    wanted = search(exact.network, sources, options, prefixes)
+    found = search(near.network, sources, options, prefixes)
+    again = search(near.network, sources[:2], options, prefixes[:2])
+    assert [[c.tokens for c in one] for one in again] == [[c.tokens for c in one] for one in found[:2]]
+    same = sum(a[0].tokens == b[0].tokens for a, b in zip(wanted, found))
+    assert tops * len(sources) <= same
+    # The same hypotheses scored by both: the log-probability of a token is off by this much on average.
+    targets = [one[0].tokens for one in wanted]
+    a, b = (Scorer(network).score(sources, targets) for network in (exact.network, near.network))
+    differences = [abs(x - y) for xs, ys in zip(a, b) for x, y in zip(xs, ys)]
+    assert 0 < sum(differences) / len(differences) < mean
+
+
+def test_the_shipped_model_names_its_mode() -> None:
+    exact = load_paraphraser("shipped")
+    near = load_paraphraser("shipped", dtype="int8")
+    assert near.signature == exact.signature.replace("|rules", "|dtype:int8|rules")
+    first, second = (next(iter(near.paraphrase(TEXT, 4))).hypotheses for _ in range(2))
+    assert first == second
+    best = next(iter(exact.paraphrase(TEXT, 4))).hypotheses[0]
+    assert abs(first[0].score - best.score) < 0.1
+
+
+def test_modes_that_do_not_exist_are_refused() -> None:
+    with pytest.raises(UsageError, match="--dtype is 'float16', expected one of float32, bfloat16, int8 on cpu"):
+        load_paraphraser("shipped", dtype="float16")
+    with pytest.raises(UsageError, match="fairseq itself computes in float32"):
+        load_paraphraser("x", dtype="int8", backend="fairseq")
