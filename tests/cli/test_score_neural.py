@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from scipy.stats import pearsonr
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "metrics"))
 
@@ -109,3 +110,24 @@ def test_peer_evaluation_with_draws(files: Path, translator: str, polyref: Calla
     assert "|samples:3*mean|dropout:0.1|subwords:0.2/64|seed:1|" in first.json()["rows"][0]["signature"]
     other = polyref(*command, *draws, "--peer-seed", "2", "--json")
     assert other.json()["rows"][0]["score"] != first.json()["rows"][0]["score"]
+
+
+def test_evaluate_gives_metrics_the_sets_sources(tmp_path: Path, translator: str, polyref: Callable[..., Any]) -> None:
+    home = Path(__file__).resolve().parent.parent / "eval" / "minimal"
+    command = ["evaluate", home, "-l", "de-en", "--ref", "refA", "--gold", "mqm", "-n", "0", "--json"]
+    done = polyref(*command, "-m", "prism-src", "--prism-model", translator, "--source-lang", "de")
+    assert done.code == 0
+    rows = done.json()["rows"]
+    assert {row["level"] for row in rows} == {"sys", "seg"}
+    assert all(row["signature"].startswith("Prism-src|model:m2m|") for row in rows)
+    # What `score` gives for the same files correlates as said.
+    human = dict(line.split() for line in (home / "human-scores/de-en.mqm.sys.score").read_text().splitlines())
+    names = [name for name in human if name != "refB"]
+    found = polyref(
+        *["score", home / "references/de-en.refA.txt", "-m", "prism-src", "--prism-model", translator],
+        *["--source-lang", "de", "--source", home / "sources/de-en.txt", "--json"],
+        *(part for name in names for part in ("-i", home / "system-outputs/de-en" / f"{name}.txt")),
+    ).json()["rows"]
+    (pearson,) = [row["value"] for row in rows if row["level"] == "sys" and row["statistic"] == "pearson"]
+    expected = pearsonr([row["score"] for row in found], [float(human[name]) for name in names]).statistic
+    assert pearson == pytest.approx(expected, abs=1e-6)

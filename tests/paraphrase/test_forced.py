@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from tiny_models import TEXT, write
 
 from polyref.errors import ModelError, UsageError
@@ -75,3 +76,15 @@ def test_what_is_refused(folder: Path, tmp_path: Path) -> None:
 def test_seeds_are_the_same_everywhere() -> None:
     assert seed_of(1, "source", "a text") == 1044547953848934590  # the first 63 bits of sha256sum
     assert seed_of(1, (1, 2)) != seed_of(2, (1, 2))
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+def test_a_gpu_gives_the_cpus_numbers(folder: Path) -> None:
+    for name, lang in ((str(folder), "en"), ("shipped", "en")):
+        here, there = load_scorer(name), load_scorer(name, device="cuda")
+        jobs = [(here.source(a), here.target(b)) for a in TEXT for b in TEXT]
+        for one, two in zip(here.score(jobs, lang), there.score(jobs, lang)):
+            np.testing.assert_allclose(one, two, atol=1e-3)
+        draws = [m.dropout_scores(jobs[0], lang, samples=3, rate=0.1, seed=1) for m in (here, there)]
+        np.testing.assert_allclose(*draws, atol=1e-3)
