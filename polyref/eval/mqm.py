@@ -1,9 +1,9 @@
 """MQM: raw marks of errors with their weights, and the averages made from them.
 
-- Marks (google/wmt-mqm-human-evaluation, ``mqm_TESTSET_LP.tsv``): tab-separated, unquoted, with a header; one mark a line,
-  or one line that says that a rater found no error.
-- Ratings (mt-metrics-eval, ``*.seg.rating``): ``SYSTEM JSON [RATER]``, all segments of one system in order, ``None`` where
-  nobody judged.
+- Marks (google/wmt-mqm-human-evaluation, ``mqm_TESTSET_LP.tsv``): tab-separated, unquoted, with a header; one mark a
+  line, or one line that says that a rater found no error.
+- Ratings (mt-metrics-eval, ``*.seg.rating``): ``SYSTEM JSON [RATER]``, all segments of one system in order, ``None``
+  where nobody judged.
 - Averages (``*.avg_seg_scores.tsv``): ``SYSTEM SCORE SEG``.
 
 Scores are negated error weights: higher is better, 0 is best.
