@@ -32,6 +32,8 @@ from polyref.references import ReferenceSet
 
 #: Texts that are pooled in one go.
 _POOLED: Final = 2048
+#: Weights of the cosine that :func:`tune_weight` tries.
+GRID: Final = tuple(step / 20 for step in range(21))
 
 
 class Pooled:
@@ -198,7 +200,7 @@ def tune_weight(
     agreement: Callable[[Scores], float],
     *,
     k: int = 0,
-    weights: Iterable[float] = tuple(step / 20 for step in range(21)),
+    weights: Iterable[float] = GRID,
 ) -> tuple[float, dict[float, float]]:
     """The weight that agrees best with judgements of development data.
 
