@@ -67,13 +67,15 @@ def _marks_apart(kinds: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
     index = np.arange(len(marks))
     position = index - np.maximum.accumulate(np.where(np.diff(marks, prepend=-1) != 1, index, 0))
     after_digit = kinds[marks - position - 1] == _DIGIT
-    return marks[((position + after_digit) % 2 == 0) | (kinds[marks + 1] != _DIGIT)]
+    apart: npt.NDArray[np.int64] = marks[((position + after_digit) % 2 == 0) | (kinds[marks + 1] != _DIGIT)]
+    return apart
 
 
 def _dashes_apart(kinds: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
     """Dashes after a digit."""
     dashes = np.flatnonzero(kinds == _DASH)
-    return dashes[kinds[dashes - 1] == _DIGIT]
+    apart: npt.NDArray[np.int64] = dashes[kinds[dashes - 1] == _DIGIT]
+    return apart
 
 
 @lru_cache(maxsize=2**16)
