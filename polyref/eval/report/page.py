@@ -115,6 +115,12 @@ def _gains(evaluations: Sequence[Evaluation], averages: Sequence[dict[str, Any]]
         ),
         rows_table(rows, "Gains", settings),
     ]
+    if any(row.p_perm_both is not None for _, row in rows):
+        said = (
+            "PERM-BOTH permutes scores of single outputs: it tests the gain in the correlation of mean segment scores, "
+            "which can differ from that of corpus scores in the column before it, even in sign."
+        )
+        parts.insert(1, paragraph(said, "muted"))
     if averages:
         columns = [Column(name) for name in ("generator", "originals", "metric")]
         columns += [Column(name, True) for name in ("k", "average of pearson", "gain", "language pairs", "systems")]
