@@ -57,7 +57,7 @@ class Prompted(SequenceMetric):
         if not self.prompts:
             return self._means(pairs)
         jobs = [self._with(prompt, pair) for pair in pairs for prompt in self.prompts]
-        means: Floats = self._means(jobs).reshape(len(pairs), -1).mean(axis=1)
+        means: Floats = self._means(jobs).reshape(-1, len(self.prompts)).mean(axis=1)
         return means
 
     def _with(self, prompt: str, pair: TextPair) -> TextPair:

@@ -75,6 +75,9 @@ class LeanScorer(ForcedScorer):
 class _BatchedScorer(ForcedScorer):
     """Batches by length, and encoder states once a distinct source, for networks with a forward of their own."""
 
+    #: Most target positions of a batch, padding included.
+    _positions = _BATCH
+
     def _score(self, sources: list[Tokens], targets: list[Tokens]) -> list[Row]:
         with torch.inference_mode():
             states = self._states(sorted(set(sources), key=lambda tokens: (-len(tokens), tokens)))
@@ -82,7 +85,7 @@ class _BatchedScorer(ForcedScorer):
             results: dict[int, Row] = {}
             start = 0
             while start < len(order):
-                batch = order[start : start + max(_BATCH // len(targets[order[start]]), 1)]
+                batch = order[start : start + max(self._positions // len(targets[order[start]]), 1)]
                 start += len(batch)
                 scored = self._batch([sources[i] for i in batch], states, [targets[i] for i in batch])
                 results.update(zip(batch, scored, strict=True))
@@ -221,6 +224,8 @@ class HuggingFaceScorer(_BatchedScorer):
         limits = (min(model.max_target, LONGEST_SOURCE), min(model.max_target, LONGEST_SOURCE))
         super().__init__(codec, segmenter, limits=limits, width=width, **about)
         self._model = model
+        # Here the logits of all positions of a batch are held at once.
+        self._positions = min(_BATCH, max(4 * _LOGITS // model.vocab_size, 1))
         _packed(model.model)
 
     @property

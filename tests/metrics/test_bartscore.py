@@ -110,6 +110,10 @@ def test_names_signatures_and_what_is_refused(seq2seq: dict[str, Path], referenc
     found = half.aggregate(half.statistics(SYSTEMS, references), k=1)
     assert "|dtype:bfloat16|" in found.signature
     np.testing.assert_allclose(found.segment, metric.aggregate(stats, k=1).segment, rtol=0.05)
+    for options in ({}, {"direction": "recall"}, {"prompts": ("the ducks",), "direction": "recall"}):
+        bare = BARTScore(model=str(seq2seq["bart"]), **options)
+        stats = bare.statistics({"A": ["bread"]}, ReferenceSet.from_texts([[None]]), allow_missing=True)
+        assert np.isnan(bare.aggregate(stats, k=0).system).all()
     with pytest.raises(UsageError, match="bartscore needs a model"):
         BARTScore()
     with pytest.raises(UsageError, match="direction is 'both', expected one of precision, recall, f"):
