@@ -43,7 +43,7 @@ from polyref.metrics.embeddings import Embeddings
 from polyref.metrics.encoders import load_encoder
 from polyref.metrics.esim.files import SHIPPED
 from polyref.metrics.esim.run import EsimRun, train_esim
-from polyref.metrics.esim.training import TrainingOptions
+from polyref.metrics.esim.state import TrainingOptions
 from polyref.metrics.registry import get_metric
 from polyref.references import ReferenceSet
 from polyref.textfiles import write_atomically

@@ -75,7 +75,7 @@ def command(
     DIR.partial. The same data and options give the same bytes.
     """
     from polyref.metrics.esim.run import EsimRun, train_esim
-    from polyref.metrics.esim.training import TrainingOptions
+    from polyref.metrics.esim.state import TrainingOptions
 
     if threads is not None:
         import torch

@@ -14,11 +14,12 @@ from scipy import stats
 from tiny_encoders import bert
 
 from polyref.errors import DataError, PolyrefError, UsageError
-from polyref.metrics.esim import training
+from polyref.metrics.esim import state, training
 from polyref.metrics.esim.judgements import Judged, Ranked, TrainingSet, read_training, reliability, standardised
 from polyref.metrics.esim.network import EsimConfig, EsimNetwork, Masks
 from polyref.metrics.esim.run import EsimRun, partial_path, train_esim
-from polyref.metrics.esim.training import TrainingOptions, agreement, hold_out
+from polyref.metrics.esim.state import TrainingOptions
+from polyref.metrics.esim.training import agreement, hold_out
 
 # -- data ----------------------------------------------------------------------------------------------------------
 
@@ -222,7 +223,7 @@ def test_an_interrupted_run_ends_with_the_same_bytes(
     path = write_rows(tmp_path / "data.jsonl", rankings(30))
     settings = run([path], encoder, epochs=3)
     train_esim(settings, tmp_path / "whole", say=lambda _: None, save_every=2)
-    learn, steps = training._Run.learn, 0
+    learn, steps = state.TrainingState.learn, 0
 
     def stops(self: Any, loss: torch.Tensor) -> None:
         nonlocal steps
@@ -231,7 +232,7 @@ def test_an_interrupted_run_ends_with_the_same_bytes(
             raise KilledError
         learn(self, loss)
 
-    monkeypatch.setattr(training._Run, "learn", stops)
+    monkeypatch.setattr(state.TrainingState, "learn", stops)
     interruptions = 0
     while not (tmp_path / "model" / "config.json").exists():
         try:
@@ -254,8 +255,8 @@ def test_another_runs_state_is_refused(encoder: str, tmp_path: Path) -> None:
         train_esim(run([path], encoder, epochs=1), folder, say=lambda _: None)
     partial_path(folder).unlink()
     train_esim(run([path], encoder, epochs=1), tmp_path / "first", say=lambda _: None)
-    settings = {"options": {}, "data": "other"}
-    torch.save({"settings": settings}, partial_path(folder))
+    other = {"options": {}, "data": "other"}
+    torch.save({"settings": other}, partial_path(folder))
     with pytest.raises(DataError, match="unfinished run with other settings: options, data"):
         train_esim(run([path], encoder, epochs=1), folder, say=lambda _: None)
 
@@ -273,8 +274,8 @@ def test_rate_is_halved_and_training_stops_without_improvement(
     encoder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     figures = iter([0.2, 0.3, 0.1, 0.3, 0.4, 0.4, 0.1, 0.0, 0.9])
-    real = training._Run.end_epoch
-    monkeypatch.setattr(training._Run, "end_epoch", lambda self, _: real(self, next(figures)))
+    real = state.TrainingState.end_epoch
+    monkeypatch.setattr(state.TrainingState, "end_epoch", lambda self, _: real(self, next(figures)))
     path = write_rows(tmp_path / "data.jsonl", rankings(4))
     train_esim(run([path], encoder, rate=0.008, epochs=50, patience=3), tmp_path / "model", say=lambda _: None)
     valid = card(tmp_path / "model")["validation"]

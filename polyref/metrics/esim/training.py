@@ -6,8 +6,6 @@ learning rate halved after every epoch that does not improve validation, the bes
 
 from __future__ import annotations
 
-import os
-from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -21,8 +19,9 @@ from tqdm import tqdm
 
 from polyref.errors import DataError, UsageError
 from polyref.metrics.esim.judgements import Judged, Ranked, TrainingSet
-from polyref.metrics.esim.network import EsimConfig, EsimNetwork, Masks
+from polyref.metrics.esim.network import EsimNetwork, Masks
 from polyref.metrics.esim.scoring import compare_texts, read_texts
+from polyref.metrics.esim.state import TrainingOptions, TrainingState
 from polyref.metrics.esim.texts import Reader, padded
 
 #: Weight of the squared scores beside the ranking loss, which by itself leaves their level and scale open.
@@ -31,43 +30,6 @@ PIN: Final = 1e-3
 _NOISE: Final = 0.1
 #: Texts that are encoded between two movements of the progress bar.
 _CHUNK: Final = 256
-
-
-@dataclass(frozen=True)
-class TrainingOptions:
-    """How to train.
-
-    Attributes:
-        hidden: Size of an LSTM's state in one direction.
-        dropout: 0 or more, below 1.
-        rate: Adam's learning rate at the start.
-        batch: Pairs of texts in a batch; the outputs that one reference's rankings compare stay together.
-        epochs: Most passes over the data.
-        patience: Stop after this many epochs in a row that do not improve validation.
-        clip: Largest norm of the gradient.
-        seed: Of initial weights, dropout and order.
-
-    Raises:
-        UsageError: One of them is out of range.
-    """
-
-    hidden: int = 300
-    dropout: float = 0.5
-    rate: float = 4e-4
-    batch: int = 32
-    epochs: int = 75
-    patience: int = 4
-    clip: float = 10.0
-    seed: int = 1
-
-    def __post_init__(self) -> None:
-        for name in ("hidden", "batch", "epochs", "patience"):
-            if getattr(self, name) < 1:
-                raise UsageError(f"{name} is {getattr(self, name)}, expected 1 or more")
-        if not 0 <= self.dropout < 1:
-            raise UsageError(f"dropout is {self.dropout}, expected at least 0 and below 1")
-        if not self.rate > 0 or not self.clip > 0:
-            raise UsageError(f"learning rate {self.rate} and clipping {self.clip}, expected more than 0")
 
 
 @dataclass(frozen=True)
@@ -168,7 +130,7 @@ def train(
     """
     if data.kind != valid.kind:
         raise UsageError(f"training data are {data.kind}, but validation data are {valid.kind}")
-    run = _Run.start(states, options, partial, {"options": asdict(options), **inputs})
+    run = TrainingState.start(states, options, partial, {"options": asdict(options), **inputs})
     lengths = {text: state.shape[1] for text, state in states.items()}
     while not run.finished:
         order = list(_batches(data, lengths, options.batch, np.random.default_rng([options.seed, run.epoch])))
@@ -188,104 +150,6 @@ def train(
     network.load_state_dict({name: weight.half().float() for name, weight in run.best.items()})
     network.eval().requires_grad_(False)
     return Trained(network, agreement(valid, score_all(network, valid, states)), tuple(run.history))
-
-
-class _Run:
-    """The state of a training run, in memory and on the disk."""
-
-    def __init__(self, network: EsimNetwork, options: TrainingOptions, partial: Path, settings: dict[str, Any]) -> None:
-        self.network = network
-        self.optimiser = torch.optim.Adam(network.parameters(), lr=options.rate)
-        self.epoch = 0
-        self.step = 0
-        self.loss = 0.0
-        self.best: OrderedDict[str, Tensor] = OrderedDict()
-        self.history: list[dict[str, float]] = []
-        self._options = options
-        self._partial = partial
-        self._settings = settings
-
-    @classmethod
-    def start(
-        cls, states: Mapping[str, Tensor], options: TrainingOptions, partial: Path, settings: dict[str, Any]
-    ) -> _Run:
-        layers, _, width = next(iter(states.values())).shape
-        network = EsimNetwork(EsimConfig(width, layers, options.hidden))
-        network.initialise(options.seed)
-        run = cls(network, options, partial, settings)
-        if partial.exists():
-            run._resume()
-        return run
-
-    @property
-    def finished(self) -> bool:
-        return self.epoch >= self._options.epochs or self._stale >= self._options.patience
-
-    @property
-    def _stale(self) -> int:
-        """Epochs since the best one."""
-        figures = [row["valid"] for row in self.history]
-        return len(figures) - 1 - figures.index(max(figures)) if figures else 0
-
-    def learn(self, loss: Tensor) -> None:
-        self.optimiser.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        torch.nn.utils.clip_grad_norm_(self.network.parameters(), self._options.clip)
-        self.optimiser.step()
-        self.loss += float(loss.detach())
-        self.step += 1
-
-    def end_epoch(self, figure: float) -> None:
-        rate = self.optimiser.param_groups[0]["lr"]
-        self.history.append(
-            {"epoch": self.epoch + 1, "loss": self.loss / max(1, self.step), "valid": figure, "rate": rate}
-        )
-        if self._stale == 0:
-            self.best = OrderedDict((name, weight.clone()) for name, weight in self.network.state_dict().items())
-        else:
-            self.optimiser.param_groups[0]["lr"] = rate / 2
-        self.epoch, self.step, self.loss = self.epoch + 1, 0, 0.0
-
-    def save(self) -> None:
-        state = {
-            "settings": self._settings,
-            "network": self.network.state_dict(),
-            "optimiser": self.optimiser.state_dict(),
-            "epoch": self.epoch,
-            "step": self.step,
-            "loss": self.loss,
-            "best": self.best,
-            "history": self.history,
-        }
-        fresh = self._partial.with_name(self._partial.name + ".tmp")
-        try:
-            with fresh.open("wb") as stream:
-                torch.save(state, stream)
-                stream.flush()
-                os.fsync(stream.fileno())
-            fresh.replace(self._partial)
-        except OSError as error:
-            raise DataError(f"cannot be written: {error.strerror}", file=self._partial) from None
-
-    def _resume(self) -> None:
-        try:
-            state = torch.load(self._partial, weights_only=True)
-            settings = state["settings"]
-        except Exception as error:  # whatever torch finds wrong with a file that is not one of its own
-            raise DataError(
-                f"is in the way and holds no training run: {error}", file=self._partial, remedy="move it away"
-            ) from None
-        if settings != self._settings:
-            changed = [key for key in {**settings, **self._settings} if settings.get(key) != self._settings.get(key)]
-            raise DataError(
-                f"holds an unfinished run with other settings: {', '.join(changed)}",
-                file=self._partial,
-                remedy="repeat that command to finish it, or delete this file to start afresh",
-            )
-        self.network.load_state_dict(state["network"])
-        self.optimiser.load_state_dict(state["optimiser"])
-        self.epoch, self.step, self.loss = state["epoch"], state["step"], state["loss"]
-        self.best, self.history = state["best"], state["history"]
 
 
 def _pairs(row: Judged | Ranked) -> tuple[tuple[str, str], ...]:
