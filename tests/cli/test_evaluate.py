@@ -469,3 +469,39 @@ def test_judgements_from_files(polyref: Callable[..., Any], minimal: Path) -> No
     assert {row["statistic"] for row in ranked if row["level"] == "seg"} >= {"kendall-darr", "tie-rate"}
     run = polyref(*base, "--da", minimal / "darr.csv")
     assert run.code == 1 and "darr.csv:1: 1 comma-separated fields" in run.err
+
+
+@pytest.mark.data
+def test_official_gains_of_parbleu(polyref: Callable[..., Any], data_dir: Path) -> None:
+    """WMT20: the gain of the official parBLEU over BLEU and its p-value, for each pair; p below 0.05 was published."""
+    pairs = ["de-en", "en-zh", "iu-en", "ja-en"]
+    archive = data_dir / "wmt20-metrics"
+    base = (
+        "evaluate",
+        archive,
+        "-l",
+        *pairs,
+        "--gold",
+        "wmt-z",
+        "-m",
+        "BLEU",
+        "parbleu",
+        "--baseline",
+        "BLEU",
+        "-n",
+        "0",
+    )
+    rows = [
+        row for row in polyref(*base, "--json").json()["rows"] if (row["metric"], row["level"]) == ("parbleu", "sys")
+    ]
+    assert [row["pair"] for row in rows] == [*pairs, "average"]
+    for row in rows[:-1]:
+        assert row["gain"] > 0
+        (path,) = (archive / "expected/system-level").glob(f"DA-{row['pair'].replace('-', '')}-sig.csv")
+        header, *lines = [line.split("\t") for line in path.read_text("utf-8").splitlines()]
+        (published,) = [float(line[header.index("BLEU")]) for line in lines if line[0] == "parbleu"]
+        if row["p"] < 0.05:
+            assert row["p"] == pytest.approx(published, abs=1e-4)
+        else:
+            assert published == 0.12  # what the tables write for all others
+    assert [row["p"] < 0.05 for row in rows[:-1]] == [False, True, True, False]
