@@ -151,7 +151,7 @@ def preset_checks(preset: str, lang: str) -> dict[str, Check]:
             "names": english.names(),
             "negation": english.negation(exact=strict),
             "persons": english.persons(),
-            "opening": grammar.opening(),
+            "opening": grammar.opening(ties=not strict),
             "grammar": grammar.grammar(),
             "vocabulary": grammar.vocabulary(),
             "echo": english.echo(),

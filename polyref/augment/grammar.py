@@ -55,15 +55,15 @@ _SUBORDINATORS: Final = _set(
 )
 
 
-def opening() -> Check:
+def opening(*, ties: bool = True) -> Check:
     """No opening that the reference gives no reason for, and none lost that the rest needs.
 
-    Diverse search makes beams start differently, and a model that finds no other start invents one. Refused are:
-    a tie to the sentence before (``In addition``, ``At the same time``) where the reference has none of that kind;
-    a preposition or subordinator that the reference does not have at all (``Among fresh vegetables rose``), but for
+    Diverse search makes beams start differently, and a model that finds no other start invents one. Refused are a
+    preposition or subordinator that the reference does not have at all (``Among fresh vegetables rose``), but for
     prepositions of dates and times; ``It's``, ``That is`` or ``There are`` where the reference does not start with such
-    a word; and the loss of a subordinator that opens the reference (``Although it rained, we went``) without another,
-    ``but``, ``and`` or ``so`` in the candidate.
+    a word; ``Anyone``, ``What`` or ``They`` where it has none; the loss of a subordinator that opens the reference
+    (``Although it rained, we went``) without another, ``but``, ``and`` or ``so`` in the candidate; and, unless ``ties``
+    are allowed, a tie to the sentence before (``In addition``, ``At the same time``) of which it has no kind.
     """
 
     def accepts(reference: str, candidate: str) -> bool:
@@ -72,7 +72,7 @@ def opening() -> Check:
             return True
         for new, reason in _OPENINGS:
             if new.match(candidate):
-                return reason.search(reference) is not None
+                return ties or reason.search(reference) is not None
         if expected[0] in _SUBORDINATORS and not (_SUBORDINATORS | {"but", "and", "so"}) & set(found):
             return False
         if _POINTER_BE.match(candidate) and not _points(expected):
@@ -87,7 +87,7 @@ def opening() -> Check:
             return True
         return found[1:2] != () and (found[1] in _TIMES or found[1][0].isdigit())
 
-    return Check("opening", accepts)
+    return Check("opening" if ties else "opening-ties", accepts)
 
 
 def _points(tokens: tuple[str, ...]) -> bool:
