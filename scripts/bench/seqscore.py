@@ -179,7 +179,8 @@ def write_random(kind: str, folder: Path, lines: Iterator[str]) -> Path:
     tokenizer.decoder = decoders.ByteLevel()
     alphabet = pre_tokenizers.ByteLevel.alphabet()
     tokenizer.train_from_iterator(
-        lines, trainers.BpeTrainer(vocab_size=20000, special_tokens=specials, initial_alphabet=alphabet)
+        lines,
+        trainers.BpeTrainer(vocab_size=20000, special_tokens=specials, initial_alphabet=alphabet, show_progress=False),
     )
     single = "<s> $A </s>" if kind == "bart" else "$A </s>"
     tokenizer.post_processor = processors.TemplateProcessing(single=single, special_tokens=[("<s>", 0), ("</s>", 2)])
