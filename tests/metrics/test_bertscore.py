@@ -320,3 +320,22 @@ def test_score_at_the_command_line(polyref: Callable[..., Any], bert: str, tmp_p
     assert recall["score"] != row["score"] and "|measure:recall|" in recall["signature"]
     refused = polyref("score", *inputs[:-1], "bleu", "--bertscore-layer", "2")
     assert refused.code == 2 and "--bertscore-layer is given, but none of -m bleu takes it" in refused.err
+
+
+def test_evaluate_at_the_command_line(polyref: Callable[..., Any], bert: str) -> None:
+    home = Path(__file__).parent.parent / "eval" / "minimal"
+    inputs = [
+        home,
+        "-l",
+        "de-en",
+        "--ref",
+        "refA",
+        "--refs",
+        home / "paraphrases" / "de-en.refA.jsonl",
+        "--gold",
+        "mqm",
+    ]
+    options = ["-m", "bertscore", "--bertscore-model", bert, "--bertscore-layer", "2", "--no-cache", "-n", "0"]
+    rows = polyref("evaluate", *inputs, "-k", "0", "1", *options, "--json").json()["rows"]
+    assert {(row["metric"], row["k"]) for row in rows} == {("bertscore", 0), ("bertscore", 1)}
+    assert all(-1 <= row["value"] <= 1 for row in rows)
