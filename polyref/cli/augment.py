@@ -57,6 +57,7 @@ def command(
     device: str,
     dtype: str,
     threads: int | None,
+    memory: int | None,
     prefix: str | None,
     prism_a: float | None,
     prism_b: float | None,
@@ -90,7 +91,9 @@ def command(
     chain = filter_chain(preset, lang)
     check_output(output)
     with Inputs(references) as inputs:
-        paraphraser = load_paraphraser(model, device=device, dtype=dtype, threads=threads, lang=lang, **loading)
+        paraphraser = load_paraphraser(
+            model, device=device, dtype=dtype, threads=threads, memory=memory, lang=lang, **loading
+        )
         # One shard has nothing to show before its end: the paraphraser's own bar is finer.
         single = inputs.length <= SHARD_SEGMENTS
         progress = single and not quiet

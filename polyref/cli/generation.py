@@ -40,11 +40,12 @@ _OPTIONS = (
         help="What the network computes in; all but float32 are approximate.",
     ),
     click.option("--threads", type=click.IntRange(min=1), metavar="N", help="CPU threads. [default: torch's]"),
+    click.option("--memory", type=click.IntRange(min=1), metavar="MB", help="Of a batch, about. [default: 1024]"),
 )
 
 
 def generation_options(command: F) -> F:
-    """Add ``--model --beam --groups --strength --closeness --device --dtype --threads`` to a command."""
+    """Add ``--model --beam --groups --strength --closeness --device --dtype --threads --memory`` to a command."""
     for option in reversed(_OPTIONS):
         command = option(command)
     return command

@@ -43,6 +43,7 @@ def command(
     device: str,
     dtype: str,
     threads: int | None,
+    memory: int | None,
     lang: str | None,
     prefix: str | None,
     prism_a: float | None,
@@ -68,7 +69,9 @@ def command(
     loading = loading_from(prefix, prism_a, prism_b, backend, search["semantics"])
     check_writable(output)
     lines = read_lines(file)
-    paraphraser = load_paraphraser(model, device=device, dtype=dtype, threads=threads, lang=lang, **loading)
+    paraphraser = load_paraphraser(
+        model, device=device, dtype=dtype, threads=threads, memory=memory, lang=lang, **loading
+    )
     signature = f"{paraphraser.describe(decoding, k)}|k:{k}"
     rows: list[dict[str, Any]] = []
     empty = truncated = 0

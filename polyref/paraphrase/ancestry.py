@@ -95,7 +95,7 @@ class AncestryCache:
         Returns:
             ``[R, d]``.
         """
-        q, k, v = qkv.split(self._dim, dim=1)
+        q, k, v = qkv.chunk(3, dim=1)
         keys, values = self._tables[2 * layer], self._tables[2 * layer + 1]
         new = slice(self._used - self._rows, self._used)
         keys[new] = k

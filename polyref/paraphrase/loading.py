@@ -41,6 +41,7 @@ def load_paraphraser(
     prism_a: float = 0.0,
     prism_b: float = PRISM_B,
     dtype: str = "float32",
+    memory: int | None = None,
 ) -> Paraphraser:
     """Load a generator.
 
@@ -58,11 +59,12 @@ def load_paraphraser(
         prism_b: Its growth with the length of what is copied.
         dtype: What the network computes in: ``float32``, or an approximate mode that the signature names: on the CPU
             ``bfloat16`` or ``int8`` (products only), elsewhere ``bfloat16`` or ``float16``.
+        memory: About the memory that a batch may take beside the model, in MB (None: 1024); changes no result.
 
     Raises:
         ModelError: There is no such model, or it is broken; or fairseq is missing.
-        UsageError: The device is unknown or absent, ``threads`` is below 1, the model does not write ``lang``, or an
-            option does not fit the model.
+        UsageError: The device is unknown or absent, ``threads`` or ``memory`` is below 1, the model does not write
+            ``lang``, or an option does not fit the model.
     """
     import torch
 
@@ -78,6 +80,8 @@ def load_paraphraser(
     except (RuntimeError, AssertionError) as error:
         raise UsageError(f"device {device!r} cannot be used: {str(error).splitlines()[0]}") from None
     _check_dtype(dtype, device, backend)
+    if memory is not None and memory < 1:
+        raise UsageError(f"memory is {memory} MB, expected 1 or more")
     name = str(name_or_path)
     if backend == "fairseq":
         if prism_a:
@@ -87,8 +91,12 @@ def load_paraphraser(
     if shipped_kind:
         if prefix is not None:
             raise UsageError(f"--prefix is {prefix!r}, but models of the shipped kind take none")
-        return _load_pointer(folder, device, lang, prism_a, prism_b, dtype)
-    return _load_checkpoint(name, device, lang, prefix, prism_a, prism_b, dtype)
+        paraphraser = _load_pointer(folder, device, lang, prism_a, prism_b, dtype)
+    else:
+        paraphraser = _load_checkpoint(name, device, lang, prefix, prism_a, prism_b, dtype)
+    if memory is not None:
+        paraphraser.memory = memory << 20
+    return paraphraser
 
 
 def _check_dtype(dtype: str, device: str, backend: str) -> None:
@@ -137,7 +145,7 @@ def shipped_folder(name: str) -> Path | None:
 
 def _load_pointer(
     folder: Path, device: str, lang: str | None, prism_a: float, prism_b: float, dtype: str
-) -> Paraphraser:
+) -> SearchParaphraser:
     from polyref.paraphrase.copy_penalty import CopyPenaltyRules
     from polyref.paraphrase.pointer_files import load_pointer
 
@@ -166,7 +174,7 @@ def _load_pointer(
 
 def _load_checkpoint(
     name: str, device: str, lang: str | None, prefix: str | None, prism_a: float, prism_b: float, dtype: str
-) -> Paraphraser:
+) -> SearchParaphraser:
     import torch
 
     from polyref.paraphrase.checkpoints import is_fairseq_directory, load_checkpoint, locate
@@ -203,7 +211,7 @@ def _named(dtype: str) -> str:
 
 def _load_transformers(
     folder: Path, name: str, device: str, lang: str | None, prefix: str | None, prism_a: float, prism_b: float
-) -> Paraphraser:
+) -> SearchParaphraser:
     """Any other encoder-decoder (T5 and so on), through its own forward."""
     from polyref.paraphrase.hf import HuggingFaceModel
     from polyref.paraphrase.hf_checkpoints import HuggingFaceCodec, fingerprint, load_tokenizer, load_transformers

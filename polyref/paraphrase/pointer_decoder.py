@@ -150,7 +150,7 @@ class PointerDecoder:
             x = block.cross_out(groups.back(join_heads(mixed)), x)
             x = block.feed_forward(x)
         x = norm(x, self._decoder_norm)
-        query, sentinel = self._query(x).split([self._dim, _SENTINEL], dim=1)
+        query, sentinel = self._query(x).tensor_split((self._dim,), dim=1)
         pointed = torch.matmul(groups.spread(query), state.pointer_keys)
         if state.bias is not None:
             pointed += state.bias[:, 0]

@@ -103,7 +103,7 @@ class Product:
         elif add is not None and self._activation == "linear":
             other = add.reshape(-1, self._outputs)
             out = torch.ops.mkldnn._linear_pointwise.binary(flat, other, self._weight, self._bias, "add")
-            return out.view(*x.shape[:-1], self._outputs)
+            add = None
         elif self._activation in _FUSED:
             out = self._onednn(flat, *_FUSED[self._activation])
         else:

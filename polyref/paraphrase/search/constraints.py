@@ -74,13 +74,10 @@ class Constraints:
         ending = base[:, eos].clone()
         if self._hooks:
             width = out.shape[1] if out.dim() == 3 else 1
-            prefixes = beams.prefixes()
+            given = beams.prefixes()
+            prefixes = given.view(len(given) // width, width, given.shape[1])
             for hook in self._hooks:
-                hook(
-                    beams.sentences[owners[::width]],
-                    prefixes.unflatten(0, (-1, width)),
-                    scores.unflatten(0, (-1, width)),
-                )
+                hook(beams.sentences[owners[::width]], prefixes, scores.view(-1, width, scores.shape[1]))
         if options.unkpen:
             scores[:, self._model.unk] -= options.unkpen
         last = self._max[beams.sentences] <= t

@@ -113,7 +113,7 @@ def run(
             beams.keep(positions)
             parents, rows = parents[positions], rows[positions]
         if by_row is None:
-            beams.layout = Layout.dense(*parents.shape, parents.device)
+            beams.layout = Layout.dense(len(parents), parents.shape[1], parents.device)
             model.reorder(state, positions, parents)
         else:
             beams.layout, continued = Layout.shared(

@@ -82,7 +82,8 @@ class Selector:
 
     def _main(self) -> Tensor:
         """Scores ``[R, blocks, size]``; what is left of the vocabulary is no block."""
-        return self._scores[:, : self._blocks * self._size].unflatten(1, (self._blocks, self._size))
+        main = self._scores[:, : self._blocks * self._size]
+        return main.view(len(main), self._blocks, self._size)
 
     def _from_blocks(self, rows: Tensor, maxima: Tensor, cum: Tensor, most: int) -> tuple[Tensor, Tensor, Tensor]:
         bounds = (maxima + cum[:, :, None]).flatten(1)

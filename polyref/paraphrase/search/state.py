@@ -71,7 +71,7 @@ class Step:
         scores: The same after penalties and constraints; may be the same tensor.
         forced: ``[S]`` bool, a prefix token is forced.
         last: ``[S]`` bool, the greatest length is reached.
-        rows: ``[S, W]`` row of every slot. None: ``base`` and ``scores`` are given as ``[S, W, V]``.
+        rows: ``[S, W]`` row of every slot. Empty: ``base`` and ``scores`` are given as ``[S, W, V]``.
     """
 
     t: int
@@ -79,10 +79,10 @@ class Step:
     scores: Tensor
     forced: Tensor
     last: Tensor
-    rows: Tensor = field(default=None)  # type: ignore[assignment]
+    rows: Tensor = field(default_factory=lambda: torch.empty(0, dtype=torch.int64))
 
     def __post_init__(self) -> None:
-        if self.rows is None:
+        if not self.rows.numel():
             sentences, width, _ = self.scores.shape
             self.rows = Layout.dense(sentences, width, self.scores.device).rows
             self.base, self.scores = self.base.flatten(0, 1), self.scores.flatten(0, 1)
