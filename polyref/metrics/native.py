@@ -103,7 +103,12 @@ def matches(
 
     Returns:
         Shape (orders, B, T - R, R).
+
+    Raises:
+        ValueError: 2**31 symbols or more, which C numbers by 32 bits: such a text alone takes 8 GB.
     """
+    if len(symbols) >= 2**31:
+        raise ValueError(f"{len(symbols)} symbols in one block, expected fewer than 2**31")
     segments, ranks = lengths.shape
     result = np.empty((orders, segments, ranks - references, references), dtype=np.int32)
     _checked(_required().polyref_matches(symbols, lengths, segments, ranks, references, orders, int(joint), result))

@@ -94,8 +94,10 @@ def text_blocks(texts: Texts) -> Iterator[tuple[list[int], list[list[str]]]]:
     """Segments to work on together, each with its references (padded by empty texts to as many), then its outputs."""
     used = texts.cuts[-1].tolist()
     shown = max(used)
-    sizes = [sum(map(len, refs[:cut])) for refs, cut in zip(texts.references, used, strict=True)]
-    for chosen in blocks([size + sum(len(system[n]) for system in texts.systems) for n, size in enumerate(sizes)]):
+    sizes = np.array([sum(map(len, refs[:cut])) for refs, cut in zip(texts.references, used, strict=True)])
+    for system in texts.systems:
+        sizes += np.fromiter(map(len, system), dtype=np.int64, count=len(system))
+    for chosen in blocks(sizes.tolist()):
         yield (
             chosen,
             [
