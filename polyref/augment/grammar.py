@@ -32,7 +32,7 @@ _OPENINGS: Final = tuple(
     (re.compile(rf"\W*(?:{new})\b", re.IGNORECASE), re.compile(rf"\b(?:{why})\b", re.IGNORECASE)) for new, why in _TIES
 )
 _PREPOSITIONS: Final = _set(
-    "in on at among between for with by from of to about under over after before during through since within"
+    "in on at among between for with by from of to about under over after before during through since within according"
 )
 _DAYS: Final = "monday tuesday wednesday thursday friday saturday sunday"
 _MONTHS: Final = "january february march april may june july august september october november december"
