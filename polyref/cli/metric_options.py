@@ -180,7 +180,7 @@ def make_metric(name: str, metrics: Sequence[str], options: Mapping[str, Any], *
         UsageError: An option that none of ``metrics`` takes, or one out of range.
     """
     asked = {metric.lower() for metric in metrics}
-    given = {option: value for option, value in options.items() if value is not None}
+    given = {option: value for option, value in options.items() if value is not None and value != ()}
     for option in given:
         takers, _ = FIELDS[option]
         if not asked & set(takers):
