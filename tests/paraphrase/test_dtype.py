@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -57,3 +59,15 @@ def test_modes_that_do_not_exist_are_refused() -> None:
         load_paraphraser("shipped", dtype="float16")
     with pytest.raises(UsageError, match="fairseq itself computes in float32"):
         load_paraphraser("x", dtype="int8", backend="fairseq")
+
+
+def test_the_command_line_takes_mode_and_memory(polyref: Callable[..., Any], tmp_path: Path) -> None:
+    (tmp_path / "in.txt").write_text("She left the house at nine.\n" * 3 + TEXT[0] + "\n", "utf-8")
+    lists = []
+    for memory in ("1", "64"):
+        found = polyref("paraphrase", tmp_path / "in.txt", "-k", "2", "--dtype", "int8", "--memory", memory, "--json")
+        assert found.code == 0 and "|dtype:int8|" in found.json()["signature"]
+        lists.append([[p["text"] for p in row["paraphrases"]] for row in found.json()["rows"]])
+    assert lists[0] == lists[1] and len(lists[0]) == 4
+    refused = polyref("augment", tmp_path / "in.txt", "--dtype", "float16")
+    assert refused.code == 2 and "--dtype is 'float16'" in refused.err
