@@ -4,7 +4,7 @@
 checkpoint is read by polyref (weights and plain settings only), so nothing in it is run. What it is for: to see with
 one's own eyes that polyref gives the same lists; it is slower in every respect.
 
-Supported: fairseq 0.12.2, which installs on Python 3.9 and 3.10 with pip < 24.1.
+Supported: fairseq 0.12.2, which installs on Python 3.10 (and, without polyref, 3.9) with pip < 24.1.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ def fairseq_version() -> str:
         except ImportError as error:
             raise ModelError(
                 f"fairseq cannot be imported: {error}",
-                remedy="pip install 'polyref[fairseq]' with Python 3.9 or 3.10 and pip < 24.1, or leave --backend out",
+                remedy="pip install 'polyref[fairseq]' with Python 3.10 and pip < 24.1, or leave --backend out",
             ) from None
         except (ValueError, AttributeError, TypeError) as error:  # its dataclasses on Python 3.11 and later
             raise ModelError(
-                f"fairseq is installed but does not start: {error}", remedy="it needs Python 3.9 or 3.10"
+                f"fairseq is installed but does not start: {error}", remedy="it needs Python 3.10 or earlier"
             ) from None
     version = str(fairseq.__version__)
     later = "diversity_discount" in inspect.signature(DiverseBeamSearch.__init__).parameters

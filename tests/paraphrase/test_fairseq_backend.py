@@ -1,6 +1,6 @@
 """Real fairseq behind the same interface, and polyref beside it on settings that no recorded list has.
 
-Needs an interpreter with fairseq 0.12.2 (Python 3.9 or 3.10; ``pip install -e '.[fairseq]'`` with pip < 24.1).
+Needs an interpreter with fairseq 0.12.2 (Python 3.10; ``pip install -e '.[fairseq]'`` with pip < 24.1).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from polyref.paraphrase import DiverseBeam, SearchOptions, load_paraphraser
 from polyref.paraphrase.checkpoints import Seq2Seq
 
 MISSING = importlib.util.find_spec("fairseq") is None
-needs_fairseq = pytest.mark.skipif(MISSING, reason="fairseq is not installed (it needs Python 3.9 or 3.10)")
+needs_fairseq = pytest.mark.skipif(MISSING, reason="fairseq is not installed (it needs Python 3.10)")
 TEXTS = [*TEXT, "", "the 鷺 waits", "the"]
 POST = {"encoder_normalize_before": False, "decoder_normalize_before": False}
 #: Settings that no recorded list has.
@@ -149,7 +149,7 @@ def test_only_fairseq_checkpoints_and_no_copy_penalty(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not MISSING, reason="fairseq is installed")
 def test_without_fairseq_it_says_what_to_do(tmp_path: Path, spm: bytes) -> None:
-    with pytest.raises(ModelError, match=r"fairseq cannot be imported.*polyref\[fairseq\].*Python 3\.9 or 3\.10"):
+    with pytest.raises(ModelError, match=r"fairseq cannot be imported.*polyref\[fairseq\].*Python 3\.10"):
         load_paraphraser(checkpoint(tmp_path / "m", spm), lang="en", backend="fairseq")
 
 
