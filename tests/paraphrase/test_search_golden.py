@@ -148,6 +148,18 @@ def test_fairseq_lists_on_cuda(golden: Path, models: dict[str, Seq2Seq], name: s
     assert run(model, stored["sentences"], fairseq_options(stored["argv"]), True, 20) == 0
 
 
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", ["beam12", "group12", "group12_early", "group12_maxlen8", "group20_g20", "group100"])
+def test_transformers_lists_on_cuda(golden: Path, models: dict[str, Seq2Seq], name: str) -> None:
+    if not torch.cuda.is_available():
+        pytest.skip("no CUDA device")
+    stored = read(golden / "hf" / f"{name}.json.gz")
+    model = load_fairseq(models["pre"].path, device="cuda")
+    tagged = "forced_bos_token_id" in stored["kwargs"]
+    strange = run(model, stored["sentences"], hf_options(stored["kwargs"]), tagged, 20)
+    assert strange <= (1 if name == "group100" else 0)  # the tie of above
+
+
 def test_the_drift_of_fairseqs_groups(golden: Path, models: dict[str, Seq2Seq]) -> None:
     """What sets the semantics apart: with fairseq's, lineages of the group without a penalty take the list over."""
     entries = read(golden / "post" / "dbs100.json.gz")["sentences"][:4]
