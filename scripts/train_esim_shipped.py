@@ -9,13 +9,14 @@ weights change: its encoder is the frozen part of the model.
 Training data, as relative rankings (see ``polyref/metrics/esim/judgements.py``):
 
 * ``mqm``: expert MQM of WMT21, TED talks and news zh-en. Two outputs of a segment whose scores differ by 1 (a minor
-  error) or more are a pair; its weight is the difference / 5, at most 1. References: refB (TED; refA is poor) and refA
-  (news; refB is a post-edit). Held out: two TED talks, and the last fifth of the judged news segments.
+  error) or more are a pair; its weight grows up to a difference of 5 (a major error). References: refB (TED; refA is
+  poor) and refA (news; refB is a post-edit). Held out: two TED talks, and the last fifth of the judged news segments.
 * ``consensus``: what no person judged, to learn similarity across wordings and domains. Outputs for one source segment
   (WMT21 and WMT23 into English, the paraphraser's training text) are ranked by their mean similarity (chrF++ and
-  BERTScore) with all human references and other outputs of the segment; ESIM sees one reference. The sets' last 25
-  segments are left out.
+  BERTScore) with all human references and other outputs of the segment; ESIM sees one reference. Held out: the sets'
+  last 25 segments.
 
+The epoch is chosen by Kendall's tau on both kinds of held-out rankings together.
 WMT19 is evaluation only, and so is WMT22 (whose crowd-sourced DA has a reliability of .12 to .28 besides). No text of
 these sets goes into the package.
 """
@@ -49,12 +50,13 @@ from polyref.references import ReferenceSet
 from polyref.textfiles import write_atomically
 
 Row = dict[str, Any]
-OPTIONS = TrainingOptions(hidden=128, dropout=0.3, rate=1e-3, batch=64, epochs=4, patience=2, seed=1)
+OPTIONS = TrainingOptions(hidden=128, dropout=0.2, rate=1e-3, batch=16, epochs=3, patience=2, seed=1)
 MINOR = 1.0
 TALKS_HELD_OUT = frozenset({"talk.5", "talk.7"})
-#: Clusters of consensus rankings, outputs of each, and the least difference (standard deviations) that makes a pair.
-CLUSTERS, OUTPUTS, MARGIN = 600, 8, 0.5
-CONSENSUS_WEIGHT = 0.5
+#: Consensus rankings: clusters (training, held out), outputs of each, least difference (standard deviations) of a pair.
+CLUSTERS, HELD_OUT_CLUSTERS, OUTPUTS, MARGIN = 1200, 100, 8, 0.5
+#: Most weight of an MQM ranking; one of consensus has weight 1. MQM says little of what is common to texts.
+MQM_WEIGHT = 0.3
 
 
 def main() -> None:
@@ -74,7 +76,7 @@ def main() -> None:
     if not (model / "MODEL_CARD.md").is_file():
         run = EsimRun(
             files=files,
-            valid=[valid],
+            valid=valid,
             name="esim-en",
             names=NAMES[: len(files)],
             options=TrainingOptions(**{**vars(OPTIONS), "epochs": options.epochs}),
@@ -82,7 +84,7 @@ def main() -> None:
         train_esim(run, model, say=lambda line: print(line, file=sys.stderr), progress=True)
         print(f"data and training: {time.process_time() - began:.0f} CPU seconds", file=sys.stderr)
     if not options.no_export:
-        export(model, options.out, measure(model, options.data, valid))
+        export(model, options.out, measure(model, options.data, valid[0]))
 
 
 NAMES = ["wmt21-mqm-ted+news-zh-en", "wmt21+23-consensus-en"]
@@ -91,16 +93,20 @@ NAMES = ["wmt21-mqm-ted+news-zh-en", "wmt21+23-consensus-en"]
 # -- data --------------------------------------------------------------------------------------------------------
 
 
-def make_data(data: Path, run: Path, clusters: int) -> tuple[list[Path], Path]:
-    """Write training and validation rankings, unless they are there."""
-    mqm, valid, consensus = (run / f"{name}.jsonl" for name in ("mqm", "valid", "consensus"))
-    if not valid.is_file():
-        learnt, held = mqm_rankings(data)
-        _write(mqm, learnt)
-        _write(valid, held)
-    if clusters and not consensus.is_file():
-        _write(consensus, consensus_rankings(data / "paraphrase-train" / "wmt.en.jsonl.gz", clusters))
-    return [mqm, consensus] if clusters else [mqm], valid
+def make_data(data: Path, run: Path, clusters: int) -> tuple[list[Path], list[Path]]:
+    """Write training and validation rankings, unless they are there; those of MQM come first."""
+    learnt, held = ([run / f"{kind}.{part}.jsonl" for kind in ("mqm", "consensus")] for part in ("train", "valid"))
+    if not held[0].is_file():
+        rankings = mqm_rankings(data)
+        _write(learnt[0], rankings[0])
+        _write(held[0], rankings[1])
+    if not clusters:
+        return learnt[:1], held[:1]
+    if not held[1].is_file():
+        path = data / "paraphrase-train" / "wmt.en.jsonl.gz"
+        _write(learnt[1], consensus_rankings(_clusters(path), clusters))
+        _write(held[1], consensus_rankings(_clusters(path, held=True), HELD_OUT_CLUSTERS))
+    return learnt, held
 
 
 def _write(path: Path, rows: Sequence[Row]) -> None:
@@ -142,11 +148,11 @@ def _pairs(ref: str, scores: dict[str, float], least: float, scale: float | None
             difference = scores[one] - scores[other]
             if abs(difference) >= least:
                 better, worse = (one, other) if difference > 0 else (other, one)
-                weight = CONSENSUS_WEIGHT if scale is None else min(1.0, abs(difference) / scale)
+                weight = 1.0 if scale is None else MQM_WEIGHT * min(1.0, abs(difference) / scale)
                 yield {"ref": ref, "better": better, "worse": worse, "weight": round(weight, 3)}
 
 
-def consensus_rankings(path: Path, count: int) -> list[Row]:
+def consensus_rankings(found: Iterator[Row], count: int) -> list[Row]:
     """Rankings of outputs by their mean similarity with the other texts of their cluster.
 
     Mean chrF++ and mean BERTScore (F, last layer), each standardised within the cluster, count the same.
@@ -155,7 +161,7 @@ def consensus_rankings(path: Path, count: int) -> list[Row]:
     encoder = load_encoder("shipped")
     embeddings = Embeddings(encoder, (encoder.layers,), memory=0)
     drawn = np.random.default_rng(OPTIONS.seed)
-    clusters = list(_clusters(path))
+    clusters = list(found)
     chosen = [clusters[i] for i in drawn.permutation(len(clusters))[:count]]
     rows: list[Row] = []
     for cluster in tqdm(chosen, desc="consensus", unit="cluster"):
@@ -184,8 +190,8 @@ def _bertscore(one: np.ndarray, other: np.ndarray) -> float:
     return 2 * p * r / (p + r)
 
 
-def _clusters(path: Path) -> Iterator[Row]:
-    """Clusters with a human reference and outputs to rank, but the last 25 segments of every set and test suites."""
+def _clusters(path: Path, *, held: bool = False) -> Iterator[Row]:
+    """Clusters with a human reference and outputs to rank: those of every set's last 25 segments, or the others."""
     with gzip.open(path, "rt", encoding="utf-8") as stream:
         rows = [json.loads(line) for line in stream]
     last: dict[str, int] = defaultdict(int)
@@ -193,7 +199,7 @@ def _clusters(path: Path) -> Iterator[Row]:
         if row["nref"]:
             last[row["set"]] = max(last[row["set"]], row["id"])
     for row in rows:
-        if row["nref"] and len(row["texts"]) - row["nref"] >= 4 and row["id"] <= last[row["set"]] - 25:
+        if row["nref"] and len(row["texts"]) - row["nref"] >= 4 and (row["id"] > last[row["set"]] - 25) is held:
             yield row
 
 

@@ -152,7 +152,7 @@ def test_losses_are_those_of_the_specification() -> None:
     assert training._loss(net, list(judged), states, still).item() == pytest.approx(np.mean(squares), abs=1e-6)
     ranked = [Ranked("a", "b", "c"), Ranked("a", "c", "b", 0.25)]
     gap = s["a", "c"] - s["a", "b"]
-    loss = (math.log1p(math.exp(gap)) + 0.25 * math.log1p(math.exp(-gap))) / 1.25
+    loss = (math.log1p(math.exp(gap)) + 0.25 * math.log1p(math.exp(-gap))) / 2
     pin = 1e-3 * (s["a", "b"] ** 2 + s["a", "c"] ** 2) / 2
     assert training._loss(net, list(ranked), states, still).item() == pytest.approx(loss + pin, abs=1e-6)
 

@@ -204,7 +204,8 @@ def _loss(network: EsimNetwork, batch: Batch, states: Mapping[str, Tensor], mask
     better = scores[_places(pairs, [(row.ref, row.better) for row in ranked])]
     worse = scores[_places(pairs, [(row.ref, row.worse) for row in ranked])]
     weights = torch.tensor([row.weight for row in ranked], dtype=torch.float32)
-    loss = (weights * functional.softplus(worse - better)).sum() / weights.sum()
+    # Not over the sum of the weights: a batch of light rankings is to move the network little.
+    loss = (weights * functional.softplus(worse - better)).mean()
     return loss + PIN * scores.square().mean()
 
 
