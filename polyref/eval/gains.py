@@ -252,6 +252,7 @@ def _key(metric: Metric, outputs: Mapping[str, Sequence[str]], references: Refer
     for name, texts in outputs.items():
         digest.update(json.dumps([name, list(texts)]).encode())
     for segment in references:
-        digest.update(json.dumps([segment.id, [[ref.original, ref.text] for ref in segment.refs]]).encode())
+        refs = [[ref.original, ref.text, ref.weight, ref.logprob] for ref in segment.refs]
+        digest.update(json.dumps([segment.id, segment.source, refs]).encode())
     digest.update(json.dumps(references.meta, sort_keys=True, default=str).encode())
     return digest.hexdigest()[:40]
