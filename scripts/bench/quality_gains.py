@@ -39,6 +39,7 @@ USES: dict[str, dict[str, Any]] = {
     "expected a.5": {"combine": "expected", "alpha": 0.5},
     "expected p.5": {"combine": "expected", "power": 0.5},
     "expected p.25": {"combine": "expected", "power": 0.25},
+    "expected p.5 g3": {"combine": "expected", "power": 0.5, "weights": "logprob", "gamma": 3.0},
     "expected p.5 g1": {"combine": "expected", "power": 0.5, "weights": "logprob", "gamma": 1.0},
     "expected g1": {"combine": "expected", "weights": "logprob", "gamma": 1.0},
     "expected g3": {"combine": "expected", "weights": "logprob", "gamma": 3.0},
