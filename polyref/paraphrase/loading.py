@@ -168,6 +168,8 @@ def _load_pointer(
         languages=[model.language],
         rules=rules,
         defaults=DiverseBeam(strength=model.strength, closeness=model.network.closeness),
+        # Longer candidates of this model repeat themselves and fall to the filter; the search ends sooner without them.
+        room=(1.25, 5.0),
         min_score=model.min_score,
     )
 

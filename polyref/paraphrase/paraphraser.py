@@ -218,6 +218,7 @@ class SearchParaphraser(Paraphraser):
         window: Texts read ahead.
         rows: Most sentences x beams of a batch.
         memory: Most bytes of a batch's scores and caches, as the model estimates them; one sentence is always taken.
+        room: A paraphrase has at most ``room[0] * source + room[1]`` tokens, unless search options say otherwise.
     """
 
     def __init__(
@@ -236,8 +237,10 @@ class SearchParaphraser(Paraphraser):
         window: int = WINDOW,
         rows: int = ROWS,
         memory: int = MEMORY,
+        room: tuple[float, float] = (1.5, 10.0),
     ) -> None:
         self.model = model
+        self.room = room
         self.codec = codec
         self.name = name
         self.signature = f"{name}|sha:{digest}"
@@ -335,9 +338,10 @@ class SearchParaphraser(Paraphraser):
     def _options(self, decoding: Decoding, longest: int) -> SearchOptions:
         if isinstance(decoding, SearchOptions):
             return decoding
-        # Room for a paraphrase half as long again, as far as the model can write.
-        options = replace(decoding.options(), max_len_a=1.5, max_len_b=10)
-        if longest * 1.5 + 10 > self.model.max_target:
+        # Room for a longer paraphrase, as far as the model can write.
+        factor, more = self.room
+        options = replace(decoding.options(), max_len_a=factor, max_len_b=more)
+        if longest * factor + more > self.model.max_target:
             options = replace(options, max_len_a=0.0, max_len_b=self.model.max_target - 1)
         return options
 
