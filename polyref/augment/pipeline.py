@@ -104,7 +104,7 @@ class Augmentation:
 
     @property
     def decoding_name(self) -> str:
-        """The resolved decoding, such as ``dbs(beam=20,groups=10,strength=0.5)``."""
+        """The resolved decoding, such as ``dbs(beam=20,groups=4,strength=0.5)``."""
         return self.paraphraser.describe(self.decoding, self.asked).removeprefix(f"{self.paraphraser.signature}|")
 
     @property

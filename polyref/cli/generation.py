@@ -22,8 +22,8 @@ _OPTIONS = (
         metavar="NAME|DIR",
         help="`shipped`, a model folder (polyref, fairseq, Hugging Face), or a hub name.",
     ),
-    click.option("--beam", type=int, metavar="B", help="Beam over all groups. [default: twice the groups]"),
-    click.option("--groups", type=int, metavar="G", help="Diverse beam groups. [default: half of the candidates]"),
+    click.option("--beam", type=int, metavar="B", help="Beam over all groups. [default: as many as asked for]"),
+    click.option("--groups", type=int, metavar="G", help="Diverse beam groups. [default: one for every 5 candidates]"),
     click.option("--strength", type=float, metavar="L", help="Diversity strength. [default: the model's own]"),
     click.option(
         "--closeness",

@@ -67,8 +67,9 @@ class DiverseBeam:
     """Diverse beam search (Vijayakumar et al. 2016, arXiv:1610.02424, Algorithm 1).
 
     Attributes:
-        beam: Hypotheses a sentence, over all groups. None: twice the groups, and at least 4.
-        groups: Groups; a multiple of them is the beam. None: half of the paraphrases asked for.
+        beam: Hypotheses a sentence, over all groups. None: as many as paraphrases are asked for, and at least 4.
+        groups: Groups; a multiple of them is the beam. None: one for every five hypotheses, and at least two. Every
+            group after the first is forced to begin differently: with more of them, more candidates begin badly.
         strength: Diversity strength lambda, nats a token for every kept hypothesis of earlier groups that chose it at
             the same step. None: the model's default (0.5 where it has none).
         closeness: For models with control tokens (the shipped one): 0 (free) to 3 (near copies); None: the model's
@@ -90,10 +91,10 @@ class DiverseBeam:
             raise UsageError(f"k is {k}, expected 1 or more")
         groups = self.groups
         if groups is None:
-            groups = max(1, k // 2)
+            groups = max(2, (self.beam or k) // 5)
             while self.beam is not None and (groups > self.beam or self.beam % groups):
                 groups -= 1
-        beam = self.beam if self.beam is not None else max(groups * 2, 4 // groups * groups)
+        beam = self.beam if self.beam is not None else -(-max(k, 4) // groups) * groups
         if self.closeness is not None and not 0 <= self.closeness <= 3:
             raise UsageError(f"--closeness is {self.closeness}, expected 0 to 3")
         resolved = replace(self, beam=beam, groups=groups)
@@ -107,7 +108,7 @@ class DiverseBeam:
         return SearchOptions(beam=self.beam, groups=self.groups, strength=strength)
 
     def describe(self) -> str:
-        """For signatures, of a resolved instance: ``dbs(beam=20,groups=10,strength=0.5)``."""
+        """For signatures, of a resolved instance: ``dbs(beam=20,groups=4,strength=0.5)``."""
         given = {key: value for key, value in asdict(self).items() if value is not None}
         return f"dbs({','.join(f'{key}={value:g}' for key, value in given.items())})"
 

@@ -97,7 +97,7 @@ def test_the_header_says_how_it_was_made() -> None:
     references = ReferenceSet.from_texts([["Ann paid."]])
     meta = augment(references, RuleParaphraser(), 5).meta
     assert meta["generator"] == "rules|sha:0"
-    assert meta["decoding"] == "dbs(beam=10,groups=5,strength=0.5)"
+    assert meta["decoding"] == "dbs(beam=10,groups=2,strength=0.5)"
     assert meta["k"] == 5
     assert meta["filters"] == filter_chain("default").name
     assert meta["lang"] == "en"

@@ -14,7 +14,7 @@ def test_the_shipped_model_in_words(polyref: Callable[..., Any]) -> None:
     assert lines["name"] == "polyref-en"
     assert lines["family"] == "polyref, pointer"
     assert lines["languages"] == "en"
-    assert lines["decoding"].startswith("dbs(beam=10,groups=5,") and lines["decoding"].endswith(", float32")
+    assert lines["decoding"].startswith("dbs(beam=10,groups=2,") and lines["decoding"].endswith(", float32")
 
 
 def test_json_agrees_with_the_signature_of_results(polyref: Callable[..., Any], tmp_path: Path) -> None:

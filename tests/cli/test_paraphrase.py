@@ -44,7 +44,7 @@ def test_json_is_one_object_with_signature_and_tokens(polyref: Callable[..., Any
     printed = result.json()
     assert set(printed) == {"signature", "rows"}
     assert printed["signature"].startswith("polyref-en|sha:")
-    assert "dbs(beam=4,groups=1,strength=" in printed["signature"]
+    assert "dbs(beam=4,groups=2,strength=" in printed["signature"]
     tokens = printed["rows"][0]["paraphrases"][0]["tokens"]
     assert tokens
     assert all(isinstance(token, int) for token in tokens)
