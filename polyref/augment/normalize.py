@@ -19,17 +19,22 @@ def comparison_key(text: str) -> str:
     """The letters, digits and symbols of ``text``: two texts with one key count as the same reference.
 
     Compatibility forms are unified (NFKC), case is folded, spaces, punctuation, control and format characters are
-    dropped, groups of digits are joined (``1,000`` is ``1000``). A mark between two digits stays: ``1.5`` is not
-    ``15``. Symbols stay as well: ``$5`` is not ``€5``.
+    dropped, groups of digits are joined (``1,000`` is ``1000``). That something stands between two digits stays:
+    ``1.5`` is not ``15``, but ``14:28`` is ``14.28`` and ``14: 28``. Symbols stay as well: ``$5`` is not ``€5``.
     """
     # Modifier symbols (` ´ ^ ¨) are used as quotation marks; NFKC would turn some into combining marks.
     bare = "".join(char for char in text if unicodedata.category(char) != "Sk")
     folded = join_groups(unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", bare).casefold()))
-    kept = []
-    for index, char in enumerate(folded):
-        between_digits = folded[index - 1 : index].isdecimal() and folded[index + 1 : index + 2].isdecimal()
-        if between_digits or unicodedata.category(char)[0] not in "PZC":
-            kept.append(char)
+    kept: list[str] = []
+    parted = False
+    for char in folded:
+        if unicodedata.category(char)[0] in "PZC":
+            parted = True
+            continue
+        if parted and char.isdecimal() and kept and kept[-1].isdecimal():
+            kept.append(" ")
+        kept.append(char)
+        parted = False
     return unicodedata.normalize("NFC", "".join(kept))
 
 

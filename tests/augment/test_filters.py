@@ -24,6 +24,7 @@ from polyref.errors import UsageError
         ("well-known", "well known"),
         ("Cafe\u0301", "CAFÉ"),
         ("wait…", "wait..."),
+        ("won 100:61 at 14:28", "won 100: 61 at 14.28"),
         ("``so´´ it ^went^", "so it went"),
     ],
 )
