@@ -93,8 +93,8 @@ def form() -> Check:
     """Still a sentence like the reference: a capital at the start, a mark at the end, closed quotes and brackets.
 
     Only what the reference has is asked for: comments without capitals or full stops stay free. A capital or quote
-    in the middle of a word (``houseBut``, ``Reuters'According``), a space before a comma, or a comma after another is
-    refused where the reference has none.
+    in the middle of a word (``houseBut``, ``Reuters'According``), a space before a comma, a comma after another, or the
+    mark of a character broken into bytes (U+FFFD) is refused where the reference has none.
     """
 
     def accepts(reference: str, candidate: str) -> bool:
@@ -103,6 +103,7 @@ def form() -> Check:
             and (_ends(candidate) or not _ends(reference))
             and all(balanced(candidate) or not balanced(reference) for balanced in _BALANCES)
             and (not _MISSET.search(candidate) or _MISSET.search(reference) is not None)
+            and ("\N{REPLACEMENT CHARACTER}" not in candidate or "\N{REPLACEMENT CHARACTER}" in reference)
         )
 
     return Check("form", accepts)

@@ -109,6 +109,7 @@ CASES: list[tuple[Check, str, str, bool]] = [
     (checks.form(), "He left, then came back.", "He left , then came back.", False),
     (checks.form(), "O’Neill paid.", "It was O’Neill who paid.", True),
     (checks.form(), "It cost $.50 or so.", "It cost about $.50.", True),
+    (checks.form(), "Do you know it?", "\N{REPLACEMENT CHARACTER}Do you know it?", False),
     (checks.placeholders(), "Dear {name}, you owe %d euros.", "Dear {name}, you have %d euros to pay.", True),
     (checks.placeholders(), "Dear {name}, you owe %d euros.", "Dear friend, you owe %d euros.", False),
     (checks.placeholders(), "See <b>here</b> &amp; there.", "Look <b>here</b> &amp; there.", True),
