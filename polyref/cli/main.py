@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 from importlib import import_module
@@ -11,6 +12,10 @@ import click
 
 from polyref import __version__
 from polyref.errors import PolyrefError, PolyrefWarning
+
+# oneDNN keeps a compiled product for each of 1,024 shapes, with its buffers: decoding meets many shapes once. A command
+# (not the library, whose process is the user's) keeps fewer: less memory, no slower. Read when torch is imported.
+os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "32")
 
 # Command -> one line of help. Modules are imported only when their command runs: `polyref --help` stays light.
 COMMANDS = {
