@@ -169,7 +169,7 @@ def _load_pointer(
         rules=rules,
         defaults=DiverseBeam(strength=model.strength, closeness=model.network.closeness),
         # Longer candidates of this model repeat themselves and fall to the filter; the search ends sooner without them.
-        room=(1.25, 5.0),
+        room=(1.25, 5),
         min_score=model.min_score,
     )
 

@@ -238,7 +238,7 @@ class SearchParaphraser(Paraphraser):
         window: int = WINDOW,
         rows: int = ROWS,
         memory: int = MEMORY,
-        room: tuple[float, float] = (1.5, 10.0),
+        room: tuple[float, int] = (1.5, 10),
     ) -> None:
         self.model = model
         self.room = room
