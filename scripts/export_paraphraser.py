@@ -192,6 +192,9 @@ a segment; {gen["cpu_seconds_a_segment"]:.3f} CPU seconds a segment on one threa
 |---|---|
 {shares}
 
+What these references gain in agreement with people, and their faults by detectors of their own: `docs/benchmarks.md`
+(`scripts/bench/quality.py`), `docs/images/gains-en.svg`.
+
 ## Ten good ones
 
 {listed(chosen["good"])}
