@@ -44,7 +44,7 @@ MAX_PIECES = 128
 # -- data --------------------------------------------------------------------------------------------------------
 
 
-def prepare(data: Path, run: Path, seed: int) -> None:
+def prepare(data: Path, run: Path, seed: int, most: int, most_suite: int) -> None:
     run.mkdir(parents=True, exist_ok=True)
     source = data / "wmt.en.jsonl.gz"
     train, valid = split(read_clusters(source))
@@ -70,7 +70,8 @@ def prepare(data: Path, run: Path, seed: int) -> None:
         )
     spm = sentencepiece.SentencePieceProcessor(model_file=str(run / "spm.model"))
     assert spm.id_to_piece(CLOSENESS) == "<p0>" and spm.id_to_piece(MASK) == "<mask>"
-    pairs = [cluster for cluster in tqdm(training_pairs(train, seed=seed), total=len(train), desc="pairs") if cluster]
+    made = training_pairs(train, most=most, most_suite=most_suite, seed=seed)
+    pairs = [cluster for cluster in tqdm(made, total=len(train), desc="pairs") if cluster]
     held = [pair for cluster in valid for pair in pairs_of(cluster, 4, random.Random(f"{seed}/{cluster.id}"))]
     facts = {
         "data": {"file": source.name, "sha256": hashlib.sha256(source.read_bytes()).hexdigest()},
@@ -78,6 +79,8 @@ def prepare(data: Path, run: Path, seed: int) -> None:
         "held_out_clusters": len(valid),
         "texts": len(texts),
         "pairs": sum(map(len, pairs)),
+        "most": most,
+        "most_suite": most_suite,
         "held_out_pairs": len(held),
         "held_out_words": sum(len(pair.target.split()) for pair in held),
         "seed": seed,
@@ -436,6 +439,8 @@ def main() -> None:
     commands = parser.add_subparsers(dest="command", required=True)
     one = commands.add_parser("prepare")
     one.add_argument("--data", type=Path, required=True, help="folder with wmt.en.jsonl.gz")
+    one.add_argument("--most", type=int, default=24, help="pairs of a cluster with a human reference")
+    one.add_argument("--most-suite", type=int, default=6, help="pairs of a cluster of a test suite")
     two = commands.add_parser("train")
     two.add_argument("--init", type=Path, help="model folder to start from, with the run's vocabulary")
     two.add_argument("--steps", type=int, default=9000)
@@ -465,7 +470,7 @@ def main() -> None:
         command.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     if options.command == "prepare":
-        prepare(options.data, options.run, options.seed)
+        prepare(options.data, options.run, options.seed, options.most, options.most_suite)
     elif options.command == "train":
         train(options.run, options)
     else:

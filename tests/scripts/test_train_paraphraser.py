@@ -13,6 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -64,6 +65,21 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def losses(run: Path) -> dict[int, tuple[float, float]]:
     rows = map(json.loads, (run / "log.jsonl").read_text("utf-8").splitlines())
     return {row["step"]: (row["train"], row["valid"]) for row in rows}
+
+
+def test_fewer_pairs_of_test_suites(prepared: Path) -> None:
+    """``--most`` caps clusters with a human reference, ``--most-suite`` the others."""
+    made = prepared.parent / "suites"
+    made.mkdir()
+    with gzip.open(made / "wmt.en.jsonl.gz", "wt", encoding="utf-8") as stream:
+        stream.writelines(json.dumps({**row, "nref": row["id"] % 2}) + "\n" for row in clusters(240))
+    shutil.copy(SHIPPED / "spm.model", made)
+    done = script("prepare", "--data", made, "--run", made, "--most", "5", "--most-suite", "2")
+    assert done.returncode == 0, done.stderr
+    facts = json.loads((made / "facts.json").read_text("utf-8"))
+    assert (facts["most"], facts["most_suite"]) == (5, 2)
+    _, pairs = np.unique(np.load(made / "cluster.npy"), return_counts=True)
+    assert set(pairs.tolist()) == {2, 5}
 
 
 def test_a_killed_run_ends_with_the_same_weights(prepared: Path, tmp_path: Path) -> None:
