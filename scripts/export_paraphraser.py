@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -81,6 +82,10 @@ def export(
 
     saved = torch.load(run / "checkpoint.pt", weights_only=True)
     settings = saved["settings"]
+    if not settings.get("pointer", True):
+        sys.exit(
+            f"{run}/checkpoint.pt was trained with --no-pointer, for comparison: only a network with one is exported"
+        )
     spm = sentencepiece.SentencePieceProcessor(model_file=str(run / "spm.model"))
     width = int(settings["width"])
     config = PointerConfig(

@@ -346,6 +346,11 @@ def _warm_start(model: PointerTransformer, run: Path, folder: Path) -> None:
     model.load_state_dict(load_pointer(folder).network.state_dict())
 
 
+def close_pointer(model: PointerTransformer) -> None:
+    """Give the vocabulary the whole of the distribution: the copy shares, and all gradients through them, become 0."""
+    torch.nn.init.constant_(model.sentinel.bias, 1e4)
+
+
 def train(run: Path, options: argparse.Namespace) -> None:
     torch.set_num_threads(options.threads)
     torch.manual_seed(options.seed)
@@ -366,13 +371,17 @@ def train(run: Path, options: argparse.Namespace) -> None:
                 torch.nn.init.xavier_uniform_(weight)
     else:
         _warm_start(model, run, options.init)
+    if options.no_pointer:
+        close_pointer(model)
     optimiser = Adam(model, options.average)
     model.bfloat16()
     optimiser.params = list(model.parameters())
     drop = MaskPool(options.dropout, options.seed) if options.dropout else None
     batches = Batches(run, options.tokens, options.denoise, options.seed, options.per_cluster)
     held = list(validation_rows(run, spm))
-    settings = {k: v for k, v in vars(options).items() if isinstance(v, int | float) and k not in ("threads", "save")}
+    settings = {k: v for k, v in vars(options).items() if type(v) in (int, float) and k not in ("threads", "save")}
+    if options.no_pointer:
+        settings["pointer"] = False
     if options.init is not None:
         settings["init"] = load_pointer(options.init).digest
     first, elapsed, seen = 0, 0.0, 0
@@ -450,6 +459,7 @@ def main() -> None:
     two.add_argument("--width", type=int, default=384)
     two.add_argument("--encoder-layers", type=int, default=5)
     two.add_argument("--decoder-layers", type=int, default=2)
+    two.add_argument("--no-pointer", action="store_true", help="the vocabulary's distribution alone, for comparison")
     two.add_argument("--rate", type=float, default=1e-3)
     two.add_argument("--warmup", type=int, default=400)
     two.add_argument("--dropout", type=float, default=0.1)

@@ -17,11 +17,14 @@ import numpy as np
 import pytest
 import torch
 
+from polyref.paraphrase.pointer import PointerConfig, PointerTransformer
+
 ROOT = Path(__file__).parents[2]
 SHIPPED = ROOT / "polyref" / "paraphrase" / "shipped" / "en"
 SCRIPT = ROOT / "scripts" / "train_paraphraser.py"
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
 PAIRS = (1475, 15042, 79)
+POINTER = ("pointer_query.", "pointer_key.", "sentinel.")
 LOSSES = {4: 4.74699, 8: 4.66147, 12: 4.63109}
 TRAIN = ["--tokens", "600", "--denoise", "4", "--width", "64", "--encoder-layers", "1", "--decoder-layers", "1",
          "--threads", "1", "--warmup", "4", "--log", "4", "--save", "4"]  # fmt: skip
@@ -119,6 +122,27 @@ def test_other_settings_or_another_vocabulary_are_refused(prepared: Path, tmp_pa
     refused = script("train", "--run", run, "--init", foreign, "--steps", "4", *TRAIN)
     assert refused.returncode == 1
     assert "copy it there before" in refused.stderr
+
+
+def test_without_pointer(prepared: Path, tmp_path: Path) -> None:
+    """The pointer's weights get no gradient, and the run is neither gone on with in the other way nor exported."""
+    run = tmp_path / "run"
+    shutil.copytree(prepared, run)
+    assert script("train", "--run", run, "--steps", "4", "--no-pointer", *TRAIN).returncode == 0
+    saved = torch.load(run / "checkpoint.pt", weights_only=True)
+    network = PointerTransformer(PointerConfig(12_000, 64, 1, 256, 1, 1))
+    moved = {
+        name: bool(second.any())
+        for (name, _), second in zip(network.named_parameters(), saved["optimiser"]["second"], strict=True)
+    }
+    assert [name for name in moved if not moved[name]] == [name for name in moved if name.startswith(POINTER)]
+    other = script("train", "--run", run, "--steps", "4", *TRAIN)
+    assert other.returncode == 1
+    assert "use another --run" in other.stderr
+    refused = script("export", "--run", run, "--data", prepared.parent, "--out", tmp_path / "model")
+    assert refused.returncode == 1
+    assert "--no-pointer" in refused.stderr
+    assert not (tmp_path / "model").exists()
 
 
 @pytest.mark.data
