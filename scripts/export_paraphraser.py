@@ -75,7 +75,9 @@ def export(
 ) -> None:
     """Write weights, vocabulary, configuration, figures and card."""
     import sentencepiece
-    from train_paraphraser import Adam, validate, validation_rows
+    from cpu_training import Adam
+    from paraphrase_batches import validation_rows
+    from paraphraser_training import validate
 
     from polyref.paraphrase.pointer import PointerConfig, PointerTransformer
     from polyref.paraphrase.pointer_files import load_pointer, save_pointer

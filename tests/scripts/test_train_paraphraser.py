@@ -100,12 +100,15 @@ def test_a_killed_run_ends_with_the_same_weights(prepared: Path, tmp_path: Path)
         time.sleep(0.005)
     first.kill()
     first.wait()
+    with (killed / "log.jsonl").open("a") as log:
+        log.write('{"step": 99, "train": 0, "valid": 0}\n')  # of a step after the checkpoint: done again
     assert script("train", "--run", killed, "--steps", "12", *TRAIN).returncode == 0
     one, other = (torch.load(run / "checkpoint.pt", weights_only=True) for run in (straight, killed))
     for name in ("master", "mean", "first", "second"):
         assert all(map(torch.equal, one["optimiser"][name], other["optimiser"][name]))
     found = losses(straight)
     assert found[12] == losses(killed)[12]
+    assert found.keys() == losses(killed).keys() == {4, 8, 12}
     assert found[12][1] < found[4][1]
 
 
