@@ -27,6 +27,7 @@ FIELDS: Final[dict[str, tuple[tuple[str, ...], str]]] = {
     "combine": ((*_COUNTING, *_SEQUENCE_PAIRS, *_EMBEDDING, "laser-lm"), "combine"),
     "alpha": (_NGRAM, "alpha"),
     "power": (_NGRAM, "power"),
+    "share": (_NGRAM, "share"),
     "weights": ((*_COUNTING, *_SEQUENCE_PAIRS, *_EMBEDDING, "laser-lm"), "weights"),
     "gamma": ((*_COUNTING, *_SEQUENCE_PAIRS, *_EMBEDDING, "laser-lm"), "gamma"),
     "lowercase": (_NGRAM, "lowercase"),
@@ -79,13 +80,14 @@ FIELDS: Final[dict[str, tuple[tuple[str, ...], str]]] = {
 
 _OPTIONS: Final = (
     click.option(
-        "--combine", metavar="NAME", help="How references combine: max (sacreBLEU), mean or expected. [default: max]"
+        "--combine",
+        metavar="NAME",
+        help="How references combine: max (sacreBLEU), mean, expected or consensus. [default: max]",
     ),
-    click.option("--alpha", type=float, help="Expected credit of an extra reference, 0 to 1. [default: 1]"),
-    click.option("--power", type=float, help="Expected credit: exponent on the share of references. [default: 1]"),
-    click.option(
-        "--weights", metavar="NAME", help="For mean and expected: uniform, given or logprob. [default: uniform]"
-    ),
+    click.option("--alpha", type=float, help="Expected, consensus: credit of an extra reference, 0 to 1. [default: 1]"),
+    click.option("--power", type=float, help="The same: exponent on the weight of references. [default: 1]"),
+    click.option("--share", type=float, help="Consensus: credit that rests on extra references. [default: 0.75]"),
+    click.option("--weights", metavar="NAME", help="All but max: uniform, given or logprob. [default: uniform]"),
     click.option("--gamma", type=float, help="Sharpness of the weights by log-probability. [default: 1]"),
     click.option("-lc", "--lowercase", is_flag=True, default=None, help="Ignore case (TER does anyway)."),
     click.option("--tokenize", metavar="NAME", help="BLEU: sacreBLEU's tokeniser. [default: 13a]"),

@@ -19,12 +19,13 @@ from sacrebleu.metrics import bleu as sacrebleu
 
 from polyref.errors import ModelError, UsageError
 from polyref.metrics.base import Texts
-from polyref.metrics.combine import Combining, credit, weighted_mean
+from polyref.metrics.combine import Combining, consensus, credit, weighted_mean
 from polyref.metrics.ngram import (
     Block,
     Reader,
     at_cuts,
     features,
+    held_of,
     incidence,
     joint_matches,
     pair_matches,
@@ -139,9 +140,8 @@ class BLEU(Combining):
     def _joint(self, block: Block, shown: int, cuts: Integers, originals: Integers, weights: Floats) -> Floats:
         """Statistics with all references that count together: shape (K, S, B, C)."""
         order, outputs = self.max_ngram_order, block.lengths[:, shown:, None]
-        expected = self.combine == "expected"
         # Human references come first, so they are a cut as well.
-        plain = np.minimum(cuts, originals) if expected else cuts
+        plain = np.minimum(cuts, originals) if self._credits else cuts
         found = np.zeros((len(cuts), outputs.shape[1], block.segments, len(self.columns)))
         # The closest length counts, the shorter of two that are equally close.
         wide = int(block.lengths.max()) + 1
@@ -152,7 +152,7 @@ class BLEU(Combining):
         for n, matched in enumerate(joint_matches(block, shown, order)):
             found[..., 2 + n] = at_cuts(matched, plain)
             found[..., 2 + order + n] = block.grams(n + 1)[:, shown:].T
-        for n, kept in enumerate(features(block, order) if expected else ()):
+        for n, kept in enumerate(features(block, order) if self._credits else ()):
             # What no human reference holds.
             new = kept.first >= originals[kept.home]
             if self.power == 1:
@@ -160,7 +160,15 @@ class BLEU(Combining):
             else:
                 dense = incidence(kept, block, shown, new)
                 earned = credit(dense[:, :shown], dense[:, shown:], extra, cuts, self.power)
+            if self.combine == "consensus":
+                size = np.bincount(kept.home[~new], minlength=block.segments)
+                own = held_of(kept, block, shown, ~new)
+                both = pair_matches(kept, block, shown, ~new)
+                found[..., 2 + n] = consensus(found[..., 2 + n], both, own, size, extra, cuts, self.share)
             found[..., 2 + n] += self.alpha * earned
+        if self.combine == "consensus":
+            # What every paraphrase keeps earns more than 1; a precision is at most 1.
+            found[..., 2 : 2 + order] = np.minimum(found[..., 2 : 2 + order], found[..., 2 + order :])
         return found
 
     def _single(self, block: Block, shown: int) -> Floats:

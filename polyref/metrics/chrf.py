@@ -17,12 +17,13 @@ from sacrebleu.metrics import chrf as sacrebleu
 
 from polyref.errors import UsageError
 from polyref.metrics.base import Texts
-from polyref.metrics.combine import Combining, credit, weighted_mean
+from polyref.metrics.combine import Combining, consensus, credit, weighted_mean
 from polyref.metrics.ngram import (
     Block,
     Reader,
     at_cuts,
     features,
+    held_of,
     incidence,
     single_matches,
     text_blocks,
@@ -152,7 +153,7 @@ class CHRF(Combining):
         originals: Integers,
         weights: Floats,
     ) -> Floats:
-        """Expected credit: shape (K, S, B, C). Every human reference is tried, the one with the best F counts."""
+        """Expected credit, consensus: shape (K, S, B, C). Every human reference is tried, that with the best F counts."""
         shown = pairs.shape[3]
         extra = np.where(np.arange(shown) < originals[:, None], 0.0, weights)
         humans = int(originals.max())
@@ -170,7 +171,19 @@ class CHRF(Combining):
                         earned = credit(dense[:, :shown], new, extra, cuts, self.power)
                     # Orders that the human reference is too short for stay out.
                     counts = pairs[column - 1, :, :, human] > 0
-                    tried[column, ..., human] += np.where(counts, self.alpha * earned.transpose(0, 2, 1), 0)
+                    matched = tried[column, ..., human].transpose(0, 2, 1)
+                    if self.combine == "consensus":
+                        held = np.zeros(len(found.home), dtype=np.bool_)
+                        held[found.feature[found.rank == human]] = True
+                        both = (dense[:, shown:] * dense[:, human, None]) @ dense[:, :shown].transpose(0, 2, 1)
+                        own = held_of(found, block, shown, held)
+                        matched = consensus(matched, both, own, own[:, human], extra, cuts, self.share)
+                        # What every paraphrase keeps earns more than 1; a precision is at most 1.
+                        most = pairs[column - 2, :, :, human].T
+                        matched = np.minimum(matched + self.alpha * earned, most)
+                    else:
+                        matched = matched + self.alpha * earned
+                    tried[column, ..., human] = np.where(counts, matched.transpose(0, 2, 1), 0)
                 column += 3
         result = np.zeros((len(cuts), tried.shape[3], tried.shape[2], len(self.columns)))
         for row in range(len(cuts)):

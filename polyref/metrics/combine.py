@@ -7,6 +7,10 @@
   of the extra references that hold it: what one doubtful paraphrase says counts for almost nothing. BLEU's brevity
   penalty uses the human references only. With ``alpha=0`` or ``k=0`` it is ``max`` over the human references. The
   weight may be raised to a ``power``: below 1 it lies between the expectation and what any single one says.
+* ``consensus``: expected credit in which the n-grams of the human reference are not equal either. A part of what one of
+  them earns, ``share``, rests on the weight of the extra references that keep it: what no paraphrase does without (a
+  name, a number, the verb) counts for more, what each of them words differently for less. The credit of a reference's
+  own n-grams still adds up to their number, by order, so that scores of different segments can be compared.
 """
 
 from __future__ import annotations
@@ -24,7 +28,7 @@ from polyref.metrics.ngram import at_cuts
 from polyref.metrics.statistics import Floats, Integers
 from polyref.references import ReferenceSet, Segment
 
-COMBINE: Final = ("max", "mean", "expected")
+COMBINE: Final = ("max", "mean", "expected", "consensus")
 WEIGHTS: Final = ("uniform", "given", "logprob")
 
 
@@ -33,9 +37,11 @@ class Combining(Metric):
     """A metric with a choice of how references combine.
 
     Attributes:
-        combine: ``max``, ``mean`` or ``expected``.
-        alpha: Credit of an extra reference against a human one, 0 to 1 (``expected``).
-        power: Exponent, above 0, on the summed weight of the extra references that hold an n-gram (``expected``).
+        combine: ``max``, ``mean``, ``expected`` or ``consensus``.
+        alpha: Credit of an extra reference against a human one, 0 to 1 (``expected``, ``consensus``).
+        power: Exponent, above 0, on the summed weight of the extra references that hold an n-gram (the same).
+        share: Part of a human n-gram's credit that rests on the extra references that keep it, 0 to below 1
+            (``consensus``; 0 is ``expected``).
         weights: Of the references: ``uniform``; ``given``, their own ``weight`` (1 without one); or ``logprob``,
             exp(gamma x log-probability), relative to the best of the segment, which human references share.
         gamma: Sharpness of ``logprob``, 0 or more.
@@ -50,6 +56,7 @@ class Combining(Metric):
     combine: str = "max"
     alpha: float = 1.0
     power: float = 1.0
+    share: float = 0.75
     weights: str = "uniform"
     gamma: float = 1.0
 
@@ -64,6 +71,8 @@ class Combining(Metric):
             raise UsageError(f"alpha is {self.alpha}, expected 0 to 1")
         if not (math.isfinite(self.power) and self.power > 0):
             raise UsageError(f"power is {self.power}, expected more than 0")
+        if not 0 <= self.share < 1:
+            raise UsageError(f"share is {self.share}, expected 0 or more and below 1")
         if not (math.isfinite(self.gamma) and self.gamma >= 0):
             raise UsageError(f"gamma is {self.gamma}, expected 0 or more")
 
@@ -75,11 +84,18 @@ class Combining(Metric):
     @property
     def _weighs(self) -> bool:
         """Whether the weights of references matter."""
-        return self.combine in ("mean", "expected")
+        return self.combine != "max"
+
+    @property
+    def _credits(self) -> bool:
+        """Whether extra references earn credit beside the human ones, which every segment then needs."""
+        return self.combine in ("expected", "consensus")
 
     def _described_combination(self) -> list[str]:
         parts = [f"combine:{self.combine}"]
-        if self.combine == "expected":
+        if self.combine == "consensus":
+            parts.append(f"share:{self.share:g}")
+        if self._credits:
             parts.append(f"alpha:{self.alpha:g}")
             if self.power != 1:
                 parts.append(f"power:{self.power:g}")
@@ -93,7 +109,8 @@ class Combining(Metric):
         """Shape (N, R): unnormalised weights of the references in use, zeros where a segment has none.
 
         Raises:
-            DataError: A segment has no human reference (``expected``), lacks a log-probability, or has no weight.
+            DataError: A segment has no human reference (``expected``, ``consensus``), lacks a log-probability, or has
+                no weight.
         """
         shown = int(cuts[-1].max(initial=0))
         weights = np.zeros((len(references), shown))
@@ -101,7 +118,7 @@ class Combining(Metric):
             return weights
         for n, segment in enumerate(references):
             used = int(cuts[-1, n])
-            if self.combine == "expected" and used and not segment.originals:
+            if self._credits and used and not segment.originals:
                 raise DataError(
                     f"segment {segment.id} has no human reference, which expected credit needs", remedy="combine by max"
                 )
@@ -149,6 +166,33 @@ def credit(
         shares = np.divide(asked, norms, out=np.zeros_like(asked), where=norms > 0) @ held[n].astype(np.float64)
         result[:, :, n] = np.minimum(shares, 1) ** power @ new[n].T.astype(np.float64)
     return result
+
+
+def consensus(
+    plain: Floats, kept: npt.NDArray[Any], own: Integers, size: Integers, weights: Floats, cuts: Integers, share: float
+) -> Floats:
+    """Matches with a human reference when a part of their credit rests on the extra references that keep them.
+
+    An n-gram of the human reference earns ``(1 - share) + share x w``, w the summed weight (of all: 1) of the extra
+    references that hold it, times the factor that makes the credit of all its n-grams add up to their number.
+
+    Args:
+        plain: Shape (K, S, B): n-grams that output and human reference share.
+        kept: Shape (B, S, R): those of them that a reference holds as well.
+        own: Shape (B, R): n-grams of the human reference that a reference holds as well.
+        size: Shape (B,): n-grams of the human reference.
+        weights: Shape (B, R), not normalised; 0 for references that are not asked.
+        cuts: Shape (K, B).
+        share: 0 to below 1.
+
+    Returns:
+        Shape (K, S, B): ``plain`` where no extra reference has weight.
+    """
+    asked = at_cuts(np.cumsum(weights, axis=1)[:, None], cuts) > 0
+    rest = 1 - share
+    total = rest * size + share * weighted_mean(own[:, None], weights, cuts)
+    factor = np.divide(size, total, out=np.ones_like(total), where=asked & (size > 0))
+    return np.where(asked, (rest * plain + share * weighted_mean(kept, weights, cuts)) * factor, plain)
 
 
 def weighted_mean(values: npt.NDArray[Any], weights: Floats, cuts: Integers) -> Floats:

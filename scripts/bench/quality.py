@@ -74,7 +74,9 @@ def main() -> None:
     parser.add_argument("--sets", nargs="+", default=["news", "ted"], choices=list(SETS))
     parser.add_argument("--frozen", action="store_true", help="settings are final: add WMT19 lt-en and gu-en")
     parser.add_argument("--only", nargs="+", default=list(gains.SCORES), metavar="METRIC[:option=value,...]")
-    parser.add_argument("--uses", nargs="+", default=["max", "mean", "expected", "expected g3"], choices=gains.USES)
+    parser.add_argument(
+        "--uses", nargs="+", default=["max", "mean", "expected", "expected g3", "consensus"], choices=gains.USES
+    )
     parser.add_argument("--limit", type=int, metavar="N", help="judged segments a set, spread evenly")
     parser.add_argument("--resamples", type=int, default=1000)
     parser.add_argument("--no-gains", action="store_true", help="quality alone")

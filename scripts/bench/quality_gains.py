@@ -43,6 +43,11 @@ USES: dict[str, dict[str, Any]] = {
     "expected p.5 g1": {"combine": "expected", "power": 0.5, "weights": "logprob", "gamma": 1.0},
     "expected g1": {"combine": "expected", "weights": "logprob", "gamma": 1.0},
     "expected g3": {"combine": "expected", "weights": "logprob", "gamma": 3.0},
+    "consensus": {"combine": "consensus"},
+    "consensus s.5": {"combine": "consensus", "share": 0.5},
+    "consensus s.9": {"combine": "consensus", "share": 0.9},
+    "consensus a.75": {"combine": "consensus", "alpha": 0.75},
+    "consensus p.5 g3": {"combine": "consensus", "power": 0.5, "weights": "logprob", "gamma": 3.0},
     "expected given": {"combine": "expected", "weights": "given"},
 }
 #: Ties discordant, ties excluded, share of ties: see polyref.eval.agreement.

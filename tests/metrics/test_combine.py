@@ -1,4 +1,4 @@
-"""Mean and expected credit against the definitions, written out with counters."""
+"""Mean, expected credit and consensus against the definitions, written out with counters."""
 
 from __future__ import annotations
 
@@ -52,19 +52,30 @@ def weight(ref: Reference, weights: str, best: float) -> float:
 
 
 def credit(
-    output: Counter[Any], human: Counter[Any], extras: list[tuple[Counter[Any], float]], alpha: float, power: float = 1
+    output: Counter[Any],
+    human: Counter[Any],
+    extras: list[tuple[Counter[Any], float]],
+    alpha: float,
+    power: float = 1,
+    share: float | None = None,
 ) -> float:
-    """Occurrence by occurrence, as the definition goes."""
-    total = sum(share for _, share in extras)
+    """Occurrence by occurrence, as the definition goes; with ``share``, of consensus."""
+    total = sum(weight for _, weight in extras)
+    own: dict[tuple[Any, int], float] = {}
+    for gram, count in human.items():
+        for occurrence in range(1, count + 1):
+            held = sum(weight for counts, weight in extras if counts[gram] >= occurrence)
+            own[gram, occurrence] = 1 if share is None or not total else 1 - share + share * held / total
+    scale = len(own) / sum(own.values()) if own else 1.0
     earned = 0.0
     for gram, count in output.items():
         for occurrence in range(1, count + 1):
             if human[gram] >= occurrence:
-                earned += 1
+                earned += own[gram, occurrence] * scale
             elif total:
-                held = sum(share for counts, share in extras if counts[gram] >= occurrence)
+                held = sum(weight for counts, weight in extras if counts[gram] >= occurrence)
                 earned += alpha * (held / total) ** power
-    return earned
+    return earned if share is None else min(earned, output.total())
 
 
 def union(counters: list[Counter[Any]]) -> Counter[Any]:
@@ -74,10 +85,21 @@ def union(counters: list[Counter[Any]]) -> Counter[Any]:
     return result
 
 
+#: Share (None: expected credit), alpha, power.
+CREDITS = [(None, 1.0, 1.0), (None, 0.4, 1.0), (None, 0.8, 0.5), (0.75, 1.0, 1.0), (0.4, 0.4, 0.5)]
+
+
+def credited(name: str, share: float | None, **options: Any) -> Any:
+    extra = {} if share is None else {"share": share}
+    return get_metric(name, combine="expected" if share is None else "consensus", gamma=3.0, **options, **extra)
+
+
 @pytest.mark.parametrize("weights", ["uniform", "given", "logprob"])
-@pytest.mark.parametrize(("alpha", "power"), [(1.0, 1.0), (0.4, 1.0), (0.8, 0.5)])
-def test_expected_bleu_counts(weights: str, alpha: float, power: float, systems: Any, weighted: ReferenceSet) -> None:
-    metric = get_metric("bleu", combine="expected", alpha=alpha, power=power, weights=weights, gamma=3.0)
+@pytest.mark.parametrize(("share", "alpha", "power"), CREDITS)
+def test_credited_bleu_counts(
+    weights: str, share: float | None, alpha: float, power: float, systems: Any, weighted: ReferenceSet
+) -> None:
+    metric = credited("bleu", share, alpha=alpha, power=power, weights=weights)
     stats = metric.statistics(systems, weighted)
     for k in stats.ks:
         for s, outputs in enumerate(systems.values()):
@@ -88,7 +110,7 @@ def test_expected_bleu_counts(weights: str, alpha: float, power: float, systems:
                 output = grams("bleu", outputs[n])
                 for order in range(4):
                     human = union([counts[order] for counts in humans])
-                    expected = credit(output[order], human, [(c[order], w) for c, w in extras], alpha, power)
+                    expected = credit(output[order], human, [(c[order], w) for c, w in extras], alpha, power, share)
                     assert stats.at(k)[s, n, 2 + order] == pytest.approx(expected, abs=1e-9)
                 lengths = [sum(counts[0].values()) for counts in humans]
                 size = sum(output[0].values())
@@ -96,9 +118,11 @@ def test_expected_bleu_counts(weights: str, alpha: float, power: float, systems:
 
 
 @pytest.mark.parametrize("name", ["chrf", "chrf++"])
-@pytest.mark.parametrize(("alpha", "power"), [(1.0, 1.0), (0.4, 1.0), (0.8, 0.5)])
-def test_expected_chrf_counts(name: str, alpha: float, power: float, systems: Any, weighted: ReferenceSet) -> None:
-    metric = get_metric(name, combine="expected", alpha=alpha, power=power, weights="logprob", gamma=3.0)
+@pytest.mark.parametrize(("share", "alpha", "power"), CREDITS)
+def test_credited_chrf_counts(
+    name: str, share: float | None, alpha: float, power: float, systems: Any, weighted: ReferenceSet
+) -> None:
+    metric = credited(name, share, alpha=alpha, power=power, weights="logprob")
     stats = metric.statistics(systems, weighted)
     for k in stats.ks:
         scores = metric.aggregate(stats, k=k)
@@ -112,7 +136,8 @@ def test_expected_chrf_counts(name: str, alpha: float, power: float, systems: An
                     precisions, recalls = [], []
                     for order, human in enumerate(grams(name, ref.text)):
                         if output[order] and human:
-                            match = credit(output[order], human, [(c[order], w) for c, w in extras], alpha, power)
+                            pairs = [(c[order], w) for c, w in extras]
+                            match = credit(output[order], human, pairs, alpha, power, share)
                             precisions.append(match / sum(output[order].values()))
                             recalls.append(min(match / sum(human.values()), 1))
                     p, r = (float(np.mean(x)) if x else 0.0 for x in (precisions, recalls))
@@ -121,13 +146,21 @@ def test_expected_chrf_counts(name: str, alpha: float, power: float, systems: An
 
 
 @pytest.mark.parametrize("name", METRICS)
-@pytest.mark.parametrize("options", [{}, {"alpha": 0.0}])
-def test_expected_credit_reduces_to_sacrebleu(
-    name: str, options: Any, systems: Any, weighted: ReferenceSet, peer: Any
+@pytest.mark.parametrize(
+    ("options", "k"),
+    [
+        ({"combine": "expected"}, 0),
+        ({"combine": "expected", "alpha": 0.0}, 4),
+        ({"combine": "consensus"}, 0),
+        ({"combine": "consensus", "alpha": 0.0, "share": 0.0}, 4),
+    ],
+)
+def test_credit_reduces_to_sacrebleu(
+    name: str, options: Any, k: int, systems: Any, weighted: ReferenceSet, peer: Any
 ) -> None:
-    metric = get_metric(name, combine="expected", **options)
+    metric = get_metric(name, **options)
     stats = metric.statistics(systems, weighted)
-    scores = metric.aggregate(stats, k=4 if options else 0)
+    scores = metric.aggregate(stats, k=k)
     texts = weighted.take(0).texts()
     for s, outputs in enumerate(systems.values()):
         assert scores.system[s] == peer(name).corpus(outputs, texts)
@@ -138,6 +171,25 @@ def test_expected_bleu_of_one_paraphrase_matches_as_two_references(systems: Any,
     expected = get_metric("bleu", combine="expected").statistics(systems, refset.take(1)).at(1)
     joint = get_metric("bleu").statistics(systems, refset.take(1)).at(1)
     assert expected[..., 2:].tolist() == joint[..., 2:].tolist()
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_consensus_values_what_paraphrases_keep(name: str) -> None:
+    references = ReferenceSet.from_texts(
+        [["The dam at Brekke held, luckily."]],
+        paraphrases=[["Happily, the dam at Brekke did not break.", "By good luck, the dam at Brekke held."]],
+    )
+    outputs = {"essential": ["A dam at Brekke held, it seems."], "optional": ["The roof held, luckily."]}
+    human, both = (
+        metric.aggregate(metric.statistics(outputs, references), k=k).segment[:, 0]
+        for metric in [get_metric(name, combine="consensus", alpha=0.0)]
+        for k in (0, 2)
+    )
+    assert both[0] > human[0] and both[1] < human[1]
+    # The human reference itself keeps its score.
+    own = {"human": ["The dam at Brekke held, luckily."]}
+    metric = get_metric(name, combine="consensus")
+    assert metric.aggregate(metric.statistics(own, references), k=2).segment[0, 0] == pytest.approx(100)
 
 
 def test_a_fraction_below_the_smoothed_count_is_smoothed() -> None:
@@ -189,8 +241,12 @@ def test_mean_of_corpora_is_between_the_references(name: str, systems: Any) -> N
     assert second < score < first == pytest.approx(100)
 
 
-def test_duplicates_and_order_do_not_matter_to_means(systems: Any, refset: ReferenceSet) -> None:
-    metric = get_metric("bleu", combine="expected")
+@pytest.mark.parametrize("name", METRICS)
+@pytest.mark.parametrize("combine", ["expected", "consensus"])
+def test_duplicates_and_order_do_not_matter_to_means(
+    name: str, combine: str, systems: Any, refset: ReferenceSet
+) -> None:
+    metric = get_metric(name, combine=combine)
     doubled = ReferenceSet(tuple(replace(s, refs=(*s.originals, *s.extras, *s.extras)) for s in refset))
     reverse = ReferenceSet(tuple(replace(s, refs=(*s.originals, *s.extras[::-1])) for s in refset))
     plain = metric.aggregate(metric.statistics(systems, refset), k=99)
@@ -240,6 +296,7 @@ def test_signatures(systems: Any, weighted: ReferenceSet) -> None:
         ({"combine": "expected", "alpha": 0.5}, "|combine:expected|alpha:0.5|weights:uniform|"),
         ({"combine": "expected", "power": 0.5}, "|combine:expected|alpha:1|power:0.5|weights:uniform|"),
         ({"combine": "expected", "weights": "logprob"}, "|combine:expected|alpha:1|weights:logprob|gamma:1|"),
+        ({"combine": "consensus"}, "|combine:consensus|share:0.75|alpha:1|weights:uniform|"),
     ]:
         metric = get_metric("chrf", **options)
         assert part in metric.aggregate(metric.statistics(systems, weighted), k=1).signature
@@ -258,6 +315,7 @@ def test_refused(systems: Any, refset: ReferenceSet) -> None:
         ({"combine": "sum"}, "combination 'sum', expected one of max, mean, expected"),
         ({"weights": "rank"}, "weights 'rank', expected one of"),
         ({"alpha": 1.5}, "alpha is 1.5, expected 0 to 1"),
+        ({"share": 1.0}, "share is 1.0, expected 0 or more and below 1"),
         ({"power": 0.0}, "power is 0.0, expected more than 0"),
         ({"gamma": -1.0}, "gamma is -1.0, expected 0 or more"),
     ]:
