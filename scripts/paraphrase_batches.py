@@ -169,7 +169,7 @@ class Batches:
                 _, first, counts = np.unique(self.cluster[by_cluster], return_index=True, return_counts=True)
                 rank = np.arange(len(by_cluster)) - np.repeat(first, counts)
                 order = rng.permutation(by_cluster[rank < self.per_cluster])
-            self._epochs = {key: bucket(lengths, order, self.tokens, rng)}
+            self._epochs[key] = bucket(lengths, order, self.tokens, rng)
         return self._epochs[key]
 
     def _locate(self, kind: str, step: int) -> np.ndarray:

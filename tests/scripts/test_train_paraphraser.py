@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import importlib
 import json
 import os
 import shutil
@@ -83,6 +84,22 @@ def test_fewer_pairs_of_test_suites(prepared: Path) -> None:
     assert (facts["most"], facts["most_suite"]) == (5, 2)
     _, pairs = np.unique(np.load(made / "cluster.npy"), return_counts=True)
     assert set(pairs.tolist()) == {2, 5}
+
+
+def test_batches_of_an_epoch_are_made_once(prepared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also after the first epoch; every epoch has each of its pairs once, in an order of its own."""
+    monkeypatch.syspath_prepend(SCRIPT.parent)
+    batching = importlib.import_module("paraphrase_batches")
+    batches = batching.Batches(prepared, 600, 0, 1, 4)
+    epochs = [[row for rows in batches._epoch("pairs", number) for row in rows.tolist()] for number in (0, 1)]
+    assert sorted(set(epochs[0])) == sorted(epochs[0])
+    assert len(epochs[0]) == len(epochs[1])
+    assert epochs[0] != epochs[1]
+    size = len(batches._epoch("pairs", 0))
+    monkeypatch.delattr(batching, "bucket")
+    rows = batches._epoch("pairs", 1)[2]
+    assert batches(size + 2)[0] == [batches.source[row] for row in rows]
+    assert len(batches(size - 1)[0]) == len(batches._epoch("pairs", 0)[-1])
 
 
 def test_a_killed_run_ends_with_the_same_weights(prepared: Path, tmp_path: Path) -> None:
