@@ -153,7 +153,7 @@ class CHRF(Combining):
         originals: Integers,
         weights: Floats,
     ) -> Floats:
-        """Expected credit, consensus: shape (K, S, B, C). Every human reference is tried, that with the best F counts."""
+        """Expected credit, consensus: shape (K, S, B, C). Of the human references, the one with the best F counts."""
         shown = pairs.shape[3]
         extra = np.where(np.arange(shown) < originals[:, None], 0.0, weights)
         humans = int(originals.max())
