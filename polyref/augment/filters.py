@@ -17,7 +17,7 @@ from typing import Final
 from polyref.augment import checks, english, grammar
 from polyref.augment.checks import Check
 from polyref.augment.measures import Measure
-from polyref.augment.normalize import comparison_key
+from polyref.augment.normalize import comparison_key, without_symbols
 from polyref.augment.select import Candidate
 from polyref.errors import UsageError
 from polyref.references import Segment
@@ -71,6 +71,8 @@ class Offers:
     def __init__(self, chain: FilterChain, originals: Iterable[str], extras: Iterable[str]) -> None:
         self._chain = chain
         self._originals = {comparison_key(text) for text in originals}
+        # What differs from a reference in a symbol alone says the same or, with another currency, something wrong.
+        self._bare = {without_symbols(key) for key in self._originals} - {""}
         self._taken = {comparison_key(text) for text in extras}
 
     def offer(self, reference: str, candidate: str, *, beginning: bool = False) -> str | None:
@@ -88,7 +90,9 @@ class Offers:
         if not key:
             # Nothing but punctuation: fine as a copy of "...", but then it is a copy.
             return "copy" if key in self._originals and candidate.strip() else "empty"
-        if key in self._originals or (beginning and comparison_key(reference).startswith(key)):
+        if key in self._originals or without_symbols(key) in self._bare:
+            return "copy"
+        if beginning and comparison_key(reference).startswith(key):
             return "copy"
         if key in self._taken:
             return "duplicate"

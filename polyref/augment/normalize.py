@@ -38,6 +38,11 @@ def comparison_key(text: str) -> str:
     return unicodedata.normalize("NFC", "".join(kept))
 
 
+def without_symbols(key: str) -> str:
+    """A comparison key without its symbols (currencies, mathematical and other signs)."""
+    return "".join(char for char in key if unicodedata.category(char)[0] != "S")
+
+
 def join_groups(text: str) -> str:
     """Join digits that are grouped by thousands: ``12,500 people`` to ``12500 people``."""
     return _GROUPED.sub(lambda match: "".join(char for char in match[0] if char.isdecimal()), text)

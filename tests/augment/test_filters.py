@@ -244,6 +244,15 @@ def test_a_reference_of_punctuation_alone() -> None:
     assert filter_chain().start(["..."]).offer("...", "?!") == "copy"
 
 
+def test_a_symbol_alone_makes_no_paraphrase() -> None:
+    reference = "Ann paid $5 for the C++ book."
+    for text in ("Ann paid €5 for the C++ book.", "Ann paid 5 for the C book!", "Ann paid $5 for the C+ book."):
+        assert filter_chain("none").start([reference]).offer(reference, text) == "copy"
+    assert filter_chain("none").start([reference]).offer(reference, "Ann gave $5 for the C++ book.") is None
+    # Symbols alone are compared as they are.
+    assert filter_chain("none").start(["+"]).offer("+", "=") is None
+
+
 def test_presets_and_languages() -> None:
     any_language = "numbers+links+placeholders+language+form+repetition+length0.6-1.6"
     english_alone = "amounts+dates+names+negation+persons+opening+grammar+vocabulary+echo+omission0.34"
