@@ -49,8 +49,8 @@ class FairseqRule:
     def advance(self, step: Step, beams: Beams) -> Choice:
         """One step of ``SequenceGenerator._generate``."""
         beam, groups = self._beam, self._groups
-        selector = Selector(step)
-        strength = torch.full((len(step.forced),), self._options.strength, device=step.scores.device)
+        selector = Selector(step, as_topk=True)
+        strength = float(self._options.strength)
         found = []
         for group in range(groups):
             # The first step has one row, the same for every group.

@@ -59,14 +59,19 @@ class _HfRule:
         self._lenpen = options.lenpen if options.normalize else 0.0
         self._pools = [[_Pool(self._rows) for _ in range(options.groups)] for _ in limits]
 
-    def _top(self, step: Step, beams: Beams, group: int, selector: Selector) -> tuple[Tensor, Tensor, Tensor]:
-        """The 2b best candidates of one group: scores, parents and tokens."""
+    def _top(
+        self, step: Step, beams: Beams, group: int, selector: Selector, over: Tensor | None = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The 2b best candidates of one group: scores, parents and tokens (any, where the group is ``over``)."""
         rows = slice(group * self._rows, (group + 1) * self._rows)
         # Forced tokens are set after the penalty is taken off, so they pay none.
         free = step.forced | step.last if self._options.forced_eos else step.forced
         strength = torch.where(free, 0.0, self._options.strength)
         if step.t > 0 and self._process is None:
-            top, row, token = selector.best(rows, beams.cum[:, rows], 2 * self._rows, strength)
+            cum = beams.cum[:, rows]
+            # The rows of a group that is done are all the same: no order of theirs is of interest.
+            cum = cum if over is None else cum.masked_fill(over, NEVER)
+            top, row, token = selector.best(rows, cum, 2 * self._rows, strength)
             return top, row + rows.start, token
         if step.t == 0:
             rows = slice(0, 1)
@@ -119,13 +124,13 @@ class HfGroupRule(_HfRule):
     def advance(self, step: Step, beams: Beams) -> Choice:
         """One step over all groups, in order."""
         sentences = beams.sentences.tolist()
-        selector = Selector(step)
+        selector = Selector(step, as_topk=True)
         kept = []
         for group in range(self._groups):
             pools = [self._pools[sentence][group] for sentence in sentences]
-            chosen = self._top(step, beams, group, selector)
+            over = torch.tensor([pool.done for pool in pools], device=beams.cum.device)[:, None]
+            chosen = self._top(step, beams, group, selector, over)
             top, parent, token = chosen
-            over = torch.tensor([pool.done for pool in pools], device=top.device)[:, None]
             ends = token == self._model.eos
             entering = (ends & ~over)[:, : self._rows]
             for position, tokens, trace in self._found(step, beams, entering.nonzero(as_tuple=True), chosen):
@@ -182,7 +187,7 @@ class HfBeamRule(_HfRule):
         """One step."""
         sentences = beams.sentences.tolist()
         pools = [self._pools[sentence][0] for sentence in sentences]
-        chosen = self._top(step, beams, 0, Selector(step))
+        chosen = self._top(step, beams, 0, Selector(step, as_topk=True))
         top, parent, token = chosen
         eos = token == self._model.eos
         ends = eos | step.last[:, None]

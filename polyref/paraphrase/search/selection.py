@@ -1,8 +1,10 @@
 """The k best continuations of a group, without writing or sorting the whole of its scores.
 
 One pass over the scores takes the maximum of every block of some 64 tokens; the k best tokens lie in the k best blocks.
-The diversity penalty touches few tokens: they are lowered in place, the maxima of their blocks taken again, and put
-back after.
+The diversity penalty touches few tokens: only the maxima of their blocks are taken again.
+
+Candidates of exactly equal score are ordered by slot, then token; or as ``torch.topk`` orders them when it is given all
+scores of the group, which is what fairseq and Transformers follow (no rule, but the same result for the same scores).
 """
 
 from __future__ import annotations
@@ -10,10 +12,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from polyref.paraphrase.search.state import Step
+from polyref.paraphrase.search.state import NEVER, Step
 
 #: Sizes of a block, the first that divides the vocabulary: then no tokens are left over.
-SIZES = (64, 96, 128, 32)
+SIZES = (64, 96, 128, 32, *range(65, 129), *range(63, 32, -1))
 #: Below this vocabulary, sorting everything is faster.
 _SMALL = 1024
 
@@ -22,87 +24,141 @@ class Selector:
     """Selection over one step's scores.
 
     Args:
-        step: The step; its scores are changed during :meth:`best` and restored before it returns.
+        step: The step.
+        as_topk: Order equal scores as ``torch.topk`` does over all of them; else by slot, then token.
     """
 
-    def __init__(self, step: Step) -> None:
-        self._scores = step.scores
+    def __init__(self, step: Step, *, as_topk: bool = False) -> None:
+        self._scores = step.scores.contiguous()
         self._rows = step.rows
+        self._as_topk = as_topk
         self._vocab = step.scores.shape[-1]
         self._size = next((size for size in SIZES if self._vocab % size == 0), SIZES[0])
         self._blocks = self._vocab // self._size if self._vocab >= _SMALL else 0
-        self._maxima = self._main().amax(dim=-1) if self._blocks else None
+        self._tail = self._vocab - self._blocks * self._size
+        self._maxima = self._main(self._scores).amax(dim=-1) if self._blocks else None
         self._counts: Tensor | None = None
-        self._tokens: list[Tensor] = []
+        self._touched: Tensor | None = None
 
     def count(self, tokens: Tensor, weights: Tensor) -> None:
         """Add to the tokens' counts for the groups to come (``[S, n]`` both)."""
         if self._counts is None:
             self._counts = torch.zeros(len(tokens), self._vocab, device=tokens.device)
         self._counts.scatter_add_(1, tokens, weights)
-        self._tokens.append(tokens)
+        if self._blocks:
+            if self._touched is None:
+                self._touched = torch.zeros(len(tokens), self._blocks, dtype=torch.bool, device=tokens.device)
+            self._touched.scatter_(1, (tokens // self._size).clamp_max_(self._blocks - 1), True)
 
-    def dense(self, slots: slice, strength: Tensor) -> Tensor:
+    def dense(self, slots: slice, strength: Tensor | float) -> Tensor:
         """Scores ``[S, W, V]`` of some slots after the penalty."""
         scores = self._scores[self._rows[:, slots]]
-        return scores if self._counts is None else scores - (strength[:, None] * self._counts)[:, None]
+        return scores if self._counts is None else _lower(scores, self._counts[:, None], strength)
 
-    def best(self, slots: slice, cum: Tensor, most: int, strength: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def best(self, slots: slice, cum: Tensor, most: int, strength: Tensor | float) -> tuple[Tensor, Tensor, Tensor]:
         """The ``most`` best of ``(score - strength * count) + cum`` over some slots, best first.
 
         Args:
             slots: Slots of the group.
             cum: ``[S, W]`` their running scores.
             most: k; fewer are returned where there are fewer.
-            strength: ``[S]`` penalty a count.
+            strength: Penalty a count. ``[S]``: the product with the count is rounded before it is taken off, as in
+                Transformers; a number: it is not (a fused multiply-add), as in fairseq.
 
         Returns:
-            Scores, slots (0-based in the group) and tokens, ``[S, k]`` each.
+            Scores, slots (0-based in the group) and tokens, ``[S, k]`` each. Which candidates of score -inf are among
+            them is left open.
         """
+        most = min(most, cum.shape[1] * self._vocab)
         if self._maxima is None:
-            values = (self.dense(slots, strength) + cum[:, :, None]).flatten(1)
-            top, index = values.topk(min(most, values.shape[1]))
-            return top, index // self._vocab, index % self._vocab
-        rows = self._rows[:, slots]
-        maxima = self._maxima[rows]
-        if self._counts is None:
-            return self._from_blocks(rows, maxima, cum, most)
-        tokens = torch.cat(self._tokens, dim=1)
-        lowered = strength[:, None] * self._counts.gather(1, tokens)
-        # Slots of equal prefix write the same value to the same place.
-        at = (rows[:, :, None], tokens[:, None])
-        original = self._scores[at]
-        self._scores[at] = original - lowered[:, None]
-        blocks = (tokens // self._size).clamp_max_(self._blocks - 1)[:, None]
-        touched = self._main()[rows[:, :, None], blocks].amax(dim=-1)
-        maxima.scatter_(2, blocks.expand_as(touched), touched)
-        found = self._from_blocks(rows, maxima, cum, most)
-        self._scores[at] = original
-        return found
+            found = (self.dense(slots, strength) + cum[:, :, None]).flatten(1)
+            # One more than asked for shows whether another is as good as the last one.
+            top, index = found.topk(min(most + 1, found.shape[1]))
+        else:
+            top, index = self._from_blocks(self._rows[:, slots], self._maxima, cum, most + 1, strength)
+        tied = ((top[:, 1:] == top[:, :-1]) & (top[:, 1:] > NEVER)).any(dim=1)
+        top, index = top[:, :most], index[:, :most]
+        if bool(tied.any()):
+            again = tied.nonzero()[:, 0]
+            top[again], index[again] = self._ordered(slots, cum, most, strength, again)
+        slot = index // self._vocab
+        return top, slot, index - slot * self._vocab
 
-    def _main(self) -> Tensor:
-        """Scores ``[R, blocks, size]``; what is left of the vocabulary is no block."""
-        main = self._scores[:, : self._blocks * self._size]
-        return main.view(len(main), self._blocks, self._size)
+    def _ordered(
+        self, slots: slice, cum: Tensor, most: int, strength: Tensor | float, sentences: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """The best of a few sentences by all of their scores, those that are equal in order."""
+        scores = self._scores[self._rows[sentences, slots]]
+        if self._counts is not None:
+            penalty = strength if isinstance(strength, float) else strength[sentences]
+            scores = _lower(scores, self._counts[sentences, None], penalty)
+        values = (scores + cum[sentences, :, None]).flatten(1)
+        top, index = values.topk(most)
+        if not self._as_topk:
+            for row, least in enumerate(top[:, -1:].unbind()):
+                enough = (values[row] >= least).nonzero()[:, 0]
+                order = values[row, enough].argsort(descending=True, stable=True)[:most]
+                index[row] = enough[order]
+            top = values.gather(1, index)
+        return top, index
 
-    def _from_blocks(self, rows: Tensor, maxima: Tensor, cum: Tensor, most: int) -> tuple[Tensor, Tensor, Tensor]:
-        bounds = (maxima + cum[:, :, None]).flatten(1)
-        chosen = bounds.topk(min(most, bounds.shape[1])).indices
-        slot, block = chosen // self._blocks, chosen % self._blocks
-        values = self._main()[rows.gather(1, slot), block] + cum.gather(1, slot)[:, :, None]
-        size = values.shape[1] * self._size
-        values = values.flatten(1)
-        tail = self._vocab - self._blocks * self._size
-        if tail:
-            rest = self._scores[rows, -tail:] + cum[:, :, None]
-            values = torch.cat((values, rest.flatten(1)), dim=1)
+    def _main(self, values: Tensor) -> Tensor:
+        """``[N, V]`` as ``[N, blocks, size]``; what is left of the vocabulary is no block."""
+        return values[:, : self._blocks * self._size].view(len(values), self._blocks, self._size)
+
+    def _take(self, values: Tensor, rows: Tensor, blocks: Tensor) -> Tensor:
+        """Blocks ``[N, size]`` of ``values`` ``[R, V]``, by row and block ``[N]``."""
+        if self._tail:
+            return self._main(values)[rows, blocks]
+        return values.view(-1, self._size).index_select(0, rows * self._blocks + blocks)
+
+    def _from_blocks(
+        self, rows: Tensor, maxima: Tensor, cum: Tensor, most: int, strength: Tensor | float
+    ) -> tuple[Tensor, Tensor]:
+        """The best, with their places in ``[W * V]``."""
+        sentences, width = rows.shape
+        bounds = maxima.index_select(0, rows.flatten()).view(sentences, width, self._blocks)
+        if self._counts is not None and self._touched is not None:
+            owner, block = self._touched.nonzero(as_tuple=True)
+            at = rows.index_select(0, owner)
+            values = self._take(self._scores, at.flatten(), block.repeat_interleave(width))
+            counts = self._take(self._counts, owner, block)[:, None]
+            penalty = strength if isinstance(strength, float) else strength[owner]
+            lowered = _lower(values.view(len(owner), width, self._size), counts, penalty).amax(dim=-1)
+            first = (owner * (width * self._blocks) + block)[:, None]
+            places = first + torch.arange(0, width * self._blocks, self._blocks, device=rows.device)
+            bounds.view(-1).scatter_(0, places.flatten(), lowered.flatten())
+        bounds += cum[:, :, None]
+        flat = bounds.flatten(1)
+        chosen = flat.topk(min(most, flat.shape[1])).indices
+        slot = chosen // self._blocks
+        block = chosen - slot * self._blocks
+        values = self._take(self._scores, rows.gather(1, slot).flatten(), block.flatten())
+        values = values.view(sentences, -1, self._size)
+        if self._counts is not None:
+            owner = torch.arange(sentences, device=rows.device).repeat_interleave(block.shape[1])
+            counts = self._take(self._counts, owner, block.flatten()).view(sentences, -1, self._size)
+            values = _lower(values, counts, strength)
+        values = (values + cum.gather(1, slot)[:, :, None]).flatten(1)
+        inside = values.shape[1]
+        if self._tail:
+            rest = self._scores[rows, -self._tail :]
+            if self._counts is not None:
+                rest = _lower(rest, self._counts[:, None, -self._tail :], strength)
+            values = torch.cat((values, (rest + cum[:, :, None]).flatten(1)), dim=1)
         top, index = values.topk(min(most, values.shape[1]))
-        place = index.clamp_max(size - 1) if tail else index
-        at = place // self._size
-        token = block.gather(1, at) * self._size + place % self._size
-        slot = slot.gather(1, at)
-        if tail:
-            after, outside = index - size, index >= size
-            slot = torch.where(outside, after // tail, slot)
-            token = torch.where(outside, self._vocab - tail + after % tail, token)
-        return top, slot, token
+        within = index.clamp_max(inside - 1) if self._tail else index
+        at = within // self._size
+        places = slot.gather(1, at) * self._vocab + block.gather(1, at) * self._size + within - at * self._size
+        if self._tail:
+            after = index - inside
+            outside = (after // self._tail) * self._vocab + self._vocab - self._tail + after % self._tail
+            places = torch.where(after >= 0, outside, places)
+        return top, places
+
+
+def _lower(scores: Tensor, counts: Tensor, strength: Tensor | float) -> Tensor:
+    """``scores - strength * counts``, rounded once (a number) or twice (``[S]``, one a sentence)."""
+    if isinstance(strength, float):
+        return torch.sub(scores, counts, alpha=strength)
+    return scores - strength[:, None, None] * counts
