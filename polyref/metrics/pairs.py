@@ -51,7 +51,7 @@ class PairMetric(Combining):
     @property
     def options(self) -> dict[str, Any]:
         """The options, as plain JSON values."""
-        return {key: value for key, value in asdict(self).items() if key not in ("alpha", "power")}
+        return {key: value for key, value in asdict(self).items() if key not in ("alpha", "power", "share")}
 
     @property
     def columns(self) -> tuple[str, ...]:

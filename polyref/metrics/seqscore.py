@@ -75,7 +75,7 @@ class SequenceMetric(Metric):
         return {
             key: list(value) if isinstance(value, tuple) else value
             for key, value in listed
-            if key not in ("alpha", "power", "device")
+            if key not in ("alpha", "power", "share", "device")
         }
 
     @cached_property

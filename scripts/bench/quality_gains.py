@@ -33,7 +33,7 @@ SCORES: dict[str, tuple[str, dict[str, Any]]] = {
 }
 #: How the references are used; only what a metric knows is run.
 USES: dict[str, dict[str, Any]] = {
-    "max": {},
+    "max": {"combine": "max"},
     "mean": {"combine": "mean"},
     "expected": {"combine": "expected"},
     "expected a.5": {"combine": "expected", "alpha": 0.5},
@@ -104,9 +104,7 @@ def _value(text: str) -> Any:
 def make(name: str, options: Mapping[str, Any], use: Mapping[str, Any]) -> Metric | None:
     """The metric with this use; None where the metric does not know it."""
     metric = get_metric(name, **options)
-    if not use:
-        return metric
-    if use.get("combine") not in getattr(metric, "combinations", ()):
+    if use["combine"] not in getattr(metric, "combinations", ()):
         return None
     known = type(metric).__dataclass_fields__
     return get_metric(name, **options, **use) if set(use) <= set(known) else None
