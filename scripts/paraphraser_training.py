@@ -157,8 +157,15 @@ def _resume(run: Path, settings: dict[str, Any], optimiser: Adam) -> Progress:
     progress = Progress()
     if (run / "checkpoint.pt").exists():
         saved = torch.load(run / "checkpoint.pt", weights_only=True)
-        if saved["settings"] != settings:
-            sys.exit(f"{run}/checkpoint.pt was made with {saved['settings']}, not {settings}: use another --run")
+        before = saved["settings"]
+        # A run may be made shorter or longer on the way: which length held from which step on is kept.
+        schedule = before.pop("schedule", [[0, before["steps"]]])
+        if settings["steps"] != before["steps"]:
+            schedule.append([saved["step"], settings["steps"]])
+        if {**before, "steps": 0} != {**settings, "steps": 0}:
+            sys.exit(f"{run}/checkpoint.pt was made with {before}, not {settings}: use another --run")
+        if len(schedule) > 1:
+            settings["schedule"] = schedule
         optimiser.load(saved["optimiser"])
         progress = Progress(saved["step"], saved["seconds"], saved["tokens"])
     log = run / "log.jsonl"

@@ -7,7 +7,8 @@
 ``prepare`` cleans the clusters, makes the pairs and the vocabulary; ``train`` copy-pretrains on single sentences
 (denoising) and then trains on pairs, writing a checkpoint every ``--save`` steps; started again, it goes on from the
 last one. Batches, noise and dropout are functions of (seed, step) alone, so that an interrupted run ends with the
-same weights as an uninterrupted one (same versions and thread count). Keep ``--run`` outside version control.
+same weights as an uninterrupted one (same versions and thread count). ``--steps`` may be changed on the way: the
+schedule goes on from there, and the figures of the model say so. Keep ``--run`` outside version control.
 
 Pairs are made by ``paraphrase_pairs.py``, batches by ``paraphrase_batches.py``; the loop is in
 ``paraphraser_training.py``, loss and optimiser in ``cpu_training.py``, the model card in ``export_paraphraser.py``.

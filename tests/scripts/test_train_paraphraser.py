@@ -129,11 +129,21 @@ def test_a_killed_run_ends_with_the_same_weights(prepared: Path, tmp_path: Path)
     assert found[12][1] < found[4][1]
 
 
+def test_a_run_made_longer_says_so(prepared: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(prepared, run)
+    for steps in ("4", "8", "8"):
+        assert script("train", "--run", run, "--steps", steps, *TRAIN).returncode == 0
+    settings = torch.load(run / "checkpoint.pt", weights_only=True)["settings"]
+    assert (settings["steps"], settings["schedule"]) == (8, [[0, 4], [4, 8]])
+    assert losses(run).keys() == {4, 8}
+
+
 def test_other_settings_or_another_vocabulary_are_refused(prepared: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     shutil.copytree(prepared, run)
     assert script("train", "--run", run, "--steps", "4", *TRAIN).returncode == 0
-    other = script("train", "--run", run, "--steps", "5", *TRAIN)
+    other = script("train", "--run", run, "--steps", "4", *TRAIN, "--rate", "1e-4")
     assert other.returncode == 1
     assert "use another --run" in other.stderr
     foreign = tmp_path / "foreign"
