@@ -15,13 +15,18 @@ from polyref.cli.output import json_object
 def command(model: str, as_json: bool) -> None:
     """Describe a model: family, size, languages, vocabulary, precision, hash, default decoding.
 
+    Also says which library multiplies matrices on this host's CPU, and why.
+
     MODEL is what --model takes elsewhere: `shipped`, a model folder (polyref, fairseq, Hugging Face), or a hub name.
     """
     from polyref.paraphrase.info import as_row, model_info
+    from polyref.paraphrase.product_library import library_choice
 
     info = model_info(model)
+    products = library_choice()
     if as_json:
-        click.echo(json_object(info.signature, [as_row(info)]))
+        row = {**as_row(info), "products": {"library": products.library, "reason": products.reason}}
+        click.echo(json_object(info.signature, [row]))
         return
     same = info.source_vocabulary == info.target_vocabulary
     target = "" if same else f" source, {info.target_vocabulary} target"
@@ -36,6 +41,7 @@ def command(model: str, as_json: bool) -> None:
         ("longest", f"{info.max_source or 'any'} source tokens, {info.max_target or 'any'} target tokens"),
         ("hash", info.hash),
         ("decoding", f"{info.decoding}, float32"),
+        ("products", f"{products.library} on the CPU ({products.reason})"),
         ("signature", info.signature),
     ]
     for name, value in lines:

@@ -1,9 +1,6 @@
-"""Matrix products of the networks: oneDNN with packed weights on x86 CPUs, PyTorch's own elsewhere.
+"""Matrix products of the networks: oneDNN with packed weights on the CPU, or PyTorch's own.
 
-PyTorch's float32 ``linear`` goes to MKL, which on AMD processors takes a path at less than half their speed, and on
-Intel ones is 10 - 20 % behind oneDNN at a beam's shapes (a hundred rows). The choice is by platform, not by timing at
-start: a timed choice could fall differently from run to run, and with it the last digit of a score.
-``POLYREF_PRODUCTS=default`` takes PyTorch's own.
+Which of the two is :mod:`polyref.paraphrase.product_library`'s affair.
 
 Two approximate modes, on the CPU: ``bfloat16`` rounds weights, inputs and results of the products; ``int8`` rounds
 weights to eight bits with one scale an output, and inputs to eight bits with one scale a row (so that a row's result
@@ -12,8 +9,6 @@ does not depend on its neighbours), and adds up integers. All else stays float32
 
 from __future__ import annotations
 
-import os
-import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -22,6 +17,8 @@ from typing import Final, Literal
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+from polyref.paraphrase.product_library import library_choice
 
 #: What the products of a network are computed in; anything but float32 is approximate.
 Precision = Literal["float32", "bfloat16", "int8"]
@@ -49,16 +46,12 @@ def computing_in(precision: Precision) -> Iterator[None]:
 
 
 def packs(tensor: Tensor) -> bool:
-    """Whether weights like this one are packed for oneDNN."""
-    return (
-        tensor.device.type == "cpu"
-        and tensor.dtype == torch.float32
-        and platform.machine() in ("x86_64", "AMD64")
-        and torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
-        and hasattr(torch.ops.mkldnn, "_linear_pointwise")
-        and hasattr(torch.ops.mkldnn, "_reorder_linear_weight")
-        and os.environ.get("POLYREF_PRODUCTS", "onednn") == "onednn"
-    )
+    """Whether weights like this one are packed for oneDNN.
+
+    Raises:
+        UsageError: ``POLYREF_PRODUCTS`` names no library.
+    """
+    return tensor.device.type == "cpu" and tensor.dtype == torch.float32 and library_choice().library == "onednn"
 
 
 class Product:

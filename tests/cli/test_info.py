@@ -6,6 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 
 def test_the_shipped_model_in_words(polyref: Callable[..., Any]) -> None:
     result = polyref("info")
@@ -15,6 +17,7 @@ def test_the_shipped_model_in_words(polyref: Callable[..., Any]) -> None:
     assert lines["family"] == "polyref, pointer"
     assert lines["languages"] == "en"
     assert lines["decoding"].startswith("dbs(beam=10,groups=2,") and lines["decoding"].endswith(", float32")
+    assert lines["products"].split(maxsplit=1)[0] in ("onednn", "default")
 
 
 def test_json_agrees_with_the_signature_of_results(polyref: Callable[..., Any], tmp_path: Path) -> None:
@@ -24,6 +27,16 @@ def test_json_agrees_with_the_signature_of_results(polyref: Callable[..., Any], 
     result = polyref("paraphrase", tmp_path / "in.txt", "--json", "--quiet").json()
     assert result["signature"] == f"{printed['signature']}|{row['decoding']}|k:10"
     assert row["hash"] in printed["signature"]
+    assert row["products"]["library"] in ("onednn", "default") and row["products"]["reason"]
+
+
+def test_a_library_that_does_not_exist_is_one_line(
+    polyref: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("POLYREF_PRODUCTS", "fast")
+    result = polyref("info")
+    assert (result.code, result.out) == (2, "")
+    assert "POLYREF_PRODUCTS is 'fast', expected one of auto, onednn, default" in result.err
 
 
 def test_what_is_no_model_is_one_line(polyref: Callable[..., Any], tmp_path: Path) -> None:
