@@ -6,6 +6,8 @@ places. Reordering a beam reorders these lists, not the cache, and rows with a c
 
 from __future__ import annotations
 
+import warnings
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -37,7 +39,8 @@ class AncestryCache:
         self._rows = rows
         # [R, t]: places of the t ancestors of every row, itself the last.
         self._paths = torch.empty((rows, 0), dtype=torch.int64, device=device)
-        self._index = self._offsets = self._bags = self._paths
+        self._index = self._offsets = self._paths
+        self._pattern: Tensor | None = None
         self._fused = device.type == "cpu" and dtype == torch.float32
 
     @property
@@ -70,9 +73,14 @@ class AncestryCache:
         if self._fused:
             heads = torch.arange(self._heads)[:, None]
             self._index = (self._paths[:, None] * self._heads + heads).flatten()
-            bags = torch.arange(rows * self._heads)
-            self._offsets = bags * (length + 1)
-            self._bags = bags[:, None].expand(-1, length + 1).flatten()
+            offsets = torch.arange(rows * self._heads + 1) * (length + 1)
+            self._offsets = offsets[:-1]
+            # Which dot products are wanted, of all queries with all keys; the values are of no account.
+            size = (rows * self._heads, len(self._tables[0]) * self._heads)
+            wanted = torch.zeros(len(self._index))
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")  # said once a process
+                self._pattern = torch.sparse_csr_tensor(offsets, self._index, wanted, size, check_invariants=False)
 
     def _collect(self, rows: int) -> None:
         """Drop what no row descends from, and leave room for some steps."""
@@ -109,13 +117,12 @@ class AncestryCache:
         return torch.einsum("rht,rthe->rhe", weights, past_values).flatten(1)
 
     def _gathered(self, q: Tensor, keys: Tensor, values: Tensor) -> Tensor:
-        # A weighted sum of places is an embedding bag, and a dot product with every place is the derivative of one
-        # with respect to its weights: PyTorch's kernels of both read the places directly, nothing is copied.
+        # Dot products with some places are a sampled product of matrices, and a weighted sum of places is an embedding
+        # bag: PyTorch's kernels of both read the places directly, nothing is copied.
         size = self._dim // self._heads
         queries = q.reshape(-1, size)
-        scores = torch.ops.aten._embedding_bag_per_sample_weights_backward(
-            queries, keys.view(-1, size), self._index, self._offsets, self._bags, 0, -1
-        )
+        assert self._pattern is not None
+        scores = torch.sparse.sampled_addmm(self._pattern, queries, keys.view(-1, size).t(), beta=0.0).values()
         weights = scores.view(len(queries), -1).softmax(dim=-1).flatten()
         mixed = F.embedding_bag(
             self._index, values.view(-1, size), self._offsets, mode="sum", per_sample_weights=weights

@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from polyref.paraphrase.ancestry import AncestryCache
+from polyref.paraphrase.folded import Sentences
 from polyref.paraphrase.products import Product
 
 
@@ -23,6 +24,7 @@ class DecoderState:
         bias: ``[S, 1, 1, L]``, 0 or -inf on padding; None without padding.
         cache: Self-attention keys and values.
         groups: Which rows belong to which sentence.
+        sentences: The sentences one by one, for cross-attention folded into products.
         scores: Memory of a step's scores, used again on the next one.
     """
 
@@ -30,6 +32,7 @@ class DecoderState:
     bias: Tensor | None
     cache: AncestryCache
     groups: Groups
+    sentences: Sentences | None = None
     scores: Tensor | None = None
 
     @property
@@ -44,6 +47,8 @@ class DecoderState:
         if len(sentences) < count or not torch.equal(sentences, torch.arange(count, device=sentences.device)):
             self.cross = [(k[sentences], v[sentences]) for k, v in self.cross]
             self.bias = None if self.bias is None else self.bias[sentences]
+            if self.sentences is not None:
+                self.sentences = self.sentences.select(sentences.tolist())
         self.groups = Groups(owners, len(sentences))
 
     def reorder(self, sentences: Tensor, parents: Tensor) -> None:
@@ -65,13 +70,17 @@ class Groups:
     Args:
         owners: ``[R]`` sentence of every row, ascending.
         count: S.
+
+    Attributes:
+        sizes: Rows of each sentence.
     """
 
     def __init__(self, owners: Tensor, count: int) -> None:
         self.owners = owners
         self.count = count
         sizes = torch.bincount(owners, minlength=count)
-        self._width = int(sizes.max())
+        self.sizes: list[int] = sizes.tolist()
+        self._width = max(self.sizes)
         self._even = len(owners) == count * self._width
         if not self._even:
             first = sizes.cumsum(0) - sizes

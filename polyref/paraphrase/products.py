@@ -65,6 +65,9 @@ class Product:
             CPU only.
     """
 
+    #: Whether it is computed in float32 on the CPU, from weights that :meth:`plain` gives back.
+    exact = False
+
     def __init__(
         self, weight: Tensor, bias: Tensor | None, activation: str = "linear", precision: Precision | None = None
     ) -> None:
@@ -74,6 +77,7 @@ class Product:
         self._activation = activation
         plain = weight.device.type != "cpu" or weight.dtype != torch.float32
         self._precision: Precision = "float32" if plain else precision or _COMPUTING.get()
+        self.exact = not plain and self._precision == "float32"
         self._packed = packs(weight)
         self._weight = weight
         if self._precision == "int8":
@@ -105,6 +109,10 @@ class Product:
             out = out.float()
         out = out.view(*x.shape[:-1], self._outputs)
         return out if add is None else add + out
+
+    def plain(self) -> tuple[Tensor, Tensor | None]:
+        """Weight ``[outputs, inputs]`` and bias of an exact product, as they were given."""
+        return (self._weight.to_dense() if self._packed else self._weight), self._bias
 
     def _onednn(self, x: Tensor, activation: str, variant: str) -> Tensor:
         out: Tensor = torch.ops.mkldnn._linear_pointwise(x, self._weight, self._bias, activation, [], variant)

@@ -28,6 +28,7 @@ from polyref.paraphrase.blocks import (
     sinusoids,
     split_heads,
 )
+from polyref.paraphrase.folded import FoldedCross, Sentences, pays
 from polyref.paraphrase.products import Product
 
 Positions = Literal["fairseq", "marian", "learned", "none"]
@@ -253,7 +254,10 @@ class Transformer:
             cross.append((split_heads(k, heads).transpose(2, 3).contiguous(), split_heads(v, heads).contiguous()))
         rows = torch.arange(len(states), device=self.device)
         cache = AncestryCache(len(cross), heads, self.config.dim, len(states), device=self.device, dtype=states.dtype)
-        return DecoderState(cross, bias, cache, Groups(rows, len(states)))
+        state = DecoderState(cross, bias, cache, Groups(rows, len(states)))
+        if all(cross.q.exact and cross.out.exact for cross in (layer.cross for layer in self.decoder_layers) if cross):
+            state.sentences = Sentences.begin(len(states), states.shape[1], bias)
+        return state
 
     # --- decoder ---
 
@@ -281,6 +285,7 @@ class Transformer:
         pre, t = self.config.decoder_pre_norm, state.length
         x = self._embed("decoder", self.target_embedding, tokens, slice(t, t + 1))
         state.cache.extend()
+        folded = self._fold(state)
         for index, layer in enumerate(self.decoder_layers):
             y = norm(x, layer.attention_norm) if pre else x
             x = layer.attention_out(state.cache.attend(index, layer.attention(y)), x)
@@ -288,12 +293,49 @@ class Transformer:
                 x = norm(x, layer.attention_norm)
             cross = layer.cross
             assert cross is not None
-            q = split_heads(state.groups.spread(cross.q(norm(x, cross.norm) if pre else x)), self.config.decoder_heads)
-            x = cross.out(state.groups.back(join_heads(attend(q, *state.cross[index], state.bias))), x)
+            y = norm(x, cross.norm) if pre else x
+            if folded:
+                x = self._by_sentence(state, index, y, x)
+            else:
+                q = split_heads(state.groups.spread(cross.q(y)), self.config.decoder_heads)
+                x = cross.out(state.groups.back(join_heads(attend(q, *state.cross[index], state.bias))), x)
             if not pre:
                 x = norm(x, cross.norm)
             x = self._feed_forward(x, layer, pre)
         return self._final("decoder", x)
+
+    def _fold(self, state: DecoderState) -> bool:
+        """Fold the cross-attention of the sentences that now have many rows; whether any is folded."""
+        sentences, heads = state.sentences, self.config.decoder_heads
+        if sentences is None:
+            return False
+        for number, (rows, length) in enumerate(zip(state.groups.sizes, sentences.lengths)):
+            if sentences.layers[number] is None and pays(rows, heads, length, self.config.dim):
+                sentences.layers[number] = [
+                    FoldedCross.fold(
+                        layer.cross.q, layer.cross.out, keys[number, ..., :length], values[number, :, :length]
+                    )
+                    for layer, (keys, values) in zip(self.decoder_layers, state.cross)
+                    if layer.cross is not None
+                ]
+        return any(layers is not None for layers in sentences.layers)
+
+    def _by_sentence(self, state: DecoderState, index: int, y: Tensor, x: Tensor) -> Tensor:
+        """``x`` ``[R, d]`` plus the cross-attention of ``y``, one sentence after the other."""
+        sentences, cross = state.sentences, self.decoder_layers[index].cross
+        assert sentences is not None and cross is not None
+        keys, values = state.cross[index]
+        parts = []
+        for number, (queries, rows) in enumerate(zip(y.split(state.groups.sizes), x.split(state.groups.sizes))):
+            layers = sentences.layers[number]
+            if layers is not None:
+                parts.append(layers[index](queries, rows))
+                continue
+            one = slice(number, number + 1)
+            q = split_heads(cross.q(queries)[None], self.config.decoder_heads)
+            mixed = attend(q, keys[one], values[one], None if state.bias is None else state.bias[one])
+            parts.append(cross.out(join_heads(mixed)[0], rows))
+        return parts[0] if len(parts) == 1 else torch.cat(parts)
 
     def decode(self, states: Tensor, bias: Tensor | None, inputs: Tensor, rows: Tensor | None = None) -> Tensor:
         """Decoder states ``[N, T, d]`` of whole targets ``inputs`` ``[N, T]`` (shifted right).
