@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from polyref.paraphrase.products import Product
+from polyref.paraphrase.products import Precision, Product
 
 #: Rows of a sentence from which it pays to fold.
 _ROWS = 48
@@ -47,6 +47,8 @@ class FoldedCross:
             keys: ``[H, e, L]`` transposed keys of the sentence.
             values: ``[H, L, e]``.
         """
+        # Weights of attention are small numbers beside some near to 1: eight bits a row would lose them.
+        precision: Precision = "bfloat16" if out.precision == "int8" else out.precision
         heads, size, length = keys.shape
         dim = heads * size
         weight, bias = q.plain()
@@ -55,8 +57,8 @@ class FoldedCross:
         back, bias = out.plain()
         mixed = torch.bmm(back.view(-1, heads, size).transpose(0, 1), values.transpose(1, 2))  # [H, d, L]
         return cls(
-            Product(into, offset, precision="float32"),
-            Product(mixed.transpose(0, 1).reshape(dim, heads * length), bias, precision="float32"),
+            Product(into, offset, precision=q.precision),
+            Product(mixed.transpose(0, 1).reshape(dim, heads * length), bias, precision=precision),
             length,
         )
 

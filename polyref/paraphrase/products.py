@@ -63,39 +63,50 @@ class Product:
         activation: Applied to the result; one of :func:`activate`.
         precision: What it is computed in (None: :func:`computing_in`'s); other than float32 for float32 weights on the
             CPU only.
+        keep: Keep the weights as they are given for :meth:`plain`, where they are rounded.
     """
 
-    #: Whether it is computed in float32 on the CPU, from weights that :meth:`plain` gives back.
-    exact = False
+    #: Whether :meth:`plain` gives the weights back: those of float32 on the CPU.
+    reversible = False
 
     def __init__(
-        self, weight: Tensor, bias: Tensor | None, activation: str = "linear", precision: Precision | None = None
+        self,
+        weight: Tensor,
+        bias: Tensor | None,
+        activation: str = "linear",
+        precision: Precision | None = None,
+        *,
+        keep: bool = False,
     ) -> None:
         self.count = weight.numel() + (0 if bias is None else bias.numel())
         self._outputs = weight.shape[0]
         self._bias = bias
         self._activation = activation
         plain = weight.device.type != "cpu" or weight.dtype != torch.float32
-        self._precision: Precision = "float32" if plain else precision or _COMPUTING.get()
-        self.exact = not plain and self._precision == "float32"
+        self.precision: Precision = "float32" if plain else precision or _COMPUTING.get()
+        exact = self.precision == "float32"
+        self._kept = (weight, bias) if keep and not exact else None
+        self.reversible = not plain and (exact or keep)
         self._packed = packs(weight)
         self._weight = weight
-        if self._precision == "int8":
+        if self.precision == "int8":
             self._quantise(weight)
-        elif self._precision == "bfloat16":
+        elif self.precision == "bfloat16":
             self._weight, self._bias = weight.bfloat16(), None if bias is None else bias.bfloat16()
-        if self._packed and self._precision != "int8":
+        if self._packed and self.precision != "int8":
             self._weight = torch.ops.mkldnn._reorder_linear_weight(self._weight.contiguous(), _ROWS)
 
     def __call__(self, x: Tensor, add: Tensor | None = None) -> Tensor:
         """The product of ``x`` ``[..., inputs]``, plus ``add`` ``[..., outputs]``."""
         flat = x.reshape(-1, x.shape[-1])
-        if self._precision == "int8":
+        if self.precision == "int8":
             out = activate(self._integers(flat), self._activation)
+            if add is not None:
+                return out.add_(add.reshape(out.shape)).view(*x.shape[:-1], self._outputs)
         elif not self._packed:
-            flat = flat.bfloat16() if self._precision == "bfloat16" else flat
+            flat = flat.bfloat16() if self.precision == "bfloat16" else flat
             out = activate(F.linear(flat, self._weight, self._bias), self._activation)
-        elif self._precision == "bfloat16":
+        elif self.precision == "bfloat16":
             out = activate(self._onednn(flat.bfloat16(), "none", "").float(), self._activation)
         elif add is not None and self._activation == "linear":
             other = add.reshape(-1, self._outputs)
@@ -105,13 +116,15 @@ class Product:
             out = self._onednn(flat, *_FUSED[self._activation])
         else:
             out = activate(self._onednn(flat, "none", ""), self._activation)
-        if self._precision != "float32":
+        if self.precision != "float32":
             out = out.float()
         out = out.view(*x.shape[:-1], self._outputs)
         return out if add is None else add + out
 
     def plain(self) -> tuple[Tensor, Tensor | None]:
-        """Weight ``[outputs, inputs]`` and bias of an exact product, as they were given."""
+        """Weight ``[outputs, inputs]`` and bias of a reversible product, as they were given."""
+        if self._kept is not None:
+            return self._kept
         return (self._weight.to_dense() if self._packed else self._weight), self._bias
 
     def _onednn(self, x: Tensor, activation: str, variant: str) -> Tensor:
@@ -130,17 +143,18 @@ class Product:
 
     def _integers(self, x: Tensor) -> Tensor:
         scale = x.abs().amax(1, keepdim=True).clamp_min_(1e-12).div_(127)
+        rounded = (x / scale).round_()
         if self._packed:
             # Inputs are stored as 1 .. 255 with their zero at 128: the processors' instructions want them unsigned.
-            shifted = (x / scale).add_(128.5).to(torch.uint8)
+            # PyTorch converts to signed bytes much faster; 128 more or less is their highest bit.
+            shifted = rounded.to(torch.int8).view(torch.uint8).bitwise_xor_(128)
             out: Tensor = torch.ops.onednn.qlinear_pointwise(
                 shifted, 1.0, 128, self._weight, self._scales, self._zeros, None, 1.0, 0, torch.float32, "none", [], ""
             )
         else:
             # The same integers, held in floats.
-            out = F.linear((x / scale).add_(0.5).floor_(), self._weight).mul_(self._scales)
-        out.mul_(scale)
-        return out if self._bias is None else out.add_(self._bias)
+            out = F.linear(rounded, self._weight).mul_(self._scales)
+        return out.mul_(scale) if self._bias is None else torch.addcmul(self._bias, out, scale, out=out)
 
 
 def _has_vnni() -> bool:

@@ -164,7 +164,8 @@ class Transformer:
                 for part in parts
                 for pair in [self._linear(f"{prefix}{block}.{part}_proj", dim, dim)]
             ]
-            return Product(torch.cat([weight for weight, _ in loaded]), torch.cat([bias for _, bias in loaded]))
+            weight, bias = (torch.cat(values) for values in zip(*loaded))
+            return Product(weight, bias, keep=parts == "q")
 
         inner = self._left[f"{prefix}fc1.weight"].shape[0] if f"{prefix}fc1.weight" in self._left else 0
         return Layer(
@@ -177,7 +178,7 @@ class Transformer:
             cross=Cross(
                 q=fused("encoder_attn", "q"),
                 kv=fused("encoder_attn", "kv"),
-                out=Product(*self._linear(f"{prefix}encoder_attn.out_proj", dim, dim)),
+                out=Product(*self._linear(f"{prefix}encoder_attn.out_proj", dim, dim), keep=True),
                 norm=self._norm(f"{prefix}encoder_attn_layer_norm"),
             )
             if cross
@@ -255,7 +256,11 @@ class Transformer:
         rows = torch.arange(len(states), device=self.device)
         cache = AncestryCache(len(cross), heads, self.config.dim, len(states), device=self.device, dtype=states.dtype)
         state = DecoderState(cross, bias, cache, Groups(rows, len(states)))
-        if all(cross.q.exact and cross.out.exact for cross in (layer.cross for layer in self.decoder_layers) if cross):
+        if all(
+            cross.q.reversible and cross.out.reversible
+            for cross in (layer.cross for layer in self.decoder_layers)
+            if cross
+        ):
             state.sentences = Sentences.begin(len(states), states.shape[1], bias)
         return state
 

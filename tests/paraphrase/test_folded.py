@@ -9,7 +9,9 @@ import pytest
 import torch
 
 from polyref.paraphrase import transformer
+from polyref.paraphrase.blocks import attend, join_heads, split_heads
 from polyref.paraphrase.folded import FoldedCross, pays
+from polyref.paraphrase.products import Precision, computing_in
 from polyref.paraphrase.search import Candidate, SearchOptions, search
 from polyref.paraphrase.transformer import Transformer, TransformerConfig
 
@@ -25,6 +27,10 @@ OPTIONS = SearchOptions(beam=60, groups=6, strength=0.7, max_len_b=9)
 
 
 def network(*, pre: bool) -> Transformer:
+    return Transformer(replace(CONFIG, encoder_pre_norm=pre, decoder_pre_norm=pre), network_weights())
+
+
+def network_weights() -> dict[str, torch.Tensor]:
     generator = torch.Generator().manual_seed(3)
     weights: dict[str, torch.Tensor] = {}
 
@@ -41,7 +47,7 @@ def network(*, pre: bool) -> Transformer:
             for name in [f"{block}_layer_norm" for block in blocks] + ["final_layer_norm"]:
                 weights[f"{at}{name}.weight"], weights[f"{at}{name}.bias"] = torch.ones(DIM), torch.zeros(DIM)
     add("output.weight", VOCAB, DIM)
-    return Transformer(replace(CONFIG, encoder_pre_norm=pre, decoder_pre_norm=pre), weights)
+    return weights
 
 
 def same(found: list[list[Candidate]], wanted: list[list[Candidate]]) -> None:
@@ -76,11 +82,28 @@ def test_lists_are_the_same_alone_and_in_a_batch(pre: bool, library: str, monkey
     same(batch, wanted)
 
 
-def test_only_float32_on_the_cpu_folds() -> None:
-    model = network(pre=True)
-    assert model.encode([[5, 2]]).sentences is not None
-    from polyref.paraphrase.products import computing_in
+@pytest.mark.parametrize(("precision", "error"), [("bfloat16", 0.01), ("int8", 0.03)])
+def test_folding_is_no_less_exact_in_approximate_modes(precision: Precision, error: float) -> None:
+    generator = torch.Generator().manual_seed(5)
+    exact = network(pre=True).decoder_layers[0].cross
+    with computing_in(precision):
+        rounded = network(pre=True).decoder_layers[0].cross
+    assert exact is not None and rounded is not None
+    keys, values = (torch.randn(HEADS, *size, generator=generator) for size in ((32, 11), (11, 32)))
+    y, x = torch.randn(60, DIM, generator=generator), torch.zeros(60, DIM)
+    wanted = FoldedCross.fold(exact.q, exact.out, keys, values)(y, x)
+    found = FoldedCross.fold(rounded.q, rounded.out, keys, values)(y, x)
+    q = split_heads(rounded.q(y)[None], HEADS)
+    plain = rounded.out(join_heads(attend(q, keys[None], values[None], None))[0], x)
+    folded_error, plain_error = ((one - wanted).norm() / wanted.norm() for one in (found, plain))
+    assert 0 < folded_error < error and folded_error < 1.5 * plain_error
+    rows = FoldedCross.fold(rounded.q, rounded.out, keys, values)(y[7:9], x[7:9])
+    assert torch.equal(rows, found[7:9])
 
-    with computing_in("int8"):
-        assert network(pre=True).encode([[5, 2]]).sentences is None
+
+def test_when_it_pays() -> None:
     assert pays(100, 8, 31, 512) and not pays(100, 8, 49, 512) and not pays(47, 8, 31, 512)
+    model = network(pre=True)
+    assert model.begin(*model.encode_states([[5, 2]])).sentences is not None
+    twice = Transformer(CONFIG, network_weights(), dtype=torch.float64)
+    assert twice.encode([[5, 2]]).sentences is None
