@@ -12,10 +12,9 @@ All numbers are exact: n-grams are packed into integers, never hashed. Where the
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, count
+from itertools import chain
 from typing import Any, Final
 
 import numpy as np
@@ -23,8 +22,9 @@ import numpy.typing as npt
 
 from polyref.metrics import native
 from polyref.metrics.base import Texts
+from polyref.metrics.lookup import lookup_matches
 from polyref.metrics.statistics import Integers
-from polyref.metrics.tokens import chrf_words, clean_13a, tokenize_13a
+from polyref.metrics.tokens import clean_13a, numbered_words
 
 #: Symbols (words or characters) that are worked on at a time: keeps the arrays in cache and memory small.
 _BLOCK_SYMBOLS: Final = 300_000
@@ -120,6 +120,7 @@ class Reader:
         self.texts = list(chain.from_iterable(rows))
         self._native = native.available()
         self._plain: tuple[native.Codes, Integers] | None = None
+        self._words: list[list[str]] | None = None
 
     def words(self, rule: str) -> Block:
         """The texts as words.
@@ -131,13 +132,15 @@ class Reader:
         if self._native:
             symbols, lengths, alphabet = native.words(*self._codes(rule), self.ranks, rule)
             return Block(symbols, alphabet, self.segments, self.ranks, lengths.reshape(self.segments, self.ranks))
-        if rule == "13a":
-            words: Iterable[list[str]] = tokenize_13a([text.rstrip() for text in self.texts])
-        elif rule == "chrf":
-            words = map(chrf_words, self.texts)
-        else:
-            words = map(str.split, self.texts)
-        return word_block(list(words), self.segments, self.ranks)
+        words, lengths, vocabulary = numbered_words(self.texts if rule == "13a" else self._split(), rule)
+        lengths = lengths.reshape(self.segments, self.ranks)
+        # Numbering words anew in every segment keeps the numbers, and so the packed n-grams, small.
+        segment = np.repeat(np.arange(self.segments), lengths.sum(axis=1))
+        present = np.zeros((self.segments, vocabulary), dtype=bool)
+        present[segment, words] = True
+        number = np.cumsum(present, axis=1)
+        alphabet = int(number[:, -1:].max(initial=1))
+        return Block(number[segment, words] - 1, alphabet, self.segments, self.ranks, lengths)
 
     def characters(self, *, whitespace: bool) -> Block:
         """The texts as characters, with white space or without."""
@@ -148,8 +151,13 @@ class Reader:
             else:
                 symbols, lengths, alphabet = native.characters(codes, sizes)
             return Block(symbols, alphabet, self.segments, self.ranks, lengths.reshape(self.segments, self.ranks))
-        texts = self.texts if whitespace else ["".join(text.split()) for text in self.texts]
+        texts = self.texts if whitespace else ["".join(words) for words in self._split()]
         return char_block(texts, self.segments, self.ranks)
+
+    def _split(self) -> list[list[str]]:
+        if self._words is None:
+            self._words = [text.split() for text in self.texts]
+        return self._words
 
     def _codes(self, rule: str) -> tuple[native.Codes, Integers]:
         if rule == "13a":
@@ -157,20 +165,6 @@ class Reader:
         if self._plain is None:
             self._plain = native.encode(self.texts)
         return self._plain
-
-
-def word_block(texts: Sequence[Sequence[str]], segments: int, ranks: int) -> Block:
-    """A block of texts given as words, segment after segment."""
-    parts: list[Iterable[int]] = []
-    alphabet = 1
-    for start in range(0, segments * ranks, ranks):
-        # Numbering words anew in every segment keeps the numbers, and so the packed n-grams, small.
-        number: defaultdict[str, int] = defaultdict(count().__next__)
-        parts += [list(map(number.__getitem__, words)) for words in texts[start : start + ranks]]
-        alphabet = max(alphabet, len(number))
-    lengths = np.fromiter(map(len, texts), dtype=np.int64, count=len(texts)).reshape(segments, ranks)
-    symbols = np.fromiter(chain.from_iterable(parts), dtype=np.int64, count=int(lengths.sum()))
-    return Block(symbols, alphabet, segments, ranks, lengths)
 
 
 def char_block(texts: Sequence[str], segments: int, ranks: int) -> Block:
@@ -188,6 +182,8 @@ def joint_matches(block: Block, references: int, orders: int) -> Iterator[npt.ND
     """For n-grams of 1 .. ``orders`` symbols, what :func:`first_matches` says: shape (B, T - R, R) each."""
     if native.available():
         yield from native.matches(block.symbols, block.lengths, references, orders, joint=True)
+    elif references == 1:
+        yield from lookup_matches(block.symbols, block.lengths, block.alphabet, orders)
     else:
         for found in features(block, orders):
             yield first_matches(found, block, references)
@@ -197,11 +193,11 @@ def single_matches(block: Block, references: int, orders: int) -> Iterator[npt.N
     """For n-grams of 1 .. ``orders`` symbols, what :func:`pair_matches` says: shape (B, T - R, R) each."""
     if native.available():
         yield from native.matches(block.symbols, block.lengths, references, orders, joint=False)
+    elif references == 1:
+        yield from lookup_matches(block.symbols, block.lengths, block.alphabet, orders)
     else:
-        # One reference is all references together, which is less work.
-        count_matches = first_matches if references == 1 else pair_matches
         for found in features(block, orders):
-            yield count_matches(found, block, references)
+            yield pair_matches(found, block, references)
 
 
 def features(block: Block, orders: int) -> Iterator[Features]:

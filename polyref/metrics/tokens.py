@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import chain, count
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
+
+from polyref.metrics.statistics import Integers
 
 # sacreBLEU's 13a (mteval-v13a.pl) applies these expressions, one after the other, to a text with a space at each end:
 #   ([\{-\~\[-\` -\&\(-\+\:-\@\/])  ->  " \1 "
@@ -43,10 +47,14 @@ def _cleaned(text: str) -> str:
 
 def tokenize_13a(texts: Sequence[str]) -> list[list[str]]:
     """The words of every text after sacreBLEU's ``13a`` tokenisation."""
+    return _split_13a(clean_13a(texts))
+
+
+def _split_13a(texts: Sequence[str]) -> list[list[str]]:
     if not texts:
         return []
     # Line ends set the texts apart: to the expressions they are what the spaces at both ends are.
-    joined = "\n".join(clean_13a(texts)).encode("utf-32-le", "surrogatepass")
+    joined = "\n".join(texts).encode("utf-32-le", "surrogatepass")
     codes = np.frombuffer(joined, dtype="<u4")
     kinds = np.zeros(len(codes) + 2, dtype=np.uint8)
     kinds[1:-1] = _KINDS[np.minimum(codes, 127)]
@@ -92,4 +100,38 @@ def chrf_words(text: str) -> list[str]:
 
     sacreBLEU's ``CHRF._remove_punctuation``, after m-popovic/chrF; "(hi)" gives "(hi" and ")".
     """
-    return [part for word in text.split() for part in _chrf_parts(word)]
+    return list(chain.from_iterable(map(_chrf_parts, text.split())))
+
+
+def numbered_words(texts: Sequence[str] | Sequence[Sequence[str]], rule: str) -> tuple[Integers, Integers, int]:
+    """The words of many texts as numbers, in the order of the texts; equal words have equal numbers.
+
+    Every rule takes apart what white space sets apart by itself, so that each different piece is looked at once.
+
+    Args:
+        texts: For ``13a`` texts, for other rules texts that are cut at white space.
+        rule: ``space`` leaves these pieces as they are, ``13a`` and ``chrf`` are the tokenisations of BLEU and chrF++.
+
+    Returns:
+        Numbers of all words; the number of words of every text; a number that all are below.
+    """
+    if rule == "13a":
+        texts = [text.split() for text in clean_13a([text.rstrip() for text in texts])]
+    lengths = np.fromiter(map(len, texts), dtype=np.int64, count=len(texts))
+    pieces, vocabulary = _numbers(texts, int(lengths.sum()))
+    if rule == "space":
+        return pieces, lengths, len(vocabulary)
+    parts = _split_13a(vocabulary) if rule == "13a" else list(map(_chrf_parts, vocabulary))
+    sizes = np.fromiter(map(len, parts), dtype=np.int64, count=len(parts))
+    words, vocabulary = _numbers(parts, int(sizes.sum()))
+    # Every piece gives way to its words.
+    spread = sizes[pieces]
+    ends = np.concatenate([[0], np.cumsum(spread)])
+    shift = (np.cumsum(sizes) - sizes)[pieces] - ends[:-1]
+    bounds = np.concatenate([[0], np.cumsum(lengths)])
+    return words[np.arange(ends[-1]) + np.repeat(shift, spread)], np.diff(ends[bounds]), len(vocabulary)
+
+
+def _numbers(texts: Sequence[Sequence[str]], total: int) -> tuple[Integers, list[str]]:
+    number: defaultdict[str, int] = defaultdict(count().__next__)
+    return np.fromiter(map(number.__getitem__, chain.from_iterable(texts)), dtype=np.int64, count=total), list(number)

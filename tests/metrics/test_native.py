@@ -81,6 +81,11 @@ def block_words(block: ngram.Block, texts: Sequence[str]) -> list[list[int]]:
     return [part.tolist() for part in np.split(block.symbols, np.cumsum(block.lengths)[:-1])]
 
 
+def order_of_first(numbers: np.ndarray) -> list[int]:
+    known: dict[int, int] = {}
+    return [known.setdefault(number, len(known)) for number in numbers.tolist()]
+
+
 @built
 def test_the_library_is_of_these_sources(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(native.ENVIRONMENT, "1")
@@ -103,7 +108,10 @@ def test_words_are_the_same(rule: str, both: Any) -> None:
     rng = random.Random(rule)
     for rows, _ in batches(rng, STRINGS):
         fast, slow = both(lambda rows=rows: ngram.Reader(rows).words(rule))
-        assert fast.symbols.tolist() == slow.symbols.tolist()
+        # In a segment, equal words have equal numbers; which numbers is of no account.
+        ends = np.cumsum(fast.lengths.sum(axis=1))[:-1]
+        for left, right in zip(np.split(fast.symbols, ends), np.split(slow.symbols, ends), strict=True):
+            assert order_of_first(left) == order_of_first(right)
         assert fast.lengths.tolist() == slow.lengths.tolist()
         assert (fast.alphabet, fast.segments, fast.ranks) == (slow.alphabet, slow.segments, slow.ranks)
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from sacrebleu.metrics import BLEU, CHRF
 from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
 
-from polyref.metrics import get_metric, ngram
-from polyref.metrics.tokens import chrf_words, tokenize_13a
+from polyref.metrics import get_metric, lookup, ngram
+from polyref.metrics.tokens import chrf_words, numbered_words, tokenize_13a
 from polyref.references import ReferenceSet
 
 # White space of every kind, marks that combine, letters that change length in lower case, an unpaired surrogate,
@@ -110,6 +110,41 @@ def test_long_texts_and_large_alphabets(name: str) -> None:
     peer = BLEU(force=True) if name == "bleu" else CHRF(word_order=2)
     for k in stats.ks:
         assert np.array_equal(stats.at(k)[0], sacrebleu_rows(peer, outputs, [row[: k + 1] for row in references]))
+
+
+def test_numbers_of_words_are_those_of_the_tokenisers() -> None:
+    rng = random.Random(24)
+    texts = [odd_text(rng, 20) for _ in range(20_000)]
+    wanted = {
+        "13a": tokenize_13a([text.rstrip() for text in texts]),
+        "chrf": [chrf_words(text) for text in texts],
+        "space": [text.split() for text in texts],
+    }
+    for rule, words in wanted.items():
+        given = texts if rule == "13a" else [text.split() for text in texts]
+        numbers, lengths, vocabulary = numbered_words(given, rule)
+        assert lengths.tolist() == [len(row) for row in words]
+        flat = [word for row in words for word in row]
+        assert len(set(zip(numbers.tolist(), flat, strict=True))) == len(set(flat)) == vocabulary
+        assert sorted(set(numbers.tolist())) == list(range(vocabulary))
+
+
+@pytest.mark.parametrize(("symbols", "cells"), [(lookup._SYMBOLS, lookup._MOST_CELLS), (1, 100), (50, 0)])
+@pytest.mark.parametrize("vocabulary", [1, 3, 12])
+def test_looking_up_is_sorting(symbols: int, cells: int, vocabulary: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lookup, "_SYMBOLS", symbols)
+    monkeypatch.setattr(lookup, "_MOST_CELLS", cells)
+    rng = np.random.default_rng(vocabulary)
+    for segments, ranks in [(1, 2), (1, 5), (7, 2), (30, 4)]:
+        # Some texts are empty: references, outputs, the last ones, all of them.
+        for longest in (1, 3, 20):
+            lengths = rng.integers(longest, size=(segments, ranks))
+            numbers = rng.integers(vocabulary, size=int(lengths.sum()))
+            block = ngram.Block(numbers, vocabulary, segments, ranks, lengths)
+            found = lookup.lookup_matches(numbers, lengths, vocabulary, 5)
+            for matched, kept in zip(found, ngram.features(block, 5), strict=True):
+                assert np.array_equal(matched, ngram.first_matches(kept, block, 1))
+                assert np.array_equal(matched, ngram.pair_matches(kept, block, 1))
 
 
 def test_scores_do_not_depend_on_the_blocks(monkeypatch: pytest.MonkeyPatch, systems: Any, refset: Any) -> None:
