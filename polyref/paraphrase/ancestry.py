@@ -75,7 +75,7 @@ class AncestryCache:
             self._index = (self._paths[:, None] * self._heads + heads).flatten()
             offsets = torch.arange(rows * self._heads + 1) * (length + 1)
             self._offsets = offsets[:-1]
-            # Which dot products are wanted, of all queries with all keys; the values are of no account.
+            # Which dot products are wanted, of all queries with all keys; each layer writes them into it.
             size = (rows * self._heads, len(self._tables[0]) * self._heads)
             wanted = torch.zeros(len(self._index))
             with warnings.catch_warnings():
@@ -122,7 +122,8 @@ class AncestryCache:
         size = self._dim // self._heads
         queries = q.reshape(-1, size)
         assert self._pattern is not None
-        scores = torch.sparse.sampled_addmm(self._pattern, queries, keys.view(-1, size).t(), beta=0.0).values()
+        keys = keys.view(-1, size).t()
+        scores = torch.sparse.sampled_addmm(self._pattern, queries, keys, beta=0.0, out=self._pattern).values()
         weights = scores.view(len(queries), -1).softmax(dim=-1).flatten()
         mixed = F.embedding_bag(
             self._index, values.view(-1, size), self._offsets, mode="sum", per_sample_weights=weights

@@ -331,7 +331,8 @@ class Transformer:
         assert sentences is not None and cross is not None
         keys, values = state.cross[index]
         parts = []
-        for number, (queries, rows) in enumerate(zip(y.split(state.groups.sizes), x.split(state.groups.sizes))):
+        sizes = state.groups.sizes
+        for number, (queries, rows) in enumerate(zip(torch.split(y, sizes), torch.split(x, sizes))):
             layers = sentences.layers[number]
             if layers is not None:
                 parts.append(layers[index](queries, rows))

@@ -12,7 +12,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from polyref.paraphrase.search.state import NEVER, Step
+from polyref.paraphrase.search.state import Step
 
 #: Sizes of a block, the first that divides the vocabulary: then no tokens are left over.
 SIZES = (64, 96, 128, 32, *range(65, 129), *range(63, 32, -1))
@@ -76,10 +76,10 @@ class Selector:
             top, index = found.topk(min(most + 1, found.shape[1]))
         else:
             top, index = self._from_blocks(self._rows[:, slots], self._maxima, cum, most + 1, strength)
-        tied = ((top[:, 1:] == top[:, :-1]) & (top[:, 1:] > NEVER)).any(dim=1)
+        tied = top.diff(dim=1) == 0  # two of -inf differ by what is not a number
         top, index = top[:, :most], index[:, :most]
         if bool(tied.any()):
-            again = tied.nonzero()[:, 0]
+            again = tied.any(dim=1).nonzero()[:, 0]
             top[again], index[again] = self._ordered(slots, cum, most, strength, again)
         slot = index // self._vocab
         return top, slot, index - slot * self._vocab
