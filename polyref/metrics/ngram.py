@@ -133,14 +133,7 @@ class Reader:
             symbols, lengths, alphabet = native.words(*self._codes(rule), self.ranks, rule)
             return Block(symbols, alphabet, self.segments, self.ranks, lengths.reshape(self.segments, self.ranks))
         words, lengths, vocabulary = numbered_words(self.texts if rule == "13a" else self._split(), rule)
-        lengths = lengths.reshape(self.segments, self.ranks)
-        # Numbering words anew in every segment keeps the numbers, and so the packed n-grams, small.
-        segment = np.repeat(np.arange(self.segments), lengths.sum(axis=1))
-        present = np.zeros((self.segments, vocabulary), dtype=bool)
-        present[segment, words] = True
-        number = np.cumsum(present, axis=1)
-        alphabet = int(number[:, -1:].max(initial=1))
-        return Block(number[segment, words] - 1, alphabet, self.segments, self.ranks, lengths)
+        return Block(words, vocabulary, self.segments, self.ranks, lengths.reshape(self.segments, self.ranks))
 
     def characters(self, *, whitespace: bool) -> Block:
         """The texts as characters, with white space or without."""
@@ -206,20 +199,37 @@ def features(block: Block, orders: int) -> Iterator[Features]:
     text = np.repeat(np.arange(flat.size), flat)
     remaining = np.repeat(np.cumsum(flat), flat) - np.arange(len(text))
     segment, rank = np.divmod(text, block.ranks)
-    rank_bits, symbol_bits, segment_bits = (_bits(n) for n in (block.ranks, block.alphabet, block.segments))
-    grams, gram_bits = block.symbols, symbol_bits
+    rank_bits, segment_bits, symbol_bits = (_bits(n) for n in (block.ranks, block.segments, block.alphabet))
+    symbols = block.symbols
+    if orders * symbol_bits + segment_bits + rank_bits > _KEY_BITS:
+        symbols, alphabet = _renumbered(symbols, segment, block)
+        symbol_bits = _bits(alphabet)
+    grams, gram_bits = symbols, symbol_bits
     for order in range(1, orders + 1):
         if order > 1:
             if gram_bits + symbol_bits + segment_bits + rank_bits > _KEY_BITS:
                 known, grams = np.unique(grams, return_inverse=True)
                 gram_bits = _bits(len(known))
-            grams = (grams[:-1] << symbol_bits) | block.symbols[order - 1 :]
+            grams = (grams[:-1] << symbol_bits) | symbols[order - 1 :]
             gram_bits += symbol_bits
         whole = remaining[: len(grams)] >= order
         place = (segment << gram_bits)[: len(grams)][whole] | grams[whole]
         keys = (place << rank_bits) | rank[: len(grams)][whole]
         keys.sort()
         yield _group(keys, rank_bits, gram_bits)
+
+
+def _renumbered(symbols: Integers, segment: Integers, block: Block) -> tuple[Integers, int]:
+    """Symbols by numbers of their own in every segment, which are small; all are below the second result."""
+    # First those of the block, of which there are far fewer than code points.
+    present = np.zeros(block.alphabet, dtype=bool)
+    present[symbols] = True
+    distinct = int(np.count_nonzero(present))
+    cells = segment * distinct + (np.cumsum(present) - 1)[symbols]
+    present = np.zeros(block.segments * distinct, dtype=bool)
+    present[cells] = True
+    number = np.cumsum(present.reshape(block.segments, distinct), axis=1)
+    return number.ravel()[cells] - 1, int(number[:, -1].max())
 
 
 def _bits(size: int) -> int:

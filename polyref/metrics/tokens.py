@@ -47,14 +47,10 @@ def _cleaned(text: str) -> str:
 
 def tokenize_13a(texts: Sequence[str]) -> list[list[str]]:
     """The words of every text after sacreBLEU's ``13a`` tokenisation."""
-    return _split_13a(clean_13a(texts))
-
-
-def _split_13a(texts: Sequence[str]) -> list[list[str]]:
     if not texts:
         return []
     # Line ends set the texts apart: to the expressions they are what the spaces at both ends are.
-    joined = "\n".join(texts).encode("utf-32-le", "surrogatepass")
+    joined = "\n".join(clean_13a(texts)).encode("utf-32-le", "surrogatepass")
     codes = np.frombuffer(joined, dtype="<u4")
     kinds = np.zeros(len(codes) + 2, dtype=np.uint8)
     kinds[1:-1] = _KINDS[np.minimum(codes, 127)]
@@ -106,8 +102,6 @@ def chrf_words(text: str) -> list[str]:
 def numbered_words(texts: Sequence[str] | Sequence[Sequence[str]], rule: str) -> tuple[Integers, Integers, int]:
     """The words of many texts as numbers, in the order of the texts; equal words have equal numbers.
 
-    Every rule takes apart what white space sets apart by itself, so that each different piece is looked at once.
-
     Args:
         texts: For ``13a`` texts, for other rules texts that are cut at white space.
         rule: ``space`` leaves these pieces as they are, ``13a`` and ``chrf`` are the tokenisations of BLEU and chrF++.
@@ -116,15 +110,15 @@ def numbered_words(texts: Sequence[str] | Sequence[Sequence[str]], rule: str) ->
         Numbers of all words; the number of words of every text; a number that all are below.
     """
     if rule == "13a":
-        texts = [text.split() for text in clean_13a([text.rstrip() for text in texts])]
+        texts = tokenize_13a([text.rstrip() for text in texts])
     lengths = np.fromiter(map(len, texts), dtype=np.int64, count=len(texts))
     pieces, vocabulary = _numbers(texts, int(lengths.sum()))
-    if rule == "space":
+    if rule != "chrf":
         return pieces, lengths, len(vocabulary)
-    parts = _split_13a(vocabulary) if rule == "13a" else list(map(_chrf_parts, vocabulary))
+    # Each different piece is taken apart once, and gives way to its words.
+    parts = list(map(_chrf_parts, vocabulary))
     sizes = np.fromiter(map(len, parts), dtype=np.int64, count=len(parts))
     words, vocabulary = _numbers(parts, int(sizes.sum()))
-    # Every piece gives way to its words.
     spread = sizes[pieces]
     ends = np.concatenate([[0], np.cumsum(spread)])
     shift = (np.cumsum(sizes) - sizes)[pieces] - ends[:-1]
