@@ -21,7 +21,7 @@ from polyref.errors import ModelError, UsageError
 from polyref.paraphrase.search.engine import run
 from polyref.paraphrase.search.hf import HfBeamRule, HfGroupRule
 from polyref.paraphrase.search.options import SearchOptions
-from polyref.paraphrase.search.protocol import Candidate
+from polyref.paraphrase.search.protocol import Candidate, Parts
 from polyref.paraphrase.search.state import Beams, Step
 
 
@@ -231,7 +231,8 @@ def diverse_beam_search(
     process = None if not logits_processor else _Processors(logits_processor, prompt)
     rule = (HfGroupRule if options.groups > 1 else HfBeamRule)(network, options, limits, process)
 
-    def prepare(t: int, beams_: Beams, out: Tensor) -> Step:
+    def prepare(t: int, beams_: Beams, out: Tensor | Parts) -> Step:
+        assert isinstance(out, Tensor)
         scores = torch.log_softmax(out, dim=-1)
         last = torch.full((len(beams_.sentences),), t >= options.max_len_b, device=scores.device)
         return Step(t, scores, scores, torch.zeros_like(last), last)

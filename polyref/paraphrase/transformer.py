@@ -30,6 +30,7 @@ from polyref.paraphrase.blocks import (
 )
 from polyref.paraphrase.folded import FoldedCross, Sentences, pays
 from polyref.paraphrase.products import Product
+from polyref.paraphrase.search.protocol import Parts
 
 Positions = Literal["fairseq", "marian", "learned", "none"]
 #: Most logits of one product; beyond 32 MB the C library maps fresh pages for every tensor.
@@ -268,19 +269,16 @@ class Transformer:
 
     def step(self, state: DecoderState, tokens: Tensor) -> Tensor:
         """See :class:`~polyref.paraphrase.search.StepModel`; returns logits."""
-        return self.step_rows(state, tokens.flatten()).view(*tokens.shape, -1)
+        return self.project(self._advance(state, tokens.flatten())).view(*tokens.shape, -1)
 
-    def step_rows(self, state: DecoderState, tokens: Tensor) -> Tensor:
+    def step_rows(self, state: DecoderState, tokens: Tensor) -> Tensor | Parts:
         """See :class:`~polyref.paraphrase.search.RowModel`; returns logits."""
         hidden = self._advance(state, tokens)
         most = max(_LOGITS // self.vocab_size, 1)
         if len(hidden) <= most:
             return self.project(hidden)
-        scores = state.buffer(len(hidden), self.vocab_size, self.device)
-        parts = -(-len(hidden) // most)
-        for part, out in zip(hidden.tensor_split(parts), scores.tensor_split(parts)):
-            out.copy_(self.project(part))
-        return scores
+        parts = hidden.tensor_split(-(-len(hidden) // most))
+        return Parts(map(self.project, parts), state.buffer(len(hidden), self.vocab_size, self.device))
 
     def project(self, hidden: Tensor) -> Tensor:
         """Logits (float32) of decoder states ``[..., d]``."""

@@ -8,10 +8,12 @@ import pytest
 import torch
 from tables import TableModel
 
+from polyref.paraphrase import transformer
 from polyref.paraphrase.ancestry import AncestryCache
 from polyref.paraphrase.checkpoints import Seq2Seq
 from polyref.paraphrase.paraphraser import DiverseBeam, SearchParaphraser
 from polyref.paraphrase.search import SearchOptions, search
+from polyref.paraphrase.search.protocol import Parts
 from polyref.paraphrase.search.state import Layout
 
 
@@ -61,7 +63,7 @@ def test_fewer_rows_than_slots_and_the_same_lists(models: dict[str, Seq2Seq], se
         def __getattr__(self, name: str) -> object:
             return getattr(network, name)
 
-        def step_rows(self, state: object, tokens: torch.Tensor) -> torch.Tensor:
+        def step_rows(self, state: object, tokens: torch.Tensor) -> torch.Tensor | Parts:
             sizes.append(len(tokens))
             return network.step_rows(state, tokens)  # type: ignore[arg-type]
 
@@ -73,11 +75,32 @@ def test_fewer_rows_than_slots_and_the_same_lists(models: dict[str, Seq2Seq], se
     sources = [[5, 9, 8, 2], [7, 2], [6, 6, 5, 12, 13, 2]]
     options = SearchOptions(beam=8, groups=4, strength=0.2, max_len_b=12, semantics=semantics)  # type: ignore[arg-type]
     shared = search(ByRow(), sources, options)  # type: ignore[arg-type]
-    dense = search(BySlot(), sources, options)  # type: ignore[arg-type]
+    dense = search(BySlot(), sources, options)
     assert [[c.tokens for c in one] for one in shared] == [[c.tokens for c in one] for one in dense]
     scores = [[[c.score for c in one] for one in lists] for lists in (shared, dense)]
     assert scores[0] == [pytest.approx(one, abs=1e-5) for one in scores[1]]
     assert sizes[0] == 3 and sum(sizes) < 0.95 * 24 * len(sizes)
+
+
+@pytest.mark.parametrize("temperature", [1.0, 1.3])
+def test_logits_in_parts_give_the_same_lists(
+    models: dict[str, Seq2Seq], temperature: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    network = models["pre"].network
+    options = SearchOptions(beam=8, groups=2, max_len_b=9, temperature=temperature, semantics="fairseq")
+    sources = [[5, 9, 8, 2], [7, 2], [6, 6, 5, 12, 13, 2]]
+    whole = search(network, sources, options)
+    monkeypatch.setattr(transformer, "_LOGITS", 5 * network.vocab_size)
+    state = network.encode(sources)
+    network.step_rows(state, torch.full((3,), network.start))
+    rows = torch.tensor([0, 0, 1, 1, 2, 2])
+    network.select_rows(state, torch.arange(3), rows, rows)
+    parts = network.step_rows(state, torch.tensor([5, 6, 7, 8, 9, 10]))
+    assert isinstance(parts, Parts) and [len(part) for part in parts.parts] == [3, 3]
+    found = search(network, sources, options)
+    assert [[c.tokens for c in one] for one in found] == [[c.tokens for c in one] for one in whole]
+    for ours, theirs in zip(found, whole):
+        assert [c.score for c in ours] == pytest.approx([c.score for c in theirs], abs=1e-5)
 
 
 def test_cross_attention_does_not_grow_with_the_beam(models: dict[str, Seq2Seq]) -> None:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from polyref.errors import UsageError
 from polyref.paraphrase.search.options import SearchOptions
-from polyref.paraphrase.search.protocol import RowModel, StepHook, StepModel
+from polyref.paraphrase.search.protocol import Parts, RowModel, StepHook, StepModel
 from polyref.paraphrase.search.state import NEVER, Beams, Step
 
 
@@ -60,7 +60,7 @@ class Constraints:
             table[row, : len(prefix)] = torch.tensor(prefix, dtype=torch.int64)
         return table
 
-    def apply(self, t: int, beams: Beams, out: Tensor) -> Step:
+    def apply(self, t: int, beams: Beams, out: Tensor | Parts) -> Step:
         """Normalise the network's output, ``[R, V]`` or ``[S, W, V]``, and apply every constraint."""
         options, eos = self._options, self._model.eos
         owners = beams.layout.owners
@@ -73,7 +73,7 @@ class Constraints:
         scores = base.clone() if apart else base
         ending = base[:, eos].clone()
         if self._hooks:
-            width = out.shape[1] if out.dim() == 3 else 1
+            width = out.shape[1] if isinstance(out, Tensor) and out.dim() == 3 else 1
             given = beams.prefixes()
             prefixes = given.view(len(given) // width, width, given.shape[1])
             for hook in self._hooks:
@@ -101,9 +101,16 @@ class Constraints:
             self._block_ngrams(beams.tokens.flatten(0, 1)[beams.layout.slots], scores, spared)
         return Step(t, base, scores, forced, last, beams.layout.rows)
 
-    def _log_probabilities(self, out: Tensor) -> Tensor:
-        values = out.float().view(-1, out.shape[-1])
+    def _log_probabilities(self, out: Tensor | Parts) -> Tensor:
         temperature = self._options.temperature
+        if isinstance(out, Parts):
+            first = 0
+            for part in out.parts:
+                values = part if temperature == 1.0 else part / temperature
+                torch._log_softmax(values, 1, False, out=out.whole[first : first + len(part)])
+                first += len(part)
+            return self._without_broken(out.whole, out.whole[:, 0].isnan())
+        values = out.float().view(-1, out.shape[-1])
         if temperature != 1.0:
             values = values / temperature
         if not self._model.normalized or temperature != 1.0:
@@ -114,9 +121,10 @@ class Constraints:
             broken = values[:, self._model.eos].isnan()
         else:
             broken = values.amax(dim=-1).isnan()
-        if bool(broken.any()):
-            values = values.masked_fill(values.isnan(), NEVER)
-        return values
+        return self._without_broken(values, broken)
+
+    def _without_broken(self, values: Tensor, broken: Tensor) -> Tensor:
+        return values.masked_fill(values.isnan(), NEVER) if bool(broken.any()) else values
 
     def _force(self, base: Tensor, scores: Tensor, where: Tensor, tokens: Tensor, values: Tensor | None) -> None:
         """Leave only ``tokens[i]`` to rows in ``where``, at ``values[i]`` (None: at no cost)."""

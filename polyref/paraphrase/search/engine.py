@@ -14,7 +14,7 @@ from polyref.paraphrase.search.fairseq import FairseqRule
 from polyref.paraphrase.search.hf import HfBeamRule, HfGroupRule
 from polyref.paraphrase.search.options import SearchOptions
 from polyref.paraphrase.search.paper import PaperRule
-from polyref.paraphrase.search.protocol import Candidate, RowModel, StepHook, StepModel
+from polyref.paraphrase.search.protocol import Candidate, Parts, RowModel, StepHook, StepModel
 from polyref.paraphrase.search.sampling import SamplingRule
 from polyref.paraphrase.search.state import NEVER, Beams, Choice, Layout, Step
 
@@ -80,7 +80,7 @@ def search(
 
 
 def run(
-    model: StepModel, state: Any, beams: Beams, prepare: Callable[[int, Beams, Tensor], Step], rule: Rule
+    model: StepModel, state: Any, beams: Beams, prepare: Callable[[int, Beams, Tensor | Parts], Step], rule: Rule
 ) -> list[list[Candidate]]:
     """The loop: one network step, scores made ready, one choice, until all sentences are done.
 
@@ -97,6 +97,7 @@ def run(
     by_row = model if isinstance(model, RowModel) else None
     t = 0
     while True:
+        out: Tensor | Parts
         if by_row is None:
             out = model.step(state, beams.tokens[:, :, -1])
         else:

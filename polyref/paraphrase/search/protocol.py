@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -51,11 +51,24 @@ class StepModel(Protocol):
         """
 
 
+@dataclass(frozen=True)
+class Parts:
+    """Logits of many rows, made part by part: each is normalised while the processor's cache still holds it.
+
+    Attributes:
+        parts: ``[r, V]`` float32 each, in the order of the rows; may be gone through once.
+        whole: ``[R, V]`` memory for the log-probabilities.
+    """
+
+    parts: Iterable[Tensor]
+    whole: Tensor
+
+
 @runtime_checkable
 class RowModel(StepModel, Protocol):
     """A :class:`StepModel` that takes any number of rows a sentence, so that equal prefixes are computed once."""
 
-    def step_rows(self, state: Any, tokens: Tensor) -> Tensor:
+    def step_rows(self, state: Any, tokens: Tensor) -> Tensor | Parts:
         """Feed one token a row (``[R]``, int64) and return the next-token distributions (``[R, V]``, float32).
 
         The engine may write into the result, which is valid until the next step. Where a row is not a number anywhere,
