@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from esim_fixtures import LAYERS, network, write_model
+from esim_fixtures import LAYERS, WORDS, network, write_model
 from tiny_encoders import bert, roberta
 
 from polyref.errors import ModelError, PolyrefWarning, UsageError
@@ -234,6 +234,27 @@ def test_every_k_is_a_running_mean_over_the_pair_matrix(esim: Callable[..., ESIM
                 assert scores.segment[s, n] == pytest.approx(np.mean(each), abs=2e-6)
             assert scores.system[s] == pytest.approx(scores.segment[s].mean())
         assert scores.name == ("ESIM" if k == 0 else "parESIM")
+
+
+def test_up_to_fifty_references_the_mean_of_the_scores_with_each_alone(esim: Callable[..., ESIM]) -> None:
+    drawn = np.random.default_rng(6)
+    rows = [[" ".join(drawn.choice(WORDS, size=drawn.integers(2, 9))) for _ in range(1 + extras)] for extras in (50, 7)]
+    outputs = {name: [" ".join(drawn.choice(WORDS, size=5)) for _ in rows] for name in "AB"}
+    refs = ReferenceSet.from_texts([row[:1] for row in rows], paraphrases=[row[1:] for row in rows])
+    # Every reference as a segment of its own.
+    flat = ReferenceSet.from_texts([[text] for row in rows for text in row])
+    repeated = {name: [text for text, row in zip(own, rows, strict=True) for _ in row] for name, own in outputs.items()}
+    alone = esim().aggregate(esim().statistics(repeated, flat), k=0).segment
+    matrix = np.split(alone, np.cumsum([len(row) for row in rows])[:-1], axis=1)
+    assert np.std(matrix[0]) > 0.01
+    metric = esim()
+    stats = metric.statistics(outputs, refs)
+    assert stats.ks == tuple(range(51))
+    for k in range(51):
+        expected = np.stack([single[:, : k + 1].mean(axis=1) for single in matrix], axis=1)
+        scores = metric.aggregate(stats, k=k)
+        np.testing.assert_allclose(scores.segment, expected, rtol=0, atol=1e-6)
+        np.testing.assert_allclose(scores.system, expected.mean(axis=1), rtol=0, atol=1e-6)
 
 
 def test_max_weights_and_signature(esim: Callable[..., ESIM], model: Path) -> None:
