@@ -29,10 +29,12 @@ from polyref.errors import UsageError
 from polyref.metrics.base import Texts
 from polyref.metrics.baseline import Baseline, read_baseline
 from polyref.metrics.embeddings import DTYPES, Embeddings, default_cache
-from polyref.metrics.encoders import Encoder, PointerEncoder, Tokens, TransformersEncoder, load_encoder
+from polyref.metrics.encoder_metric import EncoderMetric
+from polyref.metrics.encoders import Encoder, PointerEncoder, Tokens
+from polyref.metrics.hf_encoder import TransformersEncoder
 from polyref.metrics.layers import DEFAULT_LAYERS, OWN_LAYERS, POINTER_LAYER
 from polyref.metrics.matching import Side, match
-from polyref.metrics.pairs import PairMetric, combined, with_segments
+from polyref.metrics.pairs import combined, with_segments
 from polyref.metrics.statistics import Floats
 
 IDF: Final = ("none", "human", "all")
@@ -45,33 +47,26 @@ Group = tuple[Sequence[str], Sequence[str]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class BERTScore(PairMetric):
+class BERTScore(EncoderMetric):
     """BERTScore.
 
     Attributes:
-        model: The encoder: ``shipped``, ``minilm``, a folder or a hub name (see
-            :func:`polyref.metrics.encoders.load_encoder`).
-        layer: The layer whose vectors are compared; None takes the one that is known to do best.
         idf: Weights of tokens: ``none``; ``all``, by document frequency among the references in use, extra ones
             included, for every k anew (bert_score's rule); or ``human``, among the human references.
         baseline: A baseline file, which rescales the scores: (x - b) / (1 - b) of each measure; None leaves them.
         measure_name: What the score is: ``precision``, ``recall`` or ``f``. Statistics hold all three.
         dtype: Precision in which vectors are kept: ``float32`` or ``float16`` (see :class:`Embeddings`).
-        device: A torch device.
-        cache: Whether vectors are kept on the disk for the next run. It changes no score.
+
+    Without a layer, the one is taken that is known to do best.
 
     Raises:
         UsageError: An option is out of range.
     """
 
-    model: str = "shipped"
-    layer: int | None = None
     idf: str = "none"
     baseline: str | None = None
     measure_name: str = "f"
     dtype: str = "float32"
-    device: str = "cpu"
-    cache: bool = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -100,31 +95,17 @@ class BERTScore(PairMetric):
 
     @property
     def options(self) -> dict[str, Any]:
-        """What decides the statistics: the model by its content, not by its place."""
+        """See :class:`EncoderMetric`."""
         return {
-            "combine": self.combine,
-            "weights": self.weights,
-            "gamma": self.gamma,
-            "model": self.encoder.name,
-            "digest": self.encoder.digest,
-            "layer": self.depth,
+            **super().options,
             "longest": self.encoder.longest,
             "idf": self.idf,
             "baseline": None if self.rescaling is None else self.rescaling.digest,
             "dtype": self.dtype,
         }
 
-    @cached_property
-    def encoder(self) -> Encoder:
-        """The encoder."""
-        return load_encoder(self.model, self.device)
-
-    @cached_property
-    def depth(self) -> int:
-        """The layer in use."""
-        layer = default_layer(self.encoder, self.model) if self.layer is None else self.layer
-        self.encoder.check_layer(layer)
-        return layer
+    def _own_layer(self) -> int:
+        return default_layer(self.encoder, self.model)
 
     @cached_property
     def rescaling(self) -> Baseline | None:
@@ -140,9 +121,7 @@ class BERTScore(PairMetric):
     def _describe(self, references: int | None, *, sentence: bool) -> list[str]:
         parts = [
             *self._described_combination(),
-            f"model:{self.encoder.name}",
-            f"sha256:{self.encoder.digest[:12]}",
-            f"layer:{self.depth}",
+            *self._described_encoder(),
             f"idf:{self.idf}",
             f"rescale:{'no' if self.rescaling is None else self.rescaling.digest[:12]}",
             f"measure:{self.measure_name}",

@@ -24,9 +24,9 @@ from polyref import __version__
 from polyref.errors import UsageError
 from polyref.metrics.base import Texts
 from polyref.metrics.embeddings import Embeddings, default_cache
-from polyref.metrics.encoders import Encoder, load_encoder
+from polyref.metrics.encoder_metric import EncoderMetric
+from polyref.metrics.encoders import load_encoder
 from polyref.metrics.fluency import LanguageModel, load_language_model
-from polyref.metrics.pairs import PairMetric
 from polyref.metrics.statistics import Floats, Scores, Statistics
 from polyref.references import ReferenceSet
 
@@ -64,27 +64,19 @@ def _pooled(model: str, layer: int, device: str, cache: bool) -> Pooled:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LaserLM(PairMetric):
-    """Cosine with the reference, and fluency.
+class LaserLM(EncoderMetric):
+    """Cosine with the reference, and fluency. The last layer is pooled where none is named.
 
     Attributes:
-        model: The encoder (see :func:`polyref.metrics.encoders.load_encoder`); LASER itself needs none of its own.
-        layer: The layer that is pooled; None takes the last.
         lm: The language model: ``shipped``, or a folder or hub name of a causal or sequence-to-sequence model.
         weight: Of the cosine, 0 to 1; the language model has the rest.
-        device: A torch device.
-        cache: Whether token vectors are kept on the disk for the next run. It changes no score.
 
     Raises:
         UsageError: An option is out of range.
     """
 
-    model: str = "shipped"
-    layer: int | None = None
     lm: str = "shipped"
     weight: float = 0.9
-    device: str = "cpu"
-    cache: bool = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -108,30 +100,16 @@ class LaserLM(PairMetric):
 
     @property
     def options(self) -> dict[str, Any]:
-        """What decides the statistics: models by their content, not by their place."""
+        """See :class:`EncoderMetric`."""
         return {
-            "combine": self.combine,
-            "weights": self.weights,
-            "gamma": self.gamma,
-            "model": self.encoder.name,
-            "digest": self.encoder.digest,
-            "layer": self.depth,
+            **super().options,
             "lm": self.language_model.name,
             "lm_digest": self.language_model.digest,
             "weight": self.weight,
         }
 
-    @cached_property
-    def encoder(self) -> Encoder:
-        """The encoder."""
-        return load_encoder(self.model, self.device)
-
-    @cached_property
-    def depth(self) -> int:
-        """The layer in use."""
-        layer = self.encoder.layers if self.layer is None else self.layer
-        self.encoder.check_layer(layer)
-        return layer
+    def _own_layer(self) -> int:
+        return self.encoder.layers
 
     @cached_property
     def language_model(self) -> LanguageModel:
@@ -142,9 +120,7 @@ class LaserLM(PairMetric):
         return [
             *self._described_combination(),
             f"weight:{self.weight:g}",
-            f"model:{self.encoder.name}",
-            f"sha256:{self.encoder.digest[:12]}",
-            f"layer:{self.depth}",
+            *self._described_encoder(),
             f"longest:{self.encoder.longest}",
             f"lm:{self.language_model.name}",
             f"lm.digest:{self.language_model.digest[:12]}",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -13,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import numpy as np
 import numpy.typing as npt
 
-from polyref.errors import ModelError, PolyrefWarning
-from polyref.metrics.encoders import hash_model, quiet, torch_device
+from polyref.errors import PolyrefWarning
+from polyref.metrics.pretrained import hash_model, load_network, read_config, torch_device
 from polyref.metrics.statistics import Floats
 
 if TYPE_CHECKING:
@@ -74,17 +73,9 @@ def load_language_model(name: str = "shipped", device: str = "cpu") -> LanguageM
     if shipped_folder(name) is not None or is_pointer_folder(Path(name)):
         return Unconditional(load_scorer(name, device=device))
     folder = locate(name)
-    if is_fairseq_directory(folder) or _config(folder).get("is_encoder_decoder"):
+    if is_fairseq_directory(folder) or read_config(folder).get("is_encoder_decoder"):
         return Unconditional(load_scorer(folder, device=device))
     return Causal(folder, device, name if not Path(name).is_dir() else folder.resolve().name)
-
-
-def _config(folder: Path) -> dict[str, Any]:
-    path = folder / "config.json"
-    try:
-        return cast("dict[str, Any]", json.loads(path.read_text("utf-8")))
-    except (OSError, ValueError) as error:
-        raise ModelError(f"not a model configuration: {error}", file=path) from None
 
 
 class Unconditional(LanguageModel):
@@ -116,7 +107,7 @@ class Causal(LanguageModel):
         self._folder = folder
         self._device = device
         self.name = name
-        config = _config(folder)
+        config = read_config(folder)
         self._positions = config.get("max_position_embeddings", config.get("n_positions"))
 
     @cached_property
@@ -132,23 +123,8 @@ class Causal(LanguageModel):
 
     @cached_property
     def _model(self) -> nn.Module:
-        from transformers import AutoModelForCausalLM
-
-        try:
-            with quiet():
-                model = AutoModelForCausalLM.from_pretrained(
-                    str(self._folder),
-                    local_files_only=True,
-                    trust_remote_code=False,
-                    weights_only=True,
-                    dtype="float32",
-                )
-        except (ValueError, OSError, RuntimeError) as error:
-            reason = str(error).strip().split("\n")[0]
-            raise ModelError(
-                f"no causal language model that Transformers can load: {reason}", file=self._folder
-            ) from None
-        return cast("nn.Module", model.to(torch_device(self._device)).eval().requires_grad_(False))
+        network: Any = load_network("AutoModelForCausalLM", self._folder, "causal language model")
+        return cast("nn.Module", network.to(torch_device(self._device)))
 
     def _means(self, texts: list[str]) -> list[float]:
         start, end = self._tokenizer.bos_token_id, self._tokenizer.eos_token_id

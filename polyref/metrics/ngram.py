@@ -24,7 +24,7 @@ from polyref.metrics import native
 from polyref.metrics.base import Texts
 from polyref.metrics.lookup import lookup_matches
 from polyref.metrics.statistics import Integers
-from polyref.metrics.tokens import clean_13a, numbered_words
+from polyref.metrics.tokens import clean_13a, number_chrf_words, number_words, tokenize_13a
 
 #: Symbols (words or characters) that are worked on at a time: keeps the arrays in cache and memory small.
 _BLOCK_SYMBOLS: Final = 300_000
@@ -132,8 +132,11 @@ class Reader:
         if self._native:
             symbols, lengths, alphabet = native.words(*self._codes(rule), self.ranks, rule)
             return Block(symbols, alphabet, self.segments, self.ranks, lengths.reshape(self.segments, self.ranks))
-        words, lengths, vocabulary = numbered_words(self.texts if rule == "13a" else self._split(), rule)
-        return Block(words, vocabulary, self.segments, self.ranks, lengths.reshape(self.segments, self.ranks))
+        if rule == "13a":
+            words, lengths, below = number_words(tokenize_13a([text.rstrip() for text in self.texts]))
+        else:
+            words, lengths, below = (number_chrf_words if rule == "chrf" else number_words)(self._split())
+        return Block(words, below, self.segments, self.ranks, lengths.reshape(self.segments, self.ranks))
 
     def characters(self, *, whitespace: bool) -> Block:
         """The texts as characters, with white space or without."""

@@ -54,6 +54,11 @@ class PairMetric(Combining):
         return {key: value for key, value in asdict(self).items() if key not in ("alpha", "power", "share")}
 
     @property
+    def combination(self) -> dict[str, Any]:
+        """The options that say how references combine."""
+        return {"combine": self.combine, "weights": self.weights, "gamma": self.gamma}
+
+    @property
     def columns(self) -> tuple[str, ...]:
         """The measures, and 1 for a segment that has a reference."""
         return (*self.measures, "segments")

@@ -99,31 +99,29 @@ def chrf_words(text: str) -> list[str]:
     return list(chain.from_iterable(map(_chrf_parts, text.split())))
 
 
-def numbered_words(texts: Sequence[str] | Sequence[Sequence[str]], rule: str) -> tuple[Integers, Integers, int]:
-    """The words of many texts as numbers, in the order of the texts; equal words have equal numbers.
-
-    Args:
-        texts: For ``13a`` texts, for other rules texts that are cut at white space.
-        rule: ``space`` leaves these pieces as they are, ``13a`` and ``chrf`` are the tokenisations of BLEU and chrF++.
+def number_words(texts: Sequence[Sequence[str]]) -> tuple[Integers, Integers, int]:
+    """The words of many texts as numbers: equal words have equal numbers.
 
     Returns:
-        Numbers of all words; the number of words of every text; a number that all are below.
+        Numbers of all words, text after text; the number of words of every text; a number that all are below.
     """
-    if rule == "13a":
-        texts = tokenize_13a([text.rstrip() for text in texts])
+    lengths = np.fromiter(map(len, texts), dtype=np.int64, count=len(texts))
+    words, vocabulary = _numbers(texts, int(lengths.sum()))
+    return words, lengths, len(vocabulary)
+
+
+def number_chrf_words(texts: Sequence[Sequence[str]]) -> tuple[Integers, Integers, int]:
+    """The same of the words of chrF++, of texts that are cut at white space: each different piece is cut once more."""
     lengths = np.fromiter(map(len, texts), dtype=np.int64, count=len(texts))
     pieces, vocabulary = _numbers(texts, int(lengths.sum()))
-    if rule != "chrf":
-        return pieces, lengths, len(vocabulary)
-    # Each different piece is taken apart once, and gives way to its words.
     parts = list(map(_chrf_parts, vocabulary))
-    sizes = np.fromiter(map(len, parts), dtype=np.int64, count=len(parts))
-    words, vocabulary = _numbers(parts, int(sizes.sum()))
+    words, sizes, below = number_words(parts)
+    # Every piece gives way to its words.
     spread = sizes[pieces]
     ends = np.concatenate([[0], np.cumsum(spread)])
     shift = (np.cumsum(sizes) - sizes)[pieces] - ends[:-1]
     bounds = np.concatenate([[0], np.cumsum(lengths)])
-    return words[np.arange(ends[-1]) + np.repeat(shift, spread)], np.diff(ends[bounds]), len(vocabulary)
+    return words[np.arange(ends[-1]) + np.repeat(shift, spread)], np.diff(ends[bounds]), below
 
 
 def _numbers(texts: Sequence[Sequence[str]], total: int) -> tuple[Integers, list[str]]:

@@ -16,7 +16,8 @@ import tiny_encoders
 
 from polyref.errors import DataError, ModelError, PolyrefWarning, UsageError
 from polyref.metrics.embeddings import Embeddings
-from polyref.metrics.encoders import TransformersEncoder, load_encoder
+from polyref.metrics.encoders import load_encoder
+from polyref.metrics.hf_encoder import TransformersEncoder
 from polyref.store import Cache
 
 TEXTS = [

@@ -75,9 +75,7 @@ class ESIM(PairMetric):
     def options(self) -> dict[str, Any]:
         """What decides the statistics: the model by its content, not by its place."""
         return {
-            "combine": self.combine,
-            "weights": self.weights,
-            "gamma": self.gamma,
+            **self.combination,
             "model": self.card.name,
             "sha256": self.card.sha256,
             "encoder": self.card.encoder["sha256"],
