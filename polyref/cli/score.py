@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -24,6 +24,8 @@ from polyref.metrics.signature import inputs_signature
 from polyref.metrics.statistics import Floats, Scores, Statistics
 from polyref.references import ReferenceSet
 from polyref.textfiles import check_parallel, check_writable, display_name, read_lines, write_atomically
+
+_PERCENTAGES: Final = ("bleu", "chrf", "chrf++", "ter")
 
 
 @click.command(cls=MultiCommand, short_help="Score systems with any number of references.")
@@ -50,7 +52,12 @@ from polyref.textfiles import check_parallel, check_writable, display_name, read
 @click.option("--sentence", is_flag=True, help="Score every segment instead of the whole set.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, with full precision.")
 @click.option("-o", "--output", default="-", metavar="FILE", help="Where to write. [default: standard output]")
-@click.option("-w", "--width", default=1, show_default=True, type=click.IntRange(0, 20), help="Digits for people.")
+@click.option(
+    "-w",
+    "--width",
+    type=click.IntRange(0, 20),
+    help="Digits for people. [default: 1 for BLEU, chrF and TER, 4 for the others]",
+)
 @click.option("-b", "--score-only", is_flag=True, help="Print the scores alone, one a line.")
 @click.option("--confidence", "intervals", is_flag=True, help="Add 95 % bootstrap intervals over segments.")
 @click.option("--confidence-n", default=1000, show_default=True, type=click.IntRange(min=2), help="Bootstrap samples.")
@@ -70,7 +77,7 @@ def command(
     sentence: bool,
     as_json: bool,
     output: str,
-    width: int,
+    width: int | None,
     score_only: bool,
     intervals: bool,
     confidence_n: int,
@@ -115,13 +122,17 @@ def command(
         results += [_result(name, metric, stats, k, test, sentence=sentence) for k in wanted]
     fewest = min(len(segment.extras) for segment in references)
     if ks and max(ks) > fewest:
-        _warn(f"some segments have only {fewest} extra references: -k {max(ks)} uses what there is")
+        have = f"have only {fewest} extra references" if fewest else "have no extra reference"
+        _warn(f"some segments {have}: -k {max(ks)} uses what there is")
+    for k, missing in dict.fromkeys((result.scores.k, result.scores.missing) for result in results):
+        if missing:
+            _warn(f"{missing} of {len(references)} segments have no reference with -k {k} and are left out")
     rows = list(_rows(results, sentence=sentence))
     with write_atomically(output) as stream:
         if as_json:
             stream.write(json_object(inputs_signature(references, tuple(chosen), wanted), rows) + "\n")
         elif score_only:
-            stream.writelines(f"{_number(row['score'], width)}\n" for row in rows)
+            stream.writelines(f"{_number(row['score'], _digits(row['metric'], width))}\n" for row in rows)
         else:
             stream.write(_report(results, sentence=sentence, width=width))
 
@@ -239,6 +250,7 @@ def _rows(results: Sequence[Result], *, sentence: bool) -> Iterator[dict[str, An
             "name": scores.name,
             "k": scores.k,
             "references": {"min": scores.references[0], "max": scores.references[1]},
+            "missing": scores.missing,
             "signature": result.signature,
         }
         for s, system in enumerate(scores.systems):
@@ -258,7 +270,13 @@ def _number(value: float | None, width: int) -> str:
     return "-" if value is None or math.isnan(value) else f"{value:.{width}f}"
 
 
-def _cell(result: Result, s: int, width: int) -> str:
+def _digits(metric: str, width: int | None) -> int:
+    """How many to show: one of a percentage, as sacreBLEU does, more of a cosine or a log-probability."""
+    return width if width is not None else 1 if metric in _PERCENTAGES else 4
+
+
+def _cell(result: Result, s: int, asked: int | None) -> str:
+    width = _digits(result.metric, asked)
     text = _number(result.scores.system[s], width)
     found = {key: values[s] for key, values in result.found.items()}
     if "mean" in found:
@@ -268,14 +286,14 @@ def _cell(result: Result, s: int, width: int) -> str:
     return text
 
 
-def _report(results: Sequence[Result], *, sentence: bool, width: int) -> str:
+def _report(results: Sequence[Result], *, sentence: bool, width: int | None) -> str:
     """One column per metric and k, one line per system (and segment), then the signatures."""
     titles = [r.scores.name if r.scores.k == 0 else f"{r.scores.name} k={r.scores.k}" for r in results]
     first = results[0].scores
     if sentence:
         header = ["system", "segment", *titles]
         lines = [
-            [system, segment, *(_number(result.scores.segment[s, n], width) for result in results)]
+            [system, segment, *(_number(r.scores.segment[s, n], _digits(r.metric, width)) for r in results)]
             for s, system in enumerate(first.systems)
             for n, segment in enumerate(first.segments)
         ]

@@ -148,10 +148,11 @@ class Metric(ABC):
                         remedy="give the sources (--source), or a reference set that holds them",
                     )
         if self.needs_references and not allow_missing and not cuts[0].all():
-            empty = int(np.flatnonzero(cuts[0] == 0)[0])
+            empty = np.flatnonzero(cuts[0] == 0)
+            others = f": {len(empty)} of {total} segments have none" if len(empty) > 1 else ""
             raise DataError(
-                f"segment {references[empty].id} has no reference with k = {stored[0]}",
-                remedy="give it one, ask for larger k, or allow missing references",
+                f"segment {references[int(empty[0])].id} has no reference with k = {stored[0]}{others}",
+                remedy="give it one, ask for larger k, or allow missing references (--allow-missing)",
             )
         texts = Texts(
             [systems[name] for name in names],
@@ -193,7 +194,8 @@ class Metric(ABC):
             values, counts = values[:, chosen], counts[chosen]
             segments = tuple(segments[index] for index in chosen)
         sentences = self._score(values, sentence=True)
-        if self.needs_references:
+        missing = int((counts == 0).sum()) if self.needs_references else 0
+        if missing:
             sentences[:, counts == 0] = np.nan
         fewest, most = (int(counts.min()), int(counts.max())) if len(counts) else (0, 0)
         described = {
@@ -203,6 +205,7 @@ class Metric(ABC):
                 k=k,
                 extras=(int(stats.extras.min()), int(stats.extras.max())),
                 references=(fewest, most),
+                missing=missing,
                 meta=stats.meta,
             )
             for sentence in (False, True)
@@ -217,6 +220,7 @@ class Metric(ABC):
             references=(fewest, most),
             signature=described[False],
             segment_signature=described[True],
+            missing=missing,
         )
 
     def resample(self, stats: Statistics, counts: npt.ArrayLike, *, k: int) -> Floats:

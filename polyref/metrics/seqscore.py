@@ -65,7 +65,8 @@ class SequenceMetric(Metric):
         if not self.model:
             raise UsageError(
                 f"{self.name} needs a model: a folder with a fairseq or Hugging Face encoder-decoder, or a name on the "
-                "Hugging Face hub"
+                "Hugging Face hub",
+                remedy=f"name one (--{self.name.removesuffix('-src')}-model)",
             )
 
     @property

@@ -31,6 +31,7 @@ def signature(
     k: int,
     extras: tuple[int, int],
     references: tuple[int, int],
+    missing: int,
     meta: Mapping[str, Any],
 ) -> str:
     """Join the parts.
@@ -41,6 +42,7 @@ def signature(
         k: The number of extra references asked for.
         extras: Smallest and largest number of extra references that segments have.
         references: Smallest and largest number of references used.
+        missing: Segments that were left out because they have none.
         meta: The reference set's ``meta``: generator, decoding, filters and seed are taken from it.
     """
     parts = [name, *own, f"k:{k}"]
@@ -48,6 +50,8 @@ def signature(
         # Some segment has fewer than were asked for: the number alone would claim too much.
         parts.append(f"available:{span(extras)}")
     parts.append(f"refs:{span(references)}")
+    if missing:
+        parts.append(f"missing:{missing}")
     if k > 0:
         parts += _provenance(meta)
     parts.append(f"polyref:{__version__}")

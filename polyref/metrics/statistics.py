@@ -164,6 +164,7 @@ class Scores:
         references: Smallest and largest number of references a segment used.
         signature: Everything that made the corpus-level scores.
         segment_signature: The same of the sentence-level scores, where the metric has other defaults for sentences.
+        missing: Segments without any reference, which the corpus-level scores leave out.
     """
 
     name: str
@@ -175,3 +176,4 @@ class Scores:
     references: tuple[int, int]
     signature: str
     segment_signature: str
+    missing: int = 0

@@ -205,8 +205,23 @@ def test_missing_references(files: Path, polyref: Callable[..., Any]) -> None:
     refused = polyref("score", "some.jsonl", "-i", "good.v1.en", "-k", "0")
     assert refused.code == 1
     assert "segment 2 has no reference with k = 0" in refused.err
-    rows = polyref("score", "some.jsonl", "-i", "good.v1.en", "--allow-missing", "--sentence", "--json").json()["rows"]
+    assert (
+        "2 of 3 segments have none (give it one, ask for larger k, or allow missing references (--allow" in refused.err
+    )
+    done = polyref("score", "some.jsonl", "-i", "good.v1.en", "--allow-missing", "--sentence", "--json")
+    rows = done.json()["rows"]
     assert [row["score"] is None for row in rows] == [False, True, True, False, False, True]
+    assert [row["missing"] for row in rows] == [2, 2, 2, 1, 1, 1]
+    assert "|refs:0..1|missing:2|" in rows[0]["signature"] and "|refs:0..1|missing:1|" in rows[3]["signature"]
+    for k, count in ((0, 2), (1, 1)):
+        assert f"{count} of 3 segments have no reference with -k {k} and are left out" in done.err
+
+
+def test_digits(files: Path, polyref: Callable[..., Any]) -> None:
+    command = ("score", "refA.en", "-i", "poor.en", "-m", "bleu", "bertscore", "--score-only", "--no-cache")
+    bleu, bertscore = polyref(*command).out.split()
+    assert len(bleu.partition(".")[2]) == 1 and len(bertscore.partition(".")[2]) == 4
+    assert [len(score.partition(".")[2]) for score in polyref(*command, "-w", "2").out.split()] == [2, 2]
 
 
 BAD: list[tuple[str, list[str], int, list[str]]] = [
