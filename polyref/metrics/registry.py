@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from importlib import import_module
 from typing import Any, Final
 
@@ -38,7 +39,8 @@ def get_metric(name: str, **options: Any) -> Metric:
         raise UsageError(f"unknown metric {name!r}, expected one of {', '.join(METRICS)}") from None
     module, _, attribute = home.partition(":")
     kind = getattr(import_module(module), attribute)
-    known = kind.__dataclass_fields__
+    # Not __dataclass_fields__, which has class variables as well.
+    known = [field.name for field in fields(kind)]
     for option in options:
         if option not in known:
             raise UsageError(f"{name} has no option {option!r}, expected some of {', '.join(known)}")
