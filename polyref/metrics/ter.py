@@ -81,7 +81,9 @@ class TER(Combining):
         if not shown:
             return values
         for chosen, rows in text_blocks(texts):
-            block = Reader([self._words(row) for row in rows]).words("space")
+            # sacreBLEU prepares references twice, which a second time can cut further ("..2") or decode ("&amp;lt;").
+            prepared = [[*self._words(self._words(row[:shown])), *self._words(row[shown:])] for row in rows]
+            block = Reader(prepared).words("space")
             edited, lengths = edit_matrix(block, shown), block.lengths[:, None, :shown]
             pairs = np.empty((*edited.shape, len(self.columns)))
             pairs[..., 0] = edited

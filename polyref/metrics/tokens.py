@@ -53,14 +53,15 @@ def tokenize_13a(texts: Sequence[str]) -> list[list[str]]:
     joined = "\n".join(clean_13a(texts)).encode("utf-32-le", "surrogatepass")
     codes = np.frombuffer(joined, dtype="<u4")
     kinds = np.zeros(len(codes) + 2, dtype=np.uint8)
-    kinds[1:-1] = _KINDS[np.minimum(codes, 127)]
-    widths = np.ones(len(codes), dtype=np.int64)
-    apart = np.concatenate([np.flatnonzero(kinds == _APART), _marks_apart(kinds), _dashes_apart(kinds)]) - 1
-    widths[apart] = 3
-    places = np.cumsum(widths) - 1
-    places[apart] -= 1
-    spaced = np.full(int(widths.sum()), ord(" "), dtype="<u4")
-    spaced[places] = codes
+    kinds[1:-1] = _KINDS.take(codes, mode="clip")
+    apart = np.zeros(len(kinds), dtype=bool)
+    for marked in (kinds == _APART, _marks_apart(kinds), _dashes_apart(kinds)):
+        apart[marked] = True
+    apart = apart[1:-1]
+    spaced = np.repeat(codes, np.where(apart, 3, 1))
+    # Every character before it that is set apart takes two places more.
+    places = np.flatnonzero(apart) + 2 * np.arange(np.count_nonzero(apart))
+    spaced[places] = spaced[places + 2] = ord(" ")
     return [line.split() for line in spaced.tobytes().decode("utf-32-le", "surrogatepass").split("\n")]
 
 

@@ -255,6 +255,16 @@ def test_missing_references(name: str, systems: Any, refset: ReferenceSet) -> No
     assert np.flatnonzero(np.isnan(metric.aggregate(stats, k=1).segment[0])).tolist() == [2]
 
 
+@pytest.mark.parametrize("options", [{"normalized": True}, {"normalized": True, "asian_support": True}, {}])
+def test_ter_of_references_that_sacrebleu_prepares_twice(options: dict[str, Any], peer: Any) -> None:
+    texts = [["a &amp;lt; b ..2 c", "it's 3-4"], ["x ..2", "&amp;quot;y&amp;quot;"]]
+    outputs = ["a < b ..2 c", "&amp;quot;y ..2"]
+    metric = get_metric("ter", **options)
+    stats = metric.statistics({"a": outputs, "b": outputs[::-1]}, ReferenceSet.from_texts(texts))
+    expected = [peer("ter", **options).corpus(part, texts) for part in (outputs, outputs[::-1])]
+    assert metric.aggregate(stats, k=0).system.tolist() == expected
+
+
 def test_an_empty_reference_is_a_reference(peer: Any) -> None:
     refset = ReferenceSet.from_texts([[""], ["", "two words"]])
     outputs = {"a": ["", "two words"], "b": ["x", ""]}
