@@ -215,13 +215,17 @@ class Metric(ABC):
             k=k,
             systems=stats.systems,
             segments=segments,
-            system=self.score_sums(values.sum(axis=1, dtype=self._wide(values))),
+            system=self._totals(values),
             segment=sentences,
             references=(fewest, most),
             signature=described[False],
             segment_signature=described[True],
             missing=missing,
         )
+
+    def corpus(self, stats: Statistics, *, k: int) -> Floats:
+        """The corpus-level scores of :meth:`aggregate` alone, shape (S,): no sentence is scored."""
+        return self._totals(self._checked(stats, k))
 
     def resample(self, stats: Statistics, counts: npt.ArrayLike, *, k: int) -> Floats:
         """Corpus-level scores of resampled test sets.
@@ -260,6 +264,6 @@ class Metric(ABC):
             raise ValueError(f"k is {k}, expected 0 or more")
         return stats.at(k)
 
-    @staticmethod
-    def _wide(values: npt.NDArray[Any]) -> type[np.int64] | type[np.float64]:
-        return np.int64 if np.issubdtype(values.dtype, np.integer) else np.float64
+    def _totals(self, values: npt.NDArray[Any]) -> Floats:
+        wide = np.int64 if np.issubdtype(values.dtype, np.integer) else np.float64
+        return self.score_sums(values.sum(axis=1, dtype=wide))

@@ -73,7 +73,7 @@ def paired_bootstrap(
         UsageError: Fewer than 2 samples.
     """
     scores = _bootstrap(metric, stats, k=k, samples=samples, seed=seed)
-    actual = metric.aggregate(stats, k=k).system
+    actual = metric.corpus(stats, k=k)
     differences = np.abs(scores - scores[:, [baseline]])
     # Riezler and Maxwell (2005): the samples are shifted to the null hypothesis of no difference.
     shifted = differences - differences.mean(axis=0)

@@ -57,6 +57,7 @@ def test_paired_bootstrap_equals_sacrebleu(name: str, corpus: Any) -> None:
     assert np.isnan(ours.p_value[0])
     assert ours.p_value[1] == 1
     assert ours.p_value[3] < 0.01 < ours.p_value[2]
+    assert metric.corpus(stats, k=1).tolist() == metric.aggregate(stats, k=1).system.tolist()
     alone = confidence(metric, stats, k=1, samples=500)
     assert alone.mean.tolist() == ours.mean.tolist()
     assert np.all((alone.low < alone.mean) & (alone.mean < alone.high))
