@@ -10,6 +10,8 @@ from typing import Final
 
 # 1,000 or 1 000 000, with any space Unicode puts between groups of digits; never 1.000, which is also a decimal.
 _GROUPED: Final = re.compile(r"(?<![\d.,])\d{1,3}(?:[,\u0020\u00a0\u2009\u202f]\d{3})+(?![\d])")
+# Say how the character before is drawn.
+_VARIATION: Final = re.compile("[\ufe00-\ufe0f\U000e0100-\U000e01ef]")
 #: A run of letters and digits, with apostrophes inside.
 WORD: Final = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 
@@ -18,12 +20,12 @@ WORD: Final = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 def comparison_key(text: str) -> str:
     """The letters, digits and symbols of ``text``: two texts with one key count as the same reference.
 
-    Compatibility forms are unified (NFKC), case is folded, spaces, punctuation, control and format characters are
-    dropped, groups of digits are joined (``1,000`` is ``1000``). That something stands between two digits stays:
+    Compatibility forms are unified (NFKC), case is folded, spaces, punctuation, control and format characters and
+    variation selectors are dropped, groups of digits are joined (``1,000`` is ``1000``). That something stands between two digits stays:
     ``1.5`` is not ``15``, but ``14:28`` is ``14.28`` and ``14: 28``. Symbols stay as well: ``$5`` is not ``€5``.
     """
     # Modifier symbols (` ´ ^ ¨) are used as quotation marks; NFKC would turn some into combining marks.
-    bare = "".join(char for char in text if unicodedata.category(char) != "Sk")
+    bare = "".join(char for char in _VARIATION.sub("", text) if unicodedata.category(char) != "Sk")
     folded = join_groups(unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", bare).casefold()))
     kept: list[str] = []
     parted = False

@@ -249,6 +249,7 @@ def test_a_symbol_alone_makes_no_paraphrase() -> None:
     for text in ("Ann paid €5 for the C++ book.", "Ann paid 5 for the C book!", "Ann paid $5 for the C+ book."):
         assert filter_chain("none").start([reference]).offer(reference, text) == "copy"
     assert filter_chain("none").start([reference]).offer(reference, "Ann gave $5 for the C++ book.") is None
+    assert filter_chain("none").start(["Thank you."]).offer("Thank you.", "‘\ufe0f Thank you.") == "copy"
     # Symbols alone are compared as they are.
     assert filter_chain("none").start(["+"]).offer("+", "=") is None
 
