@@ -21,8 +21,9 @@ def comparison_key(text: str) -> str:
     """The letters, digits and symbols of ``text``: two texts with one key count as the same reference.
 
     Compatibility forms are unified (NFKC), case is folded, spaces, punctuation, control and format characters and
-    variation selectors are dropped, groups of digits are joined (``1,000`` is ``1000``). That something stands between two digits stays:
-    ``1.5`` is not ``15``, but ``14:28`` is ``14.28`` and ``14: 28``. Symbols stay as well: ``$5`` is not ``€5``.
+    variation selectors are dropped, groups of digits are joined (``1,000`` is ``1000``). That something stands between
+    two digits stays: ``1.5`` is not ``15``, but ``14:28`` is ``14.28`` and ``14: 28``. Symbols stay as well: ``$5`` is
+    not ``€5``.
     """
     # Modifier symbols (` ´ ^ ¨) are used as quotation marks; NFKC would turn some into combining marks.
     bare = "".join(char for char in _VARIATION.sub("", text) if unicodedata.category(char) != "Sk")
