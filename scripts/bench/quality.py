@@ -264,7 +264,12 @@ def plot(rows: list[gains.Row], averages: dict[str, list[str]], path: Path) -> N
     sets = list(dict.fromkeys(row.set for row in rows))
     metrics = list(dict.fromkeys(row.metric for row in rows))
     figure, axes = pyplot.subplots(
-        len(metrics), len(sets), figsize=(3.2 * len(sets), 2.4 * len(metrics)), sharex=True, squeeze=False
+        len(metrics),
+        len(sets),
+        figsize=(3.2 * len(sets), 2.4 * len(metrics)),
+        sharex=True,
+        squeeze=False,
+        layout="constrained",
     )
     curves = list(dict.fromkeys((row.generator, row.use) for row in rows))
     for i, metric in enumerate(metrics):
@@ -287,7 +292,6 @@ def plot(rows: list[gains.Row], averages: dict[str, list[str]], path: Path) -> N
     axes[0][0].legend(fontsize=6)
     figure.supxlabel("added references a segment", fontsize=8)
     figure.supylabel("gain in Kendall, ties excluded", fontsize=8)
-    figure.tight_layout()
     figure.savefig(path, dpi=150, metadata={"Date": None} if path.suffix == ".svg" else None)
     pyplot.close(figure)
 
