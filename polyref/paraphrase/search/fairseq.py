@@ -84,7 +84,7 @@ class FairseqRule:
         for sentence, rank, (tokens, trace) in zip(beams.sentences[at[0]].tolist(), at[1].tolist(), found):
             finished = self._finished[sentence]
             if len(finished) < self._beam:
-                score = trace[-1][2] / (step.t + 1) ** self._lenpen
+                score = trace[2][-1] / (step.t + 1) ** self._lenpen
                 finished.append(candidate(tokens, trace, score, rank % self._groups, True))
 
     def results(self) -> list[list[Candidate]]:

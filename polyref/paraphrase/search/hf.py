@@ -98,7 +98,7 @@ class _HfRule:
         return [(position, tokens, trace) for position, (tokens, trace) in zip(at[0].tolist(), found)]
 
     def _candidate(self, tokens: tuple[int, ...], trace: list[list[float]], group: int) -> Candidate:
-        score = trace[-1][2] / len(tokens) ** self._lenpen
+        score = trace[2][-1] / len(tokens) ** self._lenpen
         return candidate(tokens, trace, score, group, tokens[-1] == self._model.eos)
 
     def _bound(self, t: int, sentence: int, early: str | bool) -> float:
@@ -176,7 +176,7 @@ class HfGroupRule(_HfRule):
         chosen = (choice.cum, choice.parents, choice.tokens)
         for row, (_, tokens, trace) in enumerate(self._found(step, beams, at, chosen)):
             pool = self._pools[sentence][row // self._rows]
-            if not pool.done and trace[-1][2] > NEVER:
+            if not pool.done and trace[2][-1] > NEVER:
                 pool.add(self._candidate(tokens, trace, row // self._rows))
 
 

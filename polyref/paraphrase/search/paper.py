@@ -102,8 +102,8 @@ class PaperRule:
         found = beams.hypotheses(step, positions, parent[at], token[at], top[at])
         for sentence, (tokens, trace) in zip(beams.sentences[positions].tolist(), found):
             length = max(len(tokens) - self._given[sentence], 1) ** self._lenpen
-            score = sum(values[1] for values in trace) / length
-            self._pools[sentence][group].add(trace[-1][2] / length, candidate(tokens, trace, score, group, True))
+            score = sum(trace[1]) / length
+            self._pools[sentence][group].add(trace[2][-1] / length, candidate(tokens, trace, score, group, True))
 
     def _stop(self, step: Step, sentences: list[int], best: list[list[float]]) -> list[list[bool]]:
         """Which groups go on, given the running score of their best live hypothesis."""

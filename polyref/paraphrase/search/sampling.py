@@ -89,7 +89,7 @@ class SamplingRule:
         for sentence, (words, trace) in zip(beams.sentences[at[0]].tolist(), found):
             length = max(len(words) - self._given[sentence], 1) ** self._lenpen
             finished = words[-1] == self._model.eos
-            self._found[sentence].append(candidate(words, trace, trace[-1][2] / length, 0, finished))
+            self._found[sentence].append(candidate(words, trace, trace[2][-1] / length, 0, finished))
 
     def results(self) -> list[list[Candidate]]:
         """The draws of every sentence, best first; equal draws are kept, they are a sample."""

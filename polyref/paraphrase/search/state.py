@@ -151,17 +151,17 @@ class Beams:
     def hypotheses(
         self, step: Step, positions: Tensor, parents: Tensor, tokens: Tensor, cum: Tensor
     ) -> list[tuple[tuple[int, ...], list[list[float]]]]:
-        """Tokens and trace of hypotheses that a token has just ended; all arguments are ``[N]``."""
+        """Tokens and trace (a list a column) of hypotheses that a token has just ended; all arguments are ``[N]``."""
         new = _values(step, parents[:, None], tokens[:, None], cum[:, None], positions)
         words = torch.cat((self.tokens[positions, parents, 1:], tokens[:, None]), dim=1).tolist()
-        traces = torch.cat((self.trace[positions, parents], new), dim=1).tolist()
+        # A list a row, not a list a token: thousands of small lists would set the garbage collector off.
+        traces = torch.cat((self.trace[positions, parents], new), dim=1).transpose(1, 2).tolist()
         return [(tuple(word), trace) for word, trace in zip(words, traces)]
 
 
 def candidate(tokens: tuple[int, ...], trace: list[list[float]], score: float, group: int, finished: bool) -> Candidate:
     """The candidate of a hypothesis, its per-token scores taken as differences of the running score."""
-    logprobs = tuple(values[0] for values in trace)
-    running = [values[2] for values in trace]
+    logprobs, running = tuple(trace[0]), trace[2]
     steps = tuple(now - before for now, before in zip(running, [0.0, *running[:-1]]))
     return Candidate(tokens, score, sum(logprobs), logprobs, steps, group, finished)
 
