@@ -9,7 +9,6 @@ from __future__ import annotations
 import warnings
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 #: Room for this many steps of the present number of rows when the cache grows.
@@ -125,7 +124,6 @@ class AncestryCache:
         keys = keys.view(-1, size).t()
         scores = torch.sparse.sampled_addmm(self._pattern, queries, keys, beta=0.0, out=self._pattern).values()
         weights = scores.view(len(queries), -1).softmax(dim=-1).flatten()
-        mixed = F.embedding_bag(
-            self._index, values.view(-1, size), self._offsets, mode="sum", per_sample_weights=weights
-        )
+        # Without the checks of torch.nn.functional; 0: their sum.
+        mixed = torch.embedding_bag(values.view(-1, size), self._index, self._offsets, False, 0, False, weights)[0]
         return mixed.view(len(q), self._dim)

@@ -134,7 +134,8 @@ class Layer:
 
 def norm(x: Tensor, weights: tuple[Tensor, Tensor]) -> Tensor:
     """Layer normalisation over the last dimension."""
-    return F.layer_norm(x, x.shape[-1:], *weights)
+    # PyTorch's functional form of it asks about overrides first, several hundred times a sentence.
+    return torch.layer_norm(x, x.shape[-1:], *weights)
 
 
 def split_heads(x: Tensor, heads: int) -> Tensor:

@@ -98,7 +98,7 @@ class Product:
 
     def __call__(self, x: Tensor, add: Tensor | None = None) -> Tensor:
         """The product of ``x`` ``[..., inputs]``, plus ``add`` ``[..., outputs]``."""
-        flat = x.reshape(-1, x.shape[-1])
+        flat = x if x.dim() == 2 else x.reshape(-1, x.shape[-1])
         if self.precision == "int8":
             out = activate(self._integers(flat), self._activation)
             if add is not None:
@@ -116,9 +116,10 @@ class Product:
             out = self._onednn(flat, *_FUSED[self._activation])
         else:
             out = activate(self._onednn(flat, "none", ""), self._activation)
-        if self.precision != "float32":
+        if self.precision == "bfloat16":
             out = out.float()
-        out = out.view(*x.shape[:-1], self._outputs)
+        if x.dim() != 2:
+            out = out.view(*x.shape[:-1], self._outputs)
         return out if add is None else add + out
 
     def plain(self) -> tuple[Tensor, Tensor | None]:
