@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from polyref.paraphrase.loading import load_paraphraser, shipped_languages
 from polyref.paraphrase.paraphraser import Decoding, DiverseBeam, Hypothesis, NBest, Paraphraser, SearchParaphraser
 from polyref.paraphrase.search import SearchOptions
+
+if TYPE_CHECKING:
+    from polyref.paraphrase.hf import diverse_beam_search
 
 __all__ = [
     "Decoding",
@@ -14,6 +19,15 @@ __all__ = [
     "Paraphraser",
     "SearchOptions",
     "SearchParaphraser",
+    "diverse_beam_search",
     "load_paraphraser",
     "shipped_languages",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "diverse_beam_search":
+        from polyref.paraphrase.hf import diverse_beam_search
+
+        return diverse_beam_search
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

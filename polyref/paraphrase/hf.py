@@ -2,7 +2,7 @@
 
 :func:`diverse_beam_search` gives Transformers 4.31 - 4.56's results back in Transformers 5, without remote code::
 
-    from polyref.paraphrase.hf import diverse_beam_search
+    from polyref.paraphrase import diverse_beam_search
 
     model.generate(**inputs, custom_generate=diverse_beam_search, num_beams=12, num_beam_groups=3,
                    diversity_penalty=0.5, num_return_sequences=12)

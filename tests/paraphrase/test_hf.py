@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import subprocess
+import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -11,9 +13,11 @@ from typing import Any
 import pytest
 import torch
 
+from polyref import paraphrase
 from polyref.errors import ModelError, UsageError
+from polyref.paraphrase import diverse_beam_search
 from polyref.paraphrase.checkpoints import read_fairseq_checkpoint
-from polyref.paraphrase.hf import HuggingFaceModel, diverse_beam_search
+from polyref.paraphrase.hf import HuggingFaceModel
 from polyref.paraphrase.search import SearchOptions, search
 
 transformers = pytest.importorskip("transformers")
@@ -82,6 +86,14 @@ def test_what_is_no_encoder_decoder_is_refused() -> None:
     gpt = transformers.GPT2LMHeadModel(transformers.GPT2Config(n_layer=1, n_embd=8, n_head=1, vocab_size=10))
     with pytest.raises(ModelError, match="no encoder-decoder"):
         HuggingFaceModel(gpt)
+
+
+def test_the_package_offers_it_without_importing_torch() -> None:
+    code = "import sys, polyref.paraphrase as p; assert 'torch' not in sys.modules; p.diverse_beam_search"
+    subprocess.run([sys.executable, "-c", code], check=True)
+    assert "diverse_beam_search" in paraphrase.__all__
+    with pytest.raises(AttributeError, match="no attribute 'group_beam_search'"):
+        paraphrase.group_beam_search  # noqa: B018
 
 
 def test_custom_generate_equals_the_engine_on_t5(t5: Any) -> None:
