@@ -22,6 +22,7 @@ from typing import IO, BinaryIO, cast
 from polyref.errors import DataError
 
 STDIN_NAME = "<stdin>"
+STDOUT_NAME = "<stdout>"
 # What a full disk, an exceeded quota and a file beyond the size limit report.
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
@@ -181,15 +182,24 @@ def write_atomically(path: str | Path) -> Iterator[IO[str]]:
 
 
 def _stream(path: str | Path) -> Iterator[IO[str]]:
-    if str(path) != "-":
-        with Path(path).open("w", encoding="utf-8", newline="\n") as stream:
-            yield stream
-        return
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        # Whatever the locale, polyref's files are UTF-8 with \n.
-        sys.stdout.reconfigure(encoding="utf-8", newline="\n")
-    yield sys.stdout
-    sys.stdout.flush()
+    try:
+        if str(path) != "-":
+            with Path(path).open("w", encoding="utf-8", newline="\n") as stream:
+                yield stream
+            return
+        if sys.stdout is None:
+            raise DataError("cannot be written: it is closed", file=STDOUT_NAME)
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            # Whatever the locale, polyref's files are UTF-8 with \n.
+            sys.stdout.reconfigure(encoding="utf-8", newline="\n")
+        yield sys.stdout
+        sys.stdout.flush()
+    except OSError as error:
+        # A reader that went away is no fault; an error with another file's name is not about this one.
+        if isinstance(error, BrokenPipeError) or error.filename not in (None, str(path)):
+            raise
+        name = STDOUT_NAME if str(path) == "-" else path
+        raise DataError(f"cannot be written: {error.strerror or error}", file=name) from None
 
 
 def _text(raw: BinaryIO) -> Iterator[IO[str]]:

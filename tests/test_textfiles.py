@@ -221,6 +221,25 @@ def test_a_full_disk_is_one_error_and_leaves_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
+def test_a_device_that_takes_nothing_is_one_error() -> None:
+    fault = "^/dev/full: cannot be written: No space left on device$"
+    with pytest.raises(DataError, match=fault), write_atomically("/dev/full") as stream:
+        stream.write("text\n")
+    # An error about another file stays what it is.
+    with pytest.raises(FileNotFoundError), write_atomically("/dev/null"):
+        Path("/absent/file").read_bytes()
+    program = (
+        "import sys; from polyref.textfiles import write_atomically; from polyref.errors import DataError\n"
+        "try:\n"
+        "    with write_atomically('-') as stream: stream.write('text')\n"
+        "except DataError as error: sys.exit(str(error))"
+    )
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run([sys.executable, "-c", program], stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.stderr.split("\n")[0] == "<stdout>: cannot be written: No space left on device"
+
+
 def test_standard_output_is_utf8_in_any_locale() -> None:
     program = "from polyref.textfiles import write_atomically\nwith write_atomically('-') as s: s.write('naïve “ø”\\n')"
     environment = {**os.environ, "PYTHONIOENCODING": "latin-1"}

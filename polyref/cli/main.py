@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import warnings
@@ -12,6 +13,7 @@ import click
 
 from polyref import __version__
 from polyref.errors import PolyrefError, PolyrefWarning
+from polyref.textfiles import STDOUT_NAME
 
 # oneDNN keeps a compiled product for each of 1,024 shapes, with its buffers: decoding meets many shapes once. A command
 # (not the library, whose process is the user's) keeps fewer: less memory, no slower. Read when torch is imported.
@@ -29,6 +31,10 @@ COMMANDS = {
     "convert": "Write a model in another format.",
     "demo": "Run the main job on the example texts that come with polyref.",
 }
+
+
+# What a full disk, an exceeded quota, a file beyond the size limit, a broken device and a closed output report.
+_CANNOT_WRITE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
 
 
 class LazyGroup(click.Group):
@@ -69,18 +75,55 @@ def cli() -> None:
 def main(argv: list[str] | None = None) -> None:
     """Run the command line and exit."""
     warnings.showwarning = _show_warning
+    code = 1
+    try:
+        code = _run(argv)
+    finally:
+        # What is still buffered would otherwise fail when Python ends, with a traceback and a code of its own.
+        code = _flushed(code)
+    sys.exit(code)
+
+
+def _run(argv: list[str] | None) -> int:
     try:
         code = cli.main(args=argv, prog_name="polyref", standalone_mode=False)
     except PolyrefError as error:
         click.echo(f"polyref: error: {error}", err=True)
-        sys.exit(error.exit_code)
+        return error.exit_code
     except click.exceptions.Abort:
         click.echo("polyref: interrupted", err=True)
-        sys.exit(130)
+        return 130
     except click.ClickException as error:
         error.show()
-        sys.exit(error.exit_code)
-    sys.exit(code if isinstance(code, int) else 0)
+        return error.exit_code
+    except OSError as error:
+        if error.errno not in _CANNOT_WRITE:
+            raise
+        _cannot_write(error)
+        return 1
+    return code if isinstance(code, int) else 0
+
+
+def _flushed(code: int) -> int:
+    """Write what is left for standard output; the exit code after that."""
+    if sys.stdout is None:
+        return code
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        if not isinstance(error, BrokenPipeError) and code == 0:
+            _cannot_write(error)
+        # The rest goes nowhere: Python tries once more at its end.
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+        return code or 1
+    return code
+
+
+def _cannot_write(error: OSError) -> None:
+    place = STDOUT_NAME if error.filename is None else error.filename
+    click.echo(f"polyref: error: {place}: cannot be written: {error.strerror}", err=True)
 
 
 _show_other_warning = warnings.showwarning

@@ -290,6 +290,24 @@ def test_a_reader_that_goes_away(tmp_path: Path) -> None:
     assert process.returncode in (1, 141)
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
+def test_an_output_that_takes_nothing(refs: Path, tmp_path: Path) -> None:
+    rules = [sys.executable, RULES["__file__"], tmp_path / "log", "0"]
+    for name, command in (
+        ("/dev/full", [*rules, "augment", refs, "-k", "2", "--quiet", "-o", "/dev/full"]),
+        ("<stdout>", [*rules, "augment", refs, "-k", "2", "--quiet"]),
+        ("<stdout>", [*rules, "augment", refs, "-k", "2", "--quiet", "--json", "-o", tmp_path / "out.jsonl"]),
+        ("<stdout>", [sys.executable, "-m", "polyref", "--help"]),
+    ):
+        with Path("/dev/full").open("w") as full:
+            done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
+        errors = [line for line in done.stderr.split("\n") if not line.startswith("polyref: warning")]
+        assert (done.returncode, errors) == (
+            1,
+            [f"polyref: error: {name}: cannot be written: No space left on device", ""],
+        )
+
+
 def test_options_of_the_search_itself(polyref: Callable[..., Any], tmp_path: Path) -> None:
     refs = tmp_path / "refs.en"
     refs.write_text("The ferry left the harbour on time.\nShe lost her keys.\n", "utf-8")
