@@ -209,7 +209,8 @@ class Journal:
             settings: Everything the work depends on, as JSON values: inputs by their hash, model, options.
 
         Raises:
-            DataError: The file cannot be written, is in use, is not a journal, or was made with other settings.
+            DataError: The file cannot be written, is in use, is not a journal, or holds records that were made with
+                other settings.
         """
         path = Path(path)
         try:
@@ -274,13 +275,13 @@ def _resume(path: Path, stream: BinaryIO, settings: Mapping[str, Any]) -> int:
         if stream.readline().endswith(b"\n"):
             raise DataError("is in the way and no journal", file=path, remedy="move it away") from None
         # Empty, or killed before the settings were on the disk: nothing to keep.
-        stream.seek(0)
-        stream.truncate()
-        _write(stream, header)
-        _sync_folder(path.parent)
-        return 0
+        return _begin(path, stream, header)
     if not isinstance(found, dict) or found.get("journal") != _FORMAT:
         raise DataError("is in the way and no journal of this version", file=path, remedy="move it away")
+    ends = [end, *(end for _, end in records)]
+    if found != header and len(ends) == 1:
+        # Killed before the first record: nothing that could get mixed.
+        return _begin(path, stream, header)
     if found != header:
         changes = ", ".join(_differences(found["settings"], header["settings"]))
         raise DataError(
@@ -288,9 +289,16 @@ def _resume(path: Path, stream: BinaryIO, settings: Mapping[str, Any]) -> int:
             file=path,
             remedy="repeat that command to finish it, or delete this file to start afresh",
         )
-    ends = [end, *(end for _, end in records)]
     stream.truncate(ends[-1])
     return len(ends) - 1
+
+
+def _begin(path: Path, stream: BinaryIO, header: Mapping[str, Any]) -> int:
+    stream.seek(0)
+    stream.truncate()
+    _write(stream, header)
+    _sync_folder(path.parent)
+    return 0
 
 
 def _write(stream: BinaryIO, record: Any) -> None:

@@ -68,6 +68,20 @@ def test_other_settings_are_refused_by_name(tmp_path: Path) -> None:
     assert path.read_bytes() == whole
 
 
+@pytest.mark.parametrize("torn", [b"", b"0123456789abcdef {half a rec"])
+def test_other_settings_are_fine_where_nothing_was_finished(tmp_path: Path, torn: bytes) -> None:
+    path, other = tmp_path / "j", {**SETTINGS, "k": 6}
+    Journal.open(path, SETTINGS).__exit__(None, None, None)
+    path.write_bytes(path.read_bytes() + torn)
+    with Journal.open(path, other) as journal:
+        assert journal.length == 0
+        journal.append("new")
+    with Journal.open(path, other) as journal:
+        assert list(journal) == ["new"]
+    with pytest.raises(DataError, match="k was 6 and is 5"):
+        Journal.open(path, SETTINGS)
+
+
 def test_a_file_that_is_no_journal_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "j"
     path.write_text("my thesis\n")
