@@ -41,6 +41,8 @@ class Reference:
     extra: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        if not isinstance(self.text, str):
+            raise ValueError(f"text is {self.text!r}, expected a string")
         if self.kind not in KINDS:
             raise ValueError(f"kind is {self.kind!r}, expected one of {', '.join(KINDS)}")
 
@@ -98,26 +100,25 @@ class ReferenceSet:
         cls,
         references: Sequence[Sequence[str | None]],
         *,
-        paraphrases: Sequence[Sequence[str]] | None = None,
+        paraphrases: Sequence[Sequence[str | None]] | None = None,
         meta: Mapping[str, Any] | None = None,
     ) -> ReferenceSet:
         """Build a set from segment-major texts: ``references[i]`` are the human references of segment ``i``.
 
-        None stands for an absent reference and is left out; ``paraphrases[i]`` follow as ``paraphrase`` references.
+        None stands for an absent one and is left out; ``paraphrases[i]`` follow as ``paraphrase`` references.
 
         Raises:
-            ValueError: A segment is a plain string (rank-major lists are the usual mistake), or lengths differ.
+            ValueError: A segment is no list of texts (rank-major lists are the usual mistake), or lengths differ.
         """
         if paraphrases is not None and len(paraphrases) != len(references):
             raise ValueError(f"{len(references)} segments of references, but {len(paraphrases)} of paraphrases")
         segments = []
         for index, texts in enumerate(references):
-            if isinstance(texts, str):
-                raise ValueError(f"references[{index}] is a string, expected the list of that segment's references")
-            refs = [Reference(text) for text in texts if text is not None]
+            refs = [Reference(text) for _, text in _present("references", index, texts)]
             if paraphrases is not None:
                 of = 0 if refs else None
-                refs += [Reference(t, kind="paraphrase", of=of, rank=r) for r, t in enumerate(paraphrases[index])]
+                present = _present("paraphrases", index, paraphrases[index])
+                refs += [Reference(text, kind="paraphrase", of=of, rank=rank) for rank, text in present]
             segments.append(Segment(str(index + 1), tuple(refs)))
         return cls(tuple(segments), dict(meta or {}))
 
@@ -155,6 +156,14 @@ class ReferenceSet:
         """Smallest and largest number of references a segment has; (0, 0) for an empty set."""
         sizes = [len(segment.refs) for segment in self.segments]
         return (min(sizes), max(sizes)) if sizes else (0, 0)
+
+
+def _present(name: str, index: int, texts: Sequence[str | None] | None) -> list[tuple[int, str]]:
+    """Place and text of what is not None."""
+    if texts is None or isinstance(texts, str):
+        found = "None" if texts is None else "a string"
+        raise ValueError(f"{name}[{index}] is {found}, expected the list of that segment's {name}")
+    return [(place, text) for place, text in enumerate(texts) if text is not None]
 
 
 def _with_refs(segment: Segment, refs: tuple[Reference, ...]) -> Segment:

@@ -107,3 +107,12 @@ def test_segments_are_values() -> None:
     assert one == Segment("1", (Reference("a"),))
     with pytest.raises(AttributeError):
         one.id = "2"  # type: ignore[misc]
+
+
+def test_absent_paraphrases_are_left_out() -> None:
+    built = ReferenceSet.from_texts([["a"]], paraphrases=[[None, "b"]])
+    assert [(ref.text, ref.rank) for ref in built[0].extras] == [("b", 1)]
+    with pytest.raises(ValueError, match="is None, expected the list"):
+        ReferenceSet.from_texts([None])  # type: ignore[list-item]
+    with pytest.raises(ValueError, match="expected a string"):
+        Reference(None)  # type: ignore[arg-type]

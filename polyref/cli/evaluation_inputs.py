@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from polyref import __version__
-from polyref.cli.metric_options import make_metric
+from polyref.cli.metric_options import make_metrics
 from polyref.errors import DataError, UsageError
 
 if TYPE_CHECKING:
@@ -247,11 +247,8 @@ def inputs(
     options = choices.options
     # Names of metrics are polyref's own, in any case; names of score files are as they are.
     metrics = [name.lower() if computed and name.lower() in METRICS else name for name in choices.metrics]
-    made = {
-        name: make_metric(name, metrics, options, tokenize=_TOKENIZERS.get(evalset.pair.rpartition("-")[2]))
-        for name in metrics
-        if computed and name in METRICS
-    }
+    own = [name for name in metrics if computed and name in METRICS]
+    made = make_metrics(own, options, tokenize=_TOKENIZERS.get(evalset.pair.rpartition("-")[2])) if own else {}
     if not made and (choices.extras or any(value is not None for value in options.values())):
         raise UsageError("--refs and options of metrics have no use: every metric here is a score file")
     if not made and choices.originals != (KEPT,):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 import click
 
 from polyref.errors import UsageError
 from polyref.metrics.base import Metric
+from polyref.metrics.combine import Combining
 from polyref.metrics.registry import get_metric
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -78,11 +79,21 @@ FIELDS: Final[dict[str, tuple[tuple[str, ...], str]]] = {
     "peer_seed": (("peer",), "seed"),
 }
 
+#: Options that only some combinations read -> what to do about it.
+_REMEDIES: Final = {
+    "alpha": "add --combine expected or consensus",
+    "power": "add --combine expected or consensus",
+    "share": "add --combine consensus",
+    "weights": "add --combine mean, or expected",
+    "gamma": "add --weights logprob and --combine mean, or expected",
+}
+
 _OPTIONS: Final = (
     click.option(
         "--combine",
         metavar="NAME",
-        help="How references combine: max (sacreBLEU), mean, expected or consensus. [default: max]",
+        help="How references combine: max (sacreBLEU), mean, expected or consensus. [default: max; the mean for ESIM, "
+        "Prism and BARTScore]",
     ),
     click.option("--alpha", type=float, help="Expected, consensus: credit of an extra reference, 0 to 1. [default: 1]"),
     click.option("--power", type=float, help="The same: exponent on the weight of references. [default: 1]"),
@@ -167,6 +178,22 @@ def metric_options(command: Command) -> Command:
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
+
+
+def make_metrics(names: Iterable[str], options: Mapping[str, Any], **defaults: Any) -> dict[str, Metric]:
+    """:func:`make_metric` of every one of ``names``.
+
+    Raises:
+        UsageError: As there, or an option changes no metric's scores beside the others that are given.
+    """
+    asked = list(dict.fromkeys(names))
+    made = {name: make_metric(name, asked, options, **defaults) for name in asked}
+    combining = [metric for metric in made.values() if isinstance(metric, Combining)]
+    for option, remedy in _REMEDIES.items():
+        if options.get(option) is not None and not any(metric.uses(option) for metric in combining):
+            how = ", ".join(dict.fromkeys(metric.combine for metric in combining))
+            raise UsageError(f"--{option} is given, but has no use when references combine by {how}", remedy=remedy)
+    return made
 
 
 def make_metric(name: str, metrics: Sequence[str], options: Mapping[str, Any], **defaults: Any) -> Metric:

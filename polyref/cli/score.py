@@ -13,7 +13,7 @@ from typing import Any, Final
 import click
 
 from polyref.augment.formats import read_references
-from polyref.cli.metric_options import make_metric, metric_options
+from polyref.cli.metric_options import make_metrics, metric_options
 from polyref.cli.multi import MultiCommand
 from polyref.cli.output import json_object, table
 from polyref.errors import UsageError
@@ -102,7 +102,7 @@ def command(
     check_writable(output)
     asked = {"confidence": (intervals, confidence_n), "bs": (paired_bs, paired_bs_n), "ar": (paired_ar, paired_ar_n)}
     test = _test({kind: trials for kind, (flag, trials) in asked.items() if flag}, seed, sentence, len(inputs))
-    chosen = {name: make_metric(name, metrics, options) for name in dict.fromkeys(metrics)}
+    chosen = make_metrics(metrics, options)
     if source is not None and not any(metric.needs_sources for metric in chosen.values()):
         raise UsageError(f"--source is given, but none of -m {' '.join(metrics)} reads it")
     if [*refs, *inputs, source].count("-") > 1:
@@ -228,7 +228,8 @@ def _warn(message: str) -> None:
 
 def _warn_marks(paths: Sequence[str]) -> None:
     for path in paths:
-        if path != "-":
+        # A pipe can be read once only, and has been.
+        if path != "-" and Path(path).is_file():
             with gzip.open(path) if path.endswith(".gz") else Path(path).open("rb") as stream:
                 if stream.read(3) == b"\xef\xbb\xbf":
                     _warn(f"{path} starts with a byte order mark: it is left out here, sacreBLEU counts it as text")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from polyref import __version__
-from polyref.cli.metric_options import make_metric, metric_options
+from polyref.cli.metric_options import make_metrics, metric_options
 from polyref.cli.multi import MultiCommand
 from polyref.errors import DataError, UsageError
 from polyref.textfiles import write_atomically
@@ -139,7 +139,7 @@ def _pair(
     if len(documents) != len(references):
         raise DataError(f"{len(documents)} lines of documents, but {len(references)} segments", file=evalset.directory)
     testset = TestSet(evalset.pair, testset_name, tuple(d for _, d in documents), tuple(d for d, _ in documents))
-    made = make_metric(metric, [metric], options, tokenize=_TOKENIZERS.get(evalset.target))
+    made = make_metrics([metric], options, tokenize=_TOKENIZERS.get(evalset.target))[metric]
     series = ComputedSeries(made, dict(zip(systems, texts, strict=True)), references, [k])
     label = reference or reference_name(year, chosen[0], testset_name)
     by_domain = {}

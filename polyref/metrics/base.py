@@ -118,8 +118,8 @@ class Metric(ABC):
                 NaN) instead of refusing it.
 
         Raises:
-            DataError: No system, no segment, a system of another length, or a segment without a reference or source
-                that the metric needs.
+            DataError: No system, no segment, a system of another length, an output that is no text, or a segment
+                without a reference or source that the metric needs.
             ValueError: A ``k`` is negative, or outputs are one string.
         """
         names = tuple(systems)
@@ -131,6 +131,9 @@ class Metric(ABC):
                 raise ValueError(f"the outputs of {name!r} are one string, expected one string a segment")
             if len(outputs) != total:
                 raise DataError(f"{name} has {len(outputs)} segments, but the references have {total}")
+            for place, output in enumerate(outputs):
+                if not isinstance(output, str):
+                    raise DataError(f"{name} has {output!r} for segment {references[place].id}, expected a text")
         extras = np.array([len(segment.extras) for segment in references], dtype=np.int64)
         originals = np.array([len(segment.originals) for segment in references], dtype=np.int64)
         most = int(extras.max())
@@ -190,7 +193,8 @@ class Metric(ABC):
         counts = stats.counts(k)
         segments = stats.segments
         if over is not None:
-            chosen = np.arange(len(segments))[np.asarray(over)]
+            asked = np.asarray(over)
+            chosen = np.arange(len(segments))[asked if asked.size else asked.astype(np.int64)]
             values, counts = values[:, chosen], counts[chosen]
             segments = tuple(segments[index] for index in chosen)
         sentences = self._score(values, sentence=True)
@@ -215,7 +219,7 @@ class Metric(ABC):
             k=k,
             systems=stats.systems,
             segments=segments,
-            system=self._totals(values),
+            system=self._corpus(values, counts),
             segment=sentences,
             references=(fewest, most),
             signature=described[False],
@@ -225,7 +229,7 @@ class Metric(ABC):
 
     def corpus(self, stats: Statistics, *, k: int) -> Floats:
         """The corpus-level scores of :meth:`aggregate` alone, shape (S,): no sentence is scored."""
-        return self._totals(self._checked(stats, k))
+        return self._corpus(self._checked(stats, k), stats.counts(k))
 
     def resample(self, stats: Statistics, counts: npt.ArrayLike, *, k: int) -> Floats:
         """Corpus-level scores of resampled test sets.
@@ -260,10 +264,15 @@ class Metric(ABC):
             raise ValueError(
                 f"the statistics are of {stats.metric} {dict(stats.options)}, not of {self.name} {self.options}"
             )
+        if tuple(stats.columns) != self.columns:
+            raise ValueError(f"the statistics have columns {', '.join(stats.columns)}, not {', '.join(self.columns)}")
         if k < 0:
             raise ValueError(f"k is {k}, expected 0 or more")
         return stats.at(k)
 
-    def _totals(self, values: npt.NDArray[Any]) -> Floats:
+    def _corpus(self, values: npt.NDArray[Any], counts: Integers) -> Floats:
+        """Corpus-level scores; NaN where no segment has a reference to score against."""
+        if self.needs_references and not counts.any():
+            return np.full(len(values), np.nan)
         wide = np.int64 if np.issubdtype(values.dtype, np.integer) else np.float64
         return self.score_sums(values.sum(axis=1, dtype=wide))

@@ -84,12 +84,20 @@ class Combining(Metric):
     @property
     def _weighs(self) -> bool:
         """Whether the weights of references matter."""
-        return self.combine != "max"
+        return self.combine not in ("max", "max-each")
 
     @property
     def _credits(self) -> bool:
         """Whether extra references earn credit beside the human ones, which every segment then needs."""
         return self.combine in ("expected", "consensus")
+
+    def uses(self, option: str) -> bool:
+        """Whether ``alpha``, ``power``, ``share``, ``weights`` or ``gamma`` means anything beside the others."""
+        if option == "share":
+            return self.combine == "consensus"
+        if option in ("alpha", "power"):
+            return self._credits
+        return self._weighs and (option != "gamma" or self.weights == "logprob")
 
     def _described_combination(self) -> list[str]:
         parts = [f"combine:{self.combine}"]
@@ -123,7 +131,8 @@ class Combining(Metric):
                     f"segment {segment.id} has no human reference, which expected credit needs", remedy="combine by max"
                 )
             weights[n, :used] = self._segment_weights(segment)[:used]
-            first = int(cuts[0, n])
+            # The smallest number of references in use, which k = 0 of a segment without a human one is not.
+            first = next((int(cut) for cut in cuts[:, n] if cut), 0)
             if self.combine == "mean" and first and not weights[n, :first].any():
                 raise DataError(f"the references of segment {segment.id} have no weight", remedy="weigh them uniformly")
         return weights

@@ -121,12 +121,16 @@ def _bootstrap(metric: Metric, stats: Statistics, *, k: int, samples: int, seed:
     if samples < 2:
         raise UsageError(f"{samples} bootstrap samples, expected 2 or more")
     segments = len(stats.segments)
-    drawn = np.random.default_rng(seed).choice(segments, size=(samples, segments), replace=True)
+    # What has no reference is no part of the test set: a sample of such segments alone would have no score.
+    scored = np.flatnonzero(stats.counts(k) > 0) if metric.needs_references else np.arange(segments)
+    if not len(scored):
+        raise UsageError(f"no segment has a reference with k = {k}: nothing to resample")
+    drawn = scored[np.random.default_rng(seed).choice(len(scored), size=(samples, len(scored)), replace=True)]
     parts = []
     for start in range(0, samples, _BATCH):
         rows = drawn[start : start + _BATCH]
         cells = rows + np.arange(len(rows))[:, None] * segments
-        counts = np.bincount(cells.ravel(), minlength=rows.size).reshape(rows.shape)
+        counts = np.bincount(cells.ravel(), minlength=len(rows) * segments).reshape(-1, segments)
         parts.append(metric.resample(stats, counts, k=k))
     return np.concatenate(parts)
 

@@ -79,6 +79,8 @@ def torch_device(name: str) -> Any:
     import torch
 
     try:
+        if torch.device(name).type == "meta":
+            raise UsageError(f"device {name!r} computes nothing, expected one such as cpu or cuda")
         torch.empty(0, device=name)
     except (RuntimeError, AssertionError) as error:
         raise UsageError(f"device {name!r} cannot be used: {str(error).splitlines()[0]}") from None

@@ -10,7 +10,6 @@ import io
 import json
 import os
 import tempfile
-import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -130,11 +129,17 @@ class Statistics:
             if header["polyref_statistics"] != FORMAT_VERSION:
                 found = header["polyref_statistics"]
                 raise DataError(f"format version {found}, expected {FORMAT_VERSION}", file=path)
+            _check_header(header)
             names = {key: tuple(header[key]) for key in ("systems", "segments", "ks", "columns")}
             shape = tuple(len(names[key]) for key in ("ks", "systems", "segments", "columns"))
             segments = (shape[2],)
             if values.shape != shape or originals.shape != segments or extras.shape != segments:
                 raise ValueError(f"values have shape {values.shape}, expected {shape}")
+            for counts in (originals, extras):
+                if counts.dtype.kind not in "iu" or (counts < 0).any():
+                    raise ValueError("numbers of references are no whole numbers of 0 or more")
+            if values.dtype.kind not in "iuf" or not np.isfinite(values).all():
+                raise ValueError(f"values are no finite numbers ({values.dtype})")
             return cls(
                 metric=header["metric"],
                 options=header["options"],
@@ -146,8 +151,25 @@ class Statistics:
             )
         except FileNotFoundError:
             raise DataError("no such file", file=path, remedy="check the path") from None
-        except (OSError, EOFError, KeyError, TypeError, ValueError, zipfile.BadZipFile) as error:
-            raise DataError(f"is not a statistics file: {error}", file=path) from None
+        except DataError:
+            raise
+        except Exception as error:  # whatever NumPy, zip and zlib find wrong with a file that is not what it seems
+            raise DataError(f"is not a statistics file: {" ".join(str(error).split())[:200]}", file=path) from None
+
+
+def _check_header(header: Mapping[str, Any]) -> None:
+    """Raise ValueError where a header could not have been written by :meth:`Statistics.save`."""
+    for key in ("systems", "segments", "columns"):
+        if not isinstance(header[key], list) or not all(isinstance(name, str) for name in header[key]):
+            raise ValueError(f"{key} is no list of names")
+    ks = header["ks"]
+    if not isinstance(ks, list) or not all(type(k) is int and k >= 0 for k in ks) or ks != sorted(set(ks)) or not ks:
+        raise ValueError("ks is no ascending list of numbers of references")
+    if not isinstance(header["metric"], str):
+        raise ValueError("metric is no name")
+    for key in ("options", "meta"):
+        if not isinstance(header[key], dict):
+            raise ValueError(f"{key} is no object")
 
 
 @dataclass(frozen=True)

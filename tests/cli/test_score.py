@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -290,3 +291,29 @@ def test_wmt22_as_the_command_prints_it(data_dir: Path, polyref: Callable[..., A
     ours = polyref("score", simple, "-i", *outputs, "-m", "bleu", "-k", "0", "-w", "10", "-b").out.split()
     theirs = [sacrebleu(str(refs), "-i", output, "-b", "-w", "10").strip() for output in outputs]
     assert ours == theirs
+
+
+@pytest.mark.parametrize(
+    ("flags", "option"),
+    [
+        (["--alpha", "0.5"], "--alpha"),
+        (["--weights", "given"], "--weights"),
+        (["--combine", "expected", "--share", "0.5"], "--share"),
+        (["--combine", "expected", "--gamma", "3"], "--gamma"),
+    ],
+)
+def test_options_that_change_nothing_are_refused(
+    files: Path, polyref: Callable[..., Any], flags: list[str], option: str
+) -> None:
+    found = polyref("score", "refs.jsonl", "-i", "good.v1.en", "-m", "bleu", *flags)
+    assert found.code == 2
+    assert f"{option} is given, but has no use" in found.err
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
+def test_a_named_pipe_is_read_once(files: Path, polyref: Callable[..., Any]) -> None:
+    os.mkfifo("outputs")
+    with subprocess.Popen(["sh", "-c", "cat good.v1.en > outputs"]) as writer:
+        found = polyref("score", "refA.en", "-i", "outputs", "-m", "bleu")
+        writer.wait(timeout=10)
+    assert found.code == 0, found.err

@@ -321,3 +321,19 @@ def test_refused(systems: Any, refset: ReferenceSet) -> None:
     ]:
         with pytest.raises(UsageError, match=message):
             get_metric("bleu", **options)
+
+
+def test_the_smallest_number_of_references_in_use_needs_weight() -> None:
+    """Segment 1 has no human reference, and its first paraphrase weighs nothing: no mean with k = 1."""
+    silent = Reference("it is late", kind="paraphrase", weight=0.0)
+    references = ReferenceSet((Segment("1", (silent,)), Segment("2", (Reference("it is dark"),))))
+    metric = get_metric("bleu", combine="mean", weights="given")
+    for ks in ([1], [0, 1]):
+        with pytest.raises(DataError, match="segment 1 have no weight"):
+            metric.statistics({"A": ["it is late", "it is dark"]}, references, ks=ks, allow_missing=True)
+
+
+def test_the_best_of_each_measure_asks_for_no_weights() -> None:
+    metric = get_metric("bertscore", combine="max-each", weights="logprob")
+    assert "weights" not in "|".join(metric._described_combination())  # type: ignore[attr-defined]
+    assert not metric.uses("weights")  # type: ignore[attr-defined]

@@ -103,3 +103,24 @@ def test_too_few_samples(corpus: Any) -> None:
         confidence(metric, stats, k=0, samples=1)
     with pytest.raises(UsageError, match="0 trials, expected 1 or more"):
         paired_randomization(metric, stats, k=0, trials=0)
+
+
+@pytest.mark.parametrize("name", ["bleu", "ter"])
+def test_segments_without_a_reference_are_not_drawn(name: str) -> None:
+    """Four of six segments have none: a sample of these alone has no score, and its p-value no meaning."""
+    references = ReferenceSet.from_texts([["the old cat saw a dog"], [], [], ["it was not in the c d"], [], []])
+    outputs = ["the old cat saw a b", "a", "b", "it was in the c d", "c", "d"]
+    metric = get_metric(name)
+    stats = metric.statistics({"A": outputs, "same": list(outputs)}, references, allow_missing=True)
+    found = paired_bootstrap(metric, stats, k=0, samples=200)
+    assert found.p_value is not None
+    assert found.p_value[1] == 1
+    assert np.isfinite(found.half_width).all()
+    kept = ReferenceSet.from_texts([["the old cat saw a dog"], ["it was not in the c d"]])
+    alone = metric.statistics({"A": [outputs[0], outputs[3]]}, kept)
+    assert found.low[0] == confidence(metric, alone, k=0, samples=200).low[0]
+    none = metric.statistics({"A": ["a"]}, ReferenceSet.from_texts([[]]), allow_missing=True)
+    assert np.isnan(metric.aggregate(none, k=0).system[0])
+    assert np.isnan(metric.corpus(none, k=0)[0])
+    with pytest.raises(UsageError, match="no segment has a reference"):
+        confidence(metric, none, k=0)

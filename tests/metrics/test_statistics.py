@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -74,3 +75,69 @@ def test_unwritable(tmp_path: Path, systems: Any, refset: ReferenceSet) -> None:
     stats = get_metric("bleu").statistics(systems, refset)
     with pytest.raises(DataError, match="no directory"):
         stats.save(tmp_path / "none" / "stats.npz")
+
+
+def test_every_damaged_byte_is_one_error(tmp_path: Path, systems: Any, refset: ReferenceSet) -> None:
+    path = tmp_path / "stats.npz"
+    get_metric("bleu").statistics(systems, refset).save(path)
+    whole = path.read_bytes()
+    refused = 0
+    for place in range(0, len(whole), 7):
+        for flip in (0x01, 0xFF):
+            path.write_bytes(whole[:place] + bytes([whole[place] ^ flip]) + whole[place + 1 :])
+            try:
+                Statistics.load(path)
+            except DataError:
+                refused += 1
+    assert refused > len(whole) // 7
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("options", None), ("meta", []), ("systems", "AB"), ("ks", [1, 0]), ("ks", [-1, 0]), ("ks", []), ("metric", 3)],
+)
+def test_headers_of_another_kind(key: str, value: Any, tmp_path: Path, systems: Any, refset: ReferenceSet) -> None:
+    path = tmp_path / "stats.npz"
+    get_metric("bleu").statistics(systems, refset, ks=[0, 1]).save(path)
+    with np.load(path) as arrays:
+        header = json.loads(arrays["header"].tobytes())
+    _rewrite(path, {**header, key: value})
+    with pytest.raises(DataError, match="is not a statistics file"):
+        Statistics.load(path)
+
+
+def test_values_that_are_no_counts(tmp_path: Path, systems: Any, refset: ReferenceSet) -> None:
+    path = tmp_path / "stats.npz"
+    stats = get_metric("ter").statistics(systems, refset, ks=[0])
+    stats.save(path)
+    with np.load(path) as arrays:
+        header = json.loads(arrays["header"].tobytes())
+    for wrong in (
+        {"values": np.full(stats.values.shape, np.nan)},
+        {"values": stats.values.astype(complex)},
+        {"extras": stats.extras - 100},
+        {"originals": stats.originals.astype(str)},
+    ):
+        stats.save(path)
+        _rewrite(path, header, **wrong)
+        with pytest.raises(DataError, match="is not a statistics file"):
+            Statistics.load(path)
+
+
+def test_columns_of_another_metric_are_refused(systems: Any, refset: ReferenceSet) -> None:
+    metric = get_metric("bleu")
+    stats = replace(metric.statistics(systems, refset, ks=[0]), columns=("a",))
+    with pytest.raises(ValueError, match="columns"):
+        metric.aggregate(stats, k=0)
+
+
+def test_no_segment_chosen(systems: Any, refset: ReferenceSet) -> None:
+    metric = get_metric("bleu")
+    scores = metric.aggregate(metric.statistics(systems, refset, ks=[0]), k=0, over=[])
+    assert scores.segment.shape[1] == 0
+
+
+def test_outputs_that_are_no_text(systems: Any, refset: ReferenceSet) -> None:
+    name, outputs = next(iter(systems.items()))
+    with pytest.raises(DataError, match=f"{name} has None for segment"):
+        get_metric("bleu").statistics({name: [None, *outputs[1:]]}, refset)

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import torch
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 
@@ -24,6 +23,7 @@ from polyref.errors import DataError, ModelError
 from polyref.metrics.encoders import Encoder, load_encoder
 from polyref.metrics.esim.network import EsimConfig, EsimNetwork
 from polyref.metrics.esim.texts import Reader
+from polyref.metrics.pretrained import torch_device
 from polyref.store import file_sha256
 from polyref.textfiles import write_atomically
 
@@ -95,6 +95,9 @@ def read_card(folder: Path) -> EsimCard:
                 f"model format {found['polyref_esim']!r}, expected {FORMAT}", file=path, remedy="update polyref"
             )
         layers = tuple(int(layer) for layer in found["layers"])
+        for key in ("width", "hidden", "longest"):
+            if int(found[key]) < 1:
+                raise ValueError(f"{key} is {found[key]}, expected 1 or more")
         card = EsimCard(
             folder,
             str(found["name"]),
@@ -105,7 +108,7 @@ def read_card(folder: Path) -> EsimCard:
             bool(found["lowercase"]),
             tuple(str(entry["name"]) for entry in found["data"]),
         )
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, OverflowError) as error:
         raise ModelError(f"not an ESIM model's configuration: {error!r}", file=path) from None
     if not (folder / WEIGHTS).is_file():
         raise ModelError(f"no {WEIGHTS} in the model folder", file=folder)
@@ -124,8 +127,10 @@ def load_network(card: EsimCard, device: str = "cpu") -> EsimNetwork:
         weights = load(path.read_bytes())
         network.load_state_dict({name: weight.float() for name, weight in weights.items()})
     except (SafetensorError, OSError, RuntimeError) as error:
-        raise ModelError(f"no weights that fit {CONFIG}: {str(error).splitlines()[0]}", file=path) from None
-    return network.to(torch.device(device)).eval().requires_grad_(False)
+        # PyTorch names the class first, then, line by line, what does not fit.
+        reason = next((line.strip() for line in str(error).splitlines() if not line.endswith(":")), str(error))
+        raise ModelError(f"no weights that fit {CONFIG}: {reason}", file=path) from None
+    return network.to(torch_device(device)).eval().requires_grad_(False)
 
 
 def load_reader(card: EsimCard, encoder: str | None = None, device: str = "cpu") -> Reader:

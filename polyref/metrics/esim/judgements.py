@@ -197,8 +197,9 @@ def _averaged(judged: Iterable[Judged]) -> tuple[Judged, ...]:
 def _row(line: str, name: str, number: int) -> Judged | Ranked:
     try:
         found: Any = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise DataError(f"broken JSON: {error.msg}", file=name, line=number) from None
+    except (json.JSONDecodeError, RecursionError) as error:
+        reason = getattr(error, "msg", "nested too deeply")
+        raise DataError(f"broken JSON: {reason}", file=name, line=number) from None
     if not isinstance(found, dict):
         raise DataError("not a JSON object", file=name, line=number)
     texts = ("ref", "better", "worse") if "better" in found else ("ref", "sys")
@@ -210,6 +211,8 @@ def _row(line: str, name: str, number: int) -> Judged | Ranked:
                 line=number,
                 remedy='expected {"ref", "sys", "score"} or {"ref", "better", "worse"}',
             )
+        if any("\ud800" <= character <= "\udfff" for character in found[key]):
+            raise DataError(f"{key!r} holds half of a surrogate pair, which is no text", file=name, line=number)
     if "better" in found:
         weight = _number(found.get("weight", 1.0), "weight", name, number)
         if not weight > 0 or math.isinf(weight):

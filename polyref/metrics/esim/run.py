@@ -17,6 +17,7 @@ from polyref.metrics.esim.judgements import RELIABLE, TrainingSet, read_training
 from polyref.metrics.esim.state import TrainingOptions
 from polyref.metrics.esim.texts import LONGEST, Reader
 from polyref.metrics.esim.training import Trained, encode, hold_out, train
+from polyref.metrics.pretrained import torch_device
 from polyref.store import file_sha256
 from polyref.textfiles import check_writable, write_atomically
 
@@ -91,6 +92,7 @@ def train_esim(
     if folder.is_dir() and any(folder.iterdir()):
         raise DataError("is not empty", file=folder, remedy="name a new folder, or remove this one first")
     check_writable(partial_path(folder))
+    torch_device(run.device)
     encoder = load_encoder(run.encoder, run.device)
     layers = tuple(range(1, encoder.layers + 1)) if run.layers is None else tuple(run.layers)
     if not layers:
@@ -100,6 +102,8 @@ def train_esim(
     data = read_training(run.files)
     _report(data, say)
     valid = read_training(run.valid) if run.valid else None
+    if valid is not None and valid.kind != data.kind:  # said before hours of encoding
+        raise UsageError(f"training data are {data.kind}, but validation data are {valid.kind}")
     learnt, chosen = hold_out(data, run.hold_out, run.options.seed) if valid is None else (data, valid)
     say(f"training: {len(learnt)} {data.kind}, {len(learnt.references())} references")
     say(f"validation: {len(chosen)} {chosen.kind}, {len(chosen.references())} references")

@@ -157,9 +157,9 @@ class TrainingState:
         try:
             state = torch.load(self._partial, weights_only=True)
             settings = state["settings"]
-        except Exception as error:  # whatever torch finds wrong with a file that is not one of its own
+        except Exception:  # whatever torch finds wrong with a file that is not one of its own
             raise DataError(
-                f"is in the way and holds no training run: {error}", file=self._partial, remedy="move it away"
+                "is in the way and holds no training run", file=self._partial, remedy="move it away, or delete it"
             ) from None
         if settings != self._settings:
             changed = [key for key in {**settings, **self._settings} if settings.get(key) != self._settings.get(key)]
