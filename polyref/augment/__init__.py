@@ -5,10 +5,12 @@ from __future__ import annotations
 from polyref.augment.filters import FilterChain, filter_chain
 from polyref.augment.formats import read_references, write_references
 from polyref.augment.pipeline import Augmentation, Tally, augment
+from polyref.augment.select import Dropped
 from polyref.augment.writer import augment_file
 
 __all__ = [
     "Augmentation",
+    "Dropped",
     "FilterChain",
     "Tally",
     "augment",

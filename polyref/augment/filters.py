@@ -18,7 +18,7 @@ from polyref.augment import checks, english, grammar
 from polyref.augment.checks import Check
 from polyref.augment.measures import Measure
 from polyref.augment.normalize import comparison_key, without_symbols
-from polyref.augment.select import Candidate
+from polyref.augment.select import Candidate, Dropped
 from polyref.errors import UsageError
 from polyref.references import Segment
 
@@ -50,7 +50,11 @@ class FilterChain:
         return Offers(self, originals, extras)
 
     def measure(
-        self, segments: Sequence[Segment], candidates: Sequence[Sequence[Candidate]], dropped: Counter[str]
+        self,
+        segments: Sequence[Segment],
+        candidates: Sequence[Sequence[Candidate]],
+        dropped: Counter[str],
+        refused: list[Dropped] | None = None,
     ) -> list[list[Candidate]]:
         """What is left of the candidates of some segments after the filters that need a model.
 
@@ -58,10 +62,20 @@ class FilterChain:
             segments: Shape (N,).
             candidates: One list a segment.
             dropped: Refused candidates are counted here, by reason.
+            refused: They are added here, if given.
         """
         left = [list(found) for found in candidates]
         for measure in self.measures:
-            left = measure.apply(segments, left, dropped)
+            before, left = left, measure.apply(segments, left, dropped)
+            if refused is None:
+                continue
+            for segment, found, kept in zip(segments, before, left, strict=True):
+                places = {(one.of, one.rank) for one in kept}
+                refused += (
+                    Dropped(segment.id, one.of, one.rank, one.text, measure.name)
+                    for one in found
+                    if (one.of, one.rank) not in places
+                )
         return left
 
 

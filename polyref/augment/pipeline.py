@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from polyref import __version__
 from polyref.augment.filters import FilterChain, filter_chain
 from polyref.augment.formats import segment_line
-from polyref.augment.select import Candidate, Rank, Select, selection
+from polyref.augment.select import Candidate, Dropped, Rank, Select, selection
 from polyref.errors import UsageError
 from polyref.references import Reference, ReferenceSet, Segment
 
@@ -63,10 +63,17 @@ class Tally:
 
 @dataclass(frozen=True)
 class Shard:
-    """Some segments with their paraphrases."""
+    """Some segments with their paraphrases.
+
+    Attributes:
+        segments: In the order they were given.
+        tally: What happened to the candidates.
+        dropped: Those that the filter refused, in the order of the segments, then best first.
+    """
 
     segments: tuple[Segment, ...]
     tally: Tally
+    dropped: tuple[Dropped, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -82,6 +89,8 @@ class Augmentation:
         seed: For the record.
         progress: Let the paraphraser show its own bar, which starts again with every shard.
         select: Which k of what may be kept.
+        arithmetic: What moves sums in their last digits and is not for the record, such as the memory of a batch: a
+            run that was interrupted goes on with the same.
     """
 
     paraphraser: Paraphraser
@@ -92,6 +101,7 @@ class Augmentation:
     seed: int | None = None
     progress: bool = False
     select: Select = Rank()  # noqa: RUF009 (frozen)
+    arithmetic: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.k < 1:
@@ -160,26 +170,31 @@ class Augmentation:
             if texts
             else ()
         )
-        passed = []
+        passed: list[list[Candidate]] = []
+        refused: list[Dropped] = []
         for segment, of in zip(segments, sources, strict=True):
             tally.empty += len(segment.originals) - len(of)
             nbests = list(islice(results, len(of)))
             if len(nbests) != len(of):
                 raise RuntimeError(f"{self.paraphraser.name} gave too few results for {len(texts)} texts")
-            passed.append(self._passing(segment, of, nbests, tally))
+            passed.append(self._passing(segment, of, nbests, tally, refused))
         if self.filters.measures:
-            passed = self.filters.measure(segments, passed, tally.dropped)
+            passed = self.filters.measure(segments, passed, tally.dropped, refused)
+            places = {segment.id: place for place, segment in enumerate(segments)}
+            refused.sort(key=lambda one: (places[one.id], one.rank, one.of))
         done = [
             self._choose(segment, found, tally, short=bool(of))
             for segment, of, found in zip(segments, sources, passed, strict=True)
         ]
-        return Shard(tuple(done), tally)
+        return Shard(tuple(done), tally, tuple(refused))
 
     @staticmethod
     def _sources(segment: Segment) -> list[int]:
         return [index for index, ref in enumerate(segment.refs) if ref.original and ref.text.strip()]
 
-    def _passing(self, segment: Segment, of: Sequence[int], nbests: Sequence[NBest], tally: Tally) -> list[Candidate]:
+    def _passing(
+        self, segment: Segment, of: Sequence[int], nbests: Sequence[NBest], tally: Tally, refused: list[Dropped]
+    ) -> list[Candidate]:
         """What passes the checks of single candidates, best first; all of it, or k where no more are needed."""
         offers = self.filters.start((ref.text for ref in segment.originals), (ref.text for ref in segment.extras))
         enough = self.k if self.select == Rank() and not self.filters.measures else None
@@ -193,6 +208,7 @@ class Augmentation:
                 reason = offers.offer(segment.refs[index].text, found.text, beginning=nbest.truncated)
                 if reason is not None:
                     tally.dropped[reason] += 1
+                    refused.append(Dropped(segment.id, index, rank, found.text, reason))
                     continue
                 passing.append(Candidate(found.text, index, rank, round(found.score, _LOGPROB_DIGITS), found.group))
         tally.references += len(of)
@@ -229,6 +245,7 @@ def augment(
     decoding: Decoding | None = None,
     lang: str = "en",
     tally: Tally | None = None,
+    dropped: list[Dropped] | None = None,
 ) -> ReferenceSet:
     """Add up to ``k`` paraphrases to every segment.
 
@@ -241,6 +258,7 @@ def augment(
         decoding: How to search; None is the paraphraser's default.
         lang: Language of the references: chooses the checks of a chain that is given by name.
         tally: Counts what happened to the candidates, if given.
+        dropped: The candidates that the filter refused are added here with their reasons, if given.
 
     Returns:
         A ragged set: a segment has fewer than ``k`` new references where fewer survived, none where it is empty.
@@ -256,6 +274,8 @@ def augment(
         segments += shard.segments
         if tally is not None:
             tally.add(shard.tally)
+        if dropped is not None:
+            dropped += shard.dropped
     return ReferenceSet(tuple(segments), work.meta(references.meta, [{"name": "memory", "sha256": _hash(references)}]))
 
 

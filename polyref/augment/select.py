@@ -42,6 +42,25 @@ class Candidate:
     weight: float | None = None
 
 
+@dataclass(frozen=True)
+class Dropped:
+    """A candidate that did not pass the filter.
+
+    Attributes:
+        id: Of its segment.
+        of: Index of the reference it was made from.
+        rank: Place in the n-best list of that reference, from 0.
+        text: The text.
+        reason: One of ``FilterChain.reasons``.
+    """
+
+    id: str
+    of: int
+    rank: int
+    text: str
+    reason: str
+
+
 class Select(Protocol):
     """A way to choose.
 

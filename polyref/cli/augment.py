@@ -18,6 +18,7 @@ from polyref.cli.generation import decoding_from, generation_options, loading_fr
 from polyref.cli.output import json_object, table
 from polyref.errors import UsageError
 from polyref.paraphrase import load_paraphraser
+from polyref.textfiles import check_writable
 
 
 @click.command("augment")
@@ -42,6 +43,7 @@ from polyref.paraphrase import load_paraphraser
     metavar="NAME",
     help="Which of what passes the filter: rank, group, mmr[:LAMBDA] or coverage[:N].",
 )
+@click.option("--dropped", metavar="FILE", help="Write the candidates that the filter drops, with the reasons.")
 @click.option("--lang", default="en", show_default=True, metavar="CODE", help="Language of the references.")
 @click.option("--json", "as_json", is_flag=True, help="The summary as one JSON object on stdout (needs -o).")
 @click.option("--quiet", is_flag=True, help="No progress bar and no summary; warnings stay.")
@@ -64,6 +66,7 @@ def command(
     backend: str,
     preset: str,
     select: str,
+    dropped: str | None,
     lang: str,
     as_json: bool,
     quiet: bool,
@@ -82,14 +85,21 @@ def command(
     """
     if as_json and output == "-":
         raise UsageError("--json prints the summary on stdout, where the reference set goes", remedy="name a file: -o")
+    if as_json and dropped == "-":
+        raise UsageError("--json prints the summary on stdout, where --dropped goes", remedy="name a file")
     if k < 1:
         raise UsageError(f"-k is {k}, expected 1 or more paraphrases a segment")
-    _refuse_overwriting(references, output)
+    _refuse_overwriting(references, output, dropped)
     _, decoding = decoding_from(OVERGENERATE * k, beam, groups, strength, closeness, search, backend)
     loading = loading_from(prefix, prism_a, prism_b, backend, search["semantics"])
     chosen = selection(select)
     chain = filter_chain(preset, lang)
     check_output(output)
+    if dropped is not None:
+        check_writable(dropped)
+    # As given: on one machine the defaults stay the same.
+    given = {"memory": memory, "threads": threads, "device": None if device == "cpu" else device}
+    arithmetic = {name: value for name, value in given.items() if value is not None}
     with Inputs(references) as inputs:
         paraphraser = load_paraphraser(
             model, device=device, dtype=dtype, threads=threads, memory=memory, lang=lang, **loading
@@ -97,8 +107,8 @@ def command(
         # One shard has nothing to show before its end: the paraphraser's own bar is finer.
         single = inputs.length <= SHARD_SEGMENTS
         progress = single and not quiet
-        work = Augmentation(paraphraser, k, chain, decoding, lang, search["seed"], progress, chosen)
-        tally = _run(inputs, output, work, bar=not single and not quiet)
+        work = Augmentation(paraphraser, k, chain, decoding, lang, search["seed"], progress, chosen, arithmetic)
+        tally = _run(inputs, output, work, dropped, bar=not single and not quiet)
     if not quiet:
         _summarise(tally, chain, k)
     _warn(tally)
@@ -106,21 +116,25 @@ def command(
         click.echo(json_object(work.signature, [summary(tally, chain)]))
 
 
-def _refuse_overwriting(references: tuple[str, ...], output: str) -> None:
-    target = Path(output)
-    for path in references:
-        if output != "-" and path != "-" and target.exists() and Path(path).exists() and target.samefile(path):
-            raise UsageError(f"{output} is also an input", remedy="choose another output")
+def _refuse_overwriting(references: tuple[str, ...], output: str, dropped: str | None) -> None:
+    for path in filter(None, (output, dropped)):
+        target = Path(path)
+        for given in references:
+            if "-" not in (path, given) and target.exists() and Path(given).exists() and target.samefile(given):
+                raise UsageError(f"{path} is also an input", remedy="choose another output")
+    taken = [Path(output).resolve(), journal_path(output).resolve()]
+    if dropped is not None and Path(dropped).resolve() in taken:
+        raise UsageError(f"--dropped is {dropped}, where the reference set goes", remedy="choose another file")
 
 
-def _run(inputs: Inputs, output: str, work: Augmentation, *, bar: bool) -> Tally:
+def _run(inputs: Inputs, output: str, work: Augmentation, dropped: str | None, *, bar: bool) -> Tally:
     with tqdm(total=inputs.length, desc="augmenting", unit="seg", disable=not bar) as shown:
 
         def resumed(segments: int) -> None:
             tqdm.write(f"polyref: {segments} segments are finished in {journal_path(output)}: going on", sys.stderr)
             shown.update(segments)
 
-        return augment_file(inputs, output, work, resumed=resumed, advance=shown.update)
+        return augment_file(inputs, output, work, dropped=dropped, resumed=resumed, advance=shown.update)
 
 
 def summary(tally: Tally, chain: FilterChain) -> dict[str, Any]:

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from rule_paraphraser import RuleParaphraser
 
-from polyref.augment import FilterChain, augment, filter_chain
+from polyref.augment import Dropped, FilterChain, augment, filter_chain
+from polyref.augment.checks import Check
 from polyref.augment.filterfile import CHECKS, KEYS, read_filter
 from polyref.augment.measures import Measure
 from polyref.augment.select import Candidate
@@ -139,6 +140,15 @@ def test_measures_in_the_pipeline() -> None:
         [],
     ]
     assert {ref.weight for segment in result for ref in segment.extras} == {0.1}
+    # In the order of segments and ranks, whichever part of the chain refused them.
+    no_colon = Check("no-colon", lambda reference, candidate: ":" not in candidate)
+    chain = FilterChain("m", (no_colon,), (Measure("far", scorer, quantile=1),))
+    dropped: list[Dropped] = []
+    augment(references, RuleParaphraser(), 3, filters=chain, dropped=dropped)
+    reasons = ["copy", "copy", "no-colon", "no-colon", "far", "no-colon"]
+    assert [(one.id, one.rank, one.reason) for one in dropped] == [
+        (id, rank, reason) for id in ("1", "2") for rank, reason in enumerate(reasons)
+    ]
 
 
 def test_models(write: Callable[[str], Path], polyref: Callable[..., Any], tmp_path: Path) -> None:

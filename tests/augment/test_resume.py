@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -78,6 +80,28 @@ def _summary(stderr: str) -> str:
     return stderr[stderr.index("candidates ") :]
 
 
+def test_dropped_candidates_survive_a_kill(tmp_path: Path) -> None:
+    refs, log = _references(tmp_path), tmp_path / "log"
+    whole, notes, again = (tmp_path / f"{name}.jsonl" for name in ("whole", "notes", "again"))
+    stderr = _finish(log, refs, "-k", 3, "-o", whole, "--dropped", notes)
+    _killed_after(log, 100, refs, "-k", 3, "-o", tmp_path / "out.jsonl", "--dropped", again)
+    assert not again.exists()
+    assert "segments are finished" in _finish(log, refs, "-k", 3, "-o", tmp_path / "out.jsonl", "--dropped", again)
+    assert again.read_bytes() == notes.read_bytes()
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "again.jsonl",
+        "log",
+        "notes.jsonl",
+        "out.jsonl",
+        "refs.en",
+        "whole.jsonl",
+    ]
+    # Every candidate that the summary counts is there.
+    counted = {line.split()[1]: int(line.split()[2]) for line in stderr.split("\n") if line.startswith("dropped: ")}
+    reasons = Counter(json.loads(line)["reason"] for line in notes.read_text().splitlines())
+    assert reasons == {reason: count for reason, count in counted.items() if count}
+
+
 def test_kill_between_the_result_and_the_removal_of_the_journal(tmp_path: Path) -> None:
     refs, out, log = _references(tmp_path), tmp_path / "out.jsonl", tmp_path / "log"
     _killed_after(log, 100, refs, "-k", 2, "-o", out)
@@ -90,7 +114,15 @@ def test_kill_between_the_result_and_the_removal_of_the_journal(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    "change", [["-k", 4], ["-k", 3, "--filter", "none"], ["-k", 3, "--seed", 1], ["-k", 3, "--lang", "de"]]
+    "change",
+    [
+        ["-k", 4],
+        ["-k", 3, "--filter", "none"],
+        ["-k", 3, "--seed", 1],
+        ["-k", 3, "--lang", "de"],
+        ["-k", 3, "--memory", 64],
+        ["-k", 3, "--dropped", "/dev/null"],
+    ],
 )
 def test_other_settings_do_not_mix_with_unfinished_work(tmp_path: Path, change: list[object]) -> None:
     refs, out, log = _references(tmp_path), tmp_path / "out.jsonl", tmp_path / "log"

@@ -145,6 +145,43 @@ def test_json_summary(polyref: Callable[..., Any], rules: Any, refs: Path, tmp_p
     assert result.err == "polyref: warning: 1 reference is empty: kept, without paraphrases\n"
 
 
+def test_dropped_candidates_with_reasons(polyref: Callable[..., Any], rules: Any, refs: Path, tmp_path: Path) -> None:
+    out, notes = tmp_path / "out.jsonl", tmp_path / "dropped.jsonl"
+    assert polyref("augment", refs, "-k", "4", "-o", out, "--dropped", notes, "--quiet").code == 0
+    rows = [json.loads(line) for line in notes.read_text("utf-8").splitlines()]
+    assert rows[:5] == [
+        {"id": "1", "of": 0, "rank": 0, "text": "Ann paid 5 euros.", "reason": "copy"},
+        {"id": "1", "of": 0, "rank": 1, "text": "ANN PAID 5 EUROS. !", "reason": "copy"},
+        {"id": "1", "of": 0, "rank": 4, "text": "plainly Ann paid 5 euros.", "reason": "duplicate"},
+        {"id": "1", "of": 0, "rank": 6, "text": "Ann paid 5 euros. 99", "reason": "numbers"},
+        {"id": "1", "of": 0, "rank": 7, "text": "It is not so that Ann paid 5 euros.", "reason": "negation"},
+    ]
+    assert [row["id"] for row in rows] == sorted(row["id"] for row in rows)
+    # To stdout as well, and the same whether or not the set goes to a pipe.
+    written = polyref("augment", refs, "-k", "4", "-o", out, "--dropped", "-", "--quiet").out
+    assert written == notes.read_text("utf-8")
+    (tmp_path / "again").write_bytes(b"old")
+    polyref("augment", refs, "-k", "4", "--dropped", tmp_path / "again", "--quiet")
+    assert (tmp_path / "again").read_text("utf-8") == written
+
+
+def test_dropped_candidates_go_to_a_file_of_their_own(
+    polyref: Callable[..., Any], no_model: None, refs: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out.jsonl"
+    for options, message in (
+        (["-o", out, "--dropped", out], "where the reference set goes"),
+        (["-o", out, "--dropped", f"{out}.partial"], "where the reference set goes"),
+        (["--dropped", "-"], "where the reference set goes"),
+        (["-o", out, "--dropped", refs], "is also an input"),
+        (["-o", out, "--dropped", "-", "--json"], "where --dropped goes"),
+        (["-o", out, "--dropped", tmp_path / "absent" / "d"], "no directory"),
+    ):
+        result = polyref("augment", refs, *options)
+        assert result.code in (1, 2) and message in result.err and result.err.count("\n") == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["refs.en"]
+
+
 def test_a_long_line_is_counted_and_kept(polyref: Callable[..., Any], rules: Any, tmp_path: Path) -> None:
     (tmp_path / "long").write_text("Word after word was said. " * 400 + "\n")
     result = polyref("augment", tmp_path / "long", "-k", "2", "-o", tmp_path / "out.jsonl")
