@@ -52,7 +52,9 @@ def generation_options(command: F) -> F:
 
 
 _LOADING = (
-    click.option("--prefix", metavar="TOKEN", help="First token of every paraphrase, such as a language tag <en>."),
+    click.option(
+        "--prefix", metavar="TOKEN", help="First token of every paraphrase, instead of the language's tag: <en>."
+    ),
     click.option("--prism-a", type=float, metavar="A", help="Lexical copy penalty A * n ** B (Thompson & Post 2020b)."),
     click.option("--prism-b", type=float, metavar="B", help=f"See --prism-a. [default: {PRISM_B:g}]"),
     click.option(
@@ -168,6 +170,8 @@ def decoding_from(
         raise UsageError("--closeness does not go with options of the search itself")
     if any(name.startswith("sampling_") for name in given):
         given["sampling"] = True
+    if given.get("sampling") and strength is not None:
+        raise UsageError("--strength is an option of the search: draws have no groups to keep apart")
     if backend == "fairseq":
         given.setdefault("semantics", "fairseq")
     if "early_stopping" in given:

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 from polyref.errors import UsageError
 from polyref.paraphrase.search import Candidate, SearchOptions, StepHook, StepModel
+from polyref.paraphrase.search.options import LARGEST_WHOLE, check_whole
 
 #: Texts read ahead and sorted by length; batches are formed inside a window, so results stream in input order.
 WINDOW = 256
@@ -85,18 +86,21 @@ class DiverseBeam:
         """The settings used for ``k`` paraphrases: no None in beam and groups.
 
         Raises:
-            UsageError: k is not positive, a value is out of range, or the beam is no multiple of the groups.
+            UsageError: A value is no number or out of range, a beam for k is larger than any may be, or the beam is
+                no multiple of the groups.
         """
-        if k < 1:
-            raise UsageError(f"k is {k}, expected 1 or more")
+        check_whole("k", k, 1, LARGEST_WHOLE)
+        for flag, value in (("--beam", self.beam), ("--groups", self.groups)):
+            if value is not None:
+                check_whole(flag, value, 1, LARGEST_WHOLE)
         groups = self.groups
         if groups is None:
             groups = max(2, (self.beam or k) // 5)
             while self.beam is not None and (groups > self.beam or self.beam % groups):
                 groups -= 1
         beam = self.beam if self.beam is not None else -(-max(k, 4) // groups) * groups
-        if self.closeness is not None and not 0 <= self.closeness <= 3:
-            raise UsageError(f"--closeness is {self.closeness}, expected 0 to 3")
+        if self.closeness is not None and self.closeness not in range(4):
+            raise UsageError(f"--closeness is {self.closeness!r}, expected 0 to 3")
         resolved = replace(self, beam=beam, groups=groups)
         resolved.options().validate()
         return resolved
@@ -169,7 +173,7 @@ class Paraphraser(ABC):
             progress: Show a bar on stderr.
 
         Raises:
-            UsageError: Settings out of range (before any work).
+            UsageError: Settings out of range (before any work), or too large for the machine's memory.
         """
 
     def settle(self, decoding: Decoding | None, k: int) -> Decoding:
@@ -179,8 +183,7 @@ class Paraphraser(ABC):
             UsageError: As :meth:`DiverseBeam.resolve` and ``SearchOptions.validate``.
         """
         if isinstance(decoding, SearchOptions):
-            if k < 1:
-                raise UsageError(f"k is {k}, expected 1 or more")
+            check_whole("k", k, 1, LARGEST_WHOLE)
             return decoding.validate()
         asked = decoding or DiverseBeam()
         strength = self.defaults.strength if asked.strength is None else asked.strength
@@ -190,6 +193,12 @@ class Paraphraser(ABC):
     def describe(self, decoding: Decoding | None, k: int) -> str:
         """Model and settled decoding in one string, for signatures."""
         return f"{self.signature}|{describe_decoding(self.settle(decoding, k))}"
+
+
+def _out_of_memory(error: Exception) -> bool:
+    """Whether an allocation failed: torch has a class of its own for that on accelerators only."""
+    told = str(error)
+    return isinstance(error, MemoryError) or "out of memory" in told or "can't allocate memory" in told
 
 
 def describe_decoding(decoding: Decoding) -> str:
@@ -289,7 +298,15 @@ class SearchParaphraser(Paraphraser):
         counts = {text: texts.count(text) for text in done} if done else {}
         bar.update(sum(counts.values()))
         for batch in self._batches(waiting, [len(encoded[text][0]) for text in waiting], decoding):
-            found = self._search([encoded[text][0] for text in batch], decoding, batch)
+            try:
+                found = self._search([encoded[text][0] for text in batch], decoding, batch)
+            except (RuntimeError, MemoryError) as error:
+                if not _out_of_memory(error):
+                    raise
+                raise UsageError(
+                    f"the search ran out of memory: {len(batch)} texts at once, {decoding.beam} hypotheses each",
+                    remedy="name a smaller --beam or -k, or smaller batches: --memory",
+                ) from error
             for text, candidates in zip(batch, found, strict=True):
                 done[text] = NBest(text, self._hypotheses(candidates, k, decoding), encoded[text][1])
                 bar.update(texts.count(text))

@@ -70,12 +70,15 @@ class Scorer:
             One array a pair, as long as its target, in nats.
 
         Raises:
-            UsageError: The lists differ in length, a target is longer than the network's positions, or a source or
-                target holds what the network does not know.
+            UsageError: The lists differ in length, a target is longer than the network's positions, a source is
+                empty, or a source or target holds what the network does not know.
         """
         network = self._network
         if len(sources) != len(targets):
             raise UsageError(f"{len(sources)} sources but {len(targets)} targets")
+        for index, source in enumerate(sources):
+            if not len(source):
+                raise UsageError(f"source {index} has no tokens, expected the end of sentence at least")
         for target in targets:
             if len(target) > network.max_target:
                 raise UsageError(f"a target has {len(target)} tokens, expected at most {network.max_target}")

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from tables import TableModel
 from tiny_models import TEXT, settings, state, symbols, write
 
 from polyref.errors import UsageError
-from polyref.paraphrase import DiverseBeam, SearchOptions, load_paraphraser
+from polyref.paraphrase import DiverseBeam, SearchOptions, SearchParaphraser, load_paraphraser
 from polyref.paraphrase.checkpoints import Seq2Seq, load_fairseq
 from polyref.paraphrase.search import search
 
@@ -124,6 +127,85 @@ def test_more_is_asked_for_than_there_is(model: Seq2Seq, semantics: Any) -> None
     # No token but the end: one hypothesis, whatever the beam.
     (empty,) = search(model.network, source, SearchOptions(beam=9, min_len=0, max_len_b=0, semantics=semantics))
     assert {candidate.tokens for candidate in empty} <= {(2,), ()} or semantics == "hf"
+
+
+@pytest.mark.parametrize(
+    ("decoding", "k", "message"),
+    [
+        (DiverseBeam(beam=0), 5, "--beam is 0, expected 1 or more"),
+        (DiverseBeam(groups=0), 5, "--groups is 0, expected 1 or more"),
+        (DiverseBeam(beam=0, groups=2), 5, "--beam is 0, expected 1 or more"),
+        (DiverseBeam(beam=4.0), 5, "--beam is 4.0, expected a whole number"),  # type: ignore[arg-type]
+        (DiverseBeam(closeness=4), 5, "--closeness is 4, expected 0 to 3"),
+        (DiverseBeam(), 0, "k is 0, expected 1 or more"),
+        (DiverseBeam(), 100_000, "a beam of 100000 hypotheses is asked for, expected at most 5000 .*-k"),
+        (DiverseBeam(beam=10_000, groups=10), 5, "a beam of 10000 hypotheses"),
+        (SearchOptions(beam=8000), 5, "a beam of 8000 hypotheses"),
+        (SearchOptions(beam="5"), 5, "--beam is '5', expected a whole number"),  # type: ignore[arg-type]
+        (SearchOptions(beam=10, groups=2.0), 5, "--groups is 2.0, expected a whole number"),  # type: ignore[arg-type]
+        (SearchOptions(max_len_b=10**10), 5, "--max-len-b is 10000000000, expected at most 1000000000"),
+        (SearchOptions(max_len_a=1e300), 5, "--max-len-a is 1e[+]300, expected at most 1e[+]06"),
+        (SearchOptions(lenpen=200), 5, "--lenpen is 200, expected at most 50"),
+        (SearchOptions(lenpen=-1000.0), 5, "--lenpen is -1000.0, expected -50 or more"),
+        (SearchOptions(strength="much"), 5, "--strength is 'much', expected a number"),  # type: ignore[arg-type]
+        (SearchOptions(strength=1e39), 5, "--strength is 1e[+]39, expected at most 1e[+]06"),
+        (SearchOptions(temperature=1e-300), 5, "--temperature is 1e-300, expected more than 0, 1e-06 at least"),
+        (SearchOptions(seed=0.5), 5, "--seed is 0.5, expected a whole number"),  # type: ignore[arg-type]
+    ],
+)
+def test_what_cannot_be_meant_is_refused(folder: Path, decoding: Any, k: int, message: str) -> None:
+    paraphraser = load_paraphraser(folder, lang="en")
+    with pytest.raises(UsageError, match=message):
+        paraphraser.paraphrase(TEXT, k, decoding=decoding)
+
+
+@pytest.mark.parametrize("semantics", SEMANTICS)
+@pytest.mark.parametrize("lenpen", [50.0, -50.0])
+@pytest.mark.parametrize("strength", [0.0, 1e6])
+def test_the_greatest_values_end_in_lists(model: Seq2Seq, semantics: Any, lenpen: float, strength: float) -> None:
+    options = SearchOptions(
+        beam=4, groups=2, lenpen=lenpen, strength=strength, unkpen=1e6, max_len_a=1e6, max_len_b=10**9, min_len_a=0.5,
+        temperature=1e-6, semantics=semantics,
+    )  # fmt: skip
+    (found,) = search(model.network, [[7, 9, 2]], options)
+    assert found and all(math.isfinite(candidate.score) for candidate in found)
+
+
+def test_the_largest_copy_penalty_is_finite_and_a_larger_one_refused(folder: Path) -> None:
+    for a, b in ((1e6, 20.0), (1e6, -20.0)):
+        (found,) = load_paraphraser(folder, lang="en", prism_a=a, prism_b=b).paraphrase(TEXT[:1], 2)
+        assert all(math.isfinite(hypothesis.score) for hypothesis in found.hypotheses)
+    with pytest.raises(UsageError, match=r"--prism-a is 10000000\.0, expected at most 1e\+06"):
+        load_paraphraser(folder, lang="en", prism_a=1e7)
+    with pytest.raises(UsageError, match=r"--prism-b is 1000\.0, expected at most 20"):
+        load_paraphraser(folder, lang="en", prism_a=1.0, prism_b=1000.0)
+
+
+def test_a_large_k_has_a_beam(folder: Path) -> None:
+    assert DiverseBeam().resolve(1000).beam == 1000
+    paraphraser = load_paraphraser(folder, lang="en")
+    (found,) = paraphraser.paraphrase(["river"], 1000, decoding=DiverseBeam(beam=200, groups=2))
+    assert 1 <= len(found.hypotheses) <= 200
+
+
+def test_running_out_of_memory_is_one_error() -> None:
+    class Hungry(TableModel):
+        def encode(self, sources: Sequence[Sequence[int]]) -> Any:
+            return torch.empty(1 << 55)
+
+    paraphraser = SearchParaphraser(Hungry(), Letters(), name="hungry", digest="0", max_source=50)
+    with pytest.raises(UsageError, match=r"out of memory: 1 texts at once, 6 hypotheses each .*--beam or -k.*--memory"):
+        list(paraphraser.paraphrase(["a b"], 3, decoding=DiverseBeam(beam=6)))
+
+
+class Letters:
+    """Letters a to d as tokens 3 to 6."""
+
+    def encode(self, text: str) -> list[int]:
+        return [*(3 + "abcd".index(letter) for letter in text.split()), 2]
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        return " ".join("abcd"[token - 3] for token in tokens if token > 2)
 
 
 def test_more_paraphrases_than_the_beam_holds(folder: Path) -> None:

@@ -66,6 +66,8 @@ def test_temperature_and_what_is_refused(model: Seq2Seq) -> None:
         Scorer(model.network).score(sources, [[5] * 31])
     with pytest.raises(UsageError, match="not in the vocabulary"):
         Scorer(model.network).score(sources, [[9999]])
+    with pytest.raises(UsageError, match="source 1 has no tokens"):
+        Scorer(model.network).score([[5, 2], []], [[5], [5]])
     with pytest.raises(UsageError, match="temperature"):
         Scorer(model.network, temperature=0)
 

@@ -273,7 +273,7 @@ def test_empty_input_and_unusable_input() -> None:
         ({"no_repeat_ngram": -1}, "--no-repeat-ngram is -1"),
         ({"semantics": "other"}, "--semantics is 'other'"),
         ({"sampling_topk": 5}, "needs --sampling"),
-        ({"sampling": True, "sampling_topp": 1.0}, "--sampling-topp is 1.0"),
+        ({"sampling": True, "sampling_topp": 1.5}, "--sampling-topp is 1.5"),
         ({"sampling": True, "beam": 4, "groups": 2}, "expected --groups 1"),
         ({"forced_eos": True}, "--semantics hf"),
         ({"semantics": "fairseq", "early_stopping": True}, "early stopping"),

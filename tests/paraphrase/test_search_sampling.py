@@ -39,6 +39,7 @@ def test_topk_topp_and_epsilon_leave_out_what_they_should() -> None:
     assert set(first_tokens(sampling_epsilon=0.08)[0]) == {t for t, p in zip(order, sizes.tolist()) if p >= 0.08}
     assert set(first_tokens(sampling_epsilon=0.99)[0]) == {order[0]}
     assert set(first_tokens(sampling_topk=1)[0]) == {order[0]}
+    assert first_tokens(sampling_topp=1.0)[0] == first_tokens()[0]
     both = int(((sizes[:4] / sizes[:4].sum()).cumsum(0) < 0.6).sum()) + 1
     assert set(first_tokens(sampling_topk=4, sampling_topp=0.6)[0]) == set(order[:both])
 

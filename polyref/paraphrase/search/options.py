@@ -4,12 +4,39 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from numbers import Integral, Real
 from typing import Final, Literal
 
 from polyref.errors import UsageError
 
 Semantics = Literal["paper", "fairseq", "hf"]
 SEMANTICS: Final = ("paper", "fairseq", "hf")
+#: Most hypotheses a sentence, 25 times the largest beam in common use: one copy of a step's scores over 64,000 tokens
+#: then takes 1.3 GB. A beam of 100,000 would take 26 GB a copy, and the machine down with it.
+LARGEST_BEAM: Final = 5000
+#: Greatest whole number and greatest size of a weight: everything computed from them stays a finite float32.
+LARGEST_WHOLE: Final = 10**9
+LARGEST: Final = 1e6
+#: Greatest size of the exponent of the length: 10 ** 6 tokens to the power of 50 is still a finite float.
+LARGEST_LENPEN: Final = 50.0
+_WHOLE: Final = (
+    ("beam", 1, LARGEST_WHOLE),
+    ("groups", 1, LARGEST_WHOLE),
+    ("min_len", 0, LARGEST_WHOLE),
+    ("max_len_b", 0, LARGEST_WHOLE),
+    ("no_repeat_ngram", 0, LARGEST_WHOLE),
+    ("nbest", 1, LARGEST_WHOLE),
+    ("sampling_topk", 0, LARGEST_WHOLE),
+)
+_REAL: Final = (
+    ("strength", 0.0, LARGEST),
+    ("lenpen", -LARGEST_LENPEN, LARGEST_LENPEN),
+    ("unkpen", -1e12, 1e12),
+    ("min_len_a", 0.0, LARGEST),
+    ("max_len_a", 0.0, LARGEST),
+    ("temperature", 0.0, LARGEST),
+    ("sampling_topp", 0.0, 1.0),
+)
 
 
 @dataclass(frozen=True)
@@ -17,19 +44,19 @@ class SearchOptions:
     """Settings of one search; names follow fairseq's command line where it has the option.
 
     Attributes:
-        beam: B, hypotheses a sentence (>= 1), over all groups; when sampling, independent draws a sentence.
+        beam: B, hypotheses a sentence (1 to 5,000), over all groups; when sampling, independent draws a sentence.
         groups: G, groups of B / G hypotheses (1: ordinary beam search). B must be a multiple of G.
-        strength: lambda >= 0, what a token costs for every kept continuation of an earlier group that chose it at the
-            same step (Hamming diversity, Vijayakumar et al. 2016, section 4), in nats.
+        strength: lambda, 0 to 1e6, what a token costs for every kept continuation of an earlier group that chose it at
+            the same step (Hamming diversity, Vijayakumar et al. 2016, section 4), in nats.
         nbest: Hypotheses returned a sentence (None: ``beam``); fewer are returned where there are fewer.
         nbest_per_group: Take ``nbest`` of every group, in the order of the groups, instead of over all groups.
-        lenpen: Exponent p of the length normalisation ``score / length ** p``.
+        lenpen: Exponent p of the length normalisation ``score / length ** p``, -50 to 50.
         unkpen: Subtracted (in nats) from the unknown token; negative values reward it.
         min_len: Fewest tokens before the end of sentence.
         min_len_a: Adds ``int(min_len_a * source length)`` to ``min_len``.
         max_len_a: a in the greatest length ``int(a * source length + b)`` before the end of sentence.
         max_len_b: b in the same.
-        temperature: Divides the logits (> 0).
+        temperature: Divides the logits (1e-6 to 1e6).
         no_repeat_ngram: Forbid to repeat an n-gram of this size (0: off; ``fairseq``: no effect, as in 0.12.2).
         semantics: ``paper`` (fixed groups, each with its own pool of finished hypotheses), ``fairseq`` (0.12.2, group
             drift included) or ``hf`` (Transformers 4.31 - 4.56).
@@ -42,7 +69,7 @@ class SearchOptions:
             batch, as fairseq does. Results then depend on the batch, so this is off by default.
         sampling: Draw ``beam`` independent hypotheses instead of searching.
         sampling_topk: Draw from the k most probable tokens (0: all).
-        sampling_topp: Draw from the smallest set of tokens that holds this probability (0: all).
+        sampling_topp: Draw from the smallest set of tokens that holds this probability (0 and 1: all).
         sampling_epsilon: Draw only from tokens at least this probable (0: all; the most probable one always stays).
         seed: Seed of the draws; each sentence has its own stream, so batching does not change them.
     """
@@ -77,19 +104,20 @@ class SearchOptions:
         Raises:
             UsageError: Naming the first setting that is out of range or does not fit the others.
         """
-        for name, least in (("beam", 1), ("groups", 1), ("min_len", 0), ("max_len_b", 0), ("no_repeat_ngram", 0)):
-            if getattr(self, name) < least:
-                raise UsageError(f"{_flag(name)} is {getattr(self, name)}, expected {least} or more")
-        if self.nbest is not None and self.nbest < 1:
-            raise UsageError(f"--nbest is {self.nbest}, expected 1 or more")
-        for name in ("strength", "lenpen", "unkpen", "min_len_a", "max_len_a", "temperature"):
-            if not math.isfinite(getattr(self, name)):
-                raise UsageError(f"{_flag(name)} is {getattr(self, name)}, expected a finite number")
-        for name in ("strength", "min_len_a", "max_len_a"):
-            if getattr(self, name) < 0:
-                raise UsageError(f"{_flag(name)} is {getattr(self, name)}, expected 0 or more")
-        if self.temperature <= 0:
-            raise UsageError(f"--temperature is {self.temperature}, expected more than 0")
+        for name, least, most in _WHOLE:
+            if name != "nbest" or self.nbest is not None:
+                check_whole(_flag(name), getattr(self, name), least, most)
+        if self.beam > LARGEST_BEAM:
+            raise UsageError(
+                f"a beam of {self.beam} hypotheses is asked for, expected at most {LARGEST_BEAM}",
+                remedy="name a smaller --beam, -k or --nbest",
+            )
+        for name, low, high in _REAL:
+            check_real(_flag(name), getattr(self, name), low, high)
+        if self.temperature < 1 / LARGEST:
+            raise UsageError(f"--temperature is {self.temperature}, expected more than 0, {1 / LARGEST:g} at least")
+        if not isinstance(self.seed, Integral):
+            raise UsageError(f"--seed is {self.seed!r}, expected a whole number")
         if self.semantics not in SEMANTICS:
             raise UsageError(f"--semantics is {self.semantics!r}, expected one of {', '.join(SEMANTICS)}")
         if self.early_stopping not in (True, False, "never", None):
@@ -117,11 +145,9 @@ class SearchOptions:
             raise UsageError("--semantics fairseq mixes its groups, so it has no n-best list per group")
 
     def _validate_sampling(self) -> None:
-        if self.sampling_topk < 0:
-            raise UsageError(f"--sampling-topk is {self.sampling_topk}, expected 0 or more")
-        for name in ("sampling_topp", "sampling_epsilon"):
-            if not 0 <= getattr(self, name) < 1:
-                raise UsageError(f"{_flag(name)} is {getattr(self, name)}, expected at least 0 and less than 1")
+        check_real("--sampling-epsilon", self.sampling_epsilon, 0.0, 1.0)
+        if self.sampling_epsilon == 1:
+            raise UsageError("--sampling-epsilon is 1, expected less: no token but a certain one is that probable")
         restricted = [n for n in ("sampling_topk", "sampling_topp", "sampling_epsilon") if getattr(self, n)]
         if restricted and not self.sampling:
             raise UsageError(f"{_flag(restricted[0])} needs --sampling")
@@ -132,6 +158,36 @@ class SearchOptions:
     def wanted(self) -> int:
         """Length of the n-best list asked for."""
         return self.beam if self.nbest is None else self.nbest
+
+
+def check_whole(flag: str, value: object, least: int, most: int) -> None:
+    """Refuse what is no whole number from ``least`` to ``most``.
+
+    Raises:
+        UsageError: Naming the option, what was found and what was expected.
+    """
+    if not isinstance(value, Integral) or isinstance(value, bool):
+        raise UsageError(f"{flag} is {value!r}, expected a whole number")
+    if value < least:
+        raise UsageError(f"{flag} is {value}, expected {least} or more")
+    if value > most:
+        raise UsageError(f"{flag} is {value}, expected at most {most}")
+
+
+def check_real(flag: str, value: object, least: float, most: float) -> None:
+    """Refuse what is no finite number from ``least`` to ``most``.
+
+    Raises:
+        UsageError: Naming the option, what was found and what was expected.
+    """
+    if not isinstance(value, Real) or isinstance(value, bool):
+        raise UsageError(f"{flag} is {value!r}, expected a number")
+    if not math.isfinite(value):
+        raise UsageError(f"{flag} is {value}, expected a finite number")
+    if value < least:
+        raise UsageError(f"{flag} is {value}, expected {least:g} or more")
+    if value > most:
+        raise UsageError(f"{flag} is {value}, expected at most {most:g}")
 
 
 def _flag(name: str) -> str:

@@ -68,7 +68,7 @@ class SamplingRule:
             least = kept.topk(options.sampling_topk, dim=-1).values[..., -1:]
             kept = kept.masked_fill(kept < least, 0.0)
             kept = kept / kept.sum(dim=-1, keepdim=True).clamp_min(1e-300)
-        if options.sampling_topp:
+        if 0 < options.sampling_topp < 1:
             ordered, index = kept.sort(dim=-1, descending=True, stable=True)
             beyond = ordered.cumsum(dim=-1) - ordered >= options.sampling_topp
             kept = torch.zeros_like(kept).scatter_(-1, index, ordered.masked_fill(beyond, 0.0))
