@@ -139,20 +139,68 @@ def _only(token: Any) -> int:
 
 
 class _Processors:
-    """Logits processors on the rows of one group; each row is judged by its own tokens."""
+    """Logits processors on the rows of one group, laid out as Transformers has them.
 
-    def __init__(self, processors: Any, prompt: Tensor) -> None:
-        self._processors = processors
-        self._before = prompt[:, :-1]
+    Some hold something for every sentence (its source, its padding) and tell sentences by their place among the rows:
+    finished ones are therefore shown too, as padding.
+
+    Args:
+        processors: Transformers' list.
+        prompt: ``[S, T]`` decoder prompts of all sentences.
+        pad: The padding token.
+    """
+
+    def __init__(self, processors: Any, prompt: Tensor, pad: int) -> None:
+        self._processors = [_without_padding(processor, pad) for processor in processors]
+        self._prompt = prompt
+        self._pad = pad
 
     def __call__(self, beams: Beams, rows: slice, scores: Tensor) -> Tensor:
-        sentences, width, size = scores.shape
-        tokens = beams.tokens[:, rows].expand(-1, width, -1)
-        before = self._before[beams.sentences][:, None].expand(-1, width, -1)
-        ids = torch.cat((before, tokens), dim=2).flatten(0, 1)
-        # Processors may write into what they get.
-        processed: Tensor = self._processors(ids, scores.reshape(-1, size).clone())
-        return processed.view(sentences, width, size)
+        from transformers import LogitsProcessorList, PrefixConstrainedLogitsProcessor
+
+        _, width, size = scores.shape
+        count, live = len(self._prompt), beams.sentences
+        tokens = beams.tokens[:, :1] if beams.tokens.shape[1] == 1 else beams.tokens[:, rows]
+        before = self._prompt[:, None, :-1].expand(-1, width, -1)
+        chosen = before.new_full((count, width, tokens.shape[2]), self._pad)
+        chosen[live] = tokens.expand(-1, width, -1)
+        ids = torch.cat((before, chosen), dim=2).flatten(0, 1)
+        # A copy: processors may write into what they get.
+        processed = scores.new_zeros(count, width, size)
+        processed[live] = scores
+        processed = processed.flatten(0, 1)
+        for processor in self._processors:
+            if isinstance(processor, PrefixConstrainedLogitsProcessor):
+                processed = _allowed(processor._prefix_allowed_tokens_fn, ids, processed, live.tolist(), width)
+            else:
+                processed = LogitsProcessorList([processor])(ids, processed)
+        found: Tensor = processed.view(count, width, size)
+        return found[live]
+
+
+def _without_padding(processor: Any, pad: int) -> Any:
+    """The same, except that the padding of a batch is no token of the shorter sources."""
+    from transformers import EncoderRepetitionPenaltyLogitsProcessor
+
+    if not isinstance(processor, EncoderRepetitionPenaltyLogitsProcessor):
+        return processor
+    ids = processor.encoder_input_ids
+    first = ids.gather(1, (ids != pad).int().argmax(dim=1, keepdim=True))
+    return EncoderRepetitionPenaltyLogitsProcessor(1 / processor.penalty, torch.where(ids == pad, first, ids))
+
+
+def _allowed(allow: Any, ids: Tensor, scores: Tensor, live: Sequence[int], width: int) -> Tensor:
+    """``prefix_allowed_tokens_fn`` as in 4.56: Transformers 5 takes every beam for a sentence of its own."""
+    mask = torch.full_like(scores, float("-inf"))
+    for sentence in live:
+        for row in range(sentence * width, (sentence + 1) * width):
+            allowed = allow(sentence, ids[row])
+            if not len(allowed):
+                raise UsageError(
+                    f"prefix_allowed_tokens_fn allows no token to sentence {sentence}, expected one at least"
+                )
+            mask[row, allowed] = 0.0
+    return scores + mask
 
 
 @torch.inference_mode()
@@ -170,8 +218,10 @@ def diverse_beam_search(
 
     Reads ``num_beams``, ``num_beam_groups``, ``diversity_penalty``, ``num_return_sequences``, ``length_penalty``,
     ``early_stopping``, ``max_length`` and everything that Transformers turns into logits processors from the
-    generation configuration. With one group it is Transformers' beam search. Processors must judge every row by its own
-    tokens, and of the stopping criteria only the greatest length counts.
+    generation configuration. With one group it is Transformers' beam search. Of the stopping criteria only the greatest
+    length counts. Processors see the rows of one group at a time, those of a sentence together, as in 4.56; differently
+    from there, ``encoder_repetition_penalty`` holds for every row and its own source (4.56 applies it to the first row
+    of a group only, in a batch of another sentence's).
 
     Args:
         model: The encoder-decoder model, given by ``generate``.
@@ -228,8 +278,8 @@ def diverse_beam_search(
     live = Beams.begin(len(prompt), network.start, prompt.device)
     live.tokens[:, 0, 0] = prompt[:, -1]
     limits = [options.max_len_b] * len(prompt)
-    process = None if not logits_processor else _Processors(logits_processor, prompt)
-    rule = (HfGroupRule if options.groups > 1 else HfBeamRule)(network, options, limits, process)
+    process = None if not logits_processor else _Processors(logits_processor, prompt, network.pad)
+    rule = (HfGroupRule if options.groups > 1 else HfBeamRule)(network, options, limits, process, fixed=True)
 
     def prepare(t: int, beams_: Beams, out: Tensor | Parts) -> Step:
         assert isinstance(out, Tensor)

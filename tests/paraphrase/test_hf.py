@@ -148,6 +148,121 @@ def test_generate_gives_the_100_best(golden: Path, m2m: Any) -> None:
     assert _generate(golden, m2m, "group100", 100) == 0
 
 
+def _best(_: Any, scores: torch.Tensor) -> torch.Tensor:
+    """A processor that leaves every row its best token."""
+    keep = scores.topk(1).indices
+    return torch.full_like(scores, -float("inf")).scatter(1, keep, scores.gather(1, keep))
+
+
+@pytest.mark.parametrize(
+    ("settings", "rows", "scores"),
+    [
+        (
+            {"max_length": 2, "forced_bos_token_id": 4},
+            [[4]] * 12,
+            [0.0, 0.0, 0.0, -1e9, -1e9, -1e9] * 2,
+        ),
+        (
+            {"max_length": 8, "logits_processor": [_best]},
+            [
+                *([5, 7, 9, 8, 2, 1], [5, 60, 50, 50, 2, 1], [4, 60, 50, 60, 50, 2]),
+                *([4, 60, 50, 60, 50, 2], [5, 60, 50, 50, 2, 1], [5, 7, 9, 8, 2, 1]),
+                *([80, 70, 70, 70, 2, 1], [4, 80, 70, 70, 70, 2], [80, 70, 70, 2, 1, 1]),
+                *([4, 80, 70, 70, 70, 2], [80, 70, 70, 70, 2, 1], [80, 70, 70, 2, 1, 1]),
+            ],
+            [
+                *(-0.48639, -0.742, -1.40347, -166666672.0, -2e8, -2e8),
+                *(-0.99187, -1.38957, -1.79356, -166666672.0, -2e8, -2.5e8),
+            ],
+        ),
+        (
+            {
+                "max_length": 9,
+                "prefix_allowed_tokens_fn": lambda sentence, _: [7, 8 + sentence, 9 + sentence, 20, 21, 22, 2],
+            },
+            [
+                *([7, 9, 8, 2, 1], [7, 9, 8, 8, 2], [2, 1, 1, 1, 1], [2, 1, 1, 1, 1], [8, 2, 1, 1, 1], [8, 2, 1, 1, 1]),
+                *([7, 9, 2, 1, 1], [7, 9, 2, 1, 1], [7, 9, 22, 2, 1]),
+                *([22, 7, 9, 2, 1], [7, 9, 22, 2, 1], [22, 7, 9, 21, 2]),
+            ],
+            [
+                *(-2.68653, -4.07361, -4.69952, -4.69952, -4.94626, -5.19626),
+                *(-4.23671, -4.57004, -4.89676, -4.90197, -5.27176, -5.50926),
+            ],
+        ),
+        (
+            {"max_length": 6, "prefix_allowed_tokens_fn": lambda *_: [7, 2]},
+            [
+                *([2, 1, 1, 1, 1], [2, 1, 1, 1, 1], [2, 1, 1, 1, 1]),
+                *([7, 7, 7, 7, 2], [7, 7, 7, 2, 1], [7, 7, 2, 1, 1]),
+                *([2, 1, 1, 1, 1], [2, 1, 1, 1, 1], [2, 1, 1, 1, 1]),
+                *([7, 2, 1, 1, 1], [7, 2, 1, 1, 1], [7, 2, 1, 1, 1]),
+            ],
+            [
+                *(-4.69952, -4.69952, -4.69952, -7.18028, -8.13995, -9.12479),
+                *(-6.40164, -6.40164, -6.40164, -8.74772, -9.24772, -9.74772),
+            ],
+        ),
+    ],
+    ids=["one step", "one token", "by sentence", "two tokens"],
+)
+def test_rows_are_complete_where_little_is_allowed(
+    m2m: Any, settings: dict[str, Any], rows: list[list[int]], scores: list[float]
+) -> None:
+    """What Transformers 4.56.2 returned for the same calls: always batch x num_return_sequences rows."""
+    out = m2m.generate(
+        input_ids=torch.tensor([[50, 60, 2], [70, 80, 2]]),
+        custom_generate=diverse_beam_search,
+        num_beams=6,
+        num_beam_groups=3,
+        diversity_penalty=0.5,
+        num_return_sequences=6,
+        return_dict_in_generate=True,
+        **settings,
+    )
+    assert out.sequences.tolist() == [[2, *row] for row in rows]
+    assert out.sequences_scores.tolist() == pytest.approx(scores, abs=2e-5, rel=1e-6)
+
+
+def test_processors_see_every_sentence_in_its_place(t5: Any) -> None:
+    """Also where others have ended: their state is by sentence."""
+    seen = set()
+    longest = max(map(len, SOURCES))
+    common: dict[str, Any] = {
+        "custom_generate": diverse_beam_search,
+        "num_beams": 6,
+        "num_beam_groups": 3,
+        "diversity_penalty": 0.7,
+        "num_return_sequences": 6,
+        "max_length": 12,
+        "encoder_repetition_penalty": 1.5,
+        "encoder_no_repeat_ngram_size": 3,
+        "early_stopping": True,
+        "return_dict_in_generate": True,
+    }
+
+    def look(ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        seen.add((len(ids), len(scores)))
+        return scores
+
+    together = t5.generate(
+        torch.tensor([source + [0] * (longest - len(source)) for source in SOURCES]),
+        attention_mask=torch.tensor([[1] * len(source) + [0] * (longest - len(source)) for source in SOURCES]),
+        logits_processor=[look],
+        **common,
+    )
+    assert seen == {(8, 8)}
+    assert len(together.sequences) == 24
+    for number, source in enumerate(SOURCES):
+        alone = t5.generate(torch.tensor([source]), **common)
+        part = slice(6 * number, 6 * number + 6)
+        assert alone.sequences_scores.tolist() == pytest.approx(together.sequences_scores[part].tolist(), abs=1e-4)
+        for one, other in zip(alone.sequences.tolist(), together.sequences[part].tolist()):
+            assert other == one + [0] * (len(other) - len(one))
+    with pytest.raises(UsageError, match="allows no token to sentence 0"):
+        t5.generate(torch.tensor(SOURCES[:1]), prefix_allowed_tokens_fn=lambda *_: [], **common)
+
+
 def _generate(golden: Path, m2m: Any, name: str, beams: int | None) -> int:
     with gzip.open(golden / "hf" / f"{name}.json.gz", "rt") as stream:
         stored = json.load(stream)

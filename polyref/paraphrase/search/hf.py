@@ -45,15 +45,31 @@ class _Pool:
 
 
 class _HfRule:
-    """What both procedures share."""
+    """What both procedures share.
+
+    Args:
+        model: The network.
+        options: Validated options.
+        limits: Greatest length of every sentence.
+        process: See :data:`Process`.
+        fixed: Return as many hypotheses for every sentence as are asked for, as Transformers does: where there are
+            fewer, some of score -1e9 or -inf fill up.
+    """
 
     def __init__(
-        self, model: StepModel, options: SearchOptions, limits: Sequence[int], process: Process | None = None
+        self,
+        model: StepModel,
+        options: SearchOptions,
+        limits: Sequence[int],
+        process: Process | None = None,
+        *,
+        fixed: bool = False,
     ) -> None:
         self._model = model
         self._options = options
         self._limits = list(limits)
         self._process = process
+        self._fixed = fixed
         self._groups = options.groups
         self._rows = options.beam // options.groups
         self._lenpen = options.lenpen if options.normalize else 0.0
@@ -81,7 +97,8 @@ class _HfRule:
             cum = beams.cum[:, rows]
         scores = selector.dense(rows, strength)
         if self._process is not None:
-            scores = self._process(beams, rows, scores)
+            rows = slice(group * self._rows, (group + 1) * self._rows)
+            scores = self._process(beams, rows, scores.expand(-1, self._rows, -1))
         values = (scores + cum[:, :, None]).flatten(1)
         top, index = values.topk(min(2 * self._rows, values.shape[1]))
         row = index // self._model.vocab_size
@@ -114,8 +131,17 @@ class _HfRule:
             if self._options.nbest_per_group:
                 parts = [pool.entries for pool in pools]
             ranked = [sorted(part, key=lambda c: c.score)[::-1][: self._options.wanted] for part in parts]
-            lists.append([found for part in ranked for found in part if sum(found.token_scores) > ABSENT / 2])
+            there = [found for part in ranked for found in part if self._fixed or _exists(found)]
+            if self._fixed:
+                missing = self._options.wanted - len(there)
+                there += [Candidate((), ABSENT, ABSENT, (), (), 0, False)] * missing
+            lists.append(there)
         return lists
+
+
+def _exists(found: Candidate) -> bool:
+    """Whether it is a hypothesis: none of those that fill a group up where there are too few."""
+    return sum(found.token_scores) > ABSENT / 2
 
 
 class HfGroupRule(_HfRule):
@@ -176,7 +202,7 @@ class HfGroupRule(_HfRule):
         chosen = (choice.cum, choice.parents, choice.tokens)
         for row, (_, tokens, trace) in enumerate(self._found(step, beams, at, chosen)):
             pool = self._pools[sentence][row // self._rows]
-            if not pool.done and trace[2][-1] > NEVER:
+            if not pool.done and (self._fixed or trace[2][-1] > NEVER):
                 pool.add(self._candidate(tokens, trace, row // self._rows))
 
 
