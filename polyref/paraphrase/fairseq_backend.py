@@ -123,6 +123,7 @@ class FairseqParaphraser(SearchParaphraser):
         codec: Text to token ids and back.
         device: A torch device.
         languages: Codes of the languages it writes.
+        lang: The one it writes, where there are several.
         prefix: First target tokens of every sentence.
 
     Raises:
@@ -137,6 +138,7 @@ class FairseqParaphraser(SearchParaphraser):
         *,
         device: str = "cpu",
         languages: Sequence[str] = (),
+        lang: str | None = None,
         prefix: Sequence[int] = (),
     ) -> None:
         model, self._dictionary = build_model(parts, folder)
@@ -150,6 +152,7 @@ class FairseqParaphraser(SearchParaphraser):
             digest=parts.fingerprint[:12],
             max_source=parts.config.max_source,
             languages=languages,
+            lang=lang,
             prefix=prefix,
         )
         self.signature += f"|backend:fairseq-{fairseq_version()}"

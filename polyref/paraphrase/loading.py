@@ -201,6 +201,7 @@ def _load_checkpoint(
         digest=model.fingerprint[:12] + _named(dtype),
         max_source=min(model.network.max_source, LONGEST_SOURCE),
         languages=model.codec.languages,
+        lang=lang if prefix is None else None,
         prefix=first,
         rules=_copy_rules(model.codec, prism_a, prism_b),
     )
@@ -227,6 +228,7 @@ def _load_transformers(
         digest=fingerprint(folder)[:12],
         max_source=LONGEST_SOURCE,
         languages=codec.languages,
+        lang=lang if prefix is None else None,
         prefix=_prefix(codec, lang, prefix),
         rules=_copy_rules(codec, prism_a, prism_b),
     )
@@ -243,6 +245,7 @@ def _load_fairseq_backend(folder: Path, device: str, lang: str | None, prefix: s
         LanguageCodec(parts.codec, None),
         device=device,
         languages=parts.codec.languages,
+        lang=lang if prefix is None else None,
         prefix=_prefix(parts.codec, lang, prefix),
     )
 

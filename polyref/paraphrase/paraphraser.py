@@ -15,6 +15,7 @@ from itertools import islice
 from typing import Any, Protocol
 
 from polyref.errors import UsageError
+from polyref.paraphrase.languages import resolve
 from polyref.paraphrase.search import Candidate, SearchOptions, StepHook, StepModel
 from polyref.paraphrase.search.options import LARGEST_WHOLE, check_whole
 
@@ -151,30 +152,56 @@ class Paraphraser(ABC):
         name: Short name for ``Reference.generator``.
         signature: Name and content hash, for signatures and caches.
         languages: Codes of the languages it writes; empty when unknown.
+        lang: The one of them that it was loaded to write; None where it has one or none, or was given a prefix.
         defaults: Strength and closeness where the user names none.
     """
 
     name: str
     signature: str
     languages: tuple[str, ...] = ()
+    lang: str | None = None
     defaults: DiverseBeam = DiverseBeam(strength=STRENGTH)
 
     @abstractmethod
     def paraphrase(
-        self, texts: Iterable[str], k: int, *, decoding: Decoding | None = None, progress: bool = False
+        self,
+        texts: Iterable[str],
+        k: int,
+        *,
+        lang: str | None = None,
+        decoding: Decoding | None = None,
+        progress: bool = False,
     ) -> Iterator[NBest]:
         """Yield up to ``k`` distinct paraphrases of every text, in order, reading ahead by a bounded window.
 
         Args:
             texts: Any iterable; a generator is consumed as needed.
             k: Most paraphrases a text, >= 1.
+            lang: Language to write, under any of its codes (None: the model's own). It is only checked: which language
+                a model of several writes is settled when it is loaded, and part of its signature.
             decoding: How to search (None: ``DiverseBeam()``). ``SearchOptions`` are taken as they are: lengths,
                 semantics, sampling.
             progress: Show a bar on stderr.
 
         Raises:
-            UsageError: Settings out of range (before any work), or too large for the machine's memory.
+            UsageError: Settings out of range or a language that the model does not write (before any work), or
+                settings too large for the machine's memory.
         """
+
+    def check_language(self, lang: str | None) -> None:
+        """Refuse a language that is not written here; models that name no languages are taken to write any.
+
+        Raises:
+            UsageError: Naming the languages it has, or the one it was loaded for.
+        """
+        if lang is None or not self.languages:
+            return
+        wanted = resolve(lang, self.languages)
+        if self.lang is not None and wanted != resolve(self.lang, self.languages):
+            raise UsageError(
+                f"the language is {lang!r}, but {self.name} was loaded to write {self.lang!r}",
+                remedy=f"load_paraphraser(..., lang={lang!r})",
+            )
 
     def settle(self, decoding: Decoding | None, k: int) -> Decoding:
         """The settings used for ``k`` paraphrases, the model's defaults filled in.
@@ -221,6 +248,7 @@ class SearchParaphraser(Paraphraser):
         digest: Hash of the model's content.
         max_source: Most source tokens, the end of sentence included.
         languages: Codes of the languages it writes.
+        lang: The one it writes, where there are several.
         prefix: First target tokens of every sentence (a language tag).
         rules: What candidates must keep to.
         defaults: Strength and closeness where the user names none.
@@ -240,6 +268,7 @@ class SearchParaphraser(Paraphraser):
         digest: str,
         max_source: int,
         languages: Sequence[str] = (),
+        lang: str | None = None,
         prefix: Sequence[int] = (),
         rules: Rules | None = None,
         defaults: DiverseBeam | None = None,
@@ -256,6 +285,7 @@ class SearchParaphraser(Paraphraser):
         self.signature = f"{name}|sha:{digest}"
         self.max_source = max_source
         self.languages = tuple(languages)
+        self.lang = lang
         self.prefix = list(prefix)
         self.rules = rules
         if rules is not None:
@@ -277,9 +307,16 @@ class SearchParaphraser(Paraphraser):
         return settled
 
     def paraphrase(
-        self, texts: Iterable[str], k: int, *, decoding: Decoding | None = None, progress: bool = False
+        self,
+        texts: Iterable[str],
+        k: int,
+        *,
+        lang: str | None = None,
+        decoding: Decoding | None = None,
+        progress: bool = False,
     ) -> Iterator[NBest]:
         """See :meth:`Paraphraser.paraphrase`. Sources longer than ``max_source`` tokens are cut at the end."""
+        self.check_language(lang)
         return self._stream(texts, k, self.settle(decoding, k), progress)
 
     def _stream(self, texts: Iterable[str], k: int, decoding: Decoding, progress: bool) -> Iterator[NBest]:

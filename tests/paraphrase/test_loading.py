@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from tiny_models import write
 
 from polyref.errors import ModelError, UsageError
 from polyref.paraphrase import DiverseBeam, SearchOptions, load_paraphraser
@@ -42,6 +43,24 @@ def t5(tmp_path_factory: pytest.TempPathFactory, tokenizer: Any) -> Path:
     transformers.T5ForConditionalGeneration(config).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
+
+
+def test_the_language_of_a_call_is_the_models_own_or_refused(tmp_path: Path, spm: bytes, t5: Path) -> None:
+    """The tiny model has the tags <en> and <de>."""
+    directory = write(tmp_path / "m", spm)
+    german = load_paraphraser(directory, lang="deu")
+    plain = list(german.paraphrase(["the old mill"], 2))
+    for code in ("de", "deu_Latn"):
+        assert list(german.paraphrase(["the old mill"], 2, lang=code)) == plain
+    with pytest.raises(UsageError, match=r"the language is 'en', but m was loaded to write 'deu' .*lang='en'"):
+        german.paraphrase(["the old mill"], 2, lang="en")
+    with pytest.raises(UsageError, match="'xx' is unknown to the model, expected one of de, en"):
+        german.paraphrase(["the old mill"], 2, lang="xx")
+    prefixed = load_paraphraser(directory, prefix="<en>")
+    assert list(prefixed.paraphrase(["the old mill"], 1, lang="en"))
+    with pytest.raises(UsageError, match="'de' is unknown to the model, expected one of en"):
+        load_paraphraser("shipped").paraphrase(["A cat sat."], 1, lang="de")
+    assert list(load_paraphraser(t5).paraphrase(["the river"], 1, lang="en"))
 
 
 def test_other_encoder_decoders_run_through_their_own_forward(t5: Path, tokenizer: Any) -> None:
