@@ -3,8 +3,9 @@
 Which of the two is :mod:`polyref.paraphrase.product_library`'s affair.
 
 Two approximate modes, on the CPU: ``bfloat16`` rounds weights, inputs and results of the products; ``int8`` rounds
-weights to eight bits with one scale an output, and inputs to eight bits with one scale a row (so that a row's result
-does not depend on its neighbours), and adds up integers. All else stays float32.
+weights to eight bits with one scale an output, and inputs to eight bits with one scale a row (so that no row sets the
+scale of another), and adds up integers. All else stays float32, whose last bits depend on the shape of the batch: where
+an input lies at a boundary of the rounding, they move it by a whole step.
 """
 
 from __future__ import annotations
