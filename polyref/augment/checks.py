@@ -12,7 +12,11 @@ from typing import Final
 
 from polyref.augment.normalize import WORD, comparison_key, digit_strings, words
 
-_LINK: Final = re.compile(r"(?:https?://|www\.)\S+|(?<!\w)[@#]\w+", re.IGNORECASE)
+_LINK: Final = re.compile(
+    r"(?:https?://|www\.)\S+|(?<![\w.%+-])[\w.%+-]+@[\w-]+(?:\.[\w-]+)+|(?<!\w)[@#]\w+", re.IGNORECASE
+)
+#: Two numbers with a hyphen, dash, colon or "to" between them, and no third: 3-1, 14:28, 2 to 5.
+_PAIR: Final = re.compile(r"(?<![\w.,:/–-])(\d+)(?: ?[-–:] ?| to )(\d+)(?![\w:/–-]|[.,]\d)")
 #: A mark that ends a sentence, whatever quotes and brackets follow it.
 _END: Final = re.compile(r"[.!?…。！？؟।][\"'”’»)\]」』）]*\s*$")
 #: {name}, {{name}}, ${name}, %s, %(name)s, <tag>, &amp;, __NAME__, [NAME]: filled in or shown as they are.
@@ -23,6 +27,12 @@ _PLACEHOLDER: Final = re.compile(
 _MISSET: Final = re.compile(
     r"[a-z]['’\"“”][A-Z][a-z]|[a-z]{2}[A-Z][a-z]|\w [,;.!?](?:\s|$)|[,;] ?[,;.!?]|[(\[“] |\.,[^.]|[\s-][‘’']s\b"
 )
+#: Two words in capitals in a row.
+_CAPITALS: Final = re.compile(r"\b[A-Z]{2,}\W+[A-Z]{2,}\b")
+#: Latin ligatures and full-width letters; words of Latin letters; those with such a letter.
+_COMPATIBLE: Final = "\ufb00-\ufb06\uff21-\uff3a\uff41-\uff5a"
+_LATIN: Final = re.compile(f"[A-Za-z{_COMPATIBLE}]+")
+_ODD: Final = re.compile(f"(?<![A-Za-z{_COMPATIBLE}])[A-Za-z{_COMPATIBLE}]*[{_COMPATIBLE}][A-Za-z{_COMPATIBLE}]*")
 _BALANCES: Final[tuple[Callable[[str], bool], ...]] = (
     lambda text: text.count('"') % 2 == 0,
     *(
@@ -47,12 +57,22 @@ class Check:
 
 
 def numbers() -> Check:
-    """Digits survive: the multiset of digit strings is the same (``1,000`` equals ``1000``; ``3`` is not ``three``)."""
-    return Check("numbers", lambda reference, candidate: digit_strings(reference) == digit_strings(candidate))
+    """Digits survive: the multiset of digit strings is the same (``1,000`` equals ``1000``; ``3`` is not ``three``).
+
+    A score or range does not turn round (``3-1`` to ``1-3``).
+    """
+
+    def accepts(reference: str, candidate: str) -> bool:
+        if digit_strings(reference) != digit_strings(candidate):
+            return False
+        there, found = set(_PAIR.findall(reference)), set(_PAIR.findall(candidate))
+        return not any((two, one) in found - there for one, two in there)
+
+    return Check("numbers", accepts)
 
 
 def links() -> Check:
-    """Web addresses, @names and #tags survive, whatever their case."""
+    """Web and e-mail addresses, @names and #tags survive, whatever their case."""
     return Check("links", lambda reference, candidate: _links(reference) == _links(candidate))
 
 
@@ -94,7 +114,9 @@ def form() -> Check:
 
     Only what the reference has is asked for: comments without capitals or full stops stay free. A capital or quote
     in the middle of a word (``houseBut``, ``Reuters'According``), a space before a comma, a comma after another, or the
-    mark of a character broken into bytes (U+FFFD) is refused where the reference has none.
+    mark of a character broken into bytes (U+FFFD) is refused where the reference has none; so are words for a reference
+    without any, part of a text in capitals in small letters, and letters lost from words with ligatures or full-width
+    letters.
     """
 
     def accepts(reference: str, candidate: str) -> bool:
@@ -104,9 +126,46 @@ def form() -> Check:
             and all(balanced(candidate) or not balanced(reference) for balanced in _BALANCES)
             and (not _MISSET.search(candidate) or _MISSET.search(reference) is not None)
             and ("\N{REPLACEMENT CHARACTER}" not in candidate or "\N{REPLACEMENT CHARACTER}" in reference)
+            and not _without_words(reference, candidate)
+            and not _half_capitals(reference, candidate)
+            and _same_odd_words(reference, candidate)
         )
 
     return Check("form", accepts)
+
+
+def _without_words(reference: str, candidate: str) -> bool:
+    """Whether letters are added to a reference that has none, or a single one (of a script with spaces)."""
+    letters = _letters(reference)
+    few = letters.total() < 2 and not any(unicodedata.category(letter) == "Lo" for letter in letters)
+    return few and letters != _letters(candidate)
+
+
+def _letters(text: str) -> Counter[str]:
+    return Counter(char for char in text.casefold() if char.isalpha())
+
+
+def _half_capitals(reference: str, candidate: str) -> bool:
+    """Whether a text in capitals came out as a mixture: small letters, and several words in capitals in a row."""
+    shouted = len(WORD.findall(reference)) > 2 and reference.isupper()
+    return shouted and not candidate.isupper() and _CAPITALS.search(candidate) is not None
+
+
+def _same_odd_words(reference: str, candidate: str) -> bool:
+    """Whether words with ligatures or full-width letters are kept whole, in these or in plain letters.
+
+    Models of small alphabets drop such letters out of their words.
+    """
+    kept, made = _ODD.findall(reference), _ODD.findall(candidate)
+    if not kept and not made:
+        return True
+    expected = {_plain(word) for word in _LATIN.findall(reference)}
+    found = {_plain(word) for word in _LATIN.findall(candidate)}
+    return {_plain(word) for word in kept} <= found and {_plain(word) for word in made} <= expected
+
+
+def _plain(word: str) -> str:
+    return unicodedata.normalize("NFKC", word).casefold()
 
 
 def _starts_small(text: str) -> bool:

@@ -1,4 +1,4 @@
-"""Checks that know English words: negation, amounts, dates, persons, names, echoes, lost content."""
+"""Checks that know English words: dates, persons, names, echoes, lost content."""
 
 from __future__ import annotations
 
@@ -8,19 +8,6 @@ from typing import Final
 
 from polyref.augment.checks import Check
 from polyref.augment.normalize import WORD, words
-
-# The last line: as people write them without the apostrophe; "cant" and "wont" are words, but rare ones.
-_NEGATION_LIST: Final = """
-not no never none nobody nothing nowhere neither nor cannot without nope nah ain't aint
-hardly scarcely barely seldom rarely
-dont doesnt didnt cant couldnt wont wouldnt shouldnt isnt arent wasnt werent hasnt havent hadnt
-"""
-#: Words that negate by themselves. Contractions (n't) are found by their ending.
-_NEGATIONS: Final = frozenset(_NEGATION_LIST.split())
-#: Places where such a word does not negate: "no. 5", "not only", "no matter".
-_NOT_NEGATING: Final = re.compile(
-    r"\bno\.?\s*(?=\d)|\bnot (?:only|just|merely)\b|\bno (?:matter|doubt)\b", re.IGNORECASE
-)
 
 _SENTENCE_END: Final = re.compile(r"[.!?…:]+[\"'”’)\]]*\s|[\n\"“„«(]")
 
@@ -39,43 +26,6 @@ what's who's let's
 _FUNCTION_WORDS: Final = frozenset(_FUNCTION_WORD_LIST.split())
 
 
-def negation(*, exact: bool = False) -> Check:
-    """The candidate negates something exactly if the reference does; ``exact`` compares how often."""
-
-    def accepts(reference: str, candidate: str) -> bool:
-        expected, found = count_negations(reference), count_negations(candidate)
-        return expected == found if exact else bool(expected) == bool(found)
-
-    return Check("negation-count" if exact else "negation", accepts)
-
-
-def count_negations(text: str) -> int:
-    """How many words of ``text`` negate."""
-    plain = _NOT_NEGATING.sub(" ", text.replace("’", "'"))
-    return sum(word in _NEGATIONS or word.endswith("n't") for word in words(plain))
-
-
-_AMOUNT_LIST: Final = """
-two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen
-twenty thirty forty fifty sixty seventy eighty ninety hundred thousand million billion trillion dozen half twice
-"""
-_AMOUNTS: Final = frozenset(_AMOUNT_LIST.split())
-
-
-def amounts() -> Check:
-    """Numbers in words survive: ``two``, ``forty``, ``million``, ``half`` (``one`` is mostly a pronoun)."""
-
-    def accepts(reference: str, candidate: str) -> bool:
-        return _amounts(reference) == _amounts(candidate)
-
-    return Check("amounts", accepts)
-
-
-def _amounts(text: str) -> Counter[str]:
-    singular = (word.removesuffix("s") if word.removesuffix("s") in _AMOUNTS else word for word in words(text))
-    return Counter(word for word in singular if word in _AMOUNTS)
-
-
 _DAY_LIST: Final = "monday tuesday wednesday thursday friday saturday sunday"
 _MONTH_LIST: Final = "january february april june july august september october november december"
 _DATES: Final = frozenset(f"{_DAY_LIST} {_MONTH_LIST}".split())
@@ -86,9 +36,17 @@ _MARCH_MAY: Final = re.compile(
 )
 
 
+_RELATIVE: Final = frozenset(("yesterday", "today", "tomorrow"))
+
+
 def dates() -> Check:
-    """The same months and days of the week (``Jan.`` is ``January``)."""
-    return Check("dates", lambda reference, candidate: _dates(reference) == _dates(candidate))
+    """The same months and days of the week (``Jan.`` is ``January``); no ``yesterday`` that becomes ``tomorrow``."""
+
+    def accepts(reference: str, candidate: str) -> bool:
+        here, there = _RELATIVE & set(words(reference)), _RELATIVE & set(words(candidate))
+        return _dates(reference) == _dates(candidate) and not (here - there and there - here)
+
+    return Check("dates", accepts)
 
 
 def _dates(text: str) -> set[str]:

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from polyref.augment import checks, english, grammar
+from polyref.augment import checks, english, grammar, negation, quantities
 from polyref.augment.checks import Check
 from polyref.augment.measures import Measure, Scorer
 from polyref.errors import DataError
@@ -89,10 +89,10 @@ CHECKS: Final[dict[str, Kind]] = {
     "form": Kind(checks.form, {}),
     "repetition": Kind(checks.repetition, {}),
     "length": Kind(_length, {"low": _POSITIVE, "high": _POSITIVE, "slack": Option(int, 0)}),
-    "amounts": Kind(english.amounts, {}, english=True),
+    "amounts": Kind(quantities.amounts, {}, english=True),
     "dates": Kind(english.dates, {}, english=True),
     "names": Kind(english.names, {}, english=True),
-    "negation": Kind(english.negation, {"exact": Option(bool)}, english=True),
+    "negation": Kind(negation.negation, {"exact": Option(bool)}, english=True),
     "persons": Kind(english.persons, {}, english=True),
     "opening": Kind(grammar.opening, {"ties": Option(bool)}, english=True),
     "grammar": Kind(grammar.grammar, {}, english=True),

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from polyref.augment import checks, english, grammar
+from polyref.augment import checks, english, grammar, negation, quantities
 from polyref.augment.checks import Check
 from polyref.augment.measures import Measure
 from polyref.augment.normalize import comparison_key, without_symbols
@@ -164,10 +164,10 @@ def preset_checks(preset: str, lang: str) -> dict[str, Check]:
     }
     if is_english(lang):
         rules |= {
-            "amounts": english.amounts(),
+            "amounts": quantities.amounts(),
             "dates": english.dates(),
             "names": english.names(),
-            "negation": english.negation(exact=strict),
+            "negation": negation.negation(exact=strict),
             "persons": english.persons(),
             "opening": grammar.opening(ties=not strict),
             "grammar": grammar.grammar(),
