@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Final
 
 from polyref.augment.normalize import WORD, comparison_key, digit_strings, words
+from polyref.errors import UsageError
 
 _LINK: Final = re.compile(
     r"(?:https?://|www\.)\S+|(?<![\w.%+-])[\w.%+-]+@[\w-]+(?:\.[\w-]+)+|(?<!\w)[@#]\w+", re.IGNORECASE
@@ -213,7 +214,12 @@ def length(low: float, high: float, slack: int = 6) -> Check:
 
     Length is the number of letters and digits, which also works for scripts without spaces. ``slack`` characters
     either way are always allowed: short sentences vary a lot (``I can't.``, ``I am not able to.``).
+
+    Raises:
+        UsageError: ``low`` is above ``high``: nothing would pass.
     """
+    if low > high:
+        raise UsageError(f"low is {low:g} and high {high:g}, expected low to be no more than high")
 
     def accepts(reference: str, candidate: str) -> bool:
         expected, found = len(comparison_key(reference)), len(comparison_key(candidate))

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Final
 from polyref.augment import checks, english, grammar, negation, quantities
 from polyref.augment.checks import Check
 from polyref.augment.measures import Measure, Scorer
-from polyref.errors import DataError
+from polyref.errors import DataError, ModelError, UsageError
 from polyref.textfiles import read_lines
 
 if sys.version_info >= (3, 11):
@@ -61,7 +61,8 @@ class Option:
             return {bool: "true or false", str: "a string"}[self.kind]
         what = "a whole number" if self.kind is int else "a number"
         low = "" if self.least == float("-inf") else f" from {self.least:g}"
-        return what + low + ("" if self.most == float("inf") else f" to {self.most:g}")
+        high = "" if self.most == float("inf") else f" to {self.most:g}" if low else f" of at most {self.most:g}"
+        return what + low + high
 
 
 @dataclass(frozen=True)
@@ -100,9 +101,13 @@ CHECKS: Final[dict[str, Kind]] = {
     "echo": Kind(english.echo, {}, english=True),
     "omission": Kind(english.omission, {"allowed": _SHARE, "deletion": Option(bool)}, english=True),
 }
-_ANY: Final = Option(float)
-_MEASURE: Final = {"model": Option(str), "min": _ANY, "quantile": _SHARE, "power": _POSITIVE}
-MEASURES: Final = ("embedding", "forward", "backward")
+_MEASURE: Final = {"model": Option(str), "min": Option(float), "quantile": _SHARE, "power": _POSITIVE}
+#: Checks with a model, and the range of what they measure.
+MEASURES: Final = {
+    "embedding": Option(float, -1, 1),
+    "forward": Option(float, most=0),
+    "backward": Option(float, most=0),
+}
 KEYS: Final = ("base", *CHECKS, *MEASURES)
 
 
@@ -117,6 +122,7 @@ def read_filter(path: str | Path, lang: str = "en") -> FilterChain:
 
     Raises:
         DataError: The file cannot be read, is no TOML, or has an unknown key or a value that does not fit.
+        UsageError: Values do not fit together.
         ModelError: A model in it cannot be loaded.
     """
     from polyref.augment.filters import PRESETS, FilterChain, is_english, preset_checks
@@ -137,13 +143,16 @@ def read_filter(path: str | Path, lang: str = "en") -> FilterChain:
         elif kind.english and not is_english(lang):
             raise DataError(f"{key!r} knows English alone, but the references are {lang!r}", file=path)
         else:
-            rules[key] = kind.make(**options)
+            try:
+                rules[key] = kind.make(**options)
+            except UsageError as error:
+                raise UsageError(f"[{key}]: {error.message}", file=path) from None
     wanted: dict[str, dict[str, Any] | None] = {}
     for key in MEASURES:
         if key in values:
-            wanted[key] = _options(path, key, values[key], _MEASURE)
+            wanted[key] = _options(path, key, values[key], {**_MEASURE, "min": MEASURES[key]})
     _check_measures(path, wanted)
-    measures = [_measure(key, options, lang) for key, options in wanted.items() if options is not None]
+    measures = [_measure(path, key, options, lang) for key, options in wanted.items() if options is not None]
     from polyref.augment.adequacy import digest
 
     canonical = json.dumps(values, sort_keys=True)
@@ -188,15 +197,18 @@ def _check_measures(path: str | Path, wanted: Mapping[str, dict[str, Any] | None
             )
 
 
-def _measure(key: str, options: Mapping[str, Any], lang: str) -> Measure:
+def _measure(path: str | Path, key: str, options: Mapping[str, Any], lang: str) -> Measure:
     from polyref.augment import adequacy
 
     model = options.get("model", "shipped")
     scorer: Scorer
-    if key == "embedding":
-        scorer = adequacy.Cosine(adequacy.load_encoder(model))
-    else:
-        scorer = adequacy.Forced(model, lang, backward=key == "backward")
+    try:
+        if key == "embedding":
+            scorer = adequacy.Cosine(adequacy.load_encoder(model))
+        else:
+            scorer = adequacy.Forced(model, lang, backward=key == "backward")
+    except ModelError as error:
+        raise ModelError(f"[{key}]: {error}", file=path) from None
     name = key
     if "min" in options:
         name += f">={options['min']:g}"

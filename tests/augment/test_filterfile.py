@@ -14,7 +14,7 @@ from polyref.augment.checks import Check
 from polyref.augment.filterfile import CHECKS, KEYS, read_filter
 from polyref.augment.measures import Measure
 from polyref.augment.select import Candidate
-from polyref.errors import DataError, UsageError
+from polyref.errors import DataError, ModelError, UsageError
 from polyref.references import ReferenceSet
 
 LENGTHS = {"low": 0.5, "high": 2}
@@ -71,6 +71,8 @@ KNOWN = ", ".join(KEYS)
         ("base = 'loose'", "mine.toml: \"base\" is 'loose', expected one of default, strict, none"),
         ("numbers = true\nlinks = \n", "mine.toml:2: no TOML: Invalid value"),
         ("[backward]", "mine.toml: [backward] drops nothing and weighs nothing (give it min, quantile or power)"),
+        ("[embedding]\nmin = 2", "mine.toml: [embedding]: 'min' is 2, expected a number from -1 to 1"),
+        ("[backward]\nmin = 2", "mine.toml: [backward]: 'min' is 2, expected a number of at most 0"),
         ("[embedding]\nquantile = true", "mine.toml: [embedding]: 'quantile' is True, expected a number from 0 to 1"),
     ],
 )
@@ -78,6 +80,20 @@ def test_errors_name_file_key_and_what_is_known(write: Callable[[str], Path], te
     with pytest.raises(DataError) as error:
         read_filter(write(text))
     assert message in str(error.value)
+
+
+def test_values_that_do_not_fit_together(write: Callable[[str], Path]) -> None:
+    with pytest.raises(UsageError, match=r"mine.toml: \[length\]: low is 2 and high 0.5, expected low to be no more"):
+        read_filter(write("[length]\nlow = 2.0\nhigh = 0.5"))
+    with pytest.raises(UsageError, match=r"mine.toml: \[length\]: low is 2 and high 1.6"):
+        read_filter(write("[length]\nlow = 2"))
+
+
+def test_a_model_that_is_not_there(write: Callable[[str], Path], tmp_path: Path) -> None:
+    for key in ("embedding", "backward"):
+        (tmp_path / "empty").mkdir(exist_ok=True)
+        with pytest.raises(ModelError, match=rf"mine.toml: \[{key}\]: .*empty"):
+            read_filter(write(f'[{key}]\nmodel = "{tmp_path}/empty"\nmin = -1'))
 
 
 def test_english_checks_are_for_english(write: Callable[[str], Path]) -> None:
