@@ -274,7 +274,7 @@ def inputs(
             raise UsageError(f"k = {max(wanted)} without added references", remedy="give them with --refs")
         warnings = []
         if choices.ks and max(choices.ks) > min(counts):
-            warnings.append(f"some segments have only {min(counts)} extra references: "
+            warnings.append(f"some segments have only {min(counts)} extra reference{'s' * (min(counts) != 1)}: "
                             f"-k {max(choices.ks)} uses what there is")  # fmt: skip
         for originals in choices.originals:
             if file is None and originals == REPLACED:

@@ -122,7 +122,7 @@ def command(
         results += [_result(name, metric, stats, k, test, sentence=sentence) for k in wanted]
     fewest = min(len(segment.extras) for segment in references)
     if ks and max(ks) > fewest:
-        have = f"have only {fewest} extra references" if fewest else "have no extra reference"
+        have = f"have only {fewest} extra reference{'s' * (fewest > 1)}" if fewest else "have no extra reference"
         _warn(f"some segments {have}: -k {max(ks)} uses what there is")
     for k, missing in dict.fromkeys((result.scores.k, result.scores.missing) for result in results):
         if missing:

@@ -263,7 +263,7 @@ def test_several_judgements_and_none_chosen(polyref: Callable[..., Any], minimal
 def test_more_references_than_there_are(polyref: Callable[..., Any], augmented: list[str]) -> None:
     run = polyref("evaluate", *augmented, "--gold", "mqm", "-m", "bleu", "-k", "2", "9", "-n", "10", "--json")
     assert run.code == 0
-    assert "warning: some segments have only 1 extra references: -k 9 uses what there is" in run.err
+    assert "warning: some segments have only 1 extra reference: -k 9 uses what there is" in run.err
     rows = run.json()["rows"]
     two, nine = (_row(rows, level="sys", k=k) for k in (2, 9))
     assert two["value"] == nine["value"]

@@ -137,7 +137,7 @@ def test_more_references_than_there_are(files: Path, polyref: Callable[..., Any]
     three, fifty = outcome.json()["rows"]
     assert three["score"] == fifty["score"]
     assert "|k:50|available:1..3|refs:2..4|" in fifty["signature"]
-    assert "some segments have only 1 extra references: -k 50 uses what there is" in outcome.err
+    assert "some segments have only 1 extra reference: -k 50 uses what there is" in outcome.err
 
 
 def test_empty_lines_are_scored_and_counted(files: Path, polyref: Callable[..., Any]) -> None:
