@@ -15,7 +15,7 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
-from polyref.errors import ModelError, PolyrefError
+from polyref.errors import ModelError
 from polyref.paraphrase import hf_checkpoints
 from polyref.paraphrase.transformer import Positions, Transformer, TransformerConfig
 from polyref.paraphrase.vocabulary import FairseqCodec, FairseqDictionary, TextCodec, load_sentencepiece
@@ -164,10 +164,8 @@ def read_fairseq(path: str | Path) -> FairseqParts:
     sentencepiece = _first(directory, "spm.model", "sentencepiece.bpe.model")
     pieces = load_sentencepiece(sentencepiece)
     fingerprint = _md5(directory)
-    try:
+    with hf_checkpoints.faults_of(directory / "checkpoint.pt"):
         config, weights = convert_fairseq(settings, state)
-    except ModelError as error:
-        raise ModelError(error.message, file=directory / "checkpoint.pt", remedy=error.remedy) from None
     for dictionary, table, file in (
         (source, weights["encoder.embed_tokens.weight"], "dict.src.txt"),
         (target, weights["output.weight"], "dict.tgt.txt"),
@@ -194,10 +192,8 @@ def load_fairseq(
     """
     directory = Path(path)
     parts = read_fairseq(directory)
-    try:
+    with hf_checkpoints.faults_of(directory / "checkpoint.pt"):
         network = Transformer(parts.config, parts.weights, device=device, dtype=dtype)
-    except PolyrefError as error:
-        raise ModelError(error.message, file=directory / "checkpoint.pt", remedy=error.remedy) from None
     return Seq2Seq(network, parts.codec, "fairseq", parts.name, parts.fingerprint, directory)
 
 
@@ -286,6 +282,9 @@ def convert_fairseq(
     if "decoder.embed_tokens.weight" not in tensors or "encoder.embed_tokens.weight" not in tensors:
         raise ModelError("the checkpoint is no encoder-decoder transformer: it has no embeddings of that kind")
     weights = {name: value for name, value in tensors.items() if not _is_extra(name)}
+    for table in (weights["encoder.embed_tokens.weight"], weights["decoder.embed_tokens.weight"]):
+        if table.dim() != 2:
+            raise ModelError(f"the embeddings have shape {tuple(table.shape)}, expected tokens x width")
     dim = weights["encoder.embed_tokens.weight"].shape[1]
     tied = flag("share_all_embeddings") or flag("share_decoder_input_output_embed")
     target = weights["decoder.embed_tokens.weight"]
@@ -309,12 +308,12 @@ def convert_fairseq(
             positions[side] = "none"
         elif flag(f"{side}_learned_pos"):
             positions[side] = "learned"
-            table = weights.pop(f"{side}.embed_positions.weight", None)
-            if table is None:
+            learned = weights.pop(f"{side}.embed_positions.weight", None)
+            if learned is None:
                 raise ModelError(f"the checkpoint has no learned {side} positions")
             # Rows up to the padding token's are never used.
-            weights[f"{side}.positions"] = table[2:]
-            limits[side] = min(limits[side], len(table) - 2)
+            weights[f"{side}.positions"] = learned[2:]
+            limits[side] = min(limits[side], len(learned) - 2)
         # Old checkpoints hold a final norm that their version did not use.
         version = float(tensors.get(f"{side}.version", torch.tensor([1.0]))[0])
         if version < (2 if side == "encoder" else 3):

@@ -11,7 +11,8 @@ import json
 import math
 import pickle
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -76,10 +77,26 @@ def load_network(
     """
     directory = Path(directory)
     config = read_config(directory)
-    try:
+    with faults_of(directory):
         return Transformer(*convert(config, read_weights(directory)), device=device, dtype=dtype)
+
+
+@contextmanager
+def faults_of(path: Path) -> Iterator[None]:
+    """Whatever goes wrong inside is a fault of the model at ``path``: its settings and weights may be anything.
+
+    Raises:
+        ModelError: Something went wrong.
+    """
+    try:
+        yield
     except PolyrefError as error:
-        raise error if error.file else ModelError(error.message, file=directory, remedy=error.remedy) from None
+        raise error if error.file else ModelError(error.message, file=path, remedy=error.remedy) from None
+    except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+        reason = str(error).strip().split("\n")[0]
+        raise ModelError(
+            f"settings and weights that make no model: {reason}", file=path, remedy="is it complete and unaltered?"
+        ) from error
 
 
 def read_weights(directory: Path) -> dict[str, Tensor]:
@@ -326,6 +343,23 @@ def _tokenizer_remedy(directory: Path) -> str | None:
     return None
 
 
+def check_family(config: Mapping[str, Any], directory: Path) -> None:
+    """Refuse what neither polyref nor Transformers, without code from the model, can run as an encoder-decoder.
+
+    Raises:
+        ModelError: The model is of such a type.
+    """
+    from transformers.models.auto.modeling_auto import MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES
+
+    family = config.get("model_type")
+    if family not in FAMILIES and family not in MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES:
+        raise ModelError(
+            f"model type is {family!r}, no encoder-decoder that Transformers can load by itself",
+            file=directory,
+            remedy="paraphrases need an encoder-decoder model; code that comes with a model is never run",
+        )
+
+
 def load_transformers(directory: Path) -> Any:
     """The model of a Hugging Face directory as Transformers' own class for encoder-decoders, in float32.
 
@@ -335,6 +369,7 @@ def load_transformers(directory: Path) -> Any:
     import transformers
     from transformers.utils import logging
 
+    check_family(read_config(directory), directory)
     bars, verbosity = logging.is_progress_bar_enabled(), logging.get_verbosity()
     logging.disable_progress_bar()
     logging.set_verbosity_error()

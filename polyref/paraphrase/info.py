@@ -135,6 +135,7 @@ def _huggingface(folder: Path, name: str) -> ModelInfo:
     from polyref.paraphrase import hf_checkpoints as hf
 
     config = hf.read_config(folder)
+    hf.check_family(config, folder)
     tensors = hf.read_weights(folder)
     stored, size = _stored(tensors.values()), _weight_bytes(folder)
     family = str(config.get("model_type"))
@@ -143,7 +144,8 @@ def _huggingface(folder: Path, name: str) -> ModelInfo:
     fingerprint = hf.fingerprint(folder)
     positions: tuple[int | None, int | None] = (config.get("max_position_embeddings"),) * 2
     if family in hf.FAMILIES:
-        network, weights = hf.convert(config, tensors)
+        with hf.faults_of(folder):
+            network, weights = hf.convert(config, tensors)
         layers, dim = (network.encoder_layers, network.decoder_layers), network.dim
         vocabulary = len(weights["encoder.embed_tokens.weight"]), len(weights["output.weight"])
     else:

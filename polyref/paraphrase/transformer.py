@@ -61,6 +61,9 @@ class TransformerConfig:
         start: First decoder input.
         max_source: Most source tokens, the end of sentence included.
         max_target: Most decoder positions.
+
+    Raises:
+        ModelError: The heads do not divide the width, or a limit is not positive.
     """
 
     dim: int
@@ -80,6 +83,16 @@ class TransformerConfig:
     start: int
     max_source: int
     max_target: int
+
+    def __post_init__(self) -> None:
+        for side, heads in (("encoder", self.encoder_heads), ("decoder", self.decoder_heads)):
+            if heads < 1 or self.dim % heads:
+                raise ModelError(f"{heads} {side} heads do not divide the width of the model, {self.dim}")
+        for name in ("max_source", "max_target"):
+            if getattr(self, name) < 1:
+                raise ModelError(
+                    f"the longest {name.removeprefix('max_')} is {getattr(self, name)}, expected 1 or more"
+                )
 
 
 class Transformer:

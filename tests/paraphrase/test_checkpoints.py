@@ -19,6 +19,7 @@ from torch.nn import functional
 from polyref.errors import DataError, ModelError, PolyrefError, UsageError
 from polyref.paraphrase import checkpoints
 from polyref.paraphrase.checkpoints import load_fairseq
+from polyref.paraphrase.info import model_info
 from polyref.paraphrase.search import SearchOptions, search
 
 
@@ -316,3 +317,26 @@ def test_lengths_and_tokens_out_of_range(tmp_path: Path, spm: bytes) -> None:
         search(network, [[7] * 40 + [2]], SearchOptions(beam=4))
     with pytest.raises(UsageError, match="not in the vocabulary"):
         search(network, [[7, 9999, 2]], SearchOptions(beam=4))
+
+
+@pytest.mark.parametrize(
+    ("changes", "weights", "message"),
+    [
+        ({"encoder_attention_heads": "many"}, {}, "settings and weights that make no model: .*'many'"),
+        ({"encoder_attention_heads": 3}, {}, "3 encoder heads do not divide the width of the model, 16"),
+        ({"decoder_attention_heads": 0}, {}, "0 decoder heads do not divide the width of the model, 16"),
+        ({"max_source_positions": -5}, {}, "the longest source is -5, expected 1 or more"),
+        ({}, {"encoder.layers.x.fc1.weight": torch.zeros(3, 3)}, "settings and weights that make no model: .*'x'"),
+        ({}, {"decoder.embed_tokens.weight": torch.zeros(3)}, r"the embeddings have shape \(3,\), expected"),
+        ({}, {"encoder.version": torch.zeros(0)}, "settings and weights that make no model"),
+    ],
+    ids=["heads", "width", "no heads", "positions", "layer", "embedding", "version"],
+)
+def test_settings_and_weights_that_make_no_model_are_one_error(
+    tmp_path: Path, spm: bytes, changes: dict[str, Any], weights: dict[str, Tensor], message: str
+) -> None:
+    stored = {**state(len(symbols(spm)) + 4), **weights}
+    directory = write(tmp_path / "m", spm, {"args": settings(**changes)}, stored)
+    for load in (load_fairseq, model_info):
+        with pytest.raises(ModelError, match=f"m/checkpoint.pt: .*{message}"):
+            load(directory)

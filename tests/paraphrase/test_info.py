@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -80,3 +81,29 @@ def test_what_is_no_model(tmp_path: Path) -> None:
         model_info("nothing-of-that-name")
     with pytest.raises(ModelError, match="neither"):
         model_info(tmp_path)
+
+
+@pytest.mark.parametrize("family", ["gpt2", "strange", None])
+def test_what_is_no_encoder_decoder(tmp_path: Path, family: str | None) -> None:
+    """Whatever its configuration promises: code of a model is not run."""
+    config = {"model_type": family, "auto_map": {"AutoModelForSeq2SeqLM": "theirs.Model"}}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    (tmp_path / "theirs.py").write_text("raise SystemExit('it ran')")
+    with pytest.raises(ModelError, match=f"model type is {family!r}, no encoder-decoder .*never run"):
+        model_info(tmp_path)
+
+
+def test_settings_of_hugging_face_that_make_no_model(tmp_path: Path, spm: bytes) -> None:
+    convert_to_huggingface(write(tmp_path / "m", spm), tmp_path / "hf", check=False)
+    config = json.loads((tmp_path / "hf" / "config.json").read_text())
+    for change, message in (
+        ({"encoder_attention_heads": 3}, "3 encoder heads do not divide"),
+        ({"decoder_layers": "two"}, "settings and weights that make no model: .*'two'"),
+        ({"decoder_layers": 7}, "the model has no weight"),
+    ):
+        (tmp_path / "hf" / "config.json").write_text(json.dumps({**config, **change}))
+        with pytest.raises(ModelError, match=message):
+            load_paraphraser(tmp_path / "hf", lang="en")
+    (tmp_path / "hf" / "config.json").write_text(json.dumps({**config, "encoder_attention_heads": 3}))
+    with pytest.raises(ModelError, match="3 encoder heads do not divide"):
+        model_info(tmp_path / "hf")
