@@ -10,7 +10,7 @@ from typing import Protocol
 from polyref.augment.select import Candidate
 from polyref.references import Segment
 
-#: Digits kept of values: fewer than float arithmetic differs in between batches and machines.
+#: Digits kept of values: most differences of float arithmetic between batches and machines are below.
 DIGITS = 4
 
 

@@ -24,7 +24,7 @@ OVERGENERATE: Final = 2
 #: Segments paraphrased together. It is part of the result, not only of its speed: a shard is one call of the
 #: paraphraser, so the same shard gives the same bytes whether or not the run was interrupted before it.
 SHARD_SEGMENTS: Final = 64
-#: Digits kept of log-probabilities: fewer than float arithmetic differs in between machines.
+#: Digits kept of log-probabilities: most differences of float arithmetic between batches and machines are below.
 _LOGPROB_DIGITS: Final = 4
 
 

@@ -35,10 +35,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_python_examples(folder: Path) -> None:
-    first, second = _blocks(GUIDE, "python")
+    first, asking, second = _blocks(GUIDE, "python")
     names: dict[str, Any] = {}
     exec(first, names)
     assert read_references(["refs.polyref.jsonl"]) == names["augmented"]
+    exec(asking, names)
+    (example,) = (json.loads(line) for line in _blocks(GUIDE, "json"))
+    assert names["reason"] == example["reason"] == "numbers"
     names["paraphraser"] = RuleParaphraser()
     exec(second, names)
     assert names["augmented"].meta["filters"] == f"{filter_chain().name}+no-shouting"
@@ -49,6 +52,9 @@ def test_the_filter_file(folder: Path) -> None:
     (folder / "mine.toml").write_text(example)
     chain = filter_chain("mine.toml")
     assert chain.reasons[-2:] == ("omission0.34", "backward@0.25") and "echo" not in chain.reasons
+    for name in ("default", "strict"):
+        printed = [reason for reason in filter_chain(name).reasons if reason[-1].isdigit() or "-" in reason]
+        assert printed and all(f"`{reason}`" in GUIDE for reason in printed)
     listed = set(re.findall(r"^\| `([\w-]+)` \|", GUIDE, re.MULTILINE))
     assert {reason.rstrip("0123456789.-") for reason in filter_chain().reasons} <= listed
 
