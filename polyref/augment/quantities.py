@@ -125,7 +125,7 @@ def _amount(word: str) -> str | None:
 
 
 def _orders(text: str) -> set[str]:
-    return _ORDERS & set(words(text))
+    return set(_ORDERS.intersection(words(text)))
 
 
 def _halves(text: str) -> set[str]:
