@@ -70,6 +70,20 @@ def test_polyref_gives_fairseqs_lists(tmp_path: Path, spm: bytes, name: str, cha
 
 
 @needs_fairseq
+@pytest.mark.parametrize("prefix", [[1], [4, 1], [1, 4], [1, 1, 5]])
+def test_padding_in_a_prefix_leaves_the_place_free(tmp_path: Path, spm: bytes, prefix: list[int]) -> None:
+    folder = checkpoint(tmp_path / "m", spm)
+    options = SearchOptions(semantics="fairseq", beam=6, groups=3, min_len=3, max_len_b=8)
+    lists = []
+    for backend in ("polyref", "fairseq"):
+        paraphraser: Any = load_paraphraser(folder, lang="en", backend=backend)
+        paraphraser.prefix = prefix
+        lists.append(list(paraphraser.paraphrase(TEXTS, 6, decoding=options)))
+    same(*lists)
+    assert len(lists[0][0].hypotheses) == 6
+
+
+@needs_fairseq
 @pytest.mark.data
 @pytest.mark.parametrize(
     ("model", "name", "options"),

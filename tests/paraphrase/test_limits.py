@@ -159,6 +159,23 @@ def test_what_cannot_be_meant_is_refused(folder: Path, decoding: Any, k: int, me
         paraphraser.paraphrase(TEXT, k, decoding=decoding)
 
 
+def test_padding_in_a_prefix_forces_nothing_in_fairseqs_semantics(model: Seq2Seq) -> None:
+    """Nor does the least length hold there: as without the prefix and without a least length so far."""
+    source = [model.codec.encode(TEXT[0])]
+
+    def found(prefix: list[int], least: int) -> list[Any]:
+        options = SearchOptions(beam=6, groups=2, semantics="fairseq", max_len_b=8, min_len=least)
+        return search(model.network, source, options, [prefix])[0]
+
+    assert len(found([1], 1)) == 6
+    assert found([1], 1) == found([], 0)
+    assert found([4, 1], 2) == found([4], 0)
+    assert {candidate.tokens[1] for candidate in found([1, 5], 0) if len(candidate.tokens) > 1} == {5}
+    for semantics in ("paper", "hf"):
+        with pytest.raises(UsageError, match="the prefix holds padding"):
+            search(model.network, source, SearchOptions(beam=2, semantics=semantics), [[4, 1]])  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("semantics", SEMANTICS)
 @pytest.mark.parametrize("lenpen", [50.0, -50.0])
 @pytest.mark.parametrize("strength", [0.0, 1e6])

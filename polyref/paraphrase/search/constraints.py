@@ -20,11 +20,12 @@ class Constraints:
         model: The network (its special tokens and longest target).
         options: Validated options.
         sources: Token ids of every sentence, with the end of sentence.
-        prefixes: Forced first tokens of every sentence, or None.
+        prefixes: Forced first tokens of every sentence, or None. In ``fairseq`` semantics padding in a prefix forces
+            nothing at its place.
         hooks: Called in order on every step.
 
     Raises:
-        UsageError: A prefix holds a token outside the vocabulary or the end of sentence.
+        UsageError: A prefix holds a token outside the vocabulary, the end of sentence, or padding (unless ``fairseq``).
     """
 
     def __init__(
@@ -51,14 +52,19 @@ class Constraints:
 
     def _prefix_table(self, prefixes: Sequence[Sequence[int]]) -> Tensor:
         table = torch.full((len(prefixes), max(self.prefix_lengths)), -1, device=self._model.device)
+        fairseq = self._options.semantics == "fairseq"
         for row, prefix in enumerate(prefixes):
             for token in prefix:
                 if not 0 <= token < self._model.vocab_size:
                     raise UsageError(f"prefix token {token} is not in the vocabulary of {self._model.vocab_size}")
                 if token == self._model.eos:
                     raise UsageError("the prefix holds the end of sentence, which would end every hypothesis")
+                if token == self._model.pad and not fairseq:
+                    raise UsageError(
+                        "the prefix holds padding, which only --semantics fairseq takes for a place that is not forced"
+                    )
             table[row, : len(prefix)] = torch.tensor(prefix, dtype=torch.int64)
-        return table
+        return table.masked_fill(table == self._model.pad, -1)
 
     def apply(self, t: int, beams: Beams, out: Tensor | Parts) -> Step:
         """Normalise the network's output, ``[R, V]`` or ``[S, W, V]``, and apply every constraint."""
@@ -95,6 +101,9 @@ class Constraints:
             values = scores.gather(1, tokens.clamp_min(0)[:, None])[:, 0] if fairseq else None
             self._force(base, scores, forced[owners], tokens, values)
         short = (self._min[beams.sentences] > t) & ~forced & ~last
+        if fairseq and self._prefixes is not None and t < self._prefixes.shape[1]:
+            # Places of the prefix that force nothing are under no least length either.
+            short &= torch.tensor([self.prefix_lengths[i] <= t for i in beams.sentences.tolist()], device=short.device)
         scores[:, eos].masked_fill_(short[owners], NEVER)
         if options.no_repeat_ngram and not fairseq:
             spared = None if options.semantics == "hf" else (forced | last)[owners]
