@@ -6,8 +6,13 @@ with a word n-gram prefix of the source, every token that could start the word t
 not going on with it.
 
 As in the authors' program, penalties add up: over n, over every place of the source where the n-gram stands, and twice
-for tokens that the source's own pieces of the word can be joined to (so that published values of a keep their meaning).
-Unlike it, the longest prefixes are matched as well, which an off-by-one there leaves out.
+for tokens that the source's own pieces of the word can be joined to. Unlike it, the longest prefixes are matched as
+well, which an off-by-one there leaves out.
+
+How a penalty acts is not as in that program, so published values of ``a`` are a place to start from and no more. Here it
+is subtracted from the log-probability, ``log p - penalty``. There it is a second model of an ensemble, whose
+probabilities fairseq averages: ``log((p + exp(-penalty)) / 2)``, in which tokens without a penalty all gain the same
+probability, and scores are no longer those of the model.
 """
 
 from __future__ import annotations
@@ -69,11 +74,11 @@ class LexicalCopyPenalty:
     Args:
         symbols: Target tokens by id; a token that starts a word begins with ``▁``.
         sources: Pieces of every sentence of the search, in its order.
-        a: Size of the penalty, in nats (>= 0; the paper's ``prism_a``).
-        b: Growth of the penalty with n (the paper's ``prism_b``).
+        a: Size of the penalty, in nats (0 to 1e6; the program's ``prism_a``, the paper's alpha).
+        b: Growth of the penalty with n (-20 to 20; the program's ``prism_b``, the paper's beta).
 
     Raises:
-        UsageError: ``a`` is negative: a search needs scores that only fall.
+        UsageError: ``a`` is negative (a search needs scores that only fall), or a value is out of range.
     """
 
     def __init__(self, symbols: Sequence[str], sources: Sequence[Sequence[str]], a: float, b: float) -> None:
