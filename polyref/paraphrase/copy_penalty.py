@@ -9,8 +9,8 @@ As in the authors' program, penalties add up: over n, over every place of the so
 for tokens that the source's own pieces of the word can be joined to. Unlike it, the longest prefixes are matched as
 well, which an off-by-one there leaves out.
 
-How a penalty acts is not as in that program, so published values of ``a`` are a place to start from and no more. Here it
-is subtracted from the log-probability, ``log p - penalty``. There it is a second model of an ensemble, whose
+How a penalty acts is not as in that program, so published values of ``a`` are a place to start from and no more. Here
+it is subtracted from the log-probability, ``log p - penalty``. There it is a second model of an ensemble, whose
 probabilities fairseq averages: ``log((p + exp(-penalty)) / 2)``, in which tokens without a penalty all gain the same
 probability, and scores are no longer those of the model.
 """

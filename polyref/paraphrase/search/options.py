@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from polyref.errors import UsageError
 
@@ -17,6 +17,8 @@ LARGEST_BEAM: Final = 5000
 #: Greatest whole number and greatest size of a weight: everything computed from them stays a finite float32.
 LARGEST_WHOLE: Final = 10**9
 LARGEST: Final = 1e6
+#: Greatest size of a seed: more than any number of digits people type, less than what printing refuses.
+LARGEST_SEED: Final = 10**100
 #: Greatest size of the exponent of the length: 10 ** 6 tokens to the power of 50 is still a finite float.
 LARGEST_LENPEN: Final = 50.0
 _WHOLE: Final = (
@@ -116,8 +118,7 @@ class SearchOptions:
             check_real(_flag(name), getattr(self, name), low, high)
         if self.temperature < 1 / LARGEST:
             raise UsageError(f"--temperature is {self.temperature}, expected more than 0, {1 / LARGEST:g} at least")
-        if not isinstance(self.seed, Integral):
-            raise UsageError(f"--seed is {self.seed!r}, expected a whole number")
+        check_whole("--seed", self.seed, -LARGEST_SEED, LARGEST_SEED)
         if self.semantics not in SEMANTICS:
             raise UsageError(f"--semantics is {self.semantics!r}, expected one of {', '.join(SEMANTICS)}")
         if self.early_stopping not in (True, False, "never", None):
@@ -160,33 +161,38 @@ class SearchOptions:
         return self.beam if self.nbest is None else self.nbest
 
 
-def check_whole(flag: str, value: object, least: int, most: int) -> None:
+def check_whole(flag: str, value: Any, least: int, most: int) -> None:
     """Refuse what is no whole number from ``least`` to ``most``.
 
     Raises:
         UsageError: Naming the option, what was found and what was expected.
     """
-    if not isinstance(value, Integral) or isinstance(value, bool):
+    if isinstance(value, bool) or not isinstance(value, Integral):
         raise UsageError(f"{flag} is {value!r}, expected a whole number")
-    if value < least:
+    number = int(value)
+    if number < least:
         raise UsageError(f"{flag} is {value}, expected {least} or more")
-    if value > most:
+    if number > most:
         raise UsageError(f"{flag} is {value}, expected at most {most}")
 
 
-def check_real(flag: str, value: object, least: float, most: float) -> None:
+def check_real(flag: str, value: Any, least: float, most: float) -> None:
     """Refuse what is no finite number from ``least`` to ``most``.
 
     Raises:
         UsageError: Naming the option, what was found and what was expected.
     """
-    if not isinstance(value, Real) or isinstance(value, bool):
+    if isinstance(value, bool) or not isinstance(value, Real):
         raise UsageError(f"{flag} is {value!r}, expected a number")
-    if not math.isfinite(value):
-        raise UsageError(f"{flag} is {value}, expected a finite number")
-    if value < least:
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.copysign(math.inf, int(value))
+    if not math.isfinite(number):
+        raise UsageError(f"{flag} is {number}, expected a finite number")
+    if number < least:
         raise UsageError(f"{flag} is {value}, expected {least:g} or more")
-    if value > most:
+    if number > most:
         raise UsageError(f"{flag} is {value}, expected at most {most:g}")
 
 
