@@ -145,7 +145,7 @@ def test_more_is_asked_for_than_there_is(model: Seq2Seq, semantics: Any) -> None
         (SearchOptions(beam=10, groups=2.0), 5, "--groups is 2.0, expected a whole number"),  # type: ignore[arg-type]
         (SearchOptions(max_len_b=10**10), 5, "--max-len-b is 10000000000, expected at most 1000000000"),
         (SearchOptions(max_len_a=1e300), 5, "--max-len-a is 1e[+]300, expected at most 1e[+]06"),
-        (SearchOptions(max_len_a=10**400), 5, "--max-len-a is inf, expected a finite number"),
+        (SearchOptions(max_len_a=10**400), 5, "--max-len-a is too large a number, expected a finite one"),
         (SearchOptions(lenpen=200), 5, "--lenpen is 200, expected at most 50"),
         (SearchOptions(lenpen=-1000.0), 5, "--lenpen is -1000.0, expected -50 or more"),
         (SearchOptions(strength="much"), 5, "--strength is 'much', expected a number"),  # type: ignore[arg-type]

@@ -187,9 +187,9 @@ def check_real(flag: str, value: Any, least: float, most: float) -> None:
     try:
         number = float(value)
     except OverflowError:
-        number = math.copysign(math.inf, int(value))
+        raise UsageError(f"{flag} is too large a number, expected a finite one") from None
     if not math.isfinite(number):
-        raise UsageError(f"{flag} is {number}, expected a finite number")
+        raise UsageError(f"{flag} is {value}, expected a finite number")
     if number < least:
         raise UsageError(f"{flag} is {value}, expected {least:g} or more")
     if number > most:
