@@ -225,7 +225,8 @@ class Paraphraser(ABC):
 def _out_of_memory(error: Exception) -> bool:
     """Whether an allocation failed: torch has a class of its own for that on accelerators only."""
     told = str(error)
-    return isinstance(error, MemoryError) or "out of memory" in told or "can't allocate memory" in told
+    found = ("out of memory", "can't allocate memory", "bad_alloc")
+    return isinstance(error, MemoryError) or any(words in told for words in found)
 
 
 def describe_decoding(decoding: Decoding) -> str:
@@ -341,7 +342,7 @@ class SearchParaphraser(Paraphraser):
                 if not _out_of_memory(error):
                     raise
                 raise UsageError(
-                    f"the search ran out of memory: {len(batch)} texts at once, {decoding.beam} hypotheses each",
+                    f"the search ran out of memory with {decoding.beam} hypotheses a text, texts at once: {len(batch)}",
                     remedy="name a smaller --beam or -k, or smaller batches: --memory",
                 ) from error
             for text, candidates in zip(batch, found, strict=True):
