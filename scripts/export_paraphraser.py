@@ -133,6 +133,9 @@ def export(
     (out / "figures.json").write_text(json.dumps(figures, indent=1) + "\n", "utf-8")
     curve = [json.loads(line) for line in (run / "log.jsonl").read_text("utf-8").splitlines()]
     chosen = json.loads(examples.read_text("utf-8")) if examples.is_file() else {"good": [], "bad": []}
+    gains = examples.with_name("paraphraser_gains.md")
+    if gains.is_file():
+        chosen["gains"] = gains.read_text("utf-8").strip()
     (out / "MODEL_CARD.md").write_text(card(figures, curve, chosen), "utf-8")
     print(json.dumps(figures, indent=1))
 
@@ -172,8 +175,8 @@ what it adds (`polyref augment` filters by default) before you draw conclusions 
 people, wrote for the same source sentence in the WMT 2021 and 2023 news and general tasks into English (test suites
 included). The text is WMT research data and holds the output of commercial online systems; the repositories it comes
 from carry no licence file. It is not part of this package. Use the model for research, and cite the WMT findings.
-wmt19, wmt22 and wmt21 news zh-en are not in the training text: they are for evaluation.
-Seed {data["seed"]}; SHA-256 of the clusters: `{data["data"]["sha256"]}`.
+wmt19, wmt22, wmt21 news zh-en and the TED talks of wmt21 are not in the training text: they are for evaluation.
+Seed {data["seed"]} (pairs), {train["seed"]} (training); SHA-256 of the clusters: `{data["data"]["sha256"]}`.
 
 Made by `scripts/train_paraphraser.py` (`prepare`, `train`, `export`), which also wrote the figures on this page.
 
@@ -199,8 +202,9 @@ a segment; {gen["cpu_seconds_a_segment"]:.3f} CPU seconds a segment on one threa
 |---|---|
 {shares}
 
-What these references gain in agreement with people, and their faults by detectors of their own: `docs/benchmarks.md`
-(`scripts/bench/quality.py`), `docs/images/gains-en.svg`.
+## What its references are worth
+
+{chosen.get("gains", "Not measured: scripts/bench/quality.py does.")}
 
 ## Ten good ones
 

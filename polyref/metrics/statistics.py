@@ -154,7 +154,7 @@ class Statistics:
         except DataError:
             raise
         except Exception as error:  # whatever NumPy, zip and zlib find wrong with a file that is not what it seems
-            raise DataError(f"is not a statistics file: {" ".join(str(error).split())[:200]}", file=path) from None
+            raise DataError(f"is not a statistics file: {' '.join(str(error).split())[:200]}", file=path) from None
 
 
 def _check_header(header: Mapping[str, Any]) -> None:

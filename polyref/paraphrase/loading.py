@@ -59,7 +59,8 @@ def load_paraphraser(
         prism_b: Its growth with the length of what is copied.
         dtype: What the network computes in: ``float32``, or an approximate mode that the signature names: on the CPU
             ``bfloat16`` or ``int8`` (products only), elsewhere ``bfloat16`` or ``float16``.
-        memory: About the memory that a batch may take beside the model, in MB (None: 1024); changes no result.
+        memory: About the memory that a batch may take beside the model, in MB (None: 1024); it changes the
+            last digits of sums at most.
 
     Raises:
         ModelError: There is no such model, or it is broken; or fairseq is missing.
