@@ -53,7 +53,7 @@ def confidence(
     """95 % bootstrap intervals over segments (Koehn 2004), as ``sacrebleu --confidence``.
 
     Raises:
-        UsageError: Fewer than 2 samples.
+        UsageError: Fewer than 2 samples, or no segment has a reference.
     """
     return _interval(_bootstrap(metric, stats, k=k, samples=samples, seed=seed))
 
@@ -70,7 +70,7 @@ def paired_bootstrap(
     """Every system against the system at index ``baseline`` by paired bootstrap, as ``sacrebleu --paired-bs``.
 
     Raises:
-        UsageError: Fewer than 2 samples.
+        UsageError: Fewer than 2 samples, or no segment has a reference.
     """
     scores = _bootstrap(metric, stats, k=k, samples=samples, seed=seed)
     actual = metric.corpus(stats, k=k)
@@ -97,10 +97,11 @@ def paired_randomization(
         Shape (S,): two-sided p-values, NaN for the baseline.
 
     Raises:
-        UsageError: Fewer than 1 trial.
+        UsageError: Fewer than 1 trial, or no segment has a reference.
     """
     if trials < 1:
         raise UsageError(f"{trials} trials, expected 1 or more")
+    _scored(metric, stats, k)
     values = stats.at(k).astype(np.float64)
     systems, segments, columns = values.shape
     swap = np.random.default_rng(seed).integers(2, size=(trials, segments), dtype=bool)
@@ -121,10 +122,7 @@ def _bootstrap(metric: Metric, stats: Statistics, *, k: int, samples: int, seed:
     if samples < 2:
         raise UsageError(f"{samples} bootstrap samples, expected 2 or more")
     segments = len(stats.segments)
-    # What has no reference is no part of the test set: a sample of such segments alone would have no score.
-    scored = np.flatnonzero(stats.counts(k) > 0) if metric.needs_references else np.arange(segments)
-    if not len(scored):
-        raise UsageError(f"no segment has a reference with k = {k}: nothing to resample")
+    scored = _scored(metric, stats, k)
     drawn = scored[np.random.default_rng(seed).choice(len(scored), size=(samples, len(scored)), replace=True)]
     parts = []
     for start in range(0, samples, _BATCH):
@@ -133,6 +131,14 @@ def _bootstrap(metric: Metric, stats: Statistics, *, k: int, samples: int, seed:
         counts = np.bincount(cells.ravel(), minlength=len(rows) * segments).reshape(-1, segments)
         parts.append(metric.resample(stats, counts, k=k))
     return np.concatenate(parts)
+
+
+def _scored(metric: Metric, stats: Statistics, k: int) -> npt.NDArray[np.intp]:
+    """Segments of the test set: not those without a reference, of which a sample alone would have no score."""
+    scored = np.flatnonzero(stats.counts(k) > 0) if metric.needs_references else np.arange(len(stats.segments))
+    if not len(scored):
+        raise UsageError(f"no segment has a reference with k = {k}: nothing to resample")
+    return scored
 
 
 def _interval(scores: Floats) -> Resampled:

@@ -122,5 +122,6 @@ def test_segments_without_a_reference_are_not_drawn(name: str) -> None:
     none = metric.statistics({"A": ["a"]}, ReferenceSet.from_texts([[]]), allow_missing=True)
     assert np.isnan(metric.aggregate(none, k=0).system[0])
     assert np.isnan(metric.corpus(none, k=0)[0])
-    with pytest.raises(UsageError, match="no segment has a reference"):
-        confidence(metric, none, k=0)
+    for test in (confidence, paired_bootstrap, paired_randomization):
+        with pytest.raises(UsageError, match="no segment has a reference"):
+            test(metric, none, k=0)
