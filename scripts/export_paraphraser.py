@@ -17,7 +17,7 @@ from paraphrase_pairs import read_clusters, split
 from polyref import __version__
 from polyref.augment.filters import FilterChain, filter_chain
 from polyref.paraphrase import DiverseBeam, SearchParaphraser, load_paraphraser
-from polyref.paraphrase.paraphraser import describe_decoding
+from polyref.paraphrase.diverse_beam import describe_decoding
 
 K = 10
 CANDIDATES = 20

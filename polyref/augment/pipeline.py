@@ -17,7 +17,8 @@ from polyref.errors import UsageError
 from polyref.references import Reference, ReferenceSet, Segment
 
 if TYPE_CHECKING:
-    from polyref.paraphrase.paraphraser import Decoding, NBest, Paraphraser
+    from polyref.paraphrase.diverse_beam import Decoding
+    from polyref.paraphrase.paraphraser import NBest, Paraphraser
 
 #: Candidates asked for per wanted paraphrase: filters drop about half of a small model's n-best list.
 OVERGENERATE: Final = 2

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from polyref.paraphrase.diverse_beam import Decoding, DiverseBeam
 from polyref.paraphrase.loading import load_paraphraser, shipped_languages
-from polyref.paraphrase.paraphraser import Decoding, DiverseBeam, Hypothesis, NBest, Paraphraser, SearchParaphraser
+from polyref.paraphrase.paraphraser import Hypothesis, NBest, Paraphraser, SearchParaphraser
 from polyref.paraphrase.search import SearchOptions
 
 if TYPE_CHECKING:

@@ -25,7 +25,8 @@ from torch import Tensor
 
 from polyref.errors import ModelError, UsageError
 from polyref.paraphrase.checkpoints import FairseqParts, read_fairseq
-from polyref.paraphrase.paraphraser import Codec, Decoding, SearchParaphraser
+from polyref.paraphrase.diverse_beam import Decoding
+from polyref.paraphrase.paraphraser import Codec, SearchParaphraser
 from polyref.paraphrase.search import Candidate, SearchOptions
 
 SUPPORTED: Final = ("0.12.0", "0.12.1", "0.12.2")

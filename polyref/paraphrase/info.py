@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from torch import Tensor
 
-from polyref.paraphrase.paraphraser import STRENGTH, DiverseBeam
+from polyref.paraphrase.diverse_beam import STRENGTH, DiverseBeam
 
 #: Paraphrases that the default decoding is told for, the command line's default.
 K: Final = 10

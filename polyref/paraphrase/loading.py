@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, cast
 
 from polyref.errors import ModelError, UsageError
 from polyref.paraphrase.decoding import PRISM_B, check_penalty
+from polyref.paraphrase.diverse_beam import DiverseBeam
 from polyref.paraphrase.languages import base
-from polyref.paraphrase.paraphraser import DiverseBeam, Paraphraser, Rules, SearchParaphraser
+from polyref.paraphrase.paraphraser import Paraphraser, Rules, SearchParaphraser
 from polyref.paraphrase.search import StepHook
 
 if TYPE_CHECKING:

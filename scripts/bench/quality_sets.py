@@ -18,7 +18,7 @@ from polyref.errors import DataError, UsageError
 from polyref.eval.evalset import EvalSet
 from polyref.eval.judgements import Gold
 from polyref.paraphrase import DiverseBeam, Hypothesis, NBest, Paraphraser, SearchOptions, load_paraphraser
-from polyref.paraphrase.paraphraser import describe_decoding
+from polyref.paraphrase.diverse_beam import describe_decoding
 from polyref.references import Reference, ReferenceSet, Segment
 
 #: Candidates are flushed to disk after this many texts.

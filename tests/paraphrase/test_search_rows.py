@@ -11,7 +11,8 @@ from tables import TableModel
 from polyref.paraphrase import transformer
 from polyref.paraphrase.ancestry import AncestryCache
 from polyref.paraphrase.checkpoints import Seq2Seq
-from polyref.paraphrase.paraphraser import DiverseBeam, SearchParaphraser
+from polyref.paraphrase.diverse_beam import DiverseBeam
+from polyref.paraphrase.paraphraser import SearchParaphraser
 from polyref.paraphrase.search import SearchOptions, search
 from polyref.paraphrase.search.protocol import Parts
 from polyref.paraphrase.search.state import Layout
