@@ -105,6 +105,9 @@ def language() -> Check:
 
 @lru_cache(maxsize=4096)
 def _scripts(text: str) -> Counter[str]:
+    if text.isascii():  # the same, faster
+        letters = sum(map(str.isalpha, text))
+        return Counter(LATIN=letters) if letters else Counter()
     # The first word of a letter's Unicode name is its script; Kana and Han are written together.
     names = (unicodedata.name(char, "").partition(" ")[0] for char in text if char.isalpha())
     return Counter("CJK" if name in ("HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA") else name for name in names)
@@ -137,6 +140,8 @@ def form() -> Check:
 
 def _without_words(reference: str, candidate: str) -> bool:
     """Whether letters are added to a reference that has none, or a single one (of a script with spaces)."""
+    if sum(map(str.isalpha, reference)) > 1 and reference.isascii():  # the same, faster
+        return False
     letters = _letters(reference)
     few = letters.total() < 2 and not any(unicodedata.category(letter) == "Lo" for letter in letters)
     return few and letters != _letters(candidate)

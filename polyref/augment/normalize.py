@@ -12,6 +12,10 @@ from typing import Final
 _GROUPED: Final = re.compile(r"(?<![\d.,])\d{1,3}(?:[,\u0020\u00a0\u2009\u202f]\d{3})+(?![\d])")
 # Say how the character before is drawn.
 _VARIATION: Final = re.compile("[\ufe00-\ufe0f\U000e0100-\U000e01ef]")
+# Of ASCII: characters that a key leaves out, runs of them between two digits, and marks used as quotes.
+_LEFT_OUT: Final = {code: None for code in range(128) if unicodedata.category(chr(code))[0] in "PZC"}
+_PARTING: Final = re.compile(f"(?<=[0-9])[{re.escape(''.join(map(chr, _LEFT_OUT)))}]+(?=[0-9])")
+_QUOTES: Final = dict.fromkeys(map(ord, "^`"))
 #: A run of letters and digits, with apostrophes inside.
 WORD: Final = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 
@@ -25,6 +29,10 @@ def comparison_key(text: str) -> str:
     two digits stays: ``1.5`` is not ``15``, but ``14:28`` is ``14.28`` and ``14: 28``. Symbols stay as well: ``$5`` is
     not ``€5``.
     """
+    if text.isascii():  # the same, faster
+        folded = join_groups(text.translate(_QUOTES).lower())
+        # What stands between digits is a symbol until the rest is gone.
+        return _PARTING.sub("\x80", folded).translate(_LEFT_OUT).replace("\x80", " ")
     # Modifier symbols (` ´ ^ ¨) are used as quotation marks; NFKC would turn some into combining marks.
     bare = "".join(char for char in _VARIATION.sub("", text) if unicodedata.category(char) != "Sk")
     folded = join_groups(unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", bare).casefold()))

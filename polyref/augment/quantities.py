@@ -115,10 +115,12 @@ def _exchanged(expected: set[str], found: set[str]) -> bool:
     return bool(expected - found and found - expected)
 
 
+@lru_cache(maxsize=4096)
 def _amounts(text: str) -> Counter[str]:
     return Counter(form for form in map(_amount, words(text)) if form is not None)
 
 
+@lru_cache(maxsize=1 << 16)
 def _amount(word: str) -> str | None:
     forms = (word, word.removesuffix("s"), word.removesuffix("ly"))
     return next((form for form in forms if form in _AMOUNTS), None)
