@@ -70,6 +70,7 @@ def export(
     name: str,
     *,
     closeness: int,
+    shortlist: int | None,
     strength: float,
     min_score: float | None,
 ) -> None:
@@ -100,7 +101,7 @@ def export(
         max_source=160,
         max_target=250,
     )
-    network = PointerTransformer(config, closeness)
+    network = PointerTransformer(config, closeness, shortlist)
     averaged = Adam(network, 0.0)
     averaged.load({"master": saved["optimiser"]["mean"]})
     held = list(validation_rows(run, spm))

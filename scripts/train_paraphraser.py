@@ -53,6 +53,9 @@ def main() -> None:
     three.add_argument("--out", type=Path, required=True, help="model folder to write")
     three.add_argument("--name", default="polyref-en")
     three.add_argument("--closeness", type=int, default=1, help="default of the model")
+    three.add_argument(
+        "--shortlist", type=int, help="the search draws from so many first pieces, and copies all others"
+    )
     three.add_argument("--strength", type=float, default=0.5, help="default diversity strength of the model")
     three.add_argument("--min-score", type=float, help="candidates below this are not offered")
     three.add_argument("--examples", type=Path, default=Path(__file__).with_name("paraphraser_examples.json"))
@@ -78,6 +81,7 @@ def main() -> None:
             options.examples,
             options.name,
             closeness=options.closeness,
+            shortlist=options.shortlist,
             strength=options.strength,
             min_score=options.min_score,
         )

@@ -112,10 +112,13 @@ class PointerTransformer(nn.Module):
     #: What is no text: padding, bos, control tokens and the mask.
     never_written: tuple[int, ...] = (PAD, BOS, *range(CLOSENESS, MASK + 1))
 
-    def __init__(self, config: PointerConfig, closeness: int = 1) -> None:
+    def __init__(self, config: PointerConfig, closeness: int = 1, shortlist: int | None = None) -> None:
         super().__init__()
         self.config = config
         self.closeness = closeness
+        #: Decoding draws from so many first tokens of the vocabulary, the most frequent ones, and copies all others
+        #: (a shortlist, as in Jean et al. 2015, section 3.2); None: from all. Training and forced scoring know all.
+        self.shortlist = shortlist
         self.vocab_size = config.vocab_size
         self.start = CLOSENESS + closeness
         self.max_target = config.max_target
@@ -252,7 +255,7 @@ class PointerTransformer(nn.Module):
 
     def decoder_for(self, precision: Precision) -> PointerDecoder:
         """The weights packed for decoding; made again when they have changed."""
-        key = (precision, *((weight.data_ptr(), weight._version) for weight in self.parameters()))
+        key = (precision, self.shortlist, *((weight.data_ptr(), weight._version) for weight in self.parameters()))
         if self._packed is None or self._packed[0] != key:
             self._packed = key, PointerDecoder(self, precision)
         return self._packed[1]
@@ -265,7 +268,7 @@ class PointerTransformer(nn.Module):
     @torch.inference_mode()
     def step_rows(self, state: PointerState, tokens: Tensor) -> Tensor:
         """Feed one token a row (``[R]``); returns log-probabilities ``[R, V]``, valid until the next step."""
-        return self.decoder_for(self.precision).step_rows(state, tokens)
+        return state.decoder.step_rows(state, tokens)
 
     def row_bytes(self, steps: int) -> int:
         """Memory of a decoder row after so many steps: its scores, its self-attention keys and values."""

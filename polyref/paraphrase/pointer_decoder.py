@@ -1,8 +1,8 @@
 """Decoding with the shipped kind of network: its weights packed for fast products, its state, one step.
 
 :class:`polyref.paraphrase.pointer.PointerTransformer` holds the weights and trains; this computes the same function
-one token at a time. Log-probabilities of the vocabulary are computed in place, and only those of source tokens are
-mixed with what the pointer copies.
+one token at a time. Log-probabilities of the vocabulary, or of a shortlist of its most frequent tokens, are computed in
+place, and only those of source tokens are mixed with what the pointer copies.
 """
 
 from __future__ import annotations
@@ -39,8 +39,10 @@ class PointerState(DecoderState):
         pointer_keys: ``[S, d, L]``.
         distinct: ``[S, L]`` the distinct tokens of each source, ascending, filled up with padding.
         places: ``[S, L]`` which of them each position holds.
+        decoder: What encoded the sentences, and decodes them.
     """
 
+    decoder: PointerDecoder = None  # type: ignore[assignment]
     pointer_keys: Tensor = None  # type: ignore[assignment]
     distinct: Tensor = None  # type: ignore[assignment]
     places: Tensor = None  # type: ignore[assignment]
@@ -102,7 +104,8 @@ class PointerDecoder:
             torch.cat([query.weight * scale, extra[0]]), torch.cat([query.bias * scale, extra[1]]), precision=precision
         )
         self._key = _product(network.pointer_key, precision)
-        self._vocabulary = Product(network.embedding.weight, None, precision=precision)
+        self._listed = network.vocab_size if network.shortlist is None else network.shortlist
+        self._vocabulary = Product(network.embedding.weight[: self._listed], None, precision=precision)
         self._never = torch.tensor(network.never_written, device=network.device)
 
     def encode(self, sources: Sequence[Sequence[int]]) -> PointerState:
@@ -133,6 +136,7 @@ class PointerDecoder:
                 len(cross), self._heads, self._dim, len(sources), device=network.device, dtype=memory.dtype
             ),
             groups=Groups(rows, len(sources)),
+            decoder=self,
             pointer_keys=self._key(torch.cat([memory, previous], -1)).transpose(1, 2).contiguous(),
             distinct=distinct,
             places=places,
@@ -165,7 +169,8 @@ class PointerDecoder:
         for states, share, out in zip(x.tensor_split(parts), generate.tensor_split(parts), scores.tensor_split(parts)):
             logits = self._vocabulary(states).float()
             torch._log_softmax(logits, 1, False, out=logits)
-            torch.add(logits, share, out=out)
+            torch.add(logits, share, out=out[:, : self._listed])
+        scores[:, self._listed :] = -math.inf  # but for what the source holds, below
         owners = state.groups.owners
         distinct = state.distinct[owners]
         copied = torch.zeros_like(copy).scatter_add_(1, state.places[owners], copy.exp())

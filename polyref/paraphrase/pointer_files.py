@@ -2,7 +2,8 @@
 
     model.safetensors   matrices as int8 with one float32 scale a row (``NAME.int8``, ``NAME.scale``), the rest float16
     spm.model           SentencePiece vocabulary
-    config.json         {"polyref_model": 1, "name", "language", "network": {...}, "closeness", "strength", "min_score"}
+    config.json         {"polyref_model": 1, "name", "language", "network": {...}, "closeness", "shortlist", "strength",
+                        "min_score"}
     MODEL_CARD.md       data, provenance, figures, examples
 
 Weights are stored in eight bits and computed in float32: rows are scaled by their largest absolute value / 127.
@@ -23,7 +24,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from polyref.errors import ModelError
-from polyref.paraphrase.pointer import CLOSENESS_LEVELS, PointerConfig, PointerTransformer
+from polyref.paraphrase.pointer import CLOSENESS_LEVELS, MASK, PointerConfig, PointerTransformer
 
 FORMAT = 1
 FILES = ("config.json", "model.safetensors", "spm.model")
@@ -94,6 +95,7 @@ def save_pointer(
         "language": language,
         "network": network.config.to_dict(),
         "closeness": network.closeness,
+        "shortlist": network.shortlist,
         "strength": strength,
         "min_score": min_score,
     }
@@ -165,6 +167,10 @@ def _network(folder: Path) -> tuple[PointerTransformer, dict[str, Any]]:
                 raise ModelError(f"{key} is {config[key]!r}", file=path)
         if config["min_score"] is not None and not isinstance(config["min_score"], int | float):
             raise ModelError(f"min_score is {config['min_score']!r}, expected a number or null", file=path)
-        return PointerTransformer(PointerConfig(**config["network"]), config["closeness"]), config
+        sizes, shortlist = PointerConfig(**config["network"]), config.get("shortlist")
+        if shortlist is not None and not (isinstance(shortlist, int) and MASK < shortlist <= sizes.vocab_size):
+            expected = f"null, or {MASK + 1} to {sizes.vocab_size}"
+            raise ModelError(f"shortlist is {shortlist!r}, expected {expected}", file=path)
+        return PointerTransformer(sizes, config["closeness"], shortlist), config
     except (ValueError, KeyError, TypeError) as error:
         raise ModelError(f"not a model configuration: {error!r}", file=path) from None

@@ -77,6 +77,39 @@ def test_pointer_reaches_source_tokens_only(network: PointerTransformer) -> None
     assert total.tolist() == [pytest.approx([1.0, 1.0], abs=1e-5)]
 
 
+@pytest.mark.parametrize("steps", [1, 2])
+def test_a_shortlist_draws_from_the_first_tokens_and_copies_all_others(network: PointerTransformer, steps: int) -> None:
+    """Against the definition: the share of words goes to the first tokens alone, that of the pointer to the source."""
+    with torch.inference_mode():
+        source = torch.tensor([SOURCES[2]])
+        memory = network.encode_batch(source)
+        mask = network.padding_mask(source)
+        written = [network.start, 51][:steps]
+        # The decoder's state before the vocabulary, by way of forced scoring's own arithmetic.
+        states: list[torch.Tensor] = []
+
+        def keep(found: torch.Tensor, embedding: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+            states.append(found)
+            return log_softmax_at(found, embedding, targets)
+
+        network(source, torch.tensor([written]), torch.tensor([[*written[1:], 20]]), keep)
+        generate, copy = network._pointer(states[0][None], network._pointer_keys(source, memory), mask[:, 0])
+        words = torch.softmax(states[0][-1] @ network.embedding.weight[:40].T, -1)
+        expected = torch.zeros(60)
+        expected[:40] = generate[0, -1].exp() * words
+        expected.index_add_(0, source[0], copy[0, -1].exp())
+        expected[[PAD, 2, *range(CLOSENESS, MASK + 1)]] = 0
+    network.shortlist = 40
+    try:
+        state = network.encode([SOURCES[2]])
+        for token in written:
+            logprobs = network.step(state, torch.tensor([[token]]))[0, 0]
+    finally:
+        network.shortlist = None
+    assert logprobs.exp().tolist() == pytest.approx(expected.tolist(), abs=1e-5)
+    assert {n for n in range(40, 60) if logprobs[n] > -torch.inf} == {50, 51, 52, 53}
+
+
 def test_reorder_follows_parents_and_drops_sentences(network: PointerTransformer) -> None:
     state = network.encode(SOURCES)
     network.step(state, torch.full((3, 1), network.start))
@@ -119,6 +152,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tiny = PointerTransformer(
         PointerConfig(pieces, d_model=16, heads=2, ffn=32, encoder_layers=1, decoder_layers=1, max_source=24)
     )
+    tiny.shortlist = 30
     save_pointer(tiny, root / "spm.model", root / "tiny", name="tiny", language="en")
     return root / "tiny"
 
@@ -128,6 +162,26 @@ def test_saved_model_loads_and_has_a_digest_of_its_bytes(folder: Path) -> None:
     assert (model.name, model.language, len(model.digest)) == ("tiny", "en", 12)
     assert load_pointer(folder).digest == model.digest
     assert not model.network.training
+    assert model.network.shortlist == 30
+
+
+@pytest.mark.parametrize("shortlist", [8, 10_000, "many", 30.0])
+def test_impossible_shortlists_are_refused(folder: Path, tmp_path: Path, shortlist: object) -> None:
+    for part in folder.iterdir():
+        (tmp_path / part.name).write_bytes(part.read_bytes())
+    config = json.loads((folder / "config.json").read_text("utf-8"))
+    (tmp_path / "config.json").write_text(json.dumps({**config, "shortlist": shortlist}))
+    with pytest.raises(ModelError, match=r"shortlist is .*, expected null, or 9 to"):
+        load_pointer(tmp_path)
+
+
+def test_models_without_a_shortlist_draw_from_all_tokens(folder: Path, tmp_path: Path) -> None:
+    for part in folder.iterdir():
+        (tmp_path / part.name).write_bytes(part.read_bytes())
+    config = json.loads((folder / "config.json").read_text("utf-8"))
+    del config["shortlist"]
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    assert load_pointer(tmp_path).network.shortlist is None
 
 
 @pytest.mark.parametrize(
