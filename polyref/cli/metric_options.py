@@ -41,7 +41,6 @@ FIELDS: Final[dict[str, tuple[tuple[str, ...], str]]] = {
     "chrf_beta": (_CHRF, "beta"),
     "chrf_whitespace": (_CHRF, "whitespace"),
     "chrf_eps_smoothing": (_CHRF, "eps_smoothing"),
-    "chrf_credit": (("chrf++",), "credit"),
     "ter_case_sensitive": (("ter",), "case_sensitive"),
     "ter_normalized": (("ter",), "normalized"),
     "ter_no_punct": (("ter",), "no_punct"),
@@ -85,7 +84,6 @@ _REMEDIES: Final = {
     "alpha": "add --combine expected or consensus",
     "power": "add --combine expected or consensus",
     "share": "add --combine consensus",
-    "chrf_credit": "add --combine expected or consensus",
     "weights": "add --combine mean, or expected",
     "gamma": "add --weights logprob and --combine mean, or expected",
 }
@@ -117,12 +115,6 @@ _OPTIONS: Final = (
     click.option("--chrf-whitespace", is_flag=True, default=None, help="chrF: keep white space in n-grams."),
     click.option(
         "--chrf-eps-smoothing", is_flag=True, default=None, help="chrF: smooth as chrF++.py, NLTK and Moses do."
-    ),
-    click.option(
-        "--chrf-credit",
-        metavar="NAME",
-        help="chrF++, expected, consensus: what extra references earn credit for: characters or all (words too). "
-        "[default: characters]",
     ),
     click.option("--ter-case-sensitive", is_flag=True, default=None, help="TER: do not ignore case."),
     click.option("--ter-normalized", is_flag=True, default=None, help="TER: tokenise and normalise."),
@@ -200,8 +192,7 @@ def make_metrics(names: Iterable[str], options: Mapping[str, Any], **defaults: A
     for option, remedy in _REMEDIES.items():
         if options.get(option) is not None and not any(metric.uses(option) for metric in combining):
             how = ", ".join(dict.fromkeys(metric.combine for metric in combining))
-            flag = "--" + option.replace("_", "-")
-            raise UsageError(f"{flag} is given, but has no use when references combine by {how}", remedy=remedy)
+            raise UsageError(f"--{option} is given, but has no use when references combine by {how}", remedy=remedy)
     return made
 
 

@@ -31,7 +31,6 @@ from polyref.metrics.ngram import (
 from polyref.metrics.statistics import Floats, Integers
 
 _EPSILON: Final = 1e-16
-CREDIT: Final = ("characters", "all")
 
 
 @dataclass(frozen=True)
@@ -46,8 +45,6 @@ class CHRF(Combining):
         whitespace: Keep white space in character n-grams.
         eps_smoothing: Average the F of all orders, as chrF++.py, NLTK and Moses do, instead of precision and recall
             over the orders that both texts have.
-        credit: Which n-grams of extra references earn credit in chrF++ (``expected``, ``consensus``): those of
-            ``characters``, so that word n-grams go on asking for the human reference's words, or ``all``.
 
     Raises:
         UsageError: An option is out of range.
@@ -59,15 +56,12 @@ class CHRF(Combining):
     lowercase: bool = False
     whitespace: bool = False
     eps_smoothing: bool = False
-    credit: str = "characters"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         for option, least in (("char_order", 1), ("word_order", 0), ("beta", 1)):
             if getattr(self, option) < least:
                 raise UsageError(f"chrF {option} is {getattr(self, option)}, expected {least} or more")
-        if self.credit not in CREDIT:
-            raise UsageError(f"chrF++ credit {self.credit!r}, expected one of {', '.join(CREDIT)}")
 
     @property
     def name(self) -> str:
@@ -101,12 +95,6 @@ class CHRF(Combining):
             whitespace=self.whitespace,
             eps_smoothing=self.eps_smoothing,
         )
-
-    def uses(self, option: str) -> bool:
-        """See :meth:`Combining.uses`; ``chrf_credit`` means something where there are words to leave out."""
-        if option == "chrf_credit":
-            return self._credits and self.word_order > 0
-        return super().uses(option)
 
     def _count(self, texts: Texts) -> npt.NDArray[Any]:
         shown = int(texts.cuts[-1].max())
@@ -172,17 +160,14 @@ class CHRF(Combining):
         # By statistic, then by number of references.
         tried = np.repeat(pairs[:, None, :, :, :humans].astype(np.float64), len(cuts), axis=1)
         column = 2
-        for part, (block, longest) in enumerate(parts):
-            # Words come after characters.
-            alpha = self.alpha if part == 0 or self.credit == "all" else 0.0
+        for block, longest in parts:
             for found in features(block, longest):
                 dense = incidence(found, block, shown)
                 for human in range(humans):
                     new = dense[:, shown:] * (1 - dense[:, human, None])
-                    earned: Floats | float = 0.0
-                    if alpha and self.power == 1:
+                    if self.power == 1:
                         earned = weighted_mean(new @ dense[:, :shown].transpose(0, 2, 1), extra, cuts)
-                    elif alpha:
+                    else:
                         earned = credit(dense[:, :shown], new, extra, cuts, self.power)
                     # Orders that the human reference is too short for stay out.
                     counts = pairs[column - 1, :, :, human] > 0
@@ -195,9 +180,9 @@ class CHRF(Combining):
                         matched = consensus(matched, both, own, own[:, human], extra, cuts, self.share)
                         # What every paraphrase keeps earns more than 1; a precision is at most 1.
                         most = pairs[column - 2, :, :, human].T
-                        matched = np.minimum(matched + alpha * earned, most)
+                        matched = np.minimum(matched + self.alpha * earned, most)
                     else:
-                        matched = matched + alpha * earned
+                        matched = matched + self.alpha * earned
                     tried[column, ..., human] = np.where(counts, matched.transpose(0, 2, 1), 0)
                 column += 3
         result = np.zeros((len(cuts), tried.shape[3], tried.shape[2], len(self.columns)))
@@ -240,8 +225,7 @@ class CHRF(Combining):
         peer = self._sacrebleu
         peer.num_refs = -1 if references is None else references
         # sacreBLEU names beta in the metric's name, which this one does not repeat.
-        credit = [f"credit:{self.credit}"] if self.uses("chrf_credit") else []
-        return [f"beta:{self.beta}", *peer.get_signature().format().split("|"), *self._described_combination(), *credit]
+        return [f"beta:{self.beta}", *peer.get_signature().format().split("|"), *self._described_combination()]
 
 
 def _best(scores: Floats) -> Integers:
