@@ -43,6 +43,9 @@ SETS = {
     for one in (
         Set("news", "wmt21.news", "zh-en", "refA", "mqm", other="refB"),
         Set("ted", "wmt21.tedtalks", "zh-en", "refB", "mqm", other="refA"),
+        # The same outputs and judgements against the other reference: close to MT, and poor.
+        Set("news-b", "wmt21.news", "zh-en", "refB", "mqm", other="refA"),
+        Set("ted-a", "wmt21.tedtalks", "zh-en", "refA", "mqm", other="refB"),
         Set("wmt22-zh", "wmt22", "zh-en", "refA", "wmt-z", other="refB"),
         Set("lt", "wmt19", "lt-en", "ref", "darr", frozen=True),
         Set("gu", "wmt19", "gu-en", "ref", "darr", frozen=True),
