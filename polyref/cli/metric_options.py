@@ -29,6 +29,7 @@ FIELDS: Final[dict[str, tuple[tuple[str, ...], str]]] = {
     "alpha": (_NGRAM, "alpha"),
     "power": (_NGRAM, "power"),
     "share": (_NGRAM, "share"),
+    "temperature": (_NGRAM, "temperature"),
     "weights": ((*_COUNTING, *_SEQUENCE_PAIRS, *_EMBEDDING, "laser-lm"), "weights"),
     "gamma": ((*_COUNTING, *_SEQUENCE_PAIRS, *_EMBEDDING, "laser-lm"), "gamma"),
     "lowercase": (_NGRAM, "lowercase"),
@@ -84,6 +85,7 @@ _REMEDIES: Final = {
     "alpha": "add --combine expected or consensus",
     "power": "add --combine expected or consensus",
     "share": "add --combine consensus",
+    "temperature": "add --combine soft",
     "weights": "add --combine mean, or expected",
     "gamma": "add --weights logprob and --combine mean, or expected",
 }
@@ -92,12 +94,13 @@ _OPTIONS: Final = (
     click.option(
         "--combine",
         metavar="NAME",
-        help="How references combine: max (sacreBLEU), mean, expected or consensus. [default: max; the mean for ESIM, "
-        "Prism and BARTScore]",
+        help="How references combine: max (sacreBLEU), mean, expected, consensus or soft. [default: max; the mean for "
+        "ESIM, Prism and BARTScore]",
     ),
     click.option("--alpha", type=float, help="Expected, consensus: credit of an extra reference, 0 to 1. [default: 1]"),
     click.option("--power", type=float, help="The same: exponent on the weight of references. [default: 1]"),
     click.option("--share", type=float, help="Consensus: credit that rests on extra references. [default: 0.75]"),
+    click.option("--temperature", type=float, help="Soft: points of score, above 0. [default: 2]"),
     click.option("--weights", metavar="NAME", help="All but max: uniform, given or logprob. [default: uniform]"),
     click.option("--gamma", type=float, help="Sharpness of the weights by log-probability. [default: 1]"),
     click.option("-lc", "--lowercase", is_flag=True, default=None, help="Ignore case (TER does anyway)."),

@@ -19,7 +19,7 @@ from sacrebleu.metrics import bleu as sacrebleu
 
 from polyref.errors import ModelError, UsageError
 from polyref.metrics.base import Texts
-from polyref.metrics.combine import Combining, consensus, credit, weighted_mean
+from polyref.metrics.combine import Combining, consensus, credit, soft_maximum, weighted_mean
 from polyref.metrics.ngram import (
     Block,
     Reader,
@@ -95,7 +95,7 @@ class BLEU(Combining):
         """Lengths, then matches and totals by order, as in sacreBLEU."""
         orders = range(1, self.max_ngram_order + 1)
         names = ["length", "reference", *(f"match{n}" for n in orders), *(f"total{n}" for n in orders)]
-        return (*names, "sentence") if self.combine == "mean" else tuple(names)
+        return (*names, "sentence") if self._one_by_one else tuple(names)
 
     @cached_property
     def _sacrebleu(self) -> sacrebleu.BLEU:
@@ -131,6 +131,8 @@ class BLEU(Combining):
             cuts, originals, weights = texts.cuts[:, chosen], texts.originals[chosen], texts.weights[chosen]
             if self.combine == "mean":
                 found: npt.NDArray[Any] = weighted_mean(self._single(block, shown), weights, cuts)
+            elif self.combine == "soft":
+                found = soft_maximum(self._single(block, shown), weights, originals, cuts, self.temperature)
             else:
                 found = self._joint(block, shown, cuts, originals, weights)
             found.swapaxes(1, 2)[cuts == 0] = 0
@@ -198,7 +200,7 @@ class BLEU(Combining):
 
     def _score(self, values: npt.NDArray[Any], *, sentence: bool) -> Floats:
         if sentence:
-            return np.array(values[..., -1]) if self.combine == "mean" else self._sentence_bleu(values)
+            return np.array(values[..., -1]) if self._one_by_one else self._sentence_bleu(values)
         return self._bleu(values, effective=bool(self.effective_order))
 
     def _sentence_bleu(self, values: npt.NDArray[Any]) -> Floats:

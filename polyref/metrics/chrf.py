@@ -17,7 +17,7 @@ from sacrebleu.metrics import chrf as sacrebleu
 
 from polyref.errors import UsageError
 from polyref.metrics.base import Texts
-from polyref.metrics.combine import Combining, consensus, credit, weighted_mean
+from polyref.metrics.combine import Combining, consensus, credit, soft_maximum, weighted_mean
 from polyref.metrics.ngram import (
     Block,
     Reader,
@@ -83,7 +83,7 @@ class CHRF(Combining):
         """N-grams of the output, of the reference and of both, by order, as in sacreBLEU."""
         orders = [f"char{n + 1}" for n in range(self.char_order)] + [f"word{n + 1}" for n in range(self.word_order)]
         names = [f"{kind}_{order}" for order in orders for kind in ("output", "reference", "match")]
-        return (*names, "sentence") if self.combine == "mean" else tuple(names)
+        return (*names, "sentence") if self._one_by_one else tuple(names)
 
     @cached_property
     def _sacrebleu(self) -> sacrebleu.CHRF:
@@ -111,6 +111,9 @@ class CHRF(Combining):
             elif self.combine == "mean":
                 single = np.stack([*pairs, self._f(pairs)], axis=3)
                 values[:, :, chosen] = weighted_mean(single, weights, cuts)
+            elif self.combine == "soft":
+                single = np.stack([*pairs, self._f(pairs)], axis=3)
+                values[:, :, chosen] = soft_maximum(single, weights, originals, cuts, self.temperature)
             else:
                 values[:, :, chosen] = self._expected(parts, pairs, cuts, originals, weights)
         return values
@@ -192,7 +195,7 @@ class CHRF(Combining):
         return result
 
     def _score(self, values: npt.NDArray[Any], *, sentence: bool) -> Floats:
-        if sentence and self.combine == "mean":
+        if sentence and self._one_by_one:
             return np.array(values[..., -1])
         return self._f(np.moveaxis(values, -1, 0))
 

@@ -1,4 +1,4 @@
-"""How several references make one score: the best of them, their mean, or expected credit.
+"""How several references make one score: the best of them, their mean, expected credit, or a soft maximum.
 
 * ``max``: sacreBLEU's rule. BLEU clips against the most any reference has; chrF takes the reference with the best F.
 * ``mean``: a reference drawn by weight. Sentence scores are the weighted mean of the scores with single references;
@@ -11,6 +11,8 @@
   them earns, ``share``, rests on the weight of the extra references that keep it: what no paraphrase does without (a
   name, a number, the verb) counts for more, what each of them words differently for less. The credit of a reference's
   own n-grams still adds up to their number, by order, so that scores of different segments can be compared.
+* ``soft``: between ``mean`` (high ``temperature``) and the best (low): log-sum-exp of the scores with single
+  references. The human references have one half of the weight, the extra ones the other.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from polyref.metrics.ngram import at_cuts
 from polyref.metrics.statistics import Floats, Integers
 from polyref.references import ReferenceSet, Segment
 
-COMBINE: Final = ("max", "mean", "expected", "consensus")
+COMBINE: Final = ("max", "mean", "expected", "consensus", "soft")
 WEIGHTS: Final = ("uniform", "given", "logprob")
 
 
@@ -37,7 +39,7 @@ class Combining(Metric):
     """A metric with a choice of how references combine.
 
     Attributes:
-        combine: ``max``, ``mean``, ``expected`` or ``consensus``.
+        combine: ``max``, ``mean``, ``expected``, ``consensus`` or ``soft``.
         alpha: Credit of an extra reference against a human one, 0 to 1 (``expected``, ``consensus``).
         power: Exponent, above 0, on the summed weight of the extra references that hold an n-gram (the same).
         share: Part of a human n-gram's credit that rests on the extra references that keep it, 0 to below 1
@@ -45,6 +47,7 @@ class Combining(Metric):
         weights: Of the references: ``uniform``; ``given``, their own ``weight`` (1 without one); or ``logprob``,
             exp(gamma x log-probability), relative to the best of the segment, which human references share.
         gamma: Sharpness of ``logprob``, 0 or more.
+        temperature: Of ``soft``, in points of the score, above 0.
 
     Raises:
         UsageError: An option is out of range.
@@ -59,6 +62,7 @@ class Combining(Metric):
     share: float = 0.75
     weights: str = "uniform"
     gamma: float = 1.0
+    temperature: float = 2.0
 
     def __post_init__(self) -> None:
         if self.combine not in self.combinations:
@@ -75,6 +79,8 @@ class Combining(Metric):
             raise UsageError(f"share is {self.share}, expected 0 or more and below 1")
         if not (math.isfinite(self.gamma) and self.gamma >= 0):
             raise UsageError(f"gamma is {self.gamma}, expected 0 or more")
+        if not (math.isfinite(self.temperature) and self.temperature > 0):
+            raise UsageError(f"temperature is {self.temperature}, expected more than 0")
 
     @property
     def _whole(self) -> bool:
@@ -87,12 +93,19 @@ class Combining(Metric):
         return self.combine not in ("max", "max-each")
 
     @property
+    def _one_by_one(self) -> bool:
+        """Whether outputs are scored with every reference alone, and the scores combined."""
+        return self.combine in ("mean", "soft")
+
+    @property
     def _credits(self) -> bool:
         """Whether extra references earn credit beside the human ones, which every segment then needs."""
         return self.combine in ("expected", "consensus")
 
     def uses(self, option: str) -> bool:
-        """Whether ``alpha``, ``power``, ``share``, ``weights`` or ``gamma`` means anything beside the others."""
+        """Whether ``alpha``, ``power``, ``share``, ``weights``, ``gamma`` or ``temperature`` means anything here."""
+        if option == "temperature":
+            return self.combine == "soft"
         if option == "share":
             return self.combine == "consensus"
         if option in ("alpha", "power"):
@@ -107,6 +120,8 @@ class Combining(Metric):
             parts.append(f"alpha:{self.alpha:g}")
             if self.power != 1:
                 parts.append(f"power:{self.power:g}")
+        if self.combine == "soft":
+            parts.append(f"temperature:{self.temperature:g}")
         if self._weighs:
             parts.append(f"weights:{self.weights}")
             if self.weights == "logprob":
@@ -133,7 +148,7 @@ class Combining(Metric):
             weights[n, :used] = self._segment_weights(segment)[:used]
             # The smallest number of references in use, which k = 0 of a segment without a human one is not.
             first = next((int(cut) for cut in cuts[:, n] if cut), 0)
-            if self.combine == "mean" and first and not weights[n, :first].any():
+            if self._one_by_one and first and not weights[n, :first].any():
                 raise DataError(f"the references of segment {segment.id} have no weight", remedy="weigh them uniformly")
         return weights
 
@@ -202,6 +217,43 @@ def consensus(
     total = rest * size + share * weighted_mean(own[:, None], weights, cuts)
     factor = np.divide(size, total, out=np.ones_like(total), where=asked & (size > 0))
     return np.where(asked, (rest * plain + share * weighted_mean(kept, weights, cuts)) * factor, plain)
+
+
+def soft_maximum(values: npt.NDArray[Any], weights: Floats, originals: Integers, cuts: Integers, t: float) -> Floats:
+    """Log-sum-exp of sentence scores, ``t log sum_r w_r exp(score_r / t)``, and the statistics that belong to it.
+
+    The weights of the human references add up to one half, as do those of the extra ones, or to 1 where there are none
+    of the other kind. Statistics are weighted by ``w_r exp(score_r / t)``, the shares of the references in the sum.
+
+    Args:
+        values: Shape (B, S, R, C): statistics with single references, the last column their sentence scores.
+        weights: Shape (B, R), not normalised.
+        originals: Shape (B,): human references; they come first.
+        cuts: Shape (K, B).
+        t: The temperature, above 0.
+
+    Returns:
+        Shape (K, S, B, C); zeros where no reference counts or none has weight.
+    """
+    number = np.arange(values.shape[2])
+    prior = np.zeros((len(cuts), *weights.shape))
+    halves = np.zeros((*cuts.shape, 1))
+    for part in (number < originals[:, None], number >= originals[:, None]):
+        asked = weights * part * (number < cuts[..., None])
+        norms = asked.sum(axis=2, keepdims=True)
+        prior += np.divide(asked, norms, out=np.zeros_like(asked), where=norms > 0)
+        halves += norms > 0
+    prior = np.divide(prior, halves, out=prior, where=halves > 0)[:, :, None]  # (K, B, 1, R)
+    scores = values[..., -1]
+    best = np.where(prior > 0, scores, -math.inf).max(axis=3, keepdims=True, initial=-math.inf)
+    best = np.where(np.isfinite(best), best, 0.0)
+    terms = prior * np.exp(np.minimum(scores - best, 0) / t)
+    total = terms.sum(axis=3, keepdims=True)
+    shares = np.divide(terms, total, out=np.zeros_like(terms), where=total > 0)
+    result: Floats = np.einsum("kbsr,bsrc->ksbc", shares, values.astype(np.float64))
+    level = best + t * np.log(total, out=np.zeros_like(total), where=total > 0)
+    result[..., -1] = level[..., 0].swapaxes(1, 2)
+    return result
 
 
 def weighted_mean(values: npt.NDArray[Any], weights: Floats, cuts: Integers) -> Floats:

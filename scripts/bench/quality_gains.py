@@ -48,6 +48,9 @@ USES: dict[str, dict[str, Any]] = {
     "consensus s.9": {"combine": "consensus", "share": 0.9},
     "consensus a.75": {"combine": "consensus", "alpha": 0.75},
     "consensus p.5 g3": {"combine": "consensus", "power": 0.5, "weights": "logprob", "gamma": 3.0},
+    "soft": {"combine": "soft"},
+    "soft t5": {"combine": "soft", "temperature": 5.0},
+    "soft t10": {"combine": "soft", "temperature": 10.0},
     "expected given": {"combine": "expected", "weights": "given"},
 }
 #: Ties discordant, ties excluded, share of ties: see polyref.eval.agreement.

@@ -228,6 +228,51 @@ def test_mean(name: str, weights: str, systems: Any, weighted: ReferenceSet, pee
 
 
 @pytest.mark.parametrize("name", METRICS)
+@pytest.mark.parametrize("weights", ["uniform", "given", "logprob"])
+@pytest.mark.parametrize("temperature", [0.5, 5.0, 40.0])
+def test_soft_maximum(
+    name: str, weights: str, temperature: float, systems: Any, weighted: ReferenceSet, peer: Any
+) -> None:
+    """Sentence scores and the statistics behind corpus scores, from sacreBLEU's scores with single references."""
+    metric = get_metric(name, combine="soft", weights=weights, gamma=3.0, temperature=temperature)
+    stats = metric.statistics(systems, weighted)
+    alone = get_metric(name, combine="mean")
+    for k in stats.ks:
+        scores = metric.aggregate(stats, k=k)
+        for s, outputs in enumerate(systems.values()):
+            for n, segment in enumerate(weighted):
+                best = max((ref.logprob for ref in segment.extras), default=0.0)
+                kinds = [list(segment.originals), list(segment.extras[:k])]
+                refs = [*kinds[0], *kinds[1]]
+                prior: list[float] = []
+                for kind in kinds:
+                    given = [weight(ref, weights, best) for ref in kind]
+                    prior += [share / sum(given) / sum(bool(other) for other in kinds) for share in given]
+                single = [peer(name).sentence_metric.sentence_score(outputs[n], [ref.text]).score for ref in refs]
+                terms = [p * math.exp((x - max(single)) / temperature) for p, x in zip(prior, single, strict=True)]
+                expected = max(single) + temperature * math.log(sum(terms))
+                assert scores.segment[s, n] == pytest.approx(expected, abs=1e-9)
+                assert min(single) - 1e-9 <= scores.segment[s, n] <= max(single) + 1e-9
+                each = [
+                    alone.statistics({"a": [outputs[n]]}, ReferenceSet((replace(segment, refs=(ref,)),))).at(0)[0, 0]
+                    for ref in (Reference(one.text) for one in refs)
+                ]
+                shared = np.average(each, axis=0, weights=terms)
+                np.testing.assert_allclose(stats.at(k)[s, n, :-1], shared[:-1], rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_soft_maximum_of_one_reference_is_sacrebleu(name: str, systems: Any, refset: ReferenceSet, peer: Any) -> None:
+    one = ReferenceSet(tuple(replace(segment, refs=segment.refs[:1]) for segment in refset))
+    metric = get_metric(name, combine="soft")
+    scores = metric.aggregate(metric.statistics(systems, one), k=0)
+    for s, outputs in enumerate(systems.values()):
+        assert scores.system[s] == peer(name).corpus(outputs, one.texts())
+        assert scores.segment[s].tolist() == peer(name).sentences(outputs, one.texts()).tolist()
+    assert "combine:soft|temperature:2|weights:uniform" in scores.signature
+
+
+@pytest.mark.parametrize("name", METRICS)
 def test_mean_of_corpora_is_between_the_references(name: str, systems: Any) -> None:
     texts = [[text, f"{text} and more words"] for text in systems["good"]]
     refset = ReferenceSet.from_texts(texts)
@@ -242,7 +287,7 @@ def test_mean_of_corpora_is_between_the_references(name: str, systems: Any) -> N
 
 
 @pytest.mark.parametrize("name", METRICS)
-@pytest.mark.parametrize("combine", ["expected", "consensus"])
+@pytest.mark.parametrize("combine", ["expected", "consensus", "soft"])
 def test_duplicates_and_order_do_not_matter_to_means(
     name: str, combine: str, systems: Any, refset: ReferenceSet
 ) -> None:
@@ -318,6 +363,7 @@ def test_refused(systems: Any, refset: ReferenceSet) -> None:
         ({"share": 1.0}, "share is 1.0, expected 0 or more and below 1"),
         ({"power": 0.0}, "power is 0.0, expected more than 0"),
         ({"gamma": -1.0}, "gamma is -1.0, expected 0 or more"),
+        ({"temperature": 0.0}, "temperature is 0.0, expected more than 0"),
     ]:
         with pytest.raises(UsageError, match=message):
             get_metric("bleu", **options)
