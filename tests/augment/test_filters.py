@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polyref.augment import checks, english, grammar
-from polyref.augment.checks import Check
+from polyref.augment.checks import Check, _scripts
 from polyref.augment.filters import PRESETS, filter_chain
 from polyref.augment.negation import negation
 from polyref.augment.normalize import comparison_key, digit_strings, words
@@ -336,3 +336,10 @@ def test_presets_and_languages() -> None:
         UsageError, match="there is no filter 'x', expected one of default, strict, none, or a TOML file"
     ):
         filter_chain("x")
+
+
+@given(st.text(st.characters(max_codepoint=127)) | st.text("0123, 4.:-$^` ab", max_size=14))
+def test_ascii_texts_take_a_short_way_to_the_same_key(text: str) -> None:
+    # A variation selector is left out of keys, but is no ASCII: the general way.
+    assert comparison_key(text) == comparison_key(text + "\N{VARIATION SELECTOR-16}")
+    assert _scripts(text) == _scripts(text + "\N{VARIATION SELECTOR-16}")
