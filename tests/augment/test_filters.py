@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from polyref.augment import checks, english, grammar
@@ -338,6 +338,7 @@ def test_presets_and_languages() -> None:
         filter_chain("x")
 
 
+@settings(deadline=None)
 @given(st.text(st.characters(max_codepoint=127)) | st.text("0123, 4.:-$^` ab", max_size=14))
 def test_ascii_texts_take_a_short_way_to_the_same_key(text: str) -> None:
     # A variation selector is left out of keys, but is no ASCII: the general way.
