@@ -14,25 +14,18 @@ from polyref.paraphrase.folded import Sentences
 from polyref.paraphrase.products import Product
 
 
-@dataclass
-class DecoderState:
+@dataclass(kw_only=True)
+class RowState:
     """A batch between two steps: S sentences, R rows, t tokens fed.
 
     Attributes:
-        cross: Per layer the cross-attention keys ``[S, H, d/H, L]`` and values ``[S, H, L, d/H]``: once a sentence,
-            whatever the beam.
-        bias: ``[S, 1, 1, L]``, 0 or -inf on padding; None without padding.
         cache: Self-attention keys and values.
         groups: Which rows belong to which sentence.
-        sentences: The sentences one by one, for cross-attention folded into products.
         scores: Memory of a step's scores, used again on the next one.
     """
 
-    cross: list[tuple[Tensor, Tensor]]
-    bias: Tensor | None
     cache: AncestryCache
     groups: Groups
-    sentences: Sentences | None = None
     scores: Tensor | None = None
 
     @property
@@ -43,12 +36,6 @@ class DecoderState:
     def select(self, sentences: Tensor, rows: Tensor, owners: Tensor) -> None:
         """See :class:`polyref.paraphrase.search.RowModel`."""
         self.cache.select(rows)
-        count = len(self.cross[0][0])
-        if len(sentences) < count or not torch.equal(sentences, torch.arange(count, device=sentences.device)):
-            self.cross = [(k[sentences], v[sentences]) for k, v in self.cross]
-            self.bias = None if self.bias is None else self.bias[sentences]
-            if self.sentences is not None:
-                self.sentences = self.sentences.select(sentences.tolist())
         self.groups = Groups(owners, len(sentences))
 
     def reorder(self, sentences: Tensor, parents: Tensor) -> None:
@@ -62,6 +49,32 @@ class DecoderState:
         if self.scores is None or self.scores.numel() < rows * vocab:
             self.scores = torch.empty(rows * vocab, device=device)
         return self.scores[: rows * vocab].view(rows, vocab)
+
+
+@dataclass(kw_only=True)
+class DecoderState(RowState):
+    """The lean network's.
+
+    Attributes:
+        cross: Per layer the cross-attention keys ``[S, H, d/H, L]`` and values ``[S, H, L, d/H]``: once a sentence,
+            whatever the beam.
+        bias: ``[S, 1, 1, L]``, 0 or -inf on padding; None without padding.
+        sentences: The sentences one by one, for cross-attention folded into products.
+    """
+
+    cross: list[tuple[Tensor, Tensor]]
+    bias: Tensor | None
+    sentences: Sentences | None = None
+
+    def select(self, sentences: Tensor, rows: Tensor, owners: Tensor) -> None:
+        """See :class:`polyref.paraphrase.search.RowModel`."""
+        count = self.groups.count
+        if len(sentences) < count or not torch.equal(sentences, torch.arange(count, device=sentences.device)):
+            self.cross = [(k[sentences], v[sentences]) for k, v in self.cross]
+            self.bias = None if self.bias is None else self.bias[sentences]
+            if self.sentences is not None:
+                self.sentences = self.sentences.select(sentences.tolist())
+        super().select(sentences, rows, owners)
 
 
 class Groups:

@@ -3,6 +3,10 @@
 :class:`polyref.paraphrase.pointer.PointerTransformer` holds the weights and trains; this computes the same function
 one token at a time. Log-probabilities of the vocabulary, or of a shortlist of its most frequent tokens, are computed in
 place, and only those of source tokens are mixed with what the pointer copies.
+
+A sentence's numbers do not depend on its batch, to the last bit where those of a product's rows do not depend on each
+other (see :mod:`polyref.paraphrase.products`): tokens of all sentences lie one after the other without padding, what
+works on a token works on all of them, and each sentence is attended to by itself, in its own length and number of rows.
 """
 
 from __future__ import annotations
@@ -17,7 +21,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from polyref.paraphrase.ancestry import AncestryCache
-from polyref.paraphrase.blocks import DecoderState, Groups, attend, join_heads, norm, split_heads
+from polyref.paraphrase.blocks import Groups, RowState, norm
 from polyref.paraphrase.products import Precision, Product
 
 if TYPE_CHECKING:
@@ -31,26 +35,45 @@ _SENTINEL: Final = 16
 _LOGITS: Final = 1 << 22
 
 
-@dataclass
-class PointerState(DecoderState):
-    """What decoding keeps beyond attention; S sentences, L source positions.
+#: Columns of what is computed of source positions come in so many. A longer neighbour adds whole vectors of zeros to a
+#: row's sum; and what is left after the last pair of vectors PyTorch exponentiates one by one, by another function with
+#: another last bit.
+_COLUMNS: Final = 32
+
+
+@dataclass(frozen=True)
+class _Sentence:
+    """What the decoder reads of one sentence of L tokens.
 
     Attributes:
-        pointer_keys: ``[S, d, L]``.
-        distinct: ``[S, L]`` the distinct tokens of each source, ascending, filled up with padding.
-        places: ``[S, L]`` which of them each position holds.
-        decoder: What encoded the sentences, and decodes them.
+        cross: Per layer the cross-attention keys ``[H, d/H, L]`` and values ``[H, L, d/H]``.
+        pointer_keys: ``[d, L]``.
     """
 
-    decoder: PointerDecoder = None  # type: ignore[assignment]
-    pointer_keys: Tensor = None  # type: ignore[assignment]
-    distinct: Tensor = None  # type: ignore[assignment]
-    places: Tensor = None  # type: ignore[assignment]
+    cross: list[tuple[Tensor, Tensor]]
+    pointer_keys: Tensor
+
+
+@dataclass(kw_only=True)
+class PointerState(RowState):
+    """What decoding keeps; S sentences, L tokens of the longest.
+
+    Attributes:
+        decoder: What encoded the sentences, and decodes them.
+        sentences: The sentences.
+        distinct: ``[S, L']`` the distinct tokens of each source, ascending, filled up with padding.
+        places: ``[S, L]`` which of them each position holds.
+    """
+
+    decoder: PointerDecoder
+    sentences: list[_Sentence]
+    distinct: Tensor
+    places: Tensor
 
     def select(self, sentences: Tensor, rows: Tensor, owners: Tensor) -> None:
         """See :class:`polyref.paraphrase.search.RowModel`."""
         if len(sentences) < self.groups.count:
-            self.pointer_keys = self.pointer_keys[sentences]
+            self.sentences = [self.sentences[i] for i in sentences.tolist()]
             self.distinct, self.places = self.distinct[sentences], self.places[sentences]
         super().select(sentences, rows, owners)
 
@@ -110,59 +133,70 @@ class PointerDecoder:
 
     def encode(self, sources: Sequence[Sequence[int]]) -> PointerState:
         """See :class:`~polyref.paraphrase.search.StepModel`."""
-        network = self._network
-        longest = max(len(source) for source in sources)
-        padded = [[*source, *[network.pad] * (longest - len(source))] for source in sources]
-        source = torch.tensor(padded, dtype=torch.long, device=network.device)
-        even = all(len(one) == longest for one in sources)
-        mask = None if even else network.padding_mask(source)
-        x = network.embed(source)
+        network, dim = self._network, self._dim
+        lengths = [len(source) for source in sources]
+        padded = torch.full((len(sources), max(lengths)), PAD, dtype=torch.long)
+        for row, source in enumerate(sources):
+            padded[row, : len(source)] = torch.tensor(source)
+        padded = padded.to(network.device)
+        real = padded != PAD
+        x = network.embed(padded)[real]  # [T, d], as all that follows
         for block in self._encoder:
-            q, k, v = (split_heads(part, self._heads) for part in block.qkv(norm(x, block.norm)).chunk(3, -1))
-            x = block.out(join_heads(attend(q, k.transpose(2, 3), v, mask)), x)
-            x = block.feed_forward(x)
+            mixed = []
+            for qkv in torch.split(block.qkv(norm(x, block.norm)), lengths):
+                q, k, v = self._heads_first(qkv).chunk(3)
+                mixed.append(_attend(q, k.transpose(1, 2), v))
+            x = block.feed_forward(block.out(_joined(mixed), x))
         memory = norm(x, self._encoder_norm)
-        cross = []
-        for block in self._decoder:
-            k, v = (split_heads(part, self._heads) for part in block.cross_kv(memory).chunk(2, -1))
-            cross.append((k.transpose(2, 3).contiguous(), v.contiguous()))
-        previous = network.embedding(network.previous(source))
-        distinct, places = _distinct(source)
-        rows = torch.arange(len(sources), device=network.device)
+        previous = network.embedding(network.previous(padded)[real])
+        keys = torch.split(self._key(torch.cat([memory, previous], -1)), lengths)
+        cross = [
+            [self._keys_values(kv) for kv in torch.split(block.cross_kv(memory), lengths)] for block in self._decoder
+        ]
+        distinct, places = _distinct(padded)
         return PointerState(
-            cross=cross,
-            bias=mask,
-            cache=AncestryCache(
-                len(cross), self._heads, self._dim, len(sources), device=network.device, dtype=memory.dtype
-            ),
-            groups=Groups(rows, len(sources)),
+            cache=AncestryCache(len(cross), self._heads, dim, len(sources), device=network.device, dtype=memory.dtype),
+            groups=Groups(torch.arange(len(sources), device=network.device), len(sources)),
             decoder=self,
-            pointer_keys=self._key(torch.cat([memory, previous], -1)).transpose(1, 2).contiguous(),
-            distinct=distinct,
+            sentences=[_Sentence(list(layers), key.t().contiguous()) for *layers, key in zip(*cross, keys)],
+            distinct=F.pad(distinct, (0, _rounded(distinct.shape[1]) - distinct.shape[1]), value=PAD),
             places=places,
         )
 
     def step_rows(self, state: PointerState, tokens: Tensor) -> Tensor:
         """See :class:`~polyref.paraphrase.search.RowModel`; returns log-probabilities."""
-        network, groups = self._network, state.groups
-        x = network.embed(tokens[:, None], state.length)[:, 0]
+        x = self._network.embed(tokens[:, None], state.length)[:, 0]
         state.cache.extend()
         for index, block in enumerate(self._decoder):
             x = block.out(state.cache.attend(index, block.qkv(norm(x, block.norm))), x)
-            q = split_heads(groups.spread(block.cross_q(norm(x, block.cross_norm))), self._heads)
-            mixed = attend(q, *state.cross[index], state.bias)
-            x = block.cross_out(groups.back(join_heads(mixed)), x)
-            x = block.feed_forward(x)
+            queries = torch.split(self._heads_first(block.cross_q(norm(x, block.cross_norm))), state.groups.sizes, 1)
+            mixed = [_attend(q, *sentence.cross[index]) for q, sentence in zip(queries, state.sentences)]
+            x = block.feed_forward(block.cross_out(_joined(mixed), x))
         x = norm(x, self._decoder_norm)
-        query, sentinel = self._query(x).tensor_split((self._dim,), dim=1)
-        pointed = torch.matmul(groups.spread(query), state.pointer_keys)
-        if state.bias is not None:
-            pointed += state.bias[:, 0]
-        shares = torch.log_softmax(torch.cat([sentinel[:, :1], groups.back(pointed)], -1), -1)
-        return self._mixture(state, x, shares[:, :1], shares[:, 1:])
+        return self._mixture(state, x, self._shares(state, x))
 
-    def _mixture(self, state: PointerState, x: Tensor, generate: Tensor, copy: Tensor) -> Tensor:
-        """Log-probabilities ``[R, V]``; ``generate`` ``[R, 1]`` and ``copy`` ``[R, L]`` are log-shares."""
+    def _shares(self, state: PointerState, x: Tensor) -> Tensor:
+        """Log-shares of the vocabulary (column 0) and of the source positions, -inf beyond them."""
+        query, sentinel = self._query(x).tensor_split((self._dim,), dim=1)
+        shares = x.new_full((len(x), _rounded(1 + state.places.shape[1])), -math.inf)
+        shares[:, 0] = sentinel[:, 0]
+        sizes = state.groups.sizes
+        for one, out, sentence in zip(torch.split(query, sizes), torch.split(shares[:, 1:], sizes), state.sentences):
+            keys = sentence.pointer_keys
+            out[:, : keys.shape[1]] = torch.mm(one, keys)
+        return torch.log_softmax(shares, -1)
+
+    def _heads_first(self, x: Tensor) -> Tensor:
+        """``[N, parts * d]`` to ``[parts * H, N, d/H]``."""
+        return x.view(len(x), -1, self._dim // self._heads).transpose(0, 1)
+
+    def _keys_values(self, kv: Tensor) -> tuple[Tensor, Tensor]:
+        k, v = self._heads_first(kv).chunk(2)
+        return k.transpose(1, 2).contiguous(), v.contiguous()
+
+    def _mixture(self, state: PointerState, x: Tensor, shares: Tensor) -> Tensor:
+        """Log-probabilities ``[R, V]``, given :meth:`_shares`."""
+        generate = shares[:, :1]
         rows, vocab = len(x), self._network.vocab_size
         scores = state.buffer(rows, vocab, x.device)
         parts = -(-rows * vocab // _LOGITS)
@@ -173,13 +207,27 @@ class PointerDecoder:
         scores[:, self._listed :] = -math.inf  # but for what the source holds, below
         owners = state.groups.owners
         distinct = state.distinct[owners]
-        copied = torch.zeros_like(copy).scatter_add_(1, state.places[owners], copy.exp())
+        copied = shares.new_zeros(distinct.shape).scatter_add_(1, state.places[owners], shares.exp()[:, 1:])
         scores.scatter_(1, distinct, torch.logaddexp(scores.gather(1, distinct), copied.log_()))
         return scores.index_fill_(1, self._never, -math.inf)
 
 
 def _norm(layer: nn.LayerNorm) -> tuple[Tensor, Tensor]:
     return layer.weight, layer.bias
+
+
+def _attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """One sentence's attention ``[H, Q, e]``: queries ``[H, Q, e]``, keys ``[H, e, L]``, values ``[H, L, e]``."""
+    return torch.bmm(torch.bmm(q, k).softmax(dim=-1), v)
+
+
+def _rounded(columns: int) -> int:
+    return -(-columns // _COLUMNS) * _COLUMNS
+
+
+def _joined(mixed: list[Tensor]) -> Tensor:
+    """``[H, Q, e]`` of every sentence to ``[N, d]`` of all of them."""
+    return torch.cat(mixed, 1).transpose(0, 1).flatten(1)
 
 
 def _product(linear: nn.Linear, precision: Precision) -> Product:

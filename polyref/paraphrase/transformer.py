@@ -269,7 +269,7 @@ class Transformer:
             cross.append((split_heads(k, heads).transpose(2, 3).contiguous(), split_heads(v, heads).contiguous()))
         rows = torch.arange(len(states), device=self.device)
         cache = AncestryCache(len(cross), heads, self.config.dim, len(states), device=self.device, dtype=states.dtype)
-        state = DecoderState(cross, bias, cache, Groups(rows, len(states)))
+        state = DecoderState(cross=cross, bias=bias, cache=cache, groups=Groups(rows, len(states)))
         if all(
             cross.q.reversible and cross.out.reversible
             for cross in (layer.cross for layer in self.decoder_layers)

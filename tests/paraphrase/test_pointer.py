@@ -12,6 +12,8 @@ import torch
 from polyref.errors import ModelError
 from polyref.paraphrase.pointer import CLOSENESS, EOS, MASK, PAD, PointerConfig, PointerTransformer
 from polyref.paraphrase.pointer_files import load_pointer, quantise, save_pointer
+from polyref.paraphrase.products import Precision
+from polyref.paraphrase.search import SearchOptions, search
 
 
 @pytest.fixture(scope="module")
@@ -124,6 +126,30 @@ def test_reorder_follows_parents_and_drops_sentences(network: PointerTransformer
             network.step(fresh, torch.tensor([[token]]))
         alone.append(network.step(fresh, torch.tensor([[second]]))[0, 0])
     assert torch.allclose(got, torch.stack(alone), atol=1e-5)
+
+
+@pytest.mark.parametrize("precision", ["float32", "int8"])
+def test_lists_do_not_depend_on_the_batch(precision: Precision) -> None:
+    """int8 to the last bit: its sums are of integers, and all else is computed sentence by sentence or row by row."""
+    torch.manual_seed(5)
+    config = PointerConfig(96, d_model=64, heads=2, ffn=128, encoder_layers=2, max_source=80)
+    network = PointerTransformer(config).eval()
+    with torch.no_grad():
+        for weight in network.parameters():
+            weight.add_(torch.randn_like(weight) * 0.1)
+    network.precision = precision
+    options = SearchOptions(beam=8, groups=2, strength=0.5, max_len_a=0.0, max_len_b=12)
+    lengths = [1, 2, 3, 5, 15, 16, 17, 31, 32, 33, 64, 70]
+    sources = [[*torch.randint(MASK + 1, 96, (length,)).tolist(), EOS] for length in lengths]
+    together = search(network, sources, options)
+    alone = [search(network, [source], options)[0] for source in sources]
+    backwards = search(network, sources[::-1], options)[::-1]
+    if precision == "int8":
+        assert together == alone == backwards
+    for other in (alone, backwards):
+        assert [[c.tokens for c in found] for found in other] == [[c.tokens for c in found] for found in together]
+        for found, expected in zip(other, together, strict=True):
+            assert [c.score for c in found] == pytest.approx([c.score for c in expected], abs=1e-6)
 
 
 def test_closeness_changes_the_start_token_for_a_while(network: PointerTransformer) -> None:
