@@ -17,7 +17,8 @@ from torch import Tensor
 
 from polyref.errors import ModelError
 from polyref.paraphrase import hf_checkpoints
-from polyref.paraphrase.transformer import Positions, Transformer, TransformerConfig
+from polyref.paraphrase.transformer import Transformer
+from polyref.paraphrase.transformer_config import Positions, TransformerConfig
 from polyref.paraphrase.vocabulary import FairseqCodec, FairseqDictionary, TextCodec, load_sentencepiece
 
 #: Prism's released model (Thompson & Post 2020): md5 over its four files, in the order of ``FINGERPRINTED``.

@@ -34,7 +34,8 @@ from polyref.paraphrase.blocks import sinusoids
 from polyref.paraphrase.checkpoints import FairseqParts, is_fairseq_directory, read_fairseq
 from polyref.paraphrase.hf_checkpoints import load_transformers
 from polyref.paraphrase.scoring import Scorer
-from polyref.paraphrase.transformer import Transformer, TransformerConfig
+from polyref.paraphrase.transformer import Transformer
+from polyref.paraphrase.transformer_config import TransformerConfig
 
 #: Log-probabilities (nats) of a converted model may differ this much from the original's: rounding of float32.
 TOLERANCE: Final = 1e-4

@@ -21,7 +21,8 @@ from torch import Tensor
 
 from polyref.errors import ModelError, PolyrefError, UsageError
 from polyref.paraphrase.languages import resolve
-from polyref.paraphrase.transformer import Positions, Transformer, TransformerConfig
+from polyref.paraphrase.transformer import Transformer
+from polyref.paraphrase.transformer_config import Positions, TransformerConfig
 from polyref.paraphrase.vocabulary import TextCodec
 
 #: Model type to (pre-norm, kind of positions).

@@ -43,7 +43,8 @@ def network(shape):
 
     import torch
 
-    from polyref.paraphrase.transformer import Transformer, TransformerConfig
+    from polyref.paraphrase.transformer import Transformer
+    from polyref.paraphrase.transformer_config import TransformerConfig
 
     encoder_layers, decoder_layers, d, heads, ffn, vocab = SHAPES[shape]
     generator = torch.Generator().manual_seed(1)

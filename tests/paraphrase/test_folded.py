@@ -13,7 +13,8 @@ from polyref.paraphrase.blocks import attend, join_heads, split_heads
 from polyref.paraphrase.folded import FoldedCross, pays
 from polyref.paraphrase.products import Precision, computing_in
 from polyref.paraphrase.search import Candidate, SearchOptions, search
-from polyref.paraphrase.transformer import Transformer, TransformerConfig
+from polyref.paraphrase.transformer import Transformer
+from polyref.paraphrase.transformer_config import TransformerConfig
 
 DIM, HEADS, VOCAB, LAYERS = 64, 2, 1100, 2
 CONFIG = TransformerConfig(
