@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 #: Prefix that asks for a score file of the set where polyref could compute the metric as well.
 STORED = "stored:"
-#: The tokenisers sacreBLEU takes for these target languages.
-_TOKENIZERS = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}
 _NAMED = re.compile(r"([\w.+-]+)=(.+)", re.DOTALL)
 
 
@@ -237,6 +235,7 @@ def inputs(
     """Generator, what became of the originals, the inputs and what to tell the user: one of each combination."""
     from polyref.eval.evalset import EvalSet
     from polyref.eval.gains import KEPT, REPLACED, series_of
+    from polyref.eval.languages import bleu_tokenizer
     from polyref.eval.refsets import reference_set
     from polyref.eval.series import StoredSeries
     from polyref.metrics.registry import METRICS
@@ -248,7 +247,7 @@ def inputs(
     # Names of metrics are polyref's own, in any case; names of score files are as they are.
     metrics = [name.lower() if computed and name.lower() in METRICS else name for name in choices.metrics]
     own = [name for name in metrics if computed and name in METRICS]
-    made = make_metrics(own, options, tokenize=_TOKENIZERS.get(evalset.pair.rpartition("-")[2])) if own else {}
+    made = make_metrics(own, options, tokenize=bleu_tokenizer(evalset.pair)) if own else {}
     if not made and (choices.extras or any(value is not None for value in options.values())):
         raise UsageError("--refs and options of metrics have no use: every metric here is a score file")
     if not made and choices.originals != (KEPT,):

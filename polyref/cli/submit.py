@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from polyref.eval.taskfiles import TaskRow
     from polyref.references import ReferenceSet
 
-_TOKENIZERS = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}
-
 
 @click.command(cls=MultiCommand)
 @click.argument("set_dir", type=click.Path())
@@ -107,6 +105,7 @@ def _pair(
     rows: dict[str, list[TaskRow]],
 ) -> tuple[TestSet, dict[str, Any]]:
     """Add the lines of one language pair to ``rows``; what its test set is, and where its references came from."""
+    from polyref.eval.languages import bleu_tokenizer
     from polyref.eval.refsets import reference_set
     from polyref.eval.series import ComputedSeries
     from polyref.eval.submission import (
@@ -139,7 +138,7 @@ def _pair(
     if len(documents) != len(references):
         raise DataError(f"{len(documents)} lines of documents, but {len(references)} segments", file=evalset.directory)
     testset = TestSet(evalset.pair, testset_name, tuple(d for _, d in documents), tuple(d for d, _ in documents))
-    made = make_metrics([metric], options, tokenize=_TOKENIZERS.get(evalset.target))[metric]
+    made = make_metrics([metric], options, tokenize=bleu_tokenizer(evalset.pair))[metric]
     series = ComputedSeries(made, dict(zip(systems, texts, strict=True)), references, [k])
     label = reference or reference_name(year, chosen[0], testset_name)
     by_domain = {}

@@ -94,12 +94,11 @@ def test_options_reach_the_metric(polyref: Callable[..., Any], minimal: Path) ->
     assert all(part in rows[1]["signature"] for part in ("tok:char", "case:lc", "smooth:floor[0.10]"))
 
 
-def test_the_tokeniser_follows_the_target_language(polyref: Callable[..., Any], minimal: Path) -> None:
+@pytest.mark.parametrize("pair", ["en-zh", "en-zh_CN", "en-zh-Hans-CN", "eng-zho_Hans"])
+def test_the_tokeniser_follows_the_target_language(polyref: Callable[..., Any], minimal: Path, pair: str) -> None:
     for path in sorted(minimal.rglob("*de-en*"), reverse=True):
-        path.rename(path.with_name(path.name.replace("de-en", "en-zh")))
-    run = polyref(
-        "evaluate", minimal, "-l", "en-zh", "--ref", "refA", "--gold", "mqm", "-m", "bleu", "-n", "0", "--json"
-    )
+        path.rename(path.with_name(path.name.replace("de-en", pair)))
+    run = polyref("evaluate", minimal, "-l", pair, "--ref", "refA", "--gold", "mqm", "-m", "bleu", "-n", "0", "--json")
     assert "|tok:zh|" in run.json()["rows"][0]["signature"]
 
 

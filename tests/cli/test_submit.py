@@ -64,6 +64,19 @@ def test_domains_are_scored_apart(polyref: Callable[..., Any], arguments: tuple[
     assert news == pytest.approx(sacrebleu.BLEU().corpus_score(texts[:3], [references[:3]]).score, abs=1e-9)
 
 
+def test_the_tokeniser_follows_the_language_of_a_target_with_a_region(
+    polyref: Callable[..., Any], minimal: Path, tmp_path: Path
+) -> None:
+    (minimal / "darr/de-en.tsv").unlink()
+    for path in sorted(minimal.rglob("*de-en*"), reverse=True):
+        path.rename(path.with_name(path.name.replace("de-en", "en-zh_CN")))
+    run = polyref("submit", minimal, "--year", "2025", "-l", "en-zh_CN", "--ref", "refA", "-m", "bleu", "--name", "B",
+                  "--testset", "official", "-o", tmp_path / "out")  # fmt: skip
+    assert run.code == 0, run.err
+    facts = json.loads((tmp_path / "out/B.provenance.json").read_text())
+    assert "|tok:zh|" in facts["pairs"]["en-zh_CN"]["signature"]
+
+
 def test_provenance_is_stated(polyref: Callable[..., Any], arguments: tuple[str, ...], tmp_path: Path) -> None:
     assert polyref(*arguments, "--year", "2024").code == 0
     facts = json.loads((tmp_path / "out/parBLEU.provenance.json").read_text())

@@ -1,0 +1,24 @@
+from __future__ import annotations
+
+import pytest
+
+from polyref.eval.languages import bleu_tokenizer, target_language
+
+
+@pytest.mark.parametrize(
+    ("pair", "language", "tokenizer"),
+    [
+        ("en-zh", "zh", "zh"),
+        ("en-zh_CN", "zh", "zh"),
+        ("en-zh-CN", "zh", "zh"),
+        ("eng_Latn-zho_Hans", "zh", "zh"),
+        ("en-ja_JP", "ja", "ja-mecab"),
+        ("en-US-ko-KR", "ko", "ko-mecab"),
+        ("zh_CN-en", "en", None),
+        ("ja-zh_TW", "zh", "zh"),
+        ("en-sr_Cyrl_RS", "sr", None),
+        ("EN-ZH", "zh", "zh"),
+    ],
+)
+def test_regions_and_scripts_change_nothing(pair: str, language: str, tokenizer: str | None) -> None:
+    assert (target_language(pair), bleu_tokenizer(pair)) == (language, tokenizer)
