@@ -13,6 +13,7 @@ import numpy.typing as npt
 from polyref.errors import ModelError
 from polyref.metrics.encoders import Encoder, Tokens
 from polyref.metrics.pretrained import hash_model, load_network, quiet, read_config, torch_device
+from polyref.paraphrase.hf_checkpoints import check_tokenizer
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -71,9 +72,11 @@ class TransformersEncoder(Encoder):
         options = {"add_prefix_space": True} if self.family in ("roberta", "gpt2") else {}
         try:
             with quiet():
-                return AutoTokenizer.from_pretrained(str(self._folder), local_files_only=True, **options)
+                found = AutoTokenizer.from_pretrained(str(self._folder), local_files_only=True, **options)
         except Exception as error:
             raise ModelError(f"no tokeniser that can be loaded: {error}", file=self._folder) from None
+        check_tokenizer(found, self._folder)
+        return found
 
     @cached_property
     def _reserved(self) -> frozenset[int]:

@@ -326,12 +326,28 @@ def load_tokenizer(directory: str | Path) -> Any:
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Recommended: pip install sacremoses")  # for a method nobody calls
-            return AutoTokenizer.from_pretrained(str(directory), local_files_only=True, trust_remote_code=False)
+            found = AutoTokenizer.from_pretrained(str(directory), local_files_only=True, trust_remote_code=False)
     except Exception as error:
         reason = str(error).strip().split("\n")[0]
         raise ModelError(
             f"no tokeniser that can be loaded: {reason}", file=directory, remedy=_tokenizer_remedy(Path(directory))
         ) from None
+    check_tokenizer(found, directory)
+    return found
+
+
+def check_tokenizer(tokenizer: Any, directory: str | Path) -> None:
+    """Refuse a tokeniser without words: what Transformers makes of a folder that holds the network alone.
+
+    Raises:
+        ModelError: It knows special tokens only.
+    """
+    if set(tokenizer.get_vocab()) <= set(tokenizer.all_special_tokens):
+        raise ModelError(
+            f"no vocabulary: its tokeniser knows {len(tokenizer.get_vocab())} special tokens and no others",
+            file=directory,
+            remedy="save the tokeniser into the same folder: tokenizer.save_pretrained",
+        )
 
 
 def _tokenizer_remedy(directory: Path) -> str | None:

@@ -167,6 +167,12 @@ def test_faults_of_encoders(tmp_path: Path, bert: str, monkeypatch: pytest.Monke
     (tmp_path / "config.json").write_text(json.dumps({"hidden_size": 4, "num_hidden_layers": 1}))
     with pytest.raises(ModelError, match="no tokeniser"):
         load_encoder(str(tmp_path)).tokens(["a"])
+    bare = tmp_path / "bare"
+    bare.mkdir()
+    for file in ("config.json", "model.safetensors"):
+        (bare / file).write_bytes((Path(bert) / file).read_bytes())
+    with pytest.raises(ModelError, match="no vocabulary: its tokeniser knows 5 special tokens"):
+        load_encoder(str(bare)).tokens(["a"])
     with pytest.raises(UsageError, match="layer 4, but bert has layers 0 to 3"):
         Embeddings(load_encoder(bert), (4,))
     with pytest.raises(UsageError, match="device 'nonsense' cannot be used"):

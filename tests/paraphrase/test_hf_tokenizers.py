@@ -272,3 +272,14 @@ def test_tokenisers_that_cannot_be_loaded_are_one_error(saved: Callable[[str], F
     (tmp_path / "spiece.model").write_bytes(b"no model")
     with pytest.raises(ModelError, match="no tokeniser that can be loaded"):
         load_paraphraser(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["bart", "marian"])
+def test_networks_without_their_tokeniser_are_refused(
+    saved: Callable[[str], Family], tmp_path: Path, name: str
+) -> None:
+    """Transformers makes a tokeniser of special tokens alone, or none: every text would be the same."""
+    for file in ("config.json", "generation_config.json", "model.safetensors"):
+        (tmp_path / file).write_bytes((saved(name).folder / file).read_bytes())
+    with pytest.raises(ModelError, match="no vocabulary|no tokeniser that can be loaded"):
+        load_paraphraser(tmp_path)
