@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -138,6 +138,8 @@ def agreement(
     if baseline is not None and baseline not in {one.metric for one in series}:
         raise UsageError(f"the baseline {baseline!r} is not among the metrics", remedy="name it with -m as well")
     measured: list[_Measured] = []
+    if known is not None:
+        gold = _of_known(gold, known, systems)
     if gold.system:
         measured += _system_level(series, gold, known, systems, bootstrap, statistics)
     if SOFT_ACCURACY in statistics:
@@ -189,6 +191,15 @@ def _compared(measured: Sequence[_Measured], bootstrap: Bootstrap, baseline: str
             item.segments,
             p,
         )
+
+
+def _of_known(gold: Gold, known: BoolArray, systems: Sequence[str]) -> Gold:
+    """Without judgements of unknown outputs: what has no text has no score to hold against them."""
+    rows = {name: known[number] for number, name in enumerate(systems)}
+    segment = {
+        name: np.where(rows[name], scores, np.nan) if name in rows else scores for name, scores in gold.segment.items()
+    }
+    return replace(gold, segment={name: scores for name, scores in segment.items() if not np.isnan(scores).all()})
 
 
 def _check_known(pairs: RankingPairs, known: BoolArray, systems: Sequence[str]) -> None:

@@ -126,6 +126,28 @@ def test_systems_are_scored_on_the_segments_that_all_have(minimal: Path) -> None
         _rows(evalset, _computed(evalset, "chrf", ks=(0,)), "darr", Bootstrap(0))
 
 
+def test_outputs_that_are_unknown_are_not_scored(minimal: Path) -> None:
+    """In a pair with relative rankings an empty line is no text, whichever judgement is asked for."""
+    evalset = EvalSet(minimal, "de-en")
+    path = minimal / "system-outputs/de-en/Beta.1.txt"
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join([*lines[:2], "", *lines[3:]]) + "\n")
+    gold = evalset.gold("mqm")
+    assert not np.isnan(gold.segment["Beta.1"][2])
+    rows = [
+        row for row in _rows(evalset, _computed(evalset, "chrf", ks=(0,)), "mqm", Bootstrap(0)) if row.level == "seg"
+    ]
+    references = list(evalset.reference("refA"))
+    cells = [
+        (sacrebleu.CHRF().sentence_score(text, [references[i]]).score, gold.segment[name][i])
+        for name, texts in zip(SYSTEMS, evalset.outputs(SYSTEMS), strict=True)
+        for i, text in enumerate(texts)
+        if not np.isnan(gold.segment[name][i]) and text
+    ]
+    assert [row.n for row in rows] == [len(cells)]
+    assert rows[0].value == pytest.approx(scipy.stats.kendalltau(*zip(*cells, strict=True)).statistic, abs=1e-12)
+
+
 def test_stored_scores(minimal: Path) -> None:
     evalset = EvalSet(minimal, "de-en")
     series = StoredSeries("length", evalset.stored("length"), minimal)
