@@ -80,6 +80,9 @@ def inputs_signature(references: ReferenceSet, metrics: Sequence[str], ks: Seque
 
 
 def _provenance(meta: Mapping[str, Any]) -> list[str]:
+    if isinstance(meta.get("select"), (list, tuple)):
+        # Generators of one set, of which some took the usual way.
+        meta = {**meta, "select": ["rank" if name is None else name for name in meta["select"]]}
     return [f"{short}:{flat(meta[key])}" for key, short in _PROVENANCE.items() if meta.get(key) not in (None, {}, [])]
 
 
@@ -94,7 +97,7 @@ def flat(value: Any) -> str:
     if isinstance(value, Mapping):
         text = ",".join(f"{key}={flat(item)}" for key, item in value.items() if item is not None)
     elif isinstance(value, (list, tuple)):
-        text = "+".join(flat(item) for item in value)
+        text = "+".join("-" if item is None else flat(item) for item in value)
     elif isinstance(value, bool):
         text = "yes" if value else "no"
     else:

@@ -148,6 +148,8 @@ def test_signature_says_how_the_references_were_made(systems: Any, refset: Refer
     made = "gen:name=shipped/en,sha256=ab/c|dec:beam=100,groups=10|seed:7"
     assert made in metric.aggregate(stats, k=1).signature
     assert "gen:" not in metric.aggregate(stats, k=0).signature
+    several = metric.statistics(systems, replace(refset, meta={"select": [None, "mmr:0.3"], "seed": [None, 3]}))
+    assert "|select:rank+mmr:0.3|seed:-+3|" in metric.aggregate(several, k=1).signature
 
 
 @pytest.mark.parametrize(
