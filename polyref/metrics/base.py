@@ -80,6 +80,11 @@ class Metric(ABC):
         """The options, as plain JSON values."""
 
     @property
+    def weighed_by(self) -> str:
+        """What references are weighed by: ``uniform``, ``given`` or ``logprob``; empty where they are not."""
+        return ""
+
+    @property
     @abstractmethod
     def columns(self) -> tuple[str, ...]:
         """Names of the statistics of one segment, C of them."""

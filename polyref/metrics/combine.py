@@ -93,6 +93,11 @@ class Combining(Metric):
         return self.combine not in ("max", "max-each")
 
     @property
+    def weighed_by(self) -> str:
+        """See :class:`Metric`."""
+        return self.weights if self._weighs else ""
+
+    @property
     def _one_by_one(self) -> bool:
         """Whether outputs are scored with every reference alone, and the scores combined."""
         return self.combine in ("mean", "soft")

@@ -7,7 +7,7 @@ unchanged), then how many references were asked for and used, then how the extra
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from importlib.metadata import version
 from typing import Any, Final
 
@@ -58,15 +58,29 @@ def signature(
     return "|".join(parts)
 
 
-def inputs_signature(references: ReferenceSet, metrics: Sequence[str], ks: Sequence[int]) -> str:
-    """What all scores of one run share: the references (hash of their ids, kinds and texts), metrics, k, versions."""
+def inputs_signature(
+    references: ReferenceSet, metrics: Sequence[str], ks: Sequence[int], weights: Collection[str] = ()
+) -> str:
+    """What all scores of one run share: references, metrics, k, versions.
+
+    Args:
+        references: A hash of their ids, kinds and texts stands for them, and of the weights that were read.
+        metrics: Names.
+        ks: Numbers of extra references.
+        weights: What the metrics weigh references by: ``given`` and ``logprob`` are read from the set.
+    """
     digest = hashlib.sha256()
     for segment in references:
-        for part in (segment.id, *(piece for ref in segment.refs for piece in (ref.kind, ref.text))):
+        parts = [segment.id]
+        for ref in segment.refs:
+            parts += [ref.kind, ref.text]
+            parts += [f"{ref.weight}"] if "given" in weights else []
+            parts += [f"{ref.logprob}"] if "logprob" in weights else []
+        for part in parts:
             encoded = part.encode()
             digest.update(b"%d:" % len(encoded) + encoded)
         digest.update(b";")
-    parts = [
+    described = [
         f"metrics:{','.join(metrics)}",
         f"k:{','.join(map(str, ks))}",
         f"segments:{len(references)}",
@@ -76,7 +90,7 @@ def inputs_signature(references: ReferenceSet, metrics: Sequence[str], ks: Seque
         f"sacrebleu:{version('sacrebleu')}",
         f"polyref:{__version__}",
     ]
-    return "|".join(parts)
+    return "|".join(described)
 
 
 def _provenance(meta: Mapping[str, Any]) -> list[str]:
