@@ -183,7 +183,9 @@ def command(
         evaluations = _corrected(evaluations, correction)
     averages = []
     if len({(one.set_name, one.pair) for one in evaluations}) > 1:
-        table = [Gain(one.pair, one.generator, one.originals, row) for one in evaluations for row in one.rows]
+        table = [
+            Gain(one.pair, one.generator, one.originals, row, one.set_name) for one in evaluations for row in one.rows
+        ]
         averages = [one for one in average_over_pairs(table, baseline) if one["pairs"] > 1]
     if output is not None:
         from polyref.eval.report import Settings, write_report

@@ -32,7 +32,8 @@ def with_perm_both(
     """The rows, those of Pearson's r with the p-value of PERM-BOTH against their baseline.
 
     The test permutes scores of single outputs (Deutsch et al. 2021), so the score of a system is the mean of its
-    segments' here, for people and for metrics. It is over the segments that were judged for every system.
+    segments' here, for people and for metrics. It is over the segments that were judged for every system. A row of an
+    undefined gain has an undefined p-value.
 
     Args:
         rows: What :func:`~polyref.eval.agreement.agreement` returned.
@@ -69,7 +70,9 @@ def with_perm_both(
         if row.gain is not None and row.statistic == "pearson":
             base_name = baseline or row.metric
             first, second = scores(row.metric, row.k), scores(base_name, by_name[base_name].ks[0])
-            if first is not None and second is not None:
+            if np.isnan(row.gain):
+                row = replace(row, p_perm_both=float("nan"))
+            elif first is not None and second is not None:
                 test = perm_both(
                     first, second, human[:, judged], statistic=_STATISTICS[row.level], resamples=resamples, seed=seed
                 )
@@ -81,7 +84,8 @@ def with_perm_both(
 def with_correction(rows: Sequence[Row], method: str) -> list[Row]:
     """The rows with p-values corrected for the number of comparisons in them.
 
-    Rows without a gain are no comparisons and do not count: the baseline itself, and scores equal to its.
+    Rows without a gain are no comparisons and do not count: the baseline itself, scores equal to its, and undefined
+    correlations.
 
     Args:
         rows: All rows that a claim is picked from, of all language pairs.
@@ -97,4 +101,4 @@ def with_correction(rows: Sequence[Row], method: str) -> list[Row]:
 
 def _p(row: Row) -> float | None:
     p = row.p if row.p_perm_both is None else row.p_perm_both
-    return None if p is None or np.isnan(p) else p
+    return None if p is None or np.isnan(p) or row.gain is None or np.isnan(row.gain) else p

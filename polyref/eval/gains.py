@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -30,6 +31,8 @@ from polyref.references import ReferenceSet
 #: What happens to the human references when others are added.
 KEPT: Final = "kept"
 REPLACED: Final = "replaced"
+#: What an average is over: set, language pair, judgement, and which of several with the same names.
+_Place = tuple[str, str, str, int]
 
 
 @dataclass(frozen=True)
@@ -68,12 +71,16 @@ class Experiment:
 
 @dataclass(frozen=True)
 class Gain:
-    """One row of the table: :class:`~polyref.eval.agreement.Row` and what it belongs to."""
+    """One row of the table: :class:`~polyref.eval.agreement.Row` and what it belongs to.
+
+    ``set_name`` tells sets apart where several have the same language pair.
+    """
 
     pair: str
     generator: str
     originals: str
     row: Row
+    set_name: str = ""
 
     def flat(self) -> dict[str, Any]:
         """The columns, intervals in two columns each; None where a value is undefined."""
@@ -105,7 +112,7 @@ def gains(experiment: Experiment) -> Iterator[Gain]:
                     experiment.metrics, outputs, references, experiment.ks, originals=choice, cache=experiment.cache
                 )
                 found = agreement(series, gold, known=known, systems=systems, bootstrap=experiment.bootstrap)
-                yield from (Gain(pair, generator, choice, row) for row in found)
+                yield from (Gain(pair, generator, choice, row, evalset.directory.name) for row in found)
 
 
 def average_over_pairs(table: Iterable[Gain], baseline: str | None = None) -> list[dict[str, Any]]:
@@ -116,22 +123,30 @@ def average_over_pairs(table: Iterable[Gain], baseline: str | None = None) -> li
         baseline: Metric that gains are measured from; default: each metric's own k = 0.
 
     Returns:
-        One row for each generator, originals, metric and k, over the language pairs with more than three systems:
-        ``value``, ``gain`` (None for stored scores without a baseline), ``pairs`` and ``n`` (systems in all).
+        One row for each generator, originals, metric and k, over the language pairs with more than three systems and a
+        defined correlation: ``value``, ``gain`` (None for stored scores without a baseline), ``pairs`` and ``n``
+        (systems in all). The gain is over those of them where the baseline's correlation is defined as well; None
+        where that is nowhere.
     """
-    grouped: dict[tuple[str, str, str, int | None], list[Row]] = {}
+    grouped: dict[tuple[str, str, str, int | None], dict[_Place, Row]] = {}
+    seen: Counter[tuple[object, ...]] = Counter()
     for gain in table:
-        if gain.row.level == "sys" and gain.row.statistic == "pearson" and gain.row.n > 3:
-            key = (gain.generator, gain.originals, gain.row.metric, gain.row.k)
-            grouped.setdefault(key, []).append(gain.row)
-    values = {
-        key: fisher_average([row.value for row in rows], [row.n for row in rows]) for key, rows in grouped.items()
-    }
+        row = gain.row
+        if row.level == "sys" and row.statistic == "pearson" and row.n > 3:
+            key = (gain.generator, gain.originals, row.metric, row.k)
+            named = (gain.set_name, gain.pair, row.gold)
+            seen[key, named] += 1  # two sets may have one name
+            if not math.isnan(row.value):
+                grouped.setdefault(key, {})[(*named, seen[key, named])] = row
 
-    def base(generator: str, originals: str, metric: str) -> float | None:
+    def gain_of(generator: str, originals: str, metric: str, rows: Mapping[_Place, Row]) -> float | None:
         name = baseline or metric
         ks = (0, None) if baseline else (0,)
-        return next((values[key] for k in ks if (key := (generator, originals, name, k)) in values), None)
+        start = next((grouped[key] for k in ks if (key := (generator, originals, name, k)) in grouped), {})
+        common = [place for place in rows if place in start]
+        if not common:
+            return None
+        return _averaged([rows[place] for place in common]) - _averaged([start[place] for place in common])
 
     return [
         {
@@ -139,15 +154,17 @@ def average_over_pairs(table: Iterable[Gain], baseline: str | None = None) -> li
             "originals": originals,
             "metric": metric,
             "k": k,
-            "value": values[generator, originals, metric, k],
-            "gain": None
-            if (start := base(generator, originals, metric)) is None
-            else values[generator, originals, metric, k] - start,
+            "value": _averaged(list(rows.values())),
+            "gain": gain_of(generator, originals, metric, rows),
             "pairs": len(rows),
-            "n": sum(row.n for row in rows),
+            "n": sum(row.n for row in rows.values()),
         }
         for (generator, originals, metric, k), rows in grouped.items()
     ]
+
+
+def _averaged(rows: Sequence[Row]) -> float:
+    return fisher_average([row.value for row in rows], [row.n for row in rows])
 
 
 def series_of(

@@ -1,6 +1,7 @@
 """Is one metric's correlation with people really higher than another's? And after how many questions?
 
-Every test is one-sided (the first metric is better) and gives p = 1 for identical inputs.
+Every test is one-sided (the first metric is better) and gives p = 1 for identical inputs, NaN where a correlation is
+undefined.
 """
 
 from __future__ import annotations
@@ -56,11 +57,15 @@ def williams_test(first: npt.ArrayLike, second: npt.ArrayLike, human: npt.ArrayL
         first: Scores of systems by one metric, shape (systems,).
         second: Scores by another, same shape.
         human: Human scores, same shape.
+
+    Returns:
+        As :func:`williams_p`; 1 for equal scores of any number of systems, if their correlation is defined.
     """
     one, other = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
+    r12 = pearson(one, human)
     if np.array_equal(one, other):
-        return 1.0
-    return williams_p(pearson(one, human), pearson(other, human), pearson(one, other), len(one))
+        return math.nan if math.isnan(r12) else 1.0
+    return williams_p(r12, pearson(other, human), pearson(one, other), len(one))
 
 
 def system_pearson(scores: FloatArray, human: FloatArray) -> FloatArray:

@@ -337,6 +337,17 @@ def test_perm_both_and_correction(polyref: Callable[..., Any], augmented: list[s
     assert (run.code, "PERM-BOTH needs scores of segments" in run.err) == (2, True)
 
 
+def test_undefined_correlations_have_no_p_value(polyref: Callable[..., Any], augmented: list[str]) -> None:
+    base = ("evaluate", *augmented, "--gold", "mqm", "-m", "bleu", "chrf", "-k", "0", "1", "-n", "0", "--json")
+    path = Path(augmented[0]) / "human-scores/de-en.mqm.sys.score"
+    path.write_text("".join(f"{line.split()[0]}\t5\n" for line in path.read_text().splitlines()))
+    rows = polyref(*base, "--perm-both", "9", "--correction", "holm").json()["rows"]
+    systems = [row for row in rows if row["level"] == "sys"]
+    assert len(systems) == 4
+    for row in systems:
+        assert [row[key] for key in ("value", "gain", "p", "p_perm_both", "p_adjusted")] == [None] * 5
+
+
 def test_pairs_hybrids_and_sizes(polyref: Callable[..., Any], augmented: list[str]) -> None:
     base = ("evaluate", *augmented, "--gold", "mqm", "-m", "bleu", "-k", "0", "2", "-n", "0", "--json")
     rows = polyref(*base, "--pairwise", "--hybrids", "500", "--sizes", "2", "5").json()["rows"]

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +122,25 @@ def test_average_over_language_pairs(experiment: dict[str, Any]) -> None:
     # Three systems have no variance of z: such pairs are left out.
     assert average_over_pairs(gains(Experiment(**experiment))) == []
     assert not math.isnan(one["value"])
+
+
+def test_undefined_correlations_are_in_no_average(experiment: dict[str, Any]) -> None:
+    (gain,) = [g for g in gains(Experiment(**experiment)) if g.flat()["k"] == 1 and g.row.level == "sys"][:1]
+    values = {"de-en": (12, 0.5, 0.9), "fr-en": (6, 0.4, math.nan), "fi-en": (8, math.nan, 0.6)}
+    rows = [
+        Gain(pair, "g", "kept", replace(gain.row, value=r, n=n, k=k))
+        for pair, (n, *both) in values.items()
+        for k, r in enumerate(both)
+    ]
+    zero, one = average_over_pairs(rows)
+    assert (zero["pairs"], zero["n"], one["pairs"], one["n"]) == (2, 18, 2, 20)
+    assert one["value"] == pytest.approx(fisher_average([0.9, 0.6], [12, 8]))
+    # The gain is over the one pair where both are defined.
+    assert one["gain"] == pytest.approx(0.9 - 0.5)
+    assert average_over_pairs([replace(one, row=replace(one.row, value=math.nan)) for one in rows]) == []
+    # Two sets of one name are two.
+    (zero, one) = average_over_pairs([*rows[:2], *rows[:2]])
+    assert (zero["pairs"], one["pairs"], one["n"]) == (2, 2, 24)
 
 
 def test_faults(experiment: dict[str, Any], minimal: Path) -> None:

@@ -2,11 +2,14 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import scipy.stats
 
+from polyref.eval.agreement import Row
+from polyref.eval.comparisons import with_correction
 from polyref.eval.outliers import outliers
 from polyref.eval.significance import (
     adjusted,
@@ -49,6 +52,33 @@ def test_williams_of_the_same_scores_is_one() -> None:
 def test_williams_is_undefined_for_three_systems_or_constant_scores() -> None:
     assert math.isnan(williams_test([1, 2, 3], [3, 1, 2], [1, 2, 4]))
     assert math.isnan(williams_test([1, 1, 1, 1, 1], [3, 1, 2, 5, 4], [1, 2, 4, 3, 5]))
+
+
+def test_an_undefined_correlation_has_no_p_value() -> None:
+    scores, human = np.array([1.0, 2.0, 3.0, 5.0, 4.0]), np.array([5.0, 5.0, 5.0, 5.0, 5.0])
+    assert math.isnan(williams_test(scores, scores, human))
+    assert math.isnan(williams_test(scores, scores[::-1], human))
+    assert math.isnan(williams_test([1.0], [1.0], [3.0]))
+    # With a defined correlation equal scores are never better, however few there are.
+    assert williams_test(scores[:3], scores[:3], [3.0, 1.0, 2.0]) == 1.0
+
+
+def _row(k: int, value: float, gain: float | None, p: float | None, *, metric: str = "bleu") -> Row:
+    return Row("mqm", "sys", metric, k, "pearson", value, gain, None, None, 5, 30, p)
+
+
+def test_undefined_correlations_are_no_comparisons() -> None:
+    nan = math.nan
+    rows = [
+        _row(0, 0.9, 0.0, 1.0),
+        _row(1, 0.95, 0.05, 0.2),
+        _row(2, 0.96, 0.06, 0.1),
+        _row(0, nan, nan, nan),
+        # PERM-BOTH is over scores of segments, and may be defined where the row is not.
+        replace(_row(1, nan, nan, nan), p_perm_both=0.01),
+    ]
+    corrected = [row.p_adjusted for row in with_correction(rows, "bonferroni")]
+    assert corrected == [None, pytest.approx(0.4), pytest.approx(0.2), None, None]
 
 
 def test_williams_is_calibrated() -> None:
