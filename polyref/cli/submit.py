@@ -51,7 +51,8 @@ def command(
 ) -> None:
     """Write score files for the WMT metrics task.
 
-    SET_DIR is a directory in the mt-metrics-eval layout; every system output in it is scored but the references used.
+    SET_DIR is a directory in the mt-metrics-eval layout; every system output in it is scored but the references used,
+    of which a metric that reads the source alone uses none.
     Writes one system-level and one segment-level file, and NAME.provenance.json, which says where every kind of
     reference came from. Both files are read back and checked before the command ends.
 
@@ -106,10 +107,11 @@ def _pair(
 ) -> tuple[TestSet, dict[str, Any]]:
     """Add the lines of one language pair to ``rows``; what its test set is, and where its references came from."""
     from polyref.eval.languages import bleu_tokenizer
-    from polyref.eval.refsets import reference_set
+    from polyref.eval.refsets import reference_set, sources_alone
     from polyref.eval.series import ComputedSeries
     from polyref.eval.submission import (
         ALL,
+        NO_REFERENCE,
         UNKNOWN,
         TestSet,
         domains_to_score,
@@ -118,15 +120,22 @@ def _pair(
         system_rows,
     )
 
-    chosen = evalset.choose_references(refs)
-    if reference is None and len(chosen) > 1:
-        raise UsageError(
-            f"{'+'.join(chosen)} are several references", remedy="say what the task calls them: --reference"
-        )
-    references = reference_set(evalset, chosen, extra)
+    made = make_metrics([metric], options, tokenize=bleu_tokenizer(evalset.pair))[metric]
+    if made.needs_references:
+        chosen = evalset.choose_references(refs)
+        if reference is None and len(chosen) > 1:
+            raise UsageError(
+                f"{'+'.join(chosen)} are several references", remedy="say what the task calls them: --reference"
+            )
+        references = reference_set(evalset, chosen, extra)
+        if k and extra is None:
+            raise UsageError(f"k = {k} without added references", remedy="give them with --refs")
+    else:
+        given = {"--ref": refs, "--refs": extra, "-k": k, "--reference": reference}
+        if useless := [option for option, value in given.items() if value]:
+            raise UsageError(f"{useless[0]} has no use: {made.label} reads the source alone", remedy="leave it out")
+        chosen, references = (), sources_alone(evalset)
     most = max(len(segment.extras) for segment in references)
-    if k and extra is None:
-        raise UsageError(f"k = {k} without added references", remedy="give them with --refs")
     k = most if k is None else k
     systems = [system for system in evalset.output_files if system not in chosen]
     texts = evalset.outputs(systems)
@@ -138,9 +147,8 @@ def _pair(
     if len(documents) != len(references):
         raise DataError(f"{len(documents)} lines of documents, but {len(references)} segments", file=evalset.directory)
     testset = TestSet(evalset.pair, testset_name, tuple(d for _, d in documents), tuple(d for d, _ in documents))
-    made = make_metrics([metric], options, tokenize=bleu_tokenizer(evalset.pair))[metric]
     series = ComputedSeries(made, dict(zip(systems, texts, strict=True)), references, [k])
-    label = reference or reference_name(year, chosen[0], testset_name)
+    label = reference or reference_name(year, chosen[0] if chosen else NO_REFERENCE, testset_name)
     by_domain = {}
     for domain in domains_to_score(year, testset):
         scores = series.system(systems, k, None if domain == ALL else testset.over(domain))

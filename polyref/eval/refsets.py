@@ -42,6 +42,18 @@ def reference_set(evalset: EvalSet, names: Sequence[str], extra: str | Path | No
     return ReferenceSet(tuple(segments), {**added.meta, **base.meta})
 
 
+def sources_alone(evalset: EvalSet) -> ReferenceSet:
+    """The set's sources as segments without references, for metrics that read no reference.
+
+    Raises:
+        DataError: The set has no sources, or an empty file of them.
+    """
+    if not evalset.source:
+        raise DataError(f"no sources for {evalset.pair}", file=evalset.source_file or evalset.directory,
+                        remedy=f"the metric reads them: add sources/{evalset.pair}.txt")  # fmt: skip
+    return ReferenceSet(tuple(Segment(str(n), (), source=text) for n, text in enumerate(evalset.source, 1)))
+
+
 def _with_sources(references: ReferenceSet, evalset: EvalSet) -> ReferenceSet:
     """Every segment with its source, which some metrics read."""
     if evalset.source is None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import gzip
 import json
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ import sacrebleu
 from polyref.eval.evalset import EvalSet
 from polyref.eval.submission import validate
 from polyref.eval.taskfiles import file_name, read_rows
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "metrics"))
 
 MINIMAL = Path(__file__).resolve().parent.parent / "eval" / "minimal"
 
@@ -125,3 +128,45 @@ def test_references_without_paraphrases(polyref: Callable[..., Any], minimal: Pa
     (tmp_path / "file").write_text("")
     run = polyref(*base[:-1], tmp_path / "file", "--ref", "refA")
     assert (run.code, "is a file, expected a directory" in run.err) == (1, True)
+
+
+@pytest.fixture(scope="module")
+def translator(tmp_path_factory: pytest.TempPathFactory) -> str:
+    from tiny_seq2seq import write_m2m
+
+    return str(write_m2m(tmp_path_factory.mktemp("models") / "m2m"))
+
+
+def test_a_metric_of_the_source_alone(
+    polyref: Callable[..., Any], minimal: Path, tmp_path: Path, translator: str
+) -> None:
+    (minimal / "darr/de-en.tsv").unlink()
+    # A reference that is listed as a system is one like any other: nothing is scored against it.
+    shutil.copy(minimal / "references/de-en.refA.txt", minimal / "system-outputs/de-en/refA.txt")
+    model = ["-m", "prism-src", "--prism-model", translator, "--source-lang", "de"]
+    base = ["submit", minimal, "-l", "de-en", *model, "--name", "x", "--testset", "set"]
+    for year, label in ((2020, "set"), (2021, "src"), (2024, "src")):
+        run = polyref(*base, "--year", str(year), "-o", tmp_path / str(year))
+        assert run.code == 0, run.err
+        for level in ("sys", "seg"):
+            rows = list(read_rows(tmp_path / str(year) / file_name(year, level, "x"), year, level))
+            assert {row.fields["reference"] for row in rows} == {label}
+            assert {row.fields["system"] for row in rows} == {"Alpha", "Beta.1", "Gamma-2", "refA", "refB"}
+    facts = json.loads((tmp_path / "2024/x.provenance.json").read_text())["pairs"]["de-en"]
+    assert (facts["references"], facts["k"], facts["used"]) == ([], 0, {})
+    # The same scores as `polyref score` gives for the files.
+    (system,) = polyref("score", minimal / "references/de-en.refB.txt", *model, "--source",
+                        minimal / "sources/de-en.txt", "-i", minimal / "system-outputs/de-en/Alpha.txt",
+                        "--json").json()["rows"]  # fmt: skip
+    rows = list(read_rows(tmp_path / "2024/x.sys.score", 2024, "sys"))
+    (score,) = [r.score for r in rows if (r.fields["system"], r.fields["domain"]) == ("Alpha", "all")]
+    assert score == pytest.approx(system["score"], abs=1e-6)
+    for option in (["--ref", "refA"], ["--reference", "refA"], ["-k", "1"], ["--refs", "{pair}.jsonl"]):
+        run = polyref(*base, "--year", "2024", "-o", tmp_path / "o", *option)
+        assert (run.code, f"{option[0]} has no use: Prism-src reads the source alone" in run.err) == (2, True)
+    # References are not needed at all, sources are.
+    shutil.rmtree(minimal / "references")
+    assert polyref(*base, "--year", "2024", "-o", tmp_path / "o").code == 0
+    (minimal / "sources/de-en.txt").unlink()
+    run = polyref(*base, "--year", "2024", "-o", tmp_path / "p")
+    assert (run.code, "no sources for de-en" in run.err, "sources/de-en.txt" in run.err) == (1, True, True)

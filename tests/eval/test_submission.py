@@ -131,7 +131,7 @@ def test_with_and_without_reference(tmp_path: Path) -> None:
 
 def test_names_and_domains_by_year() -> None:
     assert [reference_name(year, "refA", "t") for year in YEARS] == ["t", "ref-A", "ref-A", "refA", "refA", "refA"]
-    assert reference_name(2021, "src", "t") == "src"
+    assert [reference_name(year, "src", "t") for year in YEARS] == ["t", "src", "src", "src", "src", "src"]
     assert domains_to_score(2021, TESTSET) == domains_to_score(2025, TESTSET) == ("all",)
     assert domains_to_score(2023, TESTSET) == ("news", "talk", "all")
     assert domains_to_score(2023, TestSet("a-b", "t", ("-",), ("all",))) == ("all",)
