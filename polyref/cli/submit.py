@@ -68,6 +68,7 @@ def command(
     names = {level: file_name(year, level, name) for level in LEVELS}
     if folder.exists() and not folder.is_dir():
         raise DataError("is a file, expected a directory to write to", file=output)
+    _check_there(folder, year, name)
     if extra is not None and len(pairs) > 1 and "{pair}" not in extra:
         raise UsageError("one --refs file for several language pairs", remedy="write {pair} where the names differ")
     rows: dict[str, list[TaskRow]] = {level: [] for level in LEVELS}
@@ -90,6 +91,29 @@ def command(
         facts = {"metric": name, "year": year, "testset": testset, "polyref": __version__, "pairs": provenance}
         json.dump(facts, stream, ensure_ascii=False, indent=2)
         stream.write("\n")
+
+
+def _check_there(folder: Path, year: int, name: str) -> None:
+    """Refuse to write over another metric's scores: the files of 2025 are called the same for all.
+
+    Raises:
+        UsageError: The scores there are another metric's.
+        DataError: They are none of 2025.
+    """
+    from polyref.eval.taskfiles import LEVELS, file_name, read_rows
+
+    if year < 2025:
+        return  # The names of files hold the metric.
+    for level in LEVELS:
+        path = folder / file_name(year, level, name)
+        if not path.exists():
+            continue
+        for row in read_rows(path, year, level):
+            if row.fields["method"] != name:
+                raise UsageError(
+                    f"{path} holds the scores of {row.fields['method']!r}, not of {name!r}",
+                    remedy="write to another directory (-o): every metric has the same file names in this year",
+                )
 
 
 def _pair(

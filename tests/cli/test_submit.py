@@ -130,6 +130,27 @@ def test_references_without_paraphrases(polyref: Callable[..., Any], minimal: Pa
     assert (run.code, "is a file, expected a directory" in run.err) == (1, True)
 
 
+def test_other_metrics_scores_are_not_written_over(
+    polyref: Callable[..., Any], arguments: tuple[str, ...], tmp_path: Path
+) -> None:
+    base = (*arguments, "--year", "2025", "-k", "1")
+    assert polyref(*base).code == 0
+    before = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
+    run = polyref(*base, "-m", "chrf", "--name", "parCHRF")
+    assert run.code == 2
+    assert "systems.tsv holds the scores of 'parBLEU', not of 'parCHRF' (write to another directory" in run.err
+    assert {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()} == before
+    # The same one again is no fault, whatever it computes now; neither are several metrics where files are named so.
+    assert polyref(*base, "-k", "0").code == 0
+    assert (tmp_path / "out/systems.tsv").read_bytes() != before["systems.tsv"]
+    for name in ("a", "b"):
+        assert polyref(*arguments, "--year", "2024", "--name", name).code == 0
+    (tmp_path / "out/segments.tsv").write_text("mine\n")
+    run = polyref(*base)
+    assert (run.code, "segments.tsv:1: 1 columns, expected 9" in run.err) == (1, True)
+    assert (tmp_path / "out/segments.tsv").read_text() == "mine\n"
+
+
 @pytest.fixture(scope="module")
 def translator(tmp_path_factory: pytest.TempPathFactory) -> str:
     from tiny_seq2seq import write_m2m
