@@ -271,10 +271,7 @@ def inputs(
         wanted = set(choices.ks) or {0, max(counts)}
         if file is None and wanted != {0}:
             raise UsageError(f"k = {max(wanted)} without added references", remedy="give them with --refs")
-        warnings = []
-        if choices.ks and max(choices.ks) > min(counts):
-            warnings.append(f"some segments have only {min(counts)} extra reference{'s' * (min(counts) != 1)}: "
-                            f"-k {max(choices.ks)} uses what there is")  # fmt: skip
+        warnings = short_of(max(choices.ks, default=0), counts)
         for originals in choices.originals:
             if file is None and originals == REPLACED:
                 raise UsageError("--originals replaced without added references", remedy="give them with --refs")
@@ -289,6 +286,14 @@ def inputs(
             series = {**stored, **dict(zip(made, here, strict=True))}
             ordered = [series[name] for name in dict.fromkeys(metrics)]
             yield generator, originals, Inputs(ordered, references, known, outputs, systems, wanted), warnings
+
+
+def short_of(k: int, extras: Sequence[int]) -> list[str]:
+    """What to tell a user who asked for ``k`` extra references where segments have these numbers of them."""
+    fewest = min(extras)
+    if k <= fewest:
+        return []
+    return [f"some segments have only {fewest} extra reference{'s' * (fewest != 1)}: -k {k} uses what there is"]
 
 
 def _references(evalset: EvaluationSet, asked: tuple[str, ...], several: bool) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from polyref import __version__
+from polyref.cli.evaluation_inputs import short_of, tell
 from polyref.cli.metric_options import make_metrics, metric_options
 from polyref.cli.multi import MultiCommand
 from polyref.errors import DataError, UsageError
@@ -159,8 +160,11 @@ def _pair(
         if useless := [option for option, value in given.items() if value]:
             raise UsageError(f"{useless[0]} has no use: {made.label} reads the source alone", remedy="leave it out")
         chosen, references = (), sources_alone(evalset)
-    most = max(len(segment.extras) for segment in references)
-    k = most if k is None else k
+    extras = [len(segment.extras) for segment in references]
+    for warning in short_of(k or 0, extras):
+        tell("warning", f"{evalset.pair}: {warning}")
+    asked = max(extras) if k is None else k
+    k = min(asked, max(extras))
     systems = [system for system in evalset.output_files if system not in chosen]
     texts = evalset.outputs(systems)
     if not systems:
@@ -182,14 +186,20 @@ def _pair(
     segments = series.segment(systems, k)
     assert segments is not None
     rows["seg"] += segment_rows(year, name, testset, label, dict(zip(systems, segments, strict=True)))
-    return testset, _provenance(references, chosen, k, series.signature(k))
+    return testset, _provenance(references, chosen, k, asked, series.signature(asked))
 
 
-def _provenance(references: ReferenceSet, chosen: tuple[str, ...], k: int, signature: str) -> dict[str, Any]:
+def _provenance(
+    references: ReferenceSet, chosen: tuple[str, ...], k: int, asked: int, signature: str
+) -> dict[str, Any]:
+    """``k`` is how many extra references a segment has at most in these scores, of ``asked``."""
+    extras = [len(segment.extras) for segment in references]
     used = Counter(ref.kind for segment in references.take(k) for ref in segment.refs)
     return {
         "references": list(chosen),
         "k": k,
+        "asked": asked,
+        "available": [min(extras), max(extras)],
         "used": dict(sorted(used.items())),
         "added by": {key: value for key, value in references.meta.items() if key != "references"},
         "signature": signature,

@@ -85,7 +85,20 @@ def test_provenance_is_stated(polyref: Callable[..., Any], arguments: tuple[str,
     facts = json.loads((tmp_path / "out/parBLEU.provenance.json").read_text())
     pair = facts["pairs"]["de-en"]
     assert (pair["references"], pair["k"], pair["used"]) == (["refA"], 2, {"human": 5, "paraphrase": 8})
+    assert (pair["asked"], pair["available"]) == (2, [1, 2])
     assert pair["signature"].startswith("parBLEU|")
+
+
+def test_fewer_references_than_asked_for(
+    polyref: Callable[..., Any], arguments: tuple[str, ...], tmp_path: Path
+) -> None:
+    run = polyref(*arguments, "--year", "2024", "-k", "10")
+    assert run.code == 0
+    assert "warning: de-en: some segments have only 1 extra reference: -k 10 uses what there is" in run.err
+    pair = json.loads((tmp_path / "out/parBLEU.provenance.json").read_text())["pairs"]["de-en"]
+    assert (pair["k"], pair["asked"], pair["available"]) == (2, 10, [1, 2])
+    assert "|k:10|available:1..2|" in pair["signature"]
+    assert "warning" not in polyref(*arguments, "--year", "2024", "-k", "1").err
 
 
 @pytest.mark.parametrize(
