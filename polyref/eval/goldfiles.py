@@ -73,6 +73,7 @@ def gold_from_file(
     if system_gold is not None or kind == "darr":
         found = evalset.system_gold(system_gold, include_human=include_human)
         system, system_name = found if found else ({}, name)
+        judged |= set(system)
     return Gold(
         name,
         system_name if system else None,

@@ -293,6 +293,12 @@ def test_rankings_of_the_task(minimal: Path) -> None:
     # The ranking of a translation by people is left out.
     assert named == [(0, "Beta.1", "Gamma-2"), (1, "Alpha", "Beta.1")]
     assert gold.system_name == "wmt-z"
+    # Who has a score as a system is judged, though no ranking that counts names it; who has neither is not.
+    path.write_text("LP DATA SID BETTER WORSE\nde-en set 1 Alpha Beta.1\n")
+    assert gold_from_file(EvalSet(minimal, "de-en"), "darr", path).unjudged == ()
+    scores = minimal / "human-scores/de-en.wmt-z.sys.score"
+    scores.write_text("".join(line for line in scores.read_text().splitlines(True) if not line.startswith("Gamma-2")))
+    assert gold_from_file(EvalSet(minimal, "de-en"), "darr", path).unjudged == ("Gamma-2",)
     for text, message in (
         ("de-en set 1 Beta.1 Beta.1", ":2: system 'Beta.1' is compared with itself"),
         ("de-en set 1 Beta.1", ":2: 4 columns, expected 5"),
