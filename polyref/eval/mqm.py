@@ -153,8 +153,8 @@ def _averages(path: str | Path, systems: Collection[str], segments: int) -> dict
         fields = line.split()
         if len(fields) != 3:
             raise DataError(f"{len(fields)} columns, expected 3: SYSTEM SCORE SEG", file=path, line=number)
-        if number == 1 and not fields[2].isdigit():
-            continue
+        if number == 1 and not fields[2].isdigit() and not _is_score(fields[1]):
+            continue  # A header. A line whose segment alone is broken is none.
         system = judged_system(fields[0], systems, path, number)
         segment = segment_number(fields[2], segments, path, number)
         if (system, segment) in first:
@@ -169,6 +169,14 @@ def _averages(path: str | Path, systems: Collection[str], segments: int) -> dict
     if not scores:
         raise DataError("no scores, expected SYSTEM SCORE SEG lines", file=path)
     return scores
+
+
+def _is_score(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return text == "None"
+    return True
 
 
 def segment_number(text: str, segments: int, path: str | Path, number: int) -> int:

@@ -134,6 +134,8 @@ def test_bad_marks(minimal: Path, fault: str) -> None:
         ("Alpha nan 1\n", ":1: the score is 'nan'"),
         ("Alpha 1\n", ":1: 2 columns, expected 3"),
         ("Alpha -1 0\n", ":1: segment '0', expected a number from 1 to 5"),
+        ("Alpha -1 1.0\nBeta.1 -1 1\n", ":1: segment '1.0', expected a number from 1 to 5"),
+        ("Alpha None one\nBeta.1 -1 1\n", ":1: segment 'one', expected a number from 1 to 5"),
         ("Delta -1 1\n", ":1: judges the unknown system 'Delta'"),
         ("system score seg\n", "no scores"),
     ],
