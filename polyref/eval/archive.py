@@ -18,7 +18,7 @@ import numpy as np
 from polyref.errors import DataError, UsageError
 from polyref.eval.darr import RankingPairs
 from polyref.eval.judgements import HUMAN_NAME, Gold, StoredScores
-from polyref.eval.scorefiles import FloatArray, parse_score
+from polyref.eval.scorefiles import JUDGEMENT_RULE, FloatArray, parse_score
 from polyref.eval.taskfiles import read_rows
 from polyref.textfiles import iter_lines
 
@@ -158,7 +158,7 @@ class MetricsTaskArchive:
             if key in seen:
                 raise DataError(f"{values[0]!r} has a second score of {values[1]}", file=self.segment_file, line=number)
             seen.add(key)
-            raw, z = (parse_score(text, self.segment_file, number) for text in values[2:4])
+            raw, z = (parse_score(text, self.segment_file, number, rule=JUDGEMENT_RULE) for text in values[2:4])
             rows.append((*key, raw, z))
         return rows
 
@@ -178,7 +178,7 @@ class MetricsTaskArchive:
             system = spelling.get(_folded(values[3]), values[3])
             if system in scores:
                 raise DataError(f"system {values[3]!r} has a second score", file=self.system_file, line=number)
-            raw, z = (parse_score(text, self.system_file, number) for text in values[:2])
+            raw, z = (parse_score(text, self.system_file, number, rule=JUDGEMENT_RULE) for text in values[:2])
             scores[system] = (raw, z)
         return scores
 

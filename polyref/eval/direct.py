@@ -19,7 +19,7 @@ import numpy as np
 
 from polyref.errors import DataError
 from polyref.eval.mqm import judged_system, segment_number
-from polyref.eval.scorefiles import FloatArray, parse_score
+from polyref.eval.scorefiles import JUDGEMENT_RULE, FloatArray, parse_score
 from polyref.textfiles import iter_lines
 
 #: Appraise's exports: user, system, segment, type, source, target, score, document, flag, [spans,] start, end.
@@ -169,7 +169,10 @@ def _dump(path: str | Path, place: Place) -> Iterator[Judgement]:
             raise DataError(f"repeats line {seen[key]}", file=path, line=number, remedy="leave one of them out")
         seen[key] = number
         system = judged_system(str(row.get("system")), place.systems, path, number)
-        score = _score(str(row.get("esa_score")), path, number)
+        if row.get("esa_score") is None:
+            found = "is null" if "esa_score" in row else "is not there"
+            raise DataError(f"esa_score {found}, but {JUDGEMENT_RULE}", file=path, line=number)
+        score = _score(str(row["esa_score"]), path, number)
         yield Judgement(str(row.get("annotator")), system, int(row["line_id"]) - start, score)
 
 
@@ -189,7 +192,7 @@ def _table(path: str | Path, place: Place) -> dict[str, FloatArray]:
         own = scores.setdefault(judged_system(fields[0], place.systems, path, number), np.full(place.segments, np.nan))
         if not np.isnan(own[at]):
             raise DataError(f"{fields[0]!r} has a second score of {fields[1]}", file=path, line=number)
-        own[at] = parse_score(fields[3], path, number)
+        own[at] = parse_score(fields[3], path, number, rule=JUDGEMENT_RULE)
     return scores
 
 
@@ -211,7 +214,7 @@ def _cell(index: Mapping[str, Sequence[int]], document: str, segment: str, path:
 
 
 def _score(text: str, path: str | Path, number: int) -> float:
-    score = parse_score(text, path, number)
+    score = parse_score(text, path, number, rule=JUDGEMENT_RULE)
     if not 0 <= score <= 100:
         raise DataError(f"the score is {text}, expected 0 to 100", file=path, line=number)
     return score

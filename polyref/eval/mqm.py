@@ -101,9 +101,14 @@ def parse_weights(texts: Collection[str]) -> dict[str, float]:
     weights = dict(WEIGHTS)
     for text in texts:
         name, _, value = text.rpartition("=")
-        weight = parse_score(value, "--mqm-weight", 1) if name else -1.0
-        if weight < 0:
-            raise DataError(f"the weight {text!r}, expected SEVERITY=NUMBER or SEVERITY/CATEGORY=NUMBER from 0")
+        try:
+            weight = float(value)
+        except ValueError:
+            weight = math.nan
+        if not name or not 0 <= weight < math.inf:
+            raise DataError(
+                f"the weight --mqm-weight {text!r}, expected SEVERITY=NUMBER or SEVERITY/CATEGORY=NUMBER from 0"
+            )
         weights["/".join(map(_folded, name.split("/")))] = weight
     return weights
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +17,9 @@ from polyref.errors import DataError
 from polyref.textfiles import iter_lines
 
 FloatArray = npt.NDArray[np.float64]
+#: Rules for :func:`parse_score`: of metrics' scores, and of files that have a line for every judgement.
+METRIC_RULE: Final = "a metric must score everything"
+JUDGEMENT_RULE: Final = "every line is a judgement: leave out what was not judged"
 
 
 def read_system_scores(path: Path, *, allow_missing: bool) -> dict[str, float]:
@@ -105,8 +109,22 @@ def _parse(line: str, path: Path, number: int, allow_missing: bool) -> tuple[str
     return fields[0], parse_score(fields[1], path, number, allow_missing=allow_missing)
 
 
-def parse_score(text: str, path: Path | str, number: int, *, allow_missing: bool = False) -> float:
+def parse_score(
+    text: str,
+    path: Path | str,
+    number: int,
+    *,
+    allow_missing: bool = False,
+    rule: str = METRIC_RULE,
+) -> float:
     """Turn one field into a finite number; NaN for the token ``None`` where that is allowed.
+
+    Args:
+        text: The field.
+        path: The file, for messages.
+        number: Its line.
+        allow_missing: Whether ``None`` is legal.
+        rule: What to say where it is not.
 
     Raises:
         DataError: Anything else, ``nan`` and ``inf`` included.
@@ -114,12 +132,12 @@ def parse_score(text: str, path: Path | str, number: int, *, allow_missing: bool
     if text == "None":
         if allow_missing:
             return math.nan
-        raise DataError("the score is None, but a metric must score everything", file=path, line=number)
+        raise DataError(f"the score is None, but {rule}", file=path, line=number)
     try:
         score = float(text)
     except ValueError:
         raise DataError(f"the score is {text!r}, expected a number", file=path, line=number) from None
     if not math.isfinite(score):
-        remedy = "write None for a missing judgement" if allow_missing else "a metric must score everything"
+        remedy = "write None for a missing judgement" if allow_missing else rule
         raise DataError(f"the score is {text!r}, expected a finite number", file=path, line=number, remedy=remedy)
     return score

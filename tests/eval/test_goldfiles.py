@@ -68,9 +68,10 @@ def test_mqm_weights(minimal: Path) -> None:
     # The most specific entry counts: the category of the usual weights, and one of one's own.
     assert (scores["Beta.1"][0], scores["Beta.1"][2]) == (-25, -0.5)
     assert WEIGHTS["major"] == 5
-    for wrong in ("Major", "Major=", "Major=x", "Major=-1", "=1", "Major=nan"):
-        with pytest.raises(DataError):
+    for wrong in ("Major", "Major=", "Major=x", "Major=-1", "=1", "Major=nan", "Major=inf", "Major=None"):
+        with pytest.raises(DataError) as caught:
             parse_weights([wrong])
+        assert str(caught.value).startswith(f"the weight --mqm-weight '{wrong}', expected SEVERITY=NUMBER or ")
 
 
 def test_mqm_averages(minimal: Path) -> None:
@@ -256,11 +257,16 @@ def test_esa_as_json_lines(minimal: Path, first: int) -> None:
     assert np.allclose(gold.segment["Beta.1"], [half, -half, np.nan, np.nan, np.nan], equal_nan=True)
 
 
+RULE = "every line is a judgement: leave out what was not judged"
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"src": "Ein anderer Satz."}, "esa.jsonl:1: the text of line_id"),
-        ({"esa_score": "None"}, "esa.jsonl:2: the score is None"),
+        ({"esa_score": "None"}, f"esa.jsonl:2: the score is None, but {RULE}"),
+        ({"esa_score": None}, f"esa.jsonl:2: esa_score is null, but {RULE}"),
+        ({"esa_score": math.nan}, f"esa.jsonl:2: the score is 'nan', expected a finite number ({RULE})"),
         ({"system": "Delta"}, "esa.jsonl:2: judges the unknown system 'Delta'"),
     ],
 )
