@@ -146,6 +146,9 @@ def _appraise(path: str | Path, place: Place, width: int) -> Iterator[Judgement]
         found = True
         name = judged_system(system, place.systems, path, number)
         yield Judgement(user, name, _cell(index, document, segment, path, number), _score(score, path, number))
+    if not found and place.pair in pairs:
+        checks = ", ".join(sorted(_TYPES - JUDGED))
+        raise DataError(f"judges nothing of {place.pair}: its lines only check annotators ({checks})", file=path)
     if not found:
         raise DataError(f"judges nothing of {place.pair}, only {', '.join(sorted(pairs)) or 'nothing'}", file=path)
 

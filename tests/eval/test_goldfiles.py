@@ -212,6 +212,7 @@ BAD_ROWS = {
     "other form": ([ROWS[0][:5]], ":1: 5 comma-separated fields, expected 11"),
     "twice": ([ROWS[0], ROWS[0]], ":2: repeats line 1"),
     "other pair": ([ROWS[-1]], "judges nothing of de-en, only en-cs"),
+    "checks alone": (_changed(3, "BAD")[1:], "judges nothing of de-en: its lines only check annotators (BAD, BAD.REF,"),
 }
 
 
