@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from polyref.eval.evalset import EvalSet
     from polyref.eval.judgements import Gold
     from polyref.eval.series import Series
+    from polyref.metrics.base import Metric
     from polyref.references import ReferenceSet
 
     EvaluationSet = EvalSet | MetricsTaskArchive
@@ -267,6 +268,7 @@ def inputs(
     known = evalset.known(texts)
     for generator, file in choices.extras or (("", None),):
         references = reference_set(evalset, evalset.choose_references(refs), file and filled(file, evalset))
+        _check_sources(evalset, references, made.values())
         counts = [len(segment.extras) for segment in references]
         wanted = set(choices.ks) or {0, max(counts)}
         if file is None and wanted != {0}:
@@ -286,6 +288,13 @@ def inputs(
             series = {**stored, **dict(zip(made, here, strict=True))}
             ordered = [series[name] for name in dict.fromkeys(metrics)]
             yield generator, originals, Inputs(ordered, references, known, outputs, systems, wanted), warnings
+
+
+def _check_sources(evalset: EvalSet, references: ReferenceSet, metrics: Collection[Metric]) -> None:
+    reading = next((metric.label for metric in metrics if metric.needs_sources), None)
+    if reading is not None and any(segment.source is None for segment in references):
+        raise DataError(f"no sources for {evalset.pair}, which {reading} reads", file=evalset.directory,
+                        remedy=f"add sources/{evalset.pair}.txt, or give --refs that hold them")  # fmt: skip
 
 
 def short_of(k: int, extras: Sequence[int]) -> list[str]:
