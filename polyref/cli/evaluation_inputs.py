@@ -230,6 +230,19 @@ def _notes(evalset: EvaluationSet, gold: Gold, include_human: bool) -> list[str]
     return notes
 
 
+def metric_name(name: str, sets: Sequence[EvaluationSet]) -> str:
+    """What the rows call a metric that was asked for by ``name``, as with ``-m`` or ``--baseline``.
+
+    Names of metrics are polyref's own, in any case; names of score files are as they are, and so are all names where
+    none of the sets has texts to score.
+    """
+    from polyref.eval.evalset import EvalSet
+    from polyref.metrics.registry import METRICS
+
+    computed = any(isinstance(one, EvalSet) and one.has_texts for one in sets)
+    return name.lower() if computed and name.lower() in METRICS else name
+
+
 def inputs(
     evalset: EvaluationSet, gold: Gold, choices: Choices, several: bool
 ) -> Iterator[tuple[str, str, Inputs, list[str]]]:
@@ -245,8 +258,7 @@ def inputs(
     systems = list(dict.fromkeys([*gold.system, *gold.segment, *(gold.pairs.systems if gold.pairs else ())]))
     computed = isinstance(evalset, EvalSet) and evalset.has_texts
     options = choices.options
-    # Names of metrics are polyref's own, in any case; names of score files are as they are.
-    metrics = [name.lower() if computed and name.lower() in METRICS else name for name in choices.metrics]
+    metrics = [metric_name(name, [evalset]) for name in choices.metrics]
     own = [name for name in metrics if computed and name in METRICS]
     made = make_metrics(own, options, tokenize=bleu_tokenizer(evalset.pair)) if own else {}
     if not made and (choices.extras or any(value is not None for value in options.values())):

@@ -9,6 +9,9 @@ from typing import Any
 
 import pytest
 
+from polyref.cli.evaluation_inputs import metric_name
+from polyref.eval.evalset import EvalSet
+
 MINIMAL = Path(__file__).resolve().parent.parent / "eval" / "minimal"
 
 
@@ -26,3 +29,14 @@ def test_a_metric_that_reads_sources_the_set_lacks(polyref: Callable[..., Any], 
     assert run.code == 1
     assert "minimal: no sources for de-en, which LASER+LM-src reads (add sources/de-en.txt, or give --refs" in run.err
     assert "--source" not in run.err
+
+
+def test_names_of_metrics_are_in_any_case_and_those_of_score_files_are_not(minimal: Path) -> None:
+    texts = EvalSet(minimal, "de-en")
+    assert [metric_name(name, [texts]) for name in ("BLEU", "chrF++", "bleu", "Adequacy-2", "stored:BLEU")] == [
+        "bleu", "chrf++", "bleu", "Adequacy-2", "stored:BLEU"]  # fmt: skip
+    (minimal / "darr/de-en.tsv").unlink()
+    shutil.rmtree(minimal / "references")
+    scores = EvalSet(minimal, "de-en")
+    assert metric_name("BLEU", [scores]) == "BLEU"
+    assert metric_name("BLEU", [scores, texts]) == "bleu"
