@@ -165,7 +165,7 @@ def command(
                 tell("warning", warning)
             rows = _rows(gold, found, bootstrap, baseline, statistics, perm_both)
             scored = _scored(gold, found)
-            rows += _further(gold, found, scored, bootstrap, pairwise, hybrids, sizes, length_buckets)
+            rows += _further(gold, found, scored, bootstrap, baseline, pairwise, hybrids, sizes, length_buckets)
             partial = {row.segments for row in rows if row.level == "sys" and row.statistic == "pearson"}
             partial -= {None, evalset.segments}
             partly = [f"systems are scored on the {count} segments whose outputs are all known" for count in partial]
@@ -247,6 +247,7 @@ def _further(
     found: Inputs,
     scored: BoolArray | None,
     bootstrap: Bootstrap,
+    baseline: str | None,
     pairwise: bool,
     hybrids: int | None,
     sizes: tuple[int, ...],
@@ -256,15 +257,16 @@ def _further(
 
     rows: list[Row] = []
     if pairwise:
-        rows += outcome_rows(found.series, gold)
+        rows += outcome_rows(found.series, gold, baseline=baseline)
     if hybrids is not None:
-        rows += hybrid_rows(found.series, gold, count=hybrids, seed=bootstrap.seed)
+        rows += hybrid_rows(found.series, gold, baseline=baseline, count=hybrids, seed=bootstrap.seed)
     if sizes:
         rows += size_rows(
             found.series,
             gold,
             sizes,
             segments=0 if scored is None else scored,
+            baseline=baseline,
             confidence=bootstrap.confidence,
             seed=bootstrap.seed,
         )
@@ -279,6 +281,7 @@ def _further(
             known=found.known,
             systems=found.systems,
             bootstrap=bootstrap,
+            baseline=baseline,
         )
     return [row for row in rows if row.k is None or row.k in found.ks]
 

@@ -1,8 +1,11 @@
-"""Further experiments on one evaluation, as rows of the same table: pairs of systems, hybrids, smaller test sets."""
+"""Further experiments on one evaluation, as rows of the same table: pairs of systems, hybrids, smaller test sets.
+
+Gains are as in :func:`polyref.eval.agreement.agreement`: over each metric's own smallest k, or over a baseline.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -41,28 +44,46 @@ def outcomes_of(series: Series, k: int | None, gold: Gold, *, level: float = 0.0
     return pair_outcomes(names, scores, human, level=level)
 
 
-def outcome_rows(series: Sequence[Series], gold: Gold, *, level: float = 0.05) -> Iterator[Row]:
+def outcome_rows(
+    series: Sequence[Series], gold: Gold, *, baseline: str | None = None, level: float = 0.05
+) -> list[Row]:
     """How many pairs of systems each metric and k gets right, wrong, or does not tell apart.
+
+    Args:
+        series: The metrics.
+        gold: The judgements, with scores of segments.
+        baseline: Metric that gains are measured from; default: each metric's own smallest k.
+        level: Significance level.
 
     Raises:
         UsageError: The judgement has no scores of segments.
     """
     _need_segments(gold, "pairs of systems")
+    return _with_gains(_outcome_rows(series, gold, level), baseline)
+
+
+def _outcome_rows(series: Sequence[Series], gold: Gold, level: float) -> Iterator[Row]:
     for one in series:
-        first: dict[str, int] = {}
         for k in one.ks:
             outcomes = outcomes_of(one, k, gold, level=level)
             if outcomes is None:
                 break
             for name, count in outcome_table(outcomes).items():
-                base = first.setdefault(name, count)
-                gain = None if k is None else float(count - base)
                 statistic = f"pairs-{name.replace(' ', '-')}"
-                yield _row(gold.name, "sys", one.metric, k, statistic, float(count), gain, len(outcomes))
+                yield _row(gold.name, "sys", one.metric, k, statistic, float(count), len(outcomes))
 
 
-def hybrid_rows(series: Sequence[Series], gold: Gold, *, count: int = 10_000, seed: int = 1) -> Iterator[Row]:
+def hybrid_rows(
+    series: Sequence[Series], gold: Gold, *, baseline: str | None = None, count: int = 10_000, seed: int = 1
+) -> list[Row]:
     """Agreement over super-sampled systems (Graham and Liu 2016): Pearson's r, and picking the best of ten.
+
+    Args:
+        series: The metrics; score files are left out, since no hybrid can be made of them.
+        gold: The judgements, with scores of segments.
+        baseline: Metric that gains are measured from, none from a score file; default: each metric's own smallest k.
+        count: How many hybrids.
+        seed: Equal seeds give equal hybrids.
 
     Raises:
         UsageError: The judgement has no scores of segments, or there is no metric computed here.
@@ -71,13 +92,16 @@ def hybrid_rows(series: Sequence[Series], gold: Gold, *, count: int = 10_000, se
     computed = [one for one in series if one.resamples]
     if not computed:
         raise UsageError("hybrid systems need a metric that is computed here, not score files")
+    return _with_gains(_hybrid_rows(computed, gold, count, seed), baseline)
+
+
+def _hybrid_rows(computed: Sequence[Series], gold: Gold, count: int, seed: int) -> Iterator[Row]:
     names = list(gold.segment)
     human = np.stack([gold.segment[name] for name in names])
     drawn = hybrids(*human.shape, count=count, seed=seed)
     people = drawn.human(human)
     judged = ~np.isnan(people)
     for one in computed:
-        first: dict[str, float] = {}
         for k in one.ks:
             scores = one.hybrid(drawn, names, k)[judged]
             picked = pick_quality(scores, people[judged], group=min(GROUP, len(scores)), seed=seed)
@@ -88,8 +112,7 @@ def hybrid_rows(series: Sequence[Series], gold: Gold, *, count: int = 10_000, se
                 "hybrid-score-lost": picked.difference,
             }
             for name, value in values.items():
-                gain = value - first.setdefault(name, value)
-                yield _row(gold.name, "sys", one.metric, k, name, value, gain, len(scores), human.shape[1])
+                yield _row(gold.name, "sys", one.metric, k, name, value, len(scores), human.shape[1])
 
 
 def bucket_rows(
@@ -101,6 +124,7 @@ def bucket_rows(
     known: BoolArray,
     systems: Sequence[str],
     bootstrap: Bootstrap,
+    baseline: str | None = None,
 ) -> Iterator[Row]:
     """The usual rows on segments of similar length; their statistic says of how many words, as ``pearson@3-12words``.
 
@@ -112,16 +136,24 @@ def bucket_rows(
         known: As for :func:`polyref.eval.agreement.agreement`.
         systems: As there.
         bootstrap: As there.
+        baseline: As there; there are no gains from a score file.
     """
     computed = [one for one in series if one.resamples]
+    possible = baseline is None or baseline in {one.metric for one in computed}
     for bucket in length_buckets(references, count):
         inside = gold.within(bucket.segments)
         if inside.pairs is not None and not len(inside.pairs):
             continue
         for row in agreement(
-            computed, inside, known=known & bucket.segments, systems=systems, bootstrap=bootstrap
-        ):  # fmt: skip
-            yield replace(row, statistic=f"{row.statistic}@{bucket.shortest:g}-{bucket.longest:g}words")
+            computed,
+            inside,
+            known=known & bucket.segments,
+            systems=systems,
+            bootstrap=bootstrap,
+            baseline=baseline if possible else None,
+        ):
+            row = replace(row, statistic=f"{row.statistic}@{bucket.shortest:g}-{bucket.longest:g}words")
+            yield row if possible else replace(row, gain=None, gain_ci=None, p=None)
 
 
 def size_rows(
@@ -130,11 +162,22 @@ def size_rows(
     sizes: Sequence[int],
     *,
     segments: int | BoolArray,
+    baseline: str | None = None,
     samples: int = 200,
     confidence: float = 0.95,
     seed: int = 1,
-) -> Iterator[Row]:
+) -> list[Row]:
     """Mean Pearson's r at system level on random parts of the test set; ``segments`` of a row is the size.
+
+    Args:
+        series: The metrics; score files are left out.
+        gold: The judgements, with scores of systems.
+        sizes: Sizes of the parts.
+        segments: As for :func:`polyref.eval.slices.size_curve`.
+        baseline: Metric that gains are measured from, none from a score file; default: each metric's own smallest k.
+        samples: Parts of each size.
+        confidence: Of the interval.
+        seed: Equal seeds give equal parts.
 
     Raises:
         UsageError: No scores of systems, no metric computed here, or a size is out of range.
@@ -145,20 +188,35 @@ def size_rows(
     most = segments if isinstance(segments, int) else int(segments.sum())
     if wrong := [size for size in sizes if not 1 <= size <= most]:
         raise UsageError(f"a part of {wrong[0]} segments, but there are {most}")
+    rows = []
     for one in computed:
         points = size_curve(
             one, gold.system, sizes, segments=segments, samples=samples, confidence=confidence, seed=seed
         )
-        base: dict[int, float] = {}
-        for point in points:
-            gain = point.mean - base.setdefault(point.segments, point.mean)
-            yield _size_row(gold, one.metric, point, gain)
+        rows += [_size_row(gold, one.metric, point) for point in points]
+    return _with_gains(rows, baseline)
 
 
-def _size_row(gold: Gold, metric: str, point: SizePoint, gain: float) -> Row:
+def _with_gains(rows: Iterable[Row], baseline: str | None) -> list[Row]:
+    """The rows with their gains over the first row of the baseline (default: of the same metric) that is like them."""
+    rows = list(rows)
+    first: dict[tuple[str, str, int | None], float] = {}
+    for row in rows:
+        first.setdefault((row.metric, row.statistic, row.segments), row.value)
+    result = []
+    for row in rows:
+        start = first.get((baseline or row.metric, row.statistic, row.segments))
+        # As in the usual rows, a score file is no baseline of its own.
+        if start is not None and not (baseline is None and row.k is None):
+            row = replace(row, gain=row.value - start)
+        result.append(row)
+    return result
+
+
+def _size_row(gold: Gold, metric: str, point: SizePoint) -> Row:
     name = gold.system_name or gold.name
     return Row(
-        name, "sys", metric, point.k, "pearson-of-part", point.mean, gain, point.interval, None, len(gold.system),
+        name, "sys", metric, point.k, "pearson-of-part", point.mean, None, point.interval, None, len(gold.system),
         point.segments, None,
     )  # fmt: skip
 
@@ -170,11 +228,10 @@ def _row(
     k: int | None,
     statistic: str,
     value: float,
-    gain: float | None,
     n: int,
     segments: int | None = None,
 ) -> Row:
-    return Row(gold, level, metric, k, statistic, value, gain, None, None, n, segments, None)
+    return Row(gold, level, metric, k, statistic, value, None, None, None, n, segments, None)
 
 
 def _need_segments(gold: Gold, what: str) -> None:

@@ -108,6 +108,13 @@ def test_people_can_be_systems(polyref: Callable[..., Any], minimal: Path) -> No
     assert {row["n"] for row in polyref(*base, "--include-human").json()["rows"]} == {4, 19}
 
 
+def test_no_reference_is_scored_against_itself(polyref: Callable[..., Any], minimal: Path) -> None:
+    """refB is judged and among the outputs."""
+    base = ("evaluate", minimal, "-l", "de-en", "--gold", "mqm", "-m", "bleu", "-n", "0", "--include-human")
+    assert {row["n"] for row in polyref(*base, "--ref", "refB", "--json").json()["rows"]} == {3, 14}
+    assert "scored against, left out: refB" in polyref(*base, "--ref", "refB").err
+
+
 def test_score_files(polyref: Callable[..., Any], minimal: Path) -> None:
     base = ("evaluate", minimal, "-l", "de-en", "--gold", "wmt-z", "--json")
     (row,) = polyref(*base, "-m", "Adequacy-2", "--ref", "refB").json()["rows"]
@@ -383,6 +390,31 @@ def test_length_buckets(polyref: Callable[..., Any], augmented: list[str]) -> No
     assert [row["segments"] for row in parts] == [4, 1]
     run = polyref("evaluate", augmented[0], "-l", "de-en", "--gold", "mqm", "-m", "length", "--length-buckets", "2")
     assert (run.code, "not score files" in run.err) == (2, True)
+
+
+def test_one_baseline_in_all_rows(polyref: Callable[..., Any], augmented: list[str]) -> None:
+    base = ("evaluate", *augmented, "--gold", "mqm", "-k", "0", "2", "-n", "0", "--json")
+    more = ("--pairwise", "--hybrids", "30", "--sizes", "3", "5", "--length-buckets", "2")
+    rows = polyref(*base, "-m", "bleu", "chrf", *more, "--baseline", "bleu").json()["rows"]
+    assert {row["statistic"].split("@")[0] for row in rows} >= {
+        "pairs-correct", "hybrid-pearson", "pearson-of-part", "kendall-tau-b"
+    }  # fmt: skip
+    assert any("@" in row["statistic"] for row in rows)
+    for row in rows:
+        like = {key: row[key] for key in ("level", "statistic", "segments")}
+        start = _row(rows, metric="bleu", k=0, **like)
+        assert row["gain"] == row["value"] - start["value"], row
+    assert any(
+        row["gain"] for row in rows if row["metric"] == "chrf" and row["k"] == 0 and "hybrid" in row["statistic"]
+    )
+    # A score file has no hybrids, no parts and no buckets to measure from, but it has pairs.
+    rows = polyref(*base, "-m", "length", "chrf", *more, "--baseline", "length").json()["rows"]
+    for row in rows:
+        possible = not any(name in row["statistic"] for name in ("hybrid", "part", "@"))
+        assert (row["gain"] is not None) == possible, row
+    # Without a baseline it has no gain, and the others theirs.
+    rows = polyref(*base, "-m", "length", "chrf", *more).json()["rows"]
+    assert all((row["gain"] is None) == (row["metric"] == "length") for row in rows)
 
 
 def test_several_sets_pairs_and_generators(polyref: Callable[..., Any], minimal: Path, tmp_path: Path) -> None:
