@@ -118,6 +118,12 @@ def soft_pairwise_accuracy(scores: FloatArray, human: FloatArray, *, resamples: 
     One minus the mean difference of the p-values (one-sided paired permutation tests on segments) that the metric and
     people give the pairs of systems.
 
+    A permutation whose sum equals the observed one counts half, so that the p-values of a pair and of the same pair
+    turned round sum to 1, and the order of the systems does not matter; two systems with the same scores have p = .5.
+    The authors' implementation (``mt_metrics_eval.pce``) counts it in full: there a pair that people tie has p = 1
+    whichever system comes first, and the result depends on the order. With the MQM scores of WMT21 zh-en (8 systems,
+    650 segments) the two differ by about 0.0001; the more often segment scores repeat, the more they differ.
+
     Args:
         scores: Shape (systems, segments).
         human: Same shape, NaN where a cell was not judged; a pair is tested on the segments judged for both systems.
@@ -127,7 +133,6 @@ def soft_pairwise_accuracy(scores: FloatArray, human: FloatArray, *, resamples: 
     Returns:
         0 to 1; NaN where no two systems have a judged segment in common.
     """
-    generator = np.random.default_rng(seed)
     cached: dict[int, npt.NDArray[np.int8]] = {}
     distances = []
     for i, j in itertools.combinations(range(len(human)), 2):
@@ -136,7 +141,8 @@ def soft_pairwise_accuracy(scores: FloatArray, human: FloatArray, *, resamples: 
         if n == 0:
             continue
         if n not in cached:
-            cached[n] = _signs(n, resamples, generator)
+            # The same for the same number of segments, whichever pair comes first.
+            cached[n] = _signs(n, resamples, np.random.default_rng(seed))
         p_human, p_metric = (_p_value((x[i] - x[j])[both], cached[n]) for x in (human, scores))
         distances.append(abs(p_human - p_metric))
     return 1.0 - float(np.mean(distances)) if distances else math.nan
@@ -154,4 +160,6 @@ def _p_value(differences: FloatArray, signs: npt.NDArray[np.int8]) -> float:
     totals = signs @ differences
     observed = differences.sum()
     # Rounding must not decide whether a permutation reaches the observed sum.
-    return float((totals >= observed - 1e-12 * np.abs(differences).sum()).mean())
+    rounding = 1e-12 * np.abs(differences).sum()
+    above, equal = totals > observed + rounding, np.abs(totals - observed) <= rounding
+    return float((above + 0.5 * equal).mean())
