@@ -240,6 +240,20 @@ def _without_originals(references: ReferenceSet) -> ReferenceSet:
     return bare
 
 
+def _make_cache(path: Path) -> None:
+    """Make the directory for statistics, if it is not there yet.
+
+    Raises:
+        DataError: It is something else, or cannot be made.
+    """
+    if path.exists() and not path.is_dir():
+        raise DataError("not a directory", file=path, remedy="name a directory for the statistics")
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DataError(f"cannot be made: {error.strerror}", file=path) from error
+
+
 def _series(
     metric: Metric,
     name: str,
@@ -255,7 +269,7 @@ def _series(
     if path.is_file():
         statistics = Statistics.load(path)
     else:
-        cache.mkdir(parents=True, exist_ok=True)
+        _make_cache(cache)
         bare = not references[0].originals
         most = max(len(segment.extras) for segment in references)
         statistics = metric.statistics(outputs, references, ks=range(1, most + 1) if bare else None)

@@ -495,6 +495,17 @@ def test_kept_statistics_give_the_same(polyref: Callable[..., Any], augmented: l
     assert sorted((tmp_path / "kept").iterdir()) == kept
 
 
+def test_statistics_are_not_kept_in_a_file(polyref: Callable[..., Any], augmented: list[str], tmp_path: Path) -> None:
+    file = tmp_path / "kept"
+    file.write_text("mine")
+    base = ("evaluate", *augmented, "--gold", "mqm", "-m", "bleu", "-n", "0", "--keep")
+    run = polyref(*base, file)
+    assert (run.code, f"{file}: not a directory" in run.err) == (1, True)
+    run = polyref(*base, file / "below")
+    assert (run.code, f"{file / 'below'}: cannot be made" in run.err) == (1, True)
+    assert file.read_text() == "mine"
+
+
 def test_judgements_from_files(polyref: Callable[..., Any], minimal: Path) -> None:
     header = "system\tdoc\tdoc_id\tseg_id\trater\tsource\ttarget\tcategory\tseverity\n"
     lines = [f"{system}\td\t1\t{segment}\tr\ts\tt\tStyle\t{severity}\n"
