@@ -86,12 +86,17 @@ def hybrid_rows(
         seed: Equal seeds give equal hybrids.
 
     Raises:
-        UsageError: The judgement has no scores of segments, or there is no metric computed here.
+        UsageError: The judgement has no scores of segments or of fewer than two systems, there is no metric computed
+            here, or fewer than two of the hybrids have a judged segment.
     """
     _need_segments(gold, "hybrid systems")
     computed = [one for one in series if one.resamples]
     if not computed:
         raise UsageError("hybrid systems need a metric that is computed here, not score files")
+    if len(gold.segment) < 2:
+        raise UsageError(
+            f"hybrid systems are made of two systems or more, and only {len(gold.segment)} is judged and not left out"
+        )
     return _with_gains(_hybrid_rows(computed, gold, count, seed), baseline)
 
 
@@ -101,6 +106,9 @@ def _hybrid_rows(computed: Sequence[Series], gold: Gold, count: int, seed: int) 
     drawn = hybrids(*human.shape, count=count, seed=seed)
     people = drawn.human(human)
     judged = ~np.isnan(people)
+    if judged.sum() < 2:
+        raise UsageError(f"{int(judged.sum())} of {count} hybrid systems have a judged segment, needs 2",
+                         remedy="make more")  # fmt: skip
     for one in computed:
         for k in one.ks:
             scores = one.hybrid(drawn, names, k)[judged]

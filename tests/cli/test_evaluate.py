@@ -110,8 +110,12 @@ def test_people_can_be_systems(polyref: Callable[..., Any], minimal: Path) -> No
 
 def test_no_reference_is_scored_against_itself(polyref: Callable[..., Any], minimal: Path) -> None:
     """refB is judged and among the outputs."""
+    path = minimal / "references/de-en.refB.txt"
+    path.write_text("\n".join(line or "It has one now." for line in path.read_text().splitlines()) + "\n")
     base = ("evaluate", minimal, "-l", "de-en", "--gold", "mqm", "-m", "bleu", "-n", "0", "--include-human")
-    assert {row["n"] for row in polyref(*base, "--ref", "refB", "--json").json()["rows"]} == {3, 14}
+    run = polyref(*base, "--ref", "refB", "--json")
+    assert run.out, run.err
+    assert {row["n"] for row in run.json()["rows"]} == {3, 14}
     assert "scored against, left out: refB" in polyref(*base, "--ref", "refB").err
 
 
@@ -377,6 +381,24 @@ def test_pairs_hybrids_and_sizes(polyref: Callable[..., Any], augmented: list[st
     assert (run.code, "a part of 6 segments, but there are 5" in run.err) == (2, True)
     run = polyref("evaluate", augmented[0], "-l", "de-en", "--gold", "mqm", "-m", "length", "--hybrids", "9")
     assert (run.code, "computed here" in run.err) == (2, True)
+
+
+@pytest.mark.parametrize("left", [("--top", "1"), ("--exclude", "Alpha", "Gamma-2")])
+def test_no_hybrids_of_one_system(polyref: Callable[..., Any], augmented: list[str], left: tuple[str, ...]) -> None:
+    run = polyref("evaluate", *augmented, "--gold", "mqm", "-m", "bleu", "-n", "0", *left, "--hybrids", "10")
+    assert (run.code, "made of two systems or more, and only 1 is judged" in run.err) == (2, True)
+
+
+def test_no_picking_among_hybrids_without_judgements(polyref: Callable[..., Any], augmented: list[str]) -> None:
+    path = Path(augmented[0]) / "human-scores/de-en.mqm.seg.score"
+    lines = [line.split() for line in path.read_text().splitlines()]
+    # Each system is judged on one segment, the first on the first and so on: a hybrid may take neither.
+    path.write_text("".join(f"{s}\t{v if i % 5 == i // 5 else None}\n" for i, (s, v) in enumerate(lines)))
+    base = ("evaluate", *augmented, "--gold", "mqm", "-m", "bleu", "-n", "0")
+    runs = [polyref(*base, "--hybrids", "2", "--seed", seed) for seed in range(6)]
+    refused = [run for run in runs if run.code]
+    assert refused
+    assert all(run.code == 2 and "of 2 hybrid systems have a judged segment" in run.err for run in refused)
 
 
 def test_length_buckets(polyref: Callable[..., Any], augmented: list[str]) -> None:
