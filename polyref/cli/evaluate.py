@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -158,6 +159,11 @@ def command(
     evaluations: list[Evaluation] = []
     for evalset in sets:
         gold, left_out, notes = judgement(evalset, choices, len(sets) > 1)
+        if exclude_outliers and not gold.system and all(math.isnan(score) for score in left_out.values()):
+            raise UsageError(
+                f"--exclude-outliers needs scores of systems, which the judgement {gold.name!r} does not have",
+                remedy="choose another --gold or give --sys-gold",
+            )
         for note in notes:
             tell("note", note)
         for generator, kept, found, warnings in inputs(evalset, gold, choices, len(sets) > 1):
