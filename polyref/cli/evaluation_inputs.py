@@ -53,7 +53,7 @@ class Choices:
 
 
 class Inputs(NamedTuple):
-    """The metrics' scores; the references, known texts and outputs behind computed ones; the values of k to print."""
+    """The metrics' scores; references, known texts and outputs behind computed ones; k to print; kinds of weights."""
 
     series: list[Series]
     references: ReferenceSet | None
@@ -61,6 +61,7 @@ class Inputs(NamedTuple):
     outputs: dict[str, list[str]]
     systems: list[str]
     ks: set[int]
+    weighed: Collection[str] = ()
 
 
 def open_sets(
@@ -169,6 +170,10 @@ def judgement(evalset: EvaluationSet, choices: Choices, several: bool) -> tuple[
 
     gold = _gold(evalset, choices, several)
     notes = _notes(evalset, gold, choices.include_human)
+    if choices.include_human and (used := _scored_against(evalset, choices, several) & gold.systems):
+        # A reference is perfect against itself.
+        notes.append(f"scored against, left out: {', '.join(sorted(used))}")
+        gold = gold.without(used)
     everyone = gold.system
     left_out = [s for s in choices.excluded if not several or s in {*gold.system, *gold.segment}]
     if choices.exclude_outliers:
@@ -299,7 +304,8 @@ def inputs(
             )
             series = {**stored, **dict(zip(made, here, strict=True))}
             ordered = [series[name] for name in dict.fromkeys(metrics)]
-            yield generator, originals, Inputs(ordered, references, known, outputs, systems, wanted), warnings
+            weighed = {metric.weighed_by for metric in made.values()}
+            yield generator, originals, Inputs(ordered, references, known, outputs, systems, wanted, weighed), warnings
 
 
 def _check_sources(evalset: EvalSet, references: ReferenceSet, metrics: Collection[Metric]) -> None:
@@ -324,6 +330,15 @@ def _references(evalset: EvaluationSet, asked: tuple[str, ...], several: bool) -
     if not several or not isinstance(evalset, EvalSet) or not evalset.reference_files:
         return asked
     return tuple(name for name in asked if name in evalset.reference_files) or asked
+
+
+def _scored_against(evalset: EvaluationSet, choices: Choices, several: bool) -> set[str]:
+    from polyref.eval.evalset import EvalSet
+
+    if not isinstance(evalset, EvalSet) or not evalset.has_texts:
+        return set()
+    asked = _references(evalset, choices.refs, several)
+    return set(asked or (evalset.reference_files if len(evalset.reference_files) == 1 else ()))
 
 
 def signature(
@@ -355,7 +370,7 @@ def signature(
         parts.append(f"originals:{originals}")
     computed = [one.metric for one in found.series if one.resamples]
     parts.append(f"ref:{'+'.join(found.references.meta['references'])}")
-    return "|".join([*parts, inputs_signature(found.references, computed, sorted(found.ks))])
+    return "|".join([*parts, inputs_signature(found.references, computed, sorted(found.ks), found.weighed)])
 
 
 def tell(kind: str, message: str) -> None:

@@ -38,15 +38,20 @@ class Gold:
     pairs: RankingPairs | None = None
     unjudged: tuple[str, ...] = ()
 
+    @property
+    def systems(self) -> set[str]:
+        """Those that are judged at any level."""
+        return {*self.system, *self.segment, *(self.pairs.systems if self.pairs else ())}
+
     def without(self, systems: Collection[str]) -> Gold:
         """The judgements of the other systems.
 
         Raises:
             UsageError: One of them is not judged.
         """
-        judged = {*self.system, *self.segment, *(self.pairs.systems if self.pairs else ())}
-        if unknown := [name for name in systems if name not in judged]:
-            raise UsageError(f"no judged system {unknown[0]!r} to leave out, there are: {', '.join(sorted(judged))}")
+        if unknown := [name for name in systems if name not in self.systems]:
+            there = ", ".join(sorted(self.systems))
+            raise UsageError(f"no judged system {unknown[0]!r} to leave out, there are: {there}")
         return replace(
             self,
             system={s: v for s, v in self.system.items() if s not in systems},

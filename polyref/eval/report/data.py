@@ -11,6 +11,7 @@ from polyref.eval.agreement import DARR_STATISTICS, Bootstrap, Row
 from polyref.eval.correlation import pearson
 from polyref.eval.evaluation import Evaluation
 from polyref.eval.experiments import outcomes_of
+from polyref.eval.languages import target_language
 from polyref.eval.outliers import outliers
 from polyref.eval.pairwise import PairOutcome, cross_bleu
 from polyref.eval.slices import SizePoint, size_curve
@@ -154,7 +155,7 @@ def _closeness(evaluation: Evaluation) -> dict[str, tuple[float, float]]:
     outputs = {system: [texts[i] for i in both] for system, texts in evaluation.outputs.items()}
     human = [references[i].originals[0].text for i in both]
     added = [references[i].extras[0].text for i in both]
-    tokenize = _TOKENIZERS.get(evaluation.pair.rpartition("-")[2], "13a")
+    tokenize = _TOKENIZERS.get(target_language(evaluation.pair), "13a")
     scores = cross_bleu(outputs, {"human": human, "added": added}, tokenize=tokenize)
     return {system: (scores[system, "human"], scores[system, "added"]) for system in outputs}
 
