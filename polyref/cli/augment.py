@@ -16,6 +16,7 @@ from polyref.augment.select import selection
 from polyref.augment.writer import augment_file, check_output, journal_path
 from polyref.cli.generation import decoding_from, generation_options, loading_from, loading_options, search_options
 from polyref.cli.output import json_object, table
+from polyref.cli.outputs import refuse_overwriting
 from polyref.errors import UsageError
 from polyref.paraphrase import load_paraphraser
 from polyref.textfiles import check_writable
@@ -89,7 +90,8 @@ def command(
         raise UsageError("--json prints the summary on stdout, where --dropped goes", remedy="name a file")
     if k < 1:
         raise UsageError(f"-k is {k}, expected 1 or more paraphrases a segment")
-    _refuse_overwriting(references, output, dropped)
+    refuse_overwriting([*references, preset if preset not in PRESETS else None], output, dropped)
+    _keep_apart(output, dropped)
     _, decoding = decoding_from(OVERGENERATE * k, beam, groups, strength, closeness, search, backend)
     loading = loading_from(prefix, prism_a, prism_b, backend, search["semantics"])
     chosen = selection(select)
@@ -116,12 +118,7 @@ def command(
         click.echo(json_object(work.signature, [summary(tally, chain)]))
 
 
-def _refuse_overwriting(references: tuple[str, ...], output: str, dropped: str | None) -> None:
-    for path in filter(None, (output, dropped)):
-        target = Path(path)
-        for given in references:
-            if "-" not in (path, given) and target.exists() and Path(given).exists() and target.samefile(given):
-                raise UsageError(f"{path} is also an input", remedy="choose another output")
+def _keep_apart(output: str, dropped: str | None) -> None:
     taken = [Path(output).resolve(), journal_path(output).resolve()]
     if dropped is not None and Path(dropped).resolve() in taken:
         raise UsageError(f"--dropped is {dropped}, where the reference set goes", remedy="choose another file")

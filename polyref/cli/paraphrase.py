@@ -16,6 +16,7 @@ from polyref.cli.generation import (
     search_options,
 )
 from polyref.cli.output import json_object
+from polyref.cli.outputs import refuse_overwriting
 from polyref.textfiles import check_writable, display_name, read_lines, write_atomically
 
 
@@ -67,6 +68,7 @@ def command(
     # Everything that can be refused is refused before the model loads.
     k, decoding = decoding_from(k, beam, groups, strength, closeness, search, backend)
     loading = loading_from(prefix, prism_a, prism_b, backend, search["semantics"])
+    refuse_overwriting([file], output)
     check_writable(output)
     lines = read_lines(file)
     paraphraser = load_paraphraser(

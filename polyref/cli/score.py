@@ -16,6 +16,7 @@ from polyref.augment.formats import read_references
 from polyref.cli.metric_options import make_metrics, metric_options
 from polyref.cli.multi import MultiCommand
 from polyref.cli.output import json_object, table
+from polyref.cli.outputs import refuse_overwriting
 from polyref.errors import UsageError
 from polyref.metrics.base import Metric
 from polyref.metrics.paired import confidence, paired_bootstrap, paired_randomization
@@ -99,6 +100,7 @@ def command(
     polyref score refs.polyref.jsonl -i sysA.en sysB.en -m bleu chrf++ -k 0 1 5 10
     polyref score refA.en refB.en -i sysA.en --sentence --json
     """  # noqa: D301
+    refuse_overwriting([*refs, *inputs, source, options.get("bertscore_rescale")], output)
     check_writable(output)
     asked = {"confidence": (intervals, confidence_n), "bs": (paired_bs, paired_bs_n), "ar": (paired_ar, paired_ar_n)}
     test = _test({kind: trials for kind, (flag, trials) in asked.items() if flag}, seed, sentence, len(inputs))

@@ -313,6 +313,11 @@ def test_an_input_is_never_overwritten(polyref: Callable[..., Any], no_model: No
         assert result.code == 2
         assert "is also an input" in result.err
     assert refs.read_bytes() == before
+    rules = tmp_path / "rules.toml"
+    rules.write_text("[numbers]\n")
+    result = polyref("augment", refs, "--filter", rules, "-o", tmp_path / "." / "rules.toml")
+    assert (result.code, rules.read_text()) == (2, "[numbers]\n")
+    assert "is also an input" in result.err
 
 
 def test_a_reader_that_goes_away(tmp_path: Path) -> None:

@@ -133,6 +133,16 @@ def test_bad_input_is_one_line(
     assert not (tmp_path / "out.jsonl").exists()
 
 
+def test_an_input_is_never_overwritten(polyref: Callable[..., Any], sentences: Path, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(sentences)
+    before = sentences.read_bytes()
+    for output in (sentences, tmp_path / "link", f"{tmp_path}/./in.txt"):
+        result = polyref("paraphrase", sentences, "-k", "2", "--model", "no-such-folder", "-o", output)
+        assert (result.code, result.out) == (2, "")
+        assert result.err == f"polyref: error: {output} is also an input (choose another output)\n"
+    assert sentences.read_bytes() == before
+
+
 def test_a_very_long_line_is_cut_and_counted(polyref: Callable[..., Any], tmp_path: Path) -> None:
     path = tmp_path / "long.txt"
     path.write_text("The old town was quiet at night. " * 310 + "\n", "utf-8")

@@ -125,6 +125,27 @@ def test_output_file(files: Path, polyref: Callable[..., Any]) -> None:
     assert json.loads(Path("out.json").read_text())["rows"][0]["system"] == "poor.en"
 
 
+@pytest.mark.parametrize("name", ["refs.jsonl", "good.v1.en", "poor.en", "sources"])
+def test_an_input_is_never_overwritten(files: Path, polyref: Callable[..., Any], name: str) -> None:
+    Path("sources").write_text("one\ntwo\nthree\n")
+    (files / "link").symlink_to(name)
+    before = {path.name: path.read_bytes() for path in files.iterdir()}
+    for output in (name, f"./{name}", files / name, "link"):
+        result = polyref(
+            "score", "refs.jsonl", "-i", "good.v1.en", "poor.en", "-m", "peer", "--source", "sources",
+            "--peer-model", "no/such/folder", "-o", output,
+        )  # fmt: skip
+        assert (result.code, result.out) == (2, "")
+        assert result.err == f"polyref: error: {output} is also an input (choose another output)\n"
+    assert {path.name: path.read_bytes() for path in files.iterdir()} == before
+
+
+def test_a_device_may_be_read_and_written(files: Path, polyref: Callable[..., Any]) -> None:
+    result = polyref("score", "refA.en", "-i", "/dev/null", "-o", "/dev/null")
+    assert result.code == 1
+    assert "the file is empty" in result.err
+
+
 def test_standard_input(files: Path, polyref: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     named = polyref("score", "refA.en", "-i", "poor.en", "-m", "chrf", "--json").json()["rows"][0]
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(Path("poor.en").read_bytes())))

@@ -1,0 +1,30 @@
+"""Where a command may write: never over a file that it reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from polyref.errors import UsageError
+
+
+def refuse_overwriting(inputs: Iterable[str | None], *outputs: str | None) -> None:
+    """Refuse an output that is also an input, by whatever path or link. ``-``, None and what is not there are no file.
+
+    Raises:
+        UsageError: Naming the output.
+    """
+    read = [path for path in inputs if path is not None]
+    for output in filter(None, outputs):
+        if any(_same_file(output, path) for path in read):
+            raise UsageError(f"{output} is also an input", remedy="choose another output")
+
+
+def _same_file(one: str, other: str) -> bool:
+    if "-" in (one, other):
+        return False
+    try:
+        # Devices are no files: /dev/stdin and /dev/stdout are the same terminal.
+        return Path(one).is_file() and Path(one).samefile(other)
+    except OSError:
+        return False
