@@ -71,6 +71,33 @@ def test_again_and_as_json(
     assert {path.name: path.read_bytes() for path in (tmp_path / "polyref-demo").iterdir()} == first
 
 
+@pytest.mark.parametrize("name", [*EXAMPLES, "refs.polyref.jsonl", "scores.json"])
+def test_files_of_others_stay(polyref: Callable[..., Any], rules: None, tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("mine\n")
+    result = polyref("demo", "-o", tmp_path)
+    assert (result.code, result.out) == (2, "")
+    assert f"{tmp_path / name} is there and not of this demo" in result.err
+    assert result.err.count("\n") == 1
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {name: "mine\n"}
+
+
+def test_results_of_others_beside_the_examples_stay(polyref: Callable[..., Any], rules: None, tmp_path: Path) -> None:
+    assert polyref("demo", "-o", tmp_path).code == 0
+    made = (tmp_path / "refs.polyref.jsonl").read_text("utf-8")
+    for name, text in (
+        ("refs.polyref.jsonl", made.replace('"k": 10', '"k": 3', 1)),
+        ("scores.json", '{"signature": null, "rows": []}'),
+    ):
+        before = (tmp_path / name).read_text("utf-8")
+        (tmp_path / name).write_text(text, "utf-8")
+        result = polyref("demo", "-o", tmp_path)
+        assert result.code == 2 and f"{name} is there and not of this demo" in result.err
+        assert (tmp_path / name).read_text("utf-8") == text
+        (tmp_path / name).write_text(before, "utf-8")
+    (tmp_path / "sysB.en").unlink()
+    assert polyref("demo", "-o", tmp_path).code == 2
+
+
 def test_folders_that_cannot_be_made(polyref: Callable[..., Any], tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
     for folder in (tmp_path / "file", tmp_path / "file" / "under"):
