@@ -160,6 +160,13 @@ def decoding_from(
     for flag, value in (("-k", k), ("--nbest", nbest)):
         if value is not None and value < 1:
             raise UsageError(f"{flag} is {value}, expected 1 or more")
+    for name in ("sampling_topk", "sampling_topp"):
+        # SearchOptions takes 0 as "all tokens"; as a number to draw from it would say the opposite.
+        if name in given and given[name] <= 0:
+            raise UsageError(
+                f"--{name.replace('_', '-')} is {given[name]}, expected more than 0",
+                remedy="leave it out to draw from all tokens",
+            )
     wanted: int = nbest or k or DEFAULT_K
     if set(given) <= {"seed"}:
         # A search draws nothing: its seed would change no result.
