@@ -30,7 +30,7 @@ from polyref.textfiles import check_writable, display_name, read_lines, write_at
 @list_options
 @search_options
 @click.option("--tokens", is_flag=True, help="Add the token ids of every paraphrase.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object {signature, rows} on stdout.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object {signature, rows}.")
 @click.option("--quiet", is_flag=True, help="No progress bar.")
 def command(
     file: str,
@@ -77,7 +77,7 @@ def command(
     signature = f"{paraphraser.describe(decoding, k)}|k:{k}"
     rows: list[dict[str, Any]] = []
     empty = truncated = 0
-    with write_atomically("-" if as_json else output) as out:
+    with write_atomically(output) as out:
         results = paraphraser.paraphrase(lines, k, decoding=decoding, progress=not quiet)
         for number, nbest in enumerate(results, 1):
             empty += not nbest.text.strip()

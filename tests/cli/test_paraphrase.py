@@ -50,6 +50,14 @@ def test_json_is_one_object_with_signature_and_tokens(polyref: Callable[..., Any
     assert all(isinstance(token, int) for token in tokens)
 
 
+def test_json_goes_to_the_output_too(polyref: Callable[..., Any], sentences: Path, tmp_path: Path) -> None:
+    options = ("-k", "2", "--json", "--quiet")
+    printed = polyref("paraphrase", sentences, *options).out
+    result = polyref("paraphrase", sentences, *options, "-o", tmp_path / "out.json")
+    assert (result.code, result.out) == (0, "")
+    assert (tmp_path / "out.json").read_text("utf-8") == printed
+
+
 def test_same_bytes_again_in_any_order_and_from_stdin(
     polyref: Callable[..., Any], sentences: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -88,6 +96,10 @@ def test_same_bytes_again_in_any_order_and_from_stdin(
         (["--no-repeat-ngram", "-1"], 2, "--no-repeat-ngram is -1"),
         (["--early-stopping", "true", "--semantics", "fairseq"], 2, "no early stopping"),
         (["--sampling-topp", "1.5"], 2, "--sampling-topp is 1.5"),
+        (["--sampling-topp", "0"], 2, "--sampling-topp is 0.0, expected more than 0 (leave it out to draw from all"),
+        (["--sampling-topp", "nan"], 2, "--sampling-topp is nan, expected a finite number"),
+        (["--sampling", "--sampling-topk", "0"], 2, "--sampling-topk is 0, expected more than 0"),
+        (["--sampling-topk", "-1"], 2, "--sampling-topk is -1, expected more than 0"),
         (["--sampling", "--strength", "1"], 2, "--strength is an option of the search"),
         (["-k", "100000"], 2, "a beam of 100000 hypotheses is asked for, expected at most 5000"),
         (["--beam", "0"], 2, "--beam is 0, expected 1 or more"),
