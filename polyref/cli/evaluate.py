@@ -16,6 +16,7 @@ from polyref.cli.evaluation_inputs import (
     check_patterns,
     inputs,
     judgement,
+    metric_name,
     named_files,
     open_sets,
     set_name,
@@ -155,6 +156,7 @@ def command(
     check_patterns([file for _, file in choices.extras], sets, "--refs")
     check_patterns(list(gold_files.values()), sets, "--mqm, --da or --darr")
     check_names(sets, choices)
+    baseline = None if baseline is None else metric_name(baseline, sets)
     bootstrap = Bootstrap(resamples, confidence, seed)
     evaluations: list[Evaluation] = []
     for evalset in sets:

@@ -425,7 +425,7 @@ def test_length_buckets(polyref: Callable[..., Any], augmented: list[str]) -> No
 def test_one_baseline_in_all_rows(polyref: Callable[..., Any], augmented: list[str]) -> None:
     base = ("evaluate", *augmented, "--gold", "mqm", "-k", "0", "2", "-n", "0", "--json")
     more = ("--pairwise", "--hybrids", "30", "--sizes", "3", "5", "--length-buckets", "2")
-    rows = polyref(*base, "-m", "bleu", "chrf", *more, "--baseline", "bleu").json()["rows"]
+    rows = polyref(*base, "-m", "bleu", "chrf", *more, "--baseline", "BLEU").json()["rows"]
     assert {row["statistic"].split("@")[0] for row in rows} >= {
         "pairs-correct", "hybrid-pearson", "pearson-of-part", "kendall-tau-b"
     }  # fmt: skip
