@@ -132,7 +132,8 @@ def command(
     rows = list(_rows(results, sentence=sentence))
     with write_atomically(output) as stream:
         if as_json:
-            stream.write(json_object(inputs_signature(references, tuple(chosen), wanted), rows) + "\n")
+            weighed = {metric.weighed_by for metric in chosen.values()}
+            stream.write(json_object(inputs_signature(references, tuple(chosen), wanted, weighed), rows) + "\n")
         elif score_only:
             stream.writelines(f"{_number(row['score'], _digits(row['metric'], width))}\n" for row in rows)
         else:

@@ -67,6 +67,28 @@ def test_k0_prints_what_sacrebleu_prints(files: Path, polyref: Callable[..., Any
                 assert outcome.out.split() == theirs.split()
 
 
+def test_other_weights_are_another_signature(files: Path, polyref: Callable[..., Any]) -> None:
+    """But only where they are read."""
+
+    def signed(weight: float, *options: str) -> tuple[str, float]:
+        added = {"text": "A dog sleeps here.", "kind": "paraphrase", "logprob": -1.0}
+        refs = [
+            {"text": "The dog is asleep."},
+            {**added, "weight": weight},
+            {**added, "text": "It rains.", "weight": 0.5},
+        ]
+        (files / "weighed.jsonl").write_text(json.dumps({"refs": refs}) + "\n", "utf-8")
+        (files / "one.en").write_text("A dog is sleeping here.\n", "utf-8")
+        result = polyref("score", "weighed.jsonl", "-i", "one.en", "-m", "chrf", "-k", "2", "--json", *options).json()
+        return result["signature"], result["rows"][0]["score"]
+
+    expected = ("--combine", "expected")
+    (first, low), (second, high) = (signed(weight, *expected, "--weights", "given") for weight in (0.1, 0.9))
+    assert low != high and first != second
+    assert signed(0.1, *expected) == signed(0.9, *expected)
+    assert signed(0.1) == signed(0.9)
+
+
 def test_json_rows(files: Path, polyref: Callable[..., Any]) -> None:
     outcome = polyref(
         "score", "refs.jsonl", "-i", "good.v1.en", "poor.en", "-m", "bleu", "chrf++", "-k", "0", "1", "--json"
