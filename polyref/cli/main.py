@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import sys
+import threading
 import warnings
 from importlib import import_module
 from typing import Any
@@ -75,6 +77,8 @@ def cli() -> None:
 def main(argv: list[str] | None = None) -> None:
     """Run the command line and exit."""
     warnings.showwarning = _show_warning
+    if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, _terminate)
     code = 1
     try:
         code = _run(argv)
@@ -82,6 +86,13 @@ def main(argv: list[str] | None = None) -> None:
         # What is still buffered would otherwise fail when Python ends, with a traceback and a code of its own.
         code = _flushed(code)
     sys.exit(code)
+
+
+def _terminate(number: int, _frame: object) -> None:
+    """Leave as after an error, so that unfinished files are removed."""
+    # timeout(1) sends the signal twice: the second must not interrupt the cleaning up.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise SystemExit(128 + number)
 
 
 def _run(argv: list[str] | None) -> int:

@@ -6,6 +6,10 @@ import gzip
 import io
 import json
 import shutil
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -262,3 +266,19 @@ def test_sampling_is_seeded(polyref: Callable[..., Any], sentences: Path) -> Non
     assert first.code == 0, first.err
     assert polyref("paraphrase", sentences, *options, "--seed", "1").out == first.out
     assert polyref("paraphrase", sentences, *options, "--seed", "2").out != first.out
+
+
+def test_a_terminated_run_leaves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "in.txt").write_text("The old town was quiet at night, and nobody was there.\n" * 500)
+    program = "from polyref.cli.main import main; main()"
+    arguments = ["paraphrase", "in.txt", "-k", "40", "-o", "out.jsonl", "--quiet", "--threads", "1"]
+    with subprocess.Popen([sys.executable, "-c", program, *arguments], cwd=tmp_path, stderr=subprocess.PIPE) as process:
+        deadline = time.monotonic() + 60
+        while not list(tmp_path.glob(".out.jsonl.*.tmp")):
+            assert process.poll() is None and time.monotonic() < deadline
+            time.sleep(0.05)
+        process.send_signal(signal.SIGTERM)
+        process.send_signal(signal.SIGTERM)
+        assert process.communicate(timeout=60)[1] == b""
+    assert process.returncode == 143
+    assert [path.name for path in tmp_path.iterdir()] == ["in.txt"]
