@@ -6,6 +6,7 @@ import argparse
 import hashlib
 import math
 import pickle
+import re
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -41,6 +42,10 @@ _ACTIVATIONS: Final = {
     "tanh": "tanh",
     "linear": "linear",
 }
+# `owner/model`, or one of the old names without owner that bert_score knows (`roberta-large`).
+_HUB_NAME: Final = re.compile(
+    r"[\w-][\w.-]*/[\w.-]+|(albert|bert|distilbert|distilroberta|roberta|t5|xlm|xlnet)-[\w-]+"
+)
 # Copies that fairseq 0.12.2 writes for its fused inference path.
 _FUSED_COPIES: Final = ("in_proj_", "out_proj_", "fc1_", "fc2_")
 
@@ -101,6 +106,8 @@ def locate(name: str | Path) -> Path:
     if not directory.is_dir():
         if directory.exists() or str(name).startswith((".", "/", "~")) or str(name).count("/") > 1:
             raise ModelError("no such model directory", file=name)
+        if not _HUB_NAME.fullmatch(str(name)):
+            raise ModelError("no such model folder", file=name, remedy="give a folder, or a hub name owner/model")
         return _download(str(name))
     if not (directory / "config.json").is_file():
         raise ModelError("no model: neither checkpoint.pt (fairseq) nor config.json (Hugging Face)", file=directory)

@@ -17,8 +17,9 @@ from torch import Tensor
 from torch.nn import functional
 
 from polyref.errors import DataError, ModelError, PolyrefError, UsageError
+from polyref.metrics.layers import DEFAULT_LAYERS
 from polyref.paraphrase import checkpoints
-from polyref.paraphrase.checkpoints import load_fairseq
+from polyref.paraphrase.checkpoints import load_fairseq, locate
 from polyref.paraphrase.info import model_info
 from polyref.paraphrase.search import SearchOptions, search
 
@@ -340,3 +341,21 @@ def test_settings_and_weights_that_make_no_model_are_one_error(
     for load in (load_fairseq, model_info):
         with pytest.raises(ModelError, match=f"m/checkpoint.pt: .*{message}"):
             load(directory)
+
+
+def test_only_names_of_the_hub_are_looked_up_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def download(name: str, **_: object) -> str:
+        asked.append(name)
+        return "downloaded"
+
+    monkeypatch.setattr("huggingface_hub.snapshot_download", download)
+    for name in ("nope", "shiped", "no model", "model.pt"):
+        with pytest.raises(ModelError, match=r"no such model folder .*hub name owner/model"):
+            locate(name)
+    assert asked == []
+    known = [*DEFAULT_LAYERS, "owner/some.model"]
+    for name in known:
+        assert locate(name) == Path("downloaded")
+    assert asked == known
