@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-from collections import Counter
-from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import click
@@ -15,11 +11,12 @@ from polyref.cli.options.metrics import make_metrics, metric_options
 from polyref.cli.options.score import HEADINGS, score_options
 from polyref.cli.overwriting import refuse_overwriting
 from polyref.cli.printing import json_object, tell
+from polyref.cli.system_files import parallel_lines, system_names, warn_byte_order_marks
 from polyref.errors import UsageError
 from polyref.metrics.api import TESTS, check_sources, check_test
 from polyref.metrics.api import score as calculate
 from polyref.references import ReferenceSet
-from polyref.textfiles import check_parallel, check_writable, display_name, read_lines, write_atomically
+from polyref.textfiles import check_writable, display_name, write_atomically
 
 
 @click.command(cls=HeadedCommand, headings=HEADINGS, short_help="Score systems with any number of references.")
@@ -77,9 +74,9 @@ def command(
     names = system_names(inputs)
     references = ReferenceSet.load(*refs)
     first = display_name(refs[0]), len(references)
-    sources = _parallel([source], first)[0] if source is not None else None
-    systems = dict(zip(names, _parallel(inputs, first), strict=True))
-    _warn_marks([*refs, *inputs], say)
+    sources = parallel_lines([source], first)[0] if source is not None else None
+    systems = dict(zip(names, parallel_lines(inputs, first), strict=True))
+    warn_byte_order_marks([*refs, *inputs], say)
     found = calculate(systems, references, chosen, ks or None, sources=sources, test=test, trials=trials, seed=seed,
                       allow_missing=allow_missing)  # fmt: skip
     for note in found.notes:
@@ -109,37 +106,5 @@ def _test(asked: dict[str, int], systems: int, sentence: bool) -> tuple[str | No
     return test, trials
 
 
-def system_names(paths: Sequence[str]) -> list[str]:
-    """A name for every system: its file name, or the path as given where two files have one name.
-
-    Raises:
-        UsageError: A path is given twice.
-    """
-    # A file name need not be text; a system's name is written.
-    paths = [path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace") for path in paths]
-    if repeated := [path for path, count in Counter(paths).items() if count > 1]:
-        raise UsageError(f"-i names {repeated[0]} twice", remedy="copy the file to score it against itself")
-    short = [display_name(path) if path == "-" else Path(path).name for path in paths]
-    counts = Counter(short)
-    return [name if counts[name] == 1 else path for name, path in zip(short, paths, strict=True)]
-
-
-def _parallel(paths: Sequence[str], first: tuple[str, int]) -> list[list[str]]:
-    """The lines of files, as many as the file named first has."""
-    texts = [read_lines(path) for path in paths]
-    check_parallel([first, *((display_name(path), len(lines)) for path, lines in zip(paths, texts, strict=True))])
-    return texts
-
-
 def _nothing(_kind: str, _message: str) -> None:
     """Say nothing."""
-
-
-def _warn_marks(paths: Sequence[str], say: Callable[[str, str], None]) -> None:
-    for path in paths:
-        # A pipe can be read once only, and has been.
-        if path != "-" and Path(path).is_file():
-            with gzip.open(path) if path.endswith(".gz") else Path(path).open("rb") as stream:
-                if stream.read(3) == b"\xef\xbb\xbf":
-                    say("warning", f"{path} starts with a byte order mark: it is left out here, "
-                                   "sacreBLEU counts it as text")  # fmt: skip
