@@ -14,9 +14,9 @@ from polyref.augment.pipeline import OVERGENERATE, Augmentation
 from polyref.augment.select import selection
 from polyref.augment.tally import Tally
 from polyref.augment.writer import augment_file, check_output, journal_path
+from polyref.cli.files.overwriting import refuse_overwriting
 from polyref.cli.options.generation import GeneratingCommand, generation_options, loading_from
 from polyref.cli.options.search import decoding_from
-from polyref.cli.overwriting import refuse_overwriting
 from polyref.cli.printing import json_object, tell
 from polyref.errors import UsageError
 from polyref.paraphrase import load_paraphraser

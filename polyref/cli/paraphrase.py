@@ -7,9 +7,9 @@ from typing import Any
 
 import click
 
+from polyref.cli.files.overwriting import refuse_overwriting
 from polyref.cli.options.generation import GeneratingCommand, generation_options, loading_from
 from polyref.cli.options.search import decoding_from
-from polyref.cli.overwriting import refuse_overwriting
 from polyref.cli.printing import json_object, tell
 from polyref.textfiles import check_writable, display_name, read_lines, write_atomically
 

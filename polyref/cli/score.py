@@ -6,12 +6,12 @@ from typing import Any
 
 import click
 
+from polyref.cli.files.overwriting import refuse_overwriting
+from polyref.cli.files.systems import parallel_lines, system_names, warn_byte_order_marks
 from polyref.cli.options.headings import HeadedCommand
 from polyref.cli.options.metrics import make_metrics, metric_options
 from polyref.cli.options.score import HEADINGS, score_options
-from polyref.cli.overwriting import refuse_overwriting
 from polyref.cli.printing import json_object, tell
-from polyref.cli.system_files import parallel_lines, system_names, warn_byte_order_marks
 from polyref.errors import UsageError
 from polyref.metrics.api import TESTS, check_sources, check_test
 from polyref.metrics.api import score as calculate

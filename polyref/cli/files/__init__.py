@@ -1,0 +1,1 @@
+"""The files that a command reads and writes, as the user named them."""
