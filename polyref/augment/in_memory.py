@@ -10,6 +10,7 @@ from polyref.augment.filters.chain import FilterChain
 from polyref.augment.filters.load import filter_chain
 from polyref.augment.pipeline import Augmentation
 from polyref.augment.select import Dropped, Select, selection
+from polyref.augment.sentences import filtered_sentences
 from polyref.augment.tally import Tally
 from polyref.formats import segment_line
 from polyref.paraphrase.diverse_beam import Decoding
@@ -26,6 +27,7 @@ def augment(
     filters: FilterChain | str = "default",
     select: Select | str = "rank",
     decoding: Decoding | None = None,
+    sentences: str = "long",
     lang: str = "en",
     progress: bool = False,
     tally: Tally | None = None,
@@ -41,6 +43,8 @@ def augment(
         filters: A chain, or the name of one (:func:`polyref.augment.filters.load.filter_chain`).
         select: Which k of what passes the filter, or the name of a way (:func:`polyref.augment.select.selection`).
         decoding: How to search; None is the paraphraser's default.
+        sentences: Which texts are paraphrased sentence by sentence: "long" (where the paraphraser writes single
+            sentences), "all" or "whole" (none). See :class:`polyref.paraphrase.sentences.SentenceBySentence`.
         lang: Language of the references: chooses the checks of a chain that is given by name, and what a model that is
             given by name writes.
         progress: Show a bar on stderr.
@@ -59,6 +63,7 @@ def augment(
     chosen = selection(select) if isinstance(select, str) else select
     if not isinstance(paraphraser, Paraphraser):
         paraphraser = load_paraphraser(paraphraser, lang=lang)
+    paraphraser = filtered_sentences(paraphraser, chain, lang, sentences)
     work = Augmentation(paraphraser, k, chain, decoding, lang, select=chosen)
     segments: list[Segment] = []
     for shard in work.shards(before, total=len(before), progress=progress):

@@ -183,13 +183,15 @@ class Augmentation:
                     continue
                 found = nbest.hypotheses[rank]
                 tally.candidates += 1
-                reason = offers.offer(segment.refs[index].text, found.text, beginning=nbest.truncated)
+                reason = offers.offer(
+                    segment.refs[index].text, found.text, beginning=nbest.truncated, composed=nbest.composed
+                )
                 if reason is not None:
                     tally.dropped[reason] += 1
                     refused.append(Dropped(segment.id, index, rank, found.text, reason))
                     continue
                 score = None if found.score is None else round(found.score, _LOGPROB_DIGITS)
-                passing.append(Candidate(found.text, index, rank, score, found.group))
+                passing.append(Candidate(found.text, index, rank, score, found.group, truncated=nbest.truncated))
         tally.references += len(of)
         tally.truncated += sum(nbest.truncated for nbest in nbests)
         return passing
@@ -205,6 +207,7 @@ class Augmentation:
                 weight=one.weight,
                 logprob=one.score,
                 generator=self.paraphraser.name,
+                extra={"truncated": True} if one.truncated else {},
             )
             for one in chosen
         ]

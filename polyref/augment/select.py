@@ -32,6 +32,7 @@ class Candidate:
         score: Length-normalised log-probability, in nats; None of generators without probabilities.
         group: Group of the diverse beam that found it.
         weight: Adequacy, 0 to 1; None where the filter measures none.
+        truncated: Whether the model read only the beginning of the reference.
     """
 
     text: str
@@ -40,6 +41,7 @@ class Candidate:
     score: float | None = 0.0
     group: int = 0
     weight: float | None = None
+    truncated: bool = False
 
 
 @dataclass(frozen=True)

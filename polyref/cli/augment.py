@@ -12,11 +12,12 @@ from polyref.augment.filters.presets import PRESETS
 from polyref.augment.inputs import Inputs
 from polyref.augment.pipeline import OVERGENERATE, Augmentation
 from polyref.augment.select import selection
+from polyref.augment.sentences import filtered_sentences
 from polyref.augment.tally import Tally
 from polyref.augment.writer import augment_file, check_output, journal_path
 from polyref.cli.files.overwriting import refuse_overwriting
 from polyref.cli.options.generation import GeneratingCommand, generation_options, loading_from
-from polyref.cli.options.search import decoding_from
+from polyref.cli.options.search import SENTENCES, decoding_from
 from polyref.cli.printing import json_object, tell
 from polyref.errors import UsageError
 from polyref.paraphrase import load_paraphraser
@@ -28,6 +29,7 @@ from polyref.tables import text_table
 @click.option("-k", "k", type=int, default=10, show_default=True, help="Paraphrases a segment.")
 @click.option("-o", "--output", default="-", metavar="FILE", help="Where to write. [default: stdout]")
 @generation_options()
+@SENTENCES
 @click.option(
     "--filter",
     "preset",
@@ -53,6 +55,7 @@ def command(
     output: str,
     loading: dict[str, Any],
     search: dict[str, Any],
+    sentences: str,
     preset: str,
     select: str,
     dropped: str | None,
@@ -92,6 +95,7 @@ def command(
 
     with Inputs(references) as inputs:
         paraphraser = load_paraphraser(loading["model"], lang=lang, **options)
+        paraphraser = filtered_sentences(paraphraser, chain, lang, sentences)
         work = Augmentation(paraphraser, k, chain, decoding, lang, search["seed"], chosen, arithmetic)
         tally = augment_file(inputs, output, work, dropped=dropped, progress=not quiet, resumed=resumed)
     if not quiet:

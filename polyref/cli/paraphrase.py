@@ -9,7 +9,7 @@ import click
 
 from polyref.cli.files.overwriting import refuse_overwriting
 from polyref.cli.options.generation import GeneratingCommand, generation_options, loading_from
-from polyref.cli.options.search import decoding_from
+from polyref.cli.options.search import SENTENCES, decoding_from
 from polyref.cli.printing import json_object, tell
 from polyref.textfiles import check_writable, display_name, read_lines, write_atomically
 
@@ -19,6 +19,7 @@ from polyref.textfiles import check_writable, display_name, read_lines, write_at
 @click.option("-k", "k", type=int, metavar="K", help="Most paraphrases a sentence. [default: 10]")
 @click.option("-o", "--output", default="-", metavar="FILE", help="Where to write. [default: stdout]")
 @generation_options(lists=True)
+@SENTENCES
 @click.option("--lang", metavar="CODE", help="Language to write, for models of several.")
 @click.option("--tokens", is_flag=True, help="Add the token ids of every paraphrase.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object {signature, rows}.")
@@ -29,6 +30,7 @@ def command(
     output: str,
     loading: dict[str, Any],
     search: dict[str, Any],
+    sentences: str,
     lang: str | None,
     tokens: bool,
     as_json: bool,
@@ -42,7 +44,8 @@ def command(
     With any option of the search itself (--semantics to --sampling-epsilon) the list is the engine's own: nothing is
     merged, and scores are what the list is ranked by.
     """
-    from polyref.paraphrase import load_paraphraser
+    from polyref.paraphrase import DiverseBeam, load_paraphraser
+    from polyref.paraphrase.sentences import by_sentences
 
     # Everything that can be refused is refused before the model loads.
     k, decoding = decoding_from(k, search, loading["backend"])
@@ -50,7 +53,9 @@ def command(
     refuse_overwriting([file], output)
     check_writable(output)
     lines = read_lines(file)
-    paraphraser = load_paraphraser(loading["model"], lang=lang, **options)
+    # With options of its own, the list of the search is wanted as it is.
+    mode = sentences if isinstance(decoding, DiverseBeam) else "whole"
+    paraphraser = by_sentences(load_paraphraser(loading["model"], lang=lang, **options), lang or "en", mode)
     signature = f"{paraphraser.describe(decoding, k)}|k:{k}"
     rows: list[dict[str, Any]] = []
     empty = truncated = 0

@@ -33,11 +33,13 @@ class NBest:
         text: The text as it was given.
         hypotheses: Distinct texts; fewer than asked for where there are fewer, none for an empty text.
         truncated: Whether the text was longer than the model can read and was cut for generation.
+        composed: Whether the paraphrases were put together from those of the sentences.
     """
 
     text: str
     hypotheses: tuple[Hypothesis, ...]
     truncated: bool = False
+    composed: bool = False
 
     @property
     def paraphrases(self) -> list[str]:

@@ -29,6 +29,7 @@ class Paraphraser(ABC):
         lang: The one of them that it was loaded to write; None where it has one or none, or was given a prefix.
         procedure: How a generator without a search makes its candidates, in a word or two without ``|``; it stands in
             signatures where a search describes its beam.
+        single_sentences: Whether it writes single sentences well and longer texts badly.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Paraphraser(ABC):
     languages: tuple[str, ...] = ()
     lang: str | None = None
     procedure: str = "none"
+    single_sentences: bool = False
 
     @abstractmethod
     def generate(

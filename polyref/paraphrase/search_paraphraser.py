@@ -65,6 +65,8 @@ class SearchParaphraser(Paraphraser):
         room: A paraphrase has at most ``room[0] * source + room[1]`` tokens, unless search options say otherwise.
     """
 
+    single_sentences = True
+
     def __init__(
         self,
         model: StepModel,

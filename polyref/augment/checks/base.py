@@ -10,8 +10,10 @@ from dataclasses import dataclass
 class Check:
     """One rule. ``accepts(reference, candidate)`` is False for a candidate to drop; ``name`` becomes the reason.
 
-    ``name`` also states the parameters: it is part of a reference set's signature.
+    ``name`` also states the parameters: it is part of a reference set's signature. ``within_sentences`` says that the
+    rule looks for what goes wrong inside a sentence: a paragraph whose sentences all passed it has passed it.
     """
 
     name: str
     accepts: Callable[[str, str], bool]
+    within_sentences: bool = False

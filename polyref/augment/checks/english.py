@@ -98,7 +98,7 @@ def echo() -> Check:
         expected = _singular(reference) if again else {}
         return all(count <= expected.get(word, 0) for word, count in again.items())
 
-    return Check("echo", accepts)
+    return Check("echo", accepts, within_sentences=True)
 
 
 def _singular(text: str) -> Counter[str]:

@@ -183,7 +183,7 @@ def repetition() -> Check:
         allowed = _repeats(words(reference))
         return all(count <= allowed.get(unit, 1) for unit, count in repeats.items())
 
-    return Check("repetition", accepts)
+    return Check("repetition", accepts, within_sentences=True)
 
 
 def _repeats(tokens: Sequence[str]) -> dict[tuple[str, ...], int]:

@@ -82,13 +82,14 @@ class Offers:
         self._bare = {without_symbols(key) for key in self._originals} - {""}
         self._taken = {comparison_key(text) for text in extras}
 
-    def offer(self, reference: str, candidate: str, *, beginning: bool = False) -> str | None:
+    def offer(self, reference: str, candidate: str, *, beginning: bool = False, composed: bool = False) -> str | None:
         """Take ``candidate``, a paraphrase of ``reference``; or say why not.
 
         Args:
             reference: The whole reference.
             candidate: The paraphrase.
             beginning: The paraphraser read only the beginning of ``reference``: repeating that is copying, too.
+            composed: The paraphrase was put together from sentences that were offered one by one.
 
         Returns:
             None when it was taken, otherwise the reason, one of ``FilterChain.reasons``.
@@ -104,7 +105,7 @@ class Offers:
         if key in self._taken:
             return "duplicate"
         for check in self._chain.checks:
-            if not check.accepts(reference, candidate):
+            if not (composed and check.within_sentences) and not check.accepts(reference, candidate):
                 return check.name
         self._taken.add(key)
         return None

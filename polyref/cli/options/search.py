@@ -9,6 +9,7 @@ import click
 from polyref.errors import UsageError
 from polyref.paraphrase import DiverseBeam, SearchOptions
 from polyref.paraphrase.search.options import SEMANTICS
+from polyref.paraphrase.sentences import LONG, MODES
 
 DIVERSE_BEAM = (
     click.option("--beam", type=int, metavar="B", help="Beam over all groups. [default: as many as asked for]"),
@@ -20,6 +21,14 @@ DIVERSE_BEAM = (
         metavar="0..3",
         help="How near to the source a shipped model stays: 0 free, 3 near copies. [default: the model's own]",
     ),
+)
+#: How long texts are split.
+SENTENCES = click.option(
+    "--sentences",
+    type=click.Choice(MODES),
+    default="long",
+    show_default=True,
+    help=f"Which texts are paraphrased sentence by sentence: long ones (over {LONG} words), all, or none (whole).",
 )
 #: Any of these gives the engine's n-best list as it is, without merging texts.
 SEARCH = (

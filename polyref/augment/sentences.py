@@ -1,0 +1,28 @@
+"""Long texts are paraphrased sentence by sentence, and every sentence goes through the filter as well."""
+
+from __future__ import annotations
+
+from polyref.augment.filters.chain import FilterChain
+from polyref.paraphrase.nbest import Hypothesis, NBest
+from polyref.paraphrase.paraphraser import Paraphraser
+from polyref.paraphrase.sentences import SentenceBySentence, by_sentences
+
+
+def filtered_sentences(paraphraser: Paraphraser, filters: FilterChain, lang: str, mode: str) -> Paraphraser:
+    """A paraphraser whose paragraphs hold only sentences that pass the checks of a filter.
+
+    Args:
+        paraphraser: Writes the sentences.
+        filters: Its checks; measures with a model are for whole texts.
+        lang: Language of the texts.
+        mode: See :func:`polyref.paraphrase.sentences.by_sentences`.
+    """
+    made = by_sentences(paraphraser, lang, mode)
+    if isinstance(made, SentenceBySentence):
+        made.keep = lambda nbest: _passing(nbest, filters)
+    return made
+
+
+def _passing(nbest: NBest, filters: FilterChain) -> list[Hypothesis]:
+    offers = filters.start([nbest.text])
+    return [one for one in nbest.hypotheses if offers.offer(nbest.text, one.text) is None]

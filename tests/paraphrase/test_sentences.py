@@ -1,0 +1,154 @@
+"""Paragraphs sentence by sentence: what is split, and how sentences come together again."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from polyref.augment import augment
+from polyref.augment.filters.load import filter_chain
+from polyref.augment.sentences import filtered_sentences
+from polyref.errors import UsageError
+from polyref.paraphrase import Decoding, Paraphraser, load_paraphraser
+from polyref.paraphrase.nbest import Hypothesis, NBest
+from polyref.paraphrase.sentences import LONG, Choice, by_sentences, combine
+
+PARAGRAPH = (
+    "Dr. Smith opened the meeting at 3 p.m. on Friday.  He thanked the U.S. delegation for coming so early.\n"
+    "“Are you ready?” he asked. The committee had twelve questions about the new budget, and nobody left before six."
+)
+
+
+class Numbered(Paraphraser):
+    """Three paraphrases of every sentence, which say which one they are."""
+
+    name = signature = "numbered"
+    procedure = "numbers"
+    single_sentences = True
+
+    def __init__(self, cut: int = 1000) -> None:
+        self.seen: list[str] = []
+        self.cut = cut
+
+    def generate(
+        self, texts: Iterable[str], k: int, *, decoding: Decoding | None = None, progress: bool = False
+    ) -> Iterator[NBest]:
+        for text in texts:
+            self.seen.append(text)
+            found = (Hypothesis(f"{text[:-1]} ({n}).", -0.1 * n, (7,) * n) for n in range(1, min(k, 3) + 1))
+            yield NBest(text, tuple(found), len(text) > self.cut)
+
+
+def test_a_paragraph_keeps_its_sentences_and_its_space() -> None:
+    paraphraser = Numbered()
+    (found,) = by_sentences(paraphraser).paraphrase([PARAGRAPH], 3)
+    assert paraphraser.seen == [
+        "Dr. Smith opened the meeting at 3 p.m. on Friday.",
+        "He thanked the U.S. delegation for coming so early.",
+        "“Are you ready?” he asked.",
+        "The committee had twelve questions about the new budget, and nobody left before six.",
+    ]
+    assert found.composed and found.text == PARAGRAPH
+    # The best of every sentence, then as many other sentences as there are.
+    for number, hypothesis in enumerate(found.hypotheses, 1):
+        expected = PARAGRAPH
+        for sentence in paraphraser.seen:
+            expected = expected.replace(sentence, f"{sentence[:-1]} ({number}).")
+        assert hypothesis.text == expected
+        assert hypothesis.score == pytest.approx(-0.1 * number)
+
+
+def test_short_texts_and_other_generators_are_left_alone() -> None:
+    short = " Two sentences. They are short. "
+    paraphraser = Numbered()
+    assert list(by_sentences(paraphraser).paraphrase([short], 2)) == list(paraphraser.paraphrase([short], 2))
+    assert paraphraser.seen == [short, short]
+    list(by_sentences(paraphraser, mode="all").paraphrase([short], 2))
+    assert paraphraser.seen[2:] == ["Two sentences.", "They are short."]
+    assert by_sentences(paraphraser, mode="whole") is paraphraser
+    paraphraser.single_sentences = False
+    assert by_sentences(paraphraser) is paraphraser
+    with pytest.raises(UsageError, match="`sentences` is 'some', expected one of long, all, whole"):
+        by_sentences(paraphraser, mode="some")
+
+
+def test_the_signature_names_the_splitter() -> None:
+    described = by_sentences(Numbered()).describe_decoding(None, 2)
+    assert described.startswith(f"numbers+sentences(>{LONG},sentencex=1.")
+
+
+def test_what_is_longer_than_the_model_reads_is_copied() -> None:
+    (found,) = by_sentences(Numbered(cut=60)).paraphrase([PARAGRAPH], 2)
+    assert not found.truncated
+    for hypothesis in found.hypotheses:
+        assert hypothesis.text.endswith("and nobody left before six.")
+        assert "Friday (" in hypothesis.text
+
+
+def test_lists_of_many_texts_keep_their_order() -> None:
+    texts = ["One.", PARAGRAPH, "", "Two.", PARAGRAPH[:-1] + "!"]
+    paraphraser = by_sentences(Numbered())
+    alone = [next(iter(paraphraser.paraphrase([text], 2))) for text in texts]
+    assert list(paraphraser.paraphrase(texts, 2)) == alone
+    assert list(paraphraser.paraphrase(iter(texts), 2)) == alone
+
+
+def test_every_sentence_goes_through_the_filter() -> None:
+    class Faulty(Numbered):
+        def generate(
+            self, texts: Iterable[str], k: int, *, decoding: Decoding | None = None, progress: bool = False
+        ) -> Iterator[NBest]:
+            for text in texts:
+                yield NBest(text, (Hypothesis(text.replace("twelve", "ten")), Hypothesis(text.replace(".", ", then."))))
+
+    chain = filter_chain("default", "en")
+    (found,) = filtered_sentences(Faulty(), chain, "en", "long").paraphrase([PARAGRAPH], 4)
+    assert all("ten questions" not in text and "twelve" in text for text in found.paraphrases)
+
+
+sentences = st.lists(st.lists(st.floats(-3, 0).map(lambda x: round(x, 3)), max_size=3), min_size=2, max_size=4)
+
+
+@given(sentences, st.integers(1, 12))
+def test_paragraphs_are_distinct_and_the_first_is_the_best(scores: list[list[float]], k: int) -> None:
+    texts = [f"Sentence {place}. " for place in range(len(scores))]
+    choices = [
+        [Choice(f"S{place}-{n}.", score, 5) for n, score in enumerate(found)] for place, found in enumerate(scores)
+    ]
+    made = list(combine(texts, choices, k))
+    possible = list(itertools.product(*([None, *found] for found in choices)))[1:]
+    assert len(made) == len({one.text for one in made}) == min(k, len(possible))
+    original = "".join(texts).strip()
+    assert all(one.text != original for one in made)
+    if made:
+        # The best paraphrase of every sentence that has one.
+        best = [max(found, key=lambda one: one.score).score if found else None for found in choices]
+        assert made[0].score == pytest.approx(sum(filter(None, best)) / sum(one is not None for one in best))
+
+
+@pytest.mark.slow
+def test_the_shipped_model_writes_whole_paragraphs() -> None:
+    made = augment([PARAGRAPH.replace("\n", " ")], load_paraphraser("shipped", threads=1), 5)
+    texts = [ref.text for ref in made[0].extras]
+    assert len(texts) == 5
+    assert all(ref.extra == {} for ref in made[0].extras)
+    for text in texts:
+        assert "twelve" in text and "Smith" in text and "U.S." in text
+    whole = augment([PARAGRAPH.replace("\n", " ") * 6], "shipped", 2, sentences="whole", filters="none")
+    assert [ref.extra for ref in whole[0].extras] == [{"truncated": True}] * len(whole[0].extras) != []
+
+
+@pytest.mark.slow
+def test_paragraphs_of_wmt23_get_references(data_dir: Path) -> None:
+    lines = (data_dir / "wmt23" / "sources" / "en-de.txt").read_text("utf-8").splitlines()
+    paragraphs = [line for line in lines if 25 <= len(line.split()) <= 400][5::12]
+    made = augment(paragraphs, load_paraphraser("shipped", threads=1), 10)
+    counts = [len(segment.extras) for segment in made]
+    assert len(counts) == 28
+    assert sum(count >= 5 for count in counts) >= 0.9 * len(counts)
+    assert not any("truncated" in ref.extra for segment in made for ref in segment.extras)
