@@ -30,10 +30,20 @@ class PolyrefError(Exception):
         self.remedy = remedy
         super().__init__(str(self))
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return _same, (type(self), self.message, self.file, self.line, self.remedy)
+
     def __str__(self) -> str:
         place = "" if self.file is None else f"{self.file}: " if self.line is None else f"{self.file}:{self.line}: "
         remedy = "" if self.remedy is None else f" ({self.remedy})"
         return f"{place}{self.message}{remedy}"
+
+
+def _same(
+    kind: type[PolyrefError], message: str, file: str | None, line: int | None, remedy: str | None
+) -> PolyrefError:
+    """An error that came from another process."""
+    return kind(message, file=file, line=line, remedy=remedy)
 
 
 class DataError(PolyrefError):

@@ -27,7 +27,9 @@ PACKAGE = Path(polyref.__file__).parent
 SCRIPTS = PACKAGE.parent / "scripts"
 LAYERS = Layers(
     (
-        frozenset({"references", "segments", "formats", "store", "textfiles", "publishing", "tables", "errors"}),
+        frozenset(
+            {"references", "segments", "formats", "store", "processes", "textfiles", "publishing", "tables", "errors"}
+        ),
         frozenset({"models"}),
         frozenset({"paraphrase"}),
         frozenset({"augment"}),

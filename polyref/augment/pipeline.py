@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -136,25 +137,37 @@ class Augmentation:
         single = total <= SHARD_SEGMENTS
         rest = iter(segments)
         with tqdm(total=total, initial=done, desc="augmenting", unit="seg", disable=not progress or single) as bar:
-            while batch := tuple(islice(rest, SHARD_SEGMENTS)):
-                yield self.shard(batch, progress=progress and single)
-                bar.update(len(batch))
+            begun: deque[tuple[tuple[Segment, ...], Iterator[NBest]]] = deque()
+            more = True
+            while begun or more:
+                while more and len(begun) <= self.paraphraser.ahead:
+                    if more := bool(batch := tuple(islice(rest, SHARD_SEGMENTS))):
+                        begun.append((batch, self._begin(batch, progress=progress and single)))
+                if begun:
+                    shard = self._finish(*begun.popleft())
+                    yield shard
+                    bar.update(len(shard.segments))
 
     def shard(self, segments: Sequence[Segment], *, progress: bool = False) -> Shard:
         """Augment some segments in one call of the paraphraser, with its own bar if asked."""
+        return self._finish(segments, self._begin(segments, progress=progress))
+
+    def _begin(self, segments: Sequence[Segment], *, progress: bool) -> Iterator[NBest]:
+        texts = [segment.refs[index].text for segment in segments for index in self._sources(segment)]
+        if not texts:
+            return iter(())
+        return iter(self.paraphraser.paraphrase(texts, self.asked, decoding=self.decoding, progress=progress))
+
+    def _finish(self, segments: Sequence[Segment], results: Iterator[NBest]) -> Shard:
         tally = Tally(segments=len(segments))
         sources = [self._sources(segment) for segment in segments]
-        texts = [segment.refs[index].text for segment, of in zip(segments, sources, strict=True) for index in of]
-        results = iter(
-            self.paraphraser.paraphrase(texts, self.asked, decoding=self.decoding, progress=progress) if texts else ()
-        )
         passed: list[list[Candidate]] = []
         refused: list[Dropped] = []
         for segment, of in zip(segments, sources, strict=True):
             tally.empty += len(segment.originals) - len(of)
             nbests = list(islice(results, len(of)))
             if len(nbests) != len(of):
-                raise RuntimeError(f"{self.paraphraser.name} gave too few results for {len(texts)} texts")
+                raise RuntimeError(f"{self.paraphraser.name} gave too few results for {sum(map(len, sources))} texts")
             passed.append(self._passing(segment, of, nbests, tally, refused))
         if self.filters.measures:
             passed = self.filters.measure(segments, passed, tally.dropped, refused)

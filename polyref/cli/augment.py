@@ -16,7 +16,7 @@ from polyref.augment.sentences import filtered_sentences
 from polyref.augment.tally import Tally
 from polyref.augment.writer import augment_file, check_output, journal_path
 from polyref.cli.files.overwriting import refuse_overwriting
-from polyref.cli.options.generation import GeneratingCommand, generation_options, loading_from
+from polyref.cli.options.generation import GeneratingCommand, generation_options, loading_from, processes_for
 from polyref.cli.options.search import SENTENCES, decoding_from
 from polyref.cli.printing import json_object, tell
 from polyref.errors import UsageError
@@ -94,6 +94,7 @@ def command(
         click.echo(f"polyref: {segments} segments are finished in {journal_path(output)}: going on", err=True)
 
     with Inputs(references) as inputs:
+        options |= processes_for(loading, inputs.length)
         paraphraser = load_paraphraser(loading["model"], lang=lang, **options)
         paraphraser = filtered_sentences(paraphraser, chain, lang, sentences)
         work = Augmentation(paraphraser, k, chain, decoding, lang, search["seed"], chosen, arithmetic)

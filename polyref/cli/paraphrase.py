@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from polyref.cli.files.overwriting import refuse_overwriting
-from polyref.cli.options.generation import GeneratingCommand, generation_options, loading_from
+from polyref.cli.options.generation import GeneratingCommand, generation_options, loading_from, processes_for
 from polyref.cli.options.search import SENTENCES, decoding_from
 from polyref.cli.printing import json_object, tell
 from polyref.textfiles import check_writable, display_name, read_lines, write_atomically
@@ -55,7 +55,9 @@ def command(
     lines = read_lines(file)
     # With options of its own, the list of the search is wanted as it is.
     mode = sentences if isinstance(decoding, DiverseBeam) else "whole"
-    paraphraser = by_sentences(load_paraphraser(loading["model"], lang=lang, **options), lang or "en", mode)
+    options |= processes_for(loading, len(lines))
+    loaded = load_paraphraser(loading["model"], lang=lang, **options)
+    paraphraser = by_sentences(loaded, lang or "en", mode)
     signature = f"{paraphraser.describe(decoding, k)}|k:{k}"
     rows: list[dict[str, Any]] = []
     empty = truncated = 0

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from polyref.errors import ModelError, UsageError
 from polyref.models.find import find_model
 from polyref.paraphrase.generators import Generator, built_in, find_generator, generators
+from polyref.paraphrase.in_processes import InProcesses
 from polyref.paraphrase.loading_options import BACKENDS, PRISM_B, check_penalty
 from polyref.paraphrase.paraphraser import Paraphraser
 
@@ -23,6 +26,7 @@ def load_paraphraser(
     prism_b: float = PRISM_B,
     dtype: str = "float32",
     memory: int | None = None,
+    jobs: int = 1,
 ) -> Paraphraser:
     """Load a generator.
 
@@ -44,22 +48,24 @@ def load_paraphraser(
             ``bfloat16`` or ``int8`` (products only), elsewhere ``bfloat16`` or ``float16``.
         memory: About the memory that a batch may take beside the model, in MB (None: 1024); it changes the
             last digits of sums at most.
+        jobs: Processes, each with a copy of the model and, unless ``threads`` says otherwise, one thread. The lists do
+            not depend on it. A script that asks for several needs ``if __name__ == "__main__":``.
 
     Raises:
         ModelError: There is no such model, or it is broken; or fairseq is missing.
-        UsageError: The device is unknown or absent, ``threads`` or ``memory`` is below 1, the model does not write
-            ``lang``, or an option does not fit the model or is none of the generator's.
+        UsageError: The device is unknown or absent, ``threads``, ``memory`` or ``jobs`` is below 1, the model does not
+            write ``lang``, or an option does not fit the model or is none of the generator's.
     """
     check_penalty(prism_a, prism_b)
     if backend not in BACKENDS:
         raise UsageError(f"`backend` is {backend!r}, expected one of {', '.join(BACKENDS)}")
-    for name, value in (("threads", threads), ("memory", memory)):
+    for name, value in (("threads", threads), ("memory", memory), ("jobs", jobs)):
         if value is not None and value < 1:
             raise UsageError(f"`{name}` is {value}, expected 1 or more")
     generator, argument = (
         (built_in("fairseq"), str(name_or_path)) if backend == "fairseq" else _named(str(name_or_path))
     )
-    options = {
+    options: dict[str, Any] = {
         "device": device,
         "threads": threads,
         "lang": lang,
@@ -69,7 +75,10 @@ def load_paraphraser(
         "dtype": dtype,
         "memory": memory,
     }
-    return generator.load(argument, options)
+    if jobs == 1:
+        return generator.load(argument, options)
+    options["threads"] = threads or 1
+    return InProcesses(partial(load_paraphraser, name_or_path, backend=backend, **options), jobs)
 
 
 def _named(name: str) -> tuple[Generator, str | None]:

@@ -30,6 +30,8 @@ class Paraphraser(ABC):
         procedure: How a generator without a search makes its candidates, in a word or two without ``|``; it stands in
             signatures where a search describes its beam.
         single_sentences: Whether it writes single sentences well and longer texts badly.
+        ahead: How many calls of :meth:`paraphrase` may be begun before the first list is read; more than 0 where a call
+            starts work that goes on elsewhere.
     """
 
     name: str
@@ -38,6 +40,11 @@ class Paraphraser(ABC):
     lang: str | None = None
     procedure: str = "none"
     single_sentences: bool = False
+
+    @property
+    def ahead(self) -> int:
+        """See above."""
+        return 0
 
     @abstractmethod
     def generate(

@@ -74,6 +74,11 @@ class SentenceBySentence(Paraphraser):
         self.name, self.signature = paraphraser.name, paraphraser.signature
         self.languages, self.lang = paraphraser.languages, paraphraser.lang
 
+    @property
+    def ahead(self) -> int:
+        """See :class:`Paraphraser`."""
+        return self.inner.ahead
+
     def describe_decoding(self, decoding: Decoding | None, k: int) -> str:
         """The paraphraser's decoding, and how texts are split."""
         inner = self.inner.describe_decoding(decoding, k)
@@ -84,6 +89,7 @@ class SentenceBySentence(Paraphraser):
         self, texts: Iterable[str], k: int, *, decoding: Decoding | None = None, progress: bool = False
     ) -> Iterator[NBest]:
         """See :meth:`Paraphraser.generate`. The bar counts sentences."""
+        # Every call of it may start work elsewhere, so it is called before the first list is read.
         waiting: deque[tuple[str, list[str]]] = deque()
 
         def pieces() -> Iterator[str]:
@@ -96,6 +102,9 @@ class SentenceBySentence(Paraphraser):
         # A list has a known end, which the bar shows.
         feed = list(pieces()) if isinstance(texts, Sequence) else pieces()
         found = self.inner.generate(feed, k, decoding=decoding, progress=progress)
+        return self._assembled(found, waiting, k)
+
+    def _assembled(self, found: Iterator[NBest], waiting: deque[tuple[str, list[str]]], k: int) -> Iterator[NBest]:
         for first in found:
             text, sentences = waiting.popleft()
             if len(sentences) == 1:

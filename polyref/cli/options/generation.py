@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import click
 
@@ -12,8 +12,12 @@ from polyref.cli.options.search import DIVERSE_BEAM, LISTS, SEARCH
 from polyref.errors import UsageError
 from polyref.paraphrase.generators import generators
 from polyref.paraphrase.loading_options import BACKENDS, DTYPES_CPU, DTYPES_ELSEWHERE, PRISM_B, check_penalty
+from polyref.processes import available
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+#: Texts that make another process worth its start: it loads torch and the model before it begins.
+FEWEST: Final = 64
 
 _MODEL = (
     click.option(
@@ -34,6 +38,12 @@ _DEVICE = (
         help="What the network computes in; all but float32 are approximate.",
     ),
     click.option("--threads", type=click.IntRange(min=1), metavar="N", help="CPU threads. [default: torch's]"),
+    click.option(
+        "--jobs",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help=f"Processes; they change no result. [default: one a core, for {FEWEST} texts each and more]",
+    ),
     click.option("--memory", type=click.IntRange(min=1), metavar="MB", help="Of a batch, about. [default: 1024]"),
 )
 _LOADING = (
@@ -109,5 +119,23 @@ def loading_from(loading: dict[str, Any], semantics: str | None) -> dict[str, An
             raise UsageError("--prism-a is an option of polyref's own search, not of --backend fairseq")
         if semantics not in (None, "fairseq"):
             raise UsageError(f"--semantics is {semantics}, but --backend fairseq searches as fairseq does")
-    rest = {name: value for name, value in loading.items() if name != "model"}
+    rest = {name: value for name, value in loading.items() if name not in ("model", "jobs")}
     return {**rest, "prism_a": a, "prism_b": b}
+
+
+def processes_for(loading: dict[str, Any], texts: int) -> dict[str, int | None]:
+    """``jobs`` and ``threads`` of ``load_paraphraser``: as asked, or one process a core where nothing else is said.
+
+    Who asks for a number of processes gets one thread in each, so that the number does not matter to the last digit.
+
+    Args:
+        loading: The options of loading.
+        texts: How many texts there are.
+    """
+    jobs, threads = loading["jobs"], loading["threads"]
+    if jobs is not None:
+        return {"jobs": jobs, "threads": threads or 1}
+    if threads is not None or loading["device"] != "cpu" or loading["backend"] == "fairseq":
+        return {"jobs": 1, "threads": threads}
+    jobs = max(1, min(available(), texts // FEWEST))
+    return {"jobs": jobs, "threads": None if jobs == 1 else 1}

@@ -1,0 +1,93 @@
+"""A paraphraser in several processes, each with a copy of the model."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
+from itertools import islice
+from typing import Final, cast
+
+from polyref.paraphrase.diverse_beam import Decoding
+from polyref.paraphrase.nbest import NBest
+from polyref.paraphrase.paraphraser import Paraphraser
+from polyref.processes import Processes
+
+#: Texts of one piece of work. It is the window of the search, so that the batches, and with them the last digits of
+#: scores, are those of a single process.
+PIECE: Final = 256
+#: A piece of work: texts, most paraphrases of each, and how to search.
+Piece = tuple[list[str], int, Decoding | None]
+
+
+class InProcesses(Paraphraser):
+    """The paraphrases of another paraphraser, made in several processes.
+
+    Lists and scores are those of a single process, to the last digit.
+
+    Args:
+        load: Loads the paraphraser; called here once and in every process. It can be pickled.
+        jobs: Processes, 1 or more.
+    """
+
+    def __init__(self, load: Callable[[], Paraphraser], jobs: int) -> None:
+        inner = load()
+        self.inner, self.jobs = inner, jobs
+        self.name, self.signature = inner.name, inner.signature
+        self.languages, self.lang = inner.languages, inner.lang
+        self.single_sentences = inner.single_sentences
+        self._processes: Processes[Piece, list[NBest]] = Processes(_Worker(load), jobs)
+
+    @property
+    def ahead(self) -> int:
+        """See :class:`Paraphraser`."""
+        return 2 * self.jobs
+
+    def describe_decoding(self, decoding: Decoding | None, k: int) -> str:
+        """As the paraphraser itself."""
+        return self.inner.describe_decoding(decoding, k)
+
+    def generate(
+        self, texts: Iterable[str], k: int, *, decoding: Decoding | None = None, progress: bool = False
+    ) -> Iterator[NBest]:
+        """See :meth:`Paraphraser.generate`. The first texts are on their way when this returns."""
+        from tqdm import tqdm
+
+        feed = iter(texts)
+        waiting: deque[Future[list[NBest]]] = deque()
+
+        def fill() -> None:
+            while len(waiting) < self.ahead and (piece := list(islice(feed, PIECE))):
+                waiting.append(self._processes.submit((piece, k, decoding)))
+
+        def results() -> Iterator[NBest]:
+            total = len(texts) if isinstance(texts, list) else None
+            with tqdm(total=total, desc="paraphrasing", unit="seg", disable=not progress) as bar:
+                while waiting:
+                    found = self._processes.result(waiting.popleft())
+                    fill()
+                    bar.update(len(found))
+                    yield from found
+
+        fill()
+        return results()
+
+    def close(self) -> None:
+        """End the processes."""
+        self._processes.close()
+
+
+class _Worker:
+    """Builds what a process does."""
+
+    def __init__(self, load: Callable[[], Paraphraser]) -> None:
+        self.load = load
+
+    def __call__(self) -> Callable[[Piece], list[NBest]]:
+        paraphraser = self.load()
+
+        def work(piece: Piece) -> list[NBest]:
+            texts, k, decoding = piece
+            return list(paraphraser.paraphrase(texts, k, decoding=decoding))
+
+        return cast("Callable[[Piece], list[NBest]]", work)
