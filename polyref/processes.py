@@ -120,7 +120,7 @@ def _end_with_parent() -> None:
     parent = parent_process()
     if parent is not None:
         wait([parent.sentinel])
-        os._exit(1)
+        signal.raise_signal(signal.SIGTERM)
 
 
 def _call(work: Any) -> Any:
