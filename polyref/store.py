@@ -1,23 +1,16 @@
-"""What polyref keeps on disk: content hashes, journals of finished work, and a cache of expensive results.
+"""Content hashes, and journals of finished work.
 
 A journal is an append-only file beside a result that is still being made. Each record is flushed to the disk before
 the next piece of work starts, so a run that is killed at any moment loses at most the piece it was working on.
-
-The cache is a file of its own for all runs of a user. It never changes a result: it only
-holds what would be computed again. If it cannot be used, everything is computed.
 """
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import hashlib
 import json
 import os
-import sqlite3
-import time
-import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, Final
@@ -40,145 +33,6 @@ def _sha256(stream: BinaryIO) -> str:  # Python 3.10 has no file_digest
     while block := stream.read(1 << 20):
         digest.update(block)
     return digest.hexdigest()
-
-
-#: Where the cache is, and its limit in gigabytes (10**9 bytes), if not the default.
-CACHE_FOLDER: Final = "POLYREF_CACHE"
-CACHE_LIMIT: Final = "POLYREF_CACHE_LIMIT"
-_GIGABYTES: Final = 4.0
-_DAY: Final = 86400
-_TABLES: Final = """
-    PRAGMA journal_mode = WAL;
-    PRAGMA synchronous = NORMAL;
-    CREATE TABLE IF NOT EXISTS entries (
-        id INTEGER PRIMARY KEY, key BLOB UNIQUE NOT NULL, size INTEGER NOT NULL, used INTEGER NOT NULL
-    );
-    CREATE TABLE IF NOT EXISTS contents (id INTEGER PRIMARY KEY, value BLOB NOT NULL);
-"""
-
-
-class Cache:
-    """Bytes by key, in one SQLite file. Several processes may use it at once, and any of them may be killed.
-
-    A key names everything the value depends on. Values carry a checksum, and a damaged one counts as absent. Beyond the
-    limit, the least recently used values are removed, except those used within the last day. Once these fill the limit,
-    nothing more is stored. A cache that cannot be used (full disk, file system without locks) turns itself off.
-
-    Attributes:
-        fault: Why the cache is off, or None.
-    """
-
-    def __init__(self, folder: str | Path | None = None, limit: float | None = None) -> None:
-        """Open the cache, or make it.
-
-        Args:
-            folder: Where it is; None takes $POLYREF_CACHE, or ~/.cache/polyref.
-            limit: Most gigabytes; None takes $POLYREF_CACHE_LIMIT, or 4.
-
-        Raises:
-            DataError: $POLYREF_CACHE_LIMIT is not a number.
-        """
-        named = os.environ.get(CACHE_LIMIT) or str(_GIGABYTES)
-        try:
-            self._limit = int((float(named) if limit is None else limit) * 1e9)
-        except (ValueError, OverflowError):
-            raise DataError(f"{CACHE_LIMIT} is {named!r}, expected a number of gigabytes") from None
-        self.fault: str | None = None
-        self._started = int(time.time())
-        self._size = 0
-        self._full = False
-        try:
-            place = Path(folder or os.environ.get(CACHE_FOLDER) or Path.home() / ".cache" / "polyref")
-            place.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._base = sqlite3.connect(place / "cache.sqlite", timeout=30, isolation_level=None)
-            with contextlib.closing(place.joinpath("lock").open("ab")) as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX)  # a change of journal mode does not wait for another process
-                self._base.executescript(_TABLES)
-            self._measure()
-        except (OSError, RuntimeError, sqlite3.Error) as error:  # RuntimeError: there is no home
-            self.fault = str(error)
-
-    def get(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
-        """The values that are stored, by key."""
-        found: dict[bytes, bytes] = {}
-        if self.fault is not None:
-            return found
-        stale: list[tuple[int, int]] = []
-        query = "SELECT id, used, value FROM entries JOIN contents USING (id) WHERE key = ?"
-        try:
-            for key in keys:
-                row = self._base.execute(query, (key,)).fetchone()
-                if row is None or row[2][:4] != _crc(row[2][4:]):
-                    continue
-                found[key] = row[2][4:]
-                if row[1] < self._started - _DAY:  # an entry is marked as used once a day, not at every reading
-                    stale.append((self._started, row[0]))
-            if stale:
-                with self._writing():
-                    self._base.executemany("UPDATE entries SET used = ? WHERE id = ?", stale)
-        except sqlite3.Error as error:
-            self.fault = str(error)
-        return found
-
-    def put(self, values: Mapping[bytes, bytes]) -> None:
-        """Add values, all or none."""
-        if self.fault is not None or self._full:
-            return
-        try:
-            with self._writing():
-                for key, value in values.items():
-                    # A torn value is replaced; one that another process put there meanwhile is the same.
-                    row = self._base.execute("SELECT id FROM entries WHERE key = ?", (key,)).fetchone()
-                    place = (None if row is None else row[0], key, len(value) + 4, self._started)
-                    number = self._base.execute("INSERT OR REPLACE INTO entries VALUES (?, ?, ?, ?)", place).lastrowid
-                    content = (number, _crc(value) + value)
-                    self._base.execute("INSERT OR REPLACE INTO contents VALUES (?, ?)", content)
-                    self._size += len(value) + 4
-                if self._size > self._limit:
-                    self._shrink()
-        except sqlite3.Error as error:
-            self.fault = str(error)
-
-    def close(self) -> None:
-        """Close the file."""
-        if hasattr(self, "_base"):
-            self._base.close()
-            self.fault = self.fault or "closed"
-
-    def __del__(self) -> None:
-        self.close()
-
-    @contextlib.contextmanager
-    def _writing(self) -> Iterator[None]:
-        self._base.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-        except BaseException:
-            with contextlib.suppress(sqlite3.Error):
-                self._base.execute("ROLLBACK")
-            raise
-        self._base.execute("COMMIT")
-
-    def _measure(self) -> None:
-        (self._size,) = self._base.execute("SELECT COALESCE(SUM(size), 0) FROM entries").fetchone()
-
-    def _shrink(self) -> None:
-        """Shrink to nine tenths of the limit, oldest first, but keep what was used within the last day."""
-        self._measure()  # other processes add and remove as well
-        old = "SELECT id, size FROM entries WHERE used < ? ORDER BY used, id"
-        gone = []
-        for number, size in self._base.execute(old, (self._started - _DAY,)):
-            if self._size <= self._limit * 0.9:
-                break
-            gone.append((number,))
-            self._size -= size
-        self._base.executemany("DELETE FROM entries WHERE id = ?", gone)
-        self._base.executemany("DELETE FROM contents WHERE id = ?", gone)
-        self._full = self._size > self._limit
-
-
-def _crc(value: bytes) -> bytes:
-    return zlib.crc32(value).to_bytes(4, "big")
 
 
 class Journal:

@@ -28,7 +28,18 @@ SCRIPTS = PACKAGE.parent / "scripts"
 LAYERS = Layers(
     (
         frozenset(
-            {"references", "segments", "formats", "store", "processes", "textfiles", "publishing", "tables", "errors"}
+            {
+                "references",
+                "segments",
+                "formats",
+                "store",
+                "processes",
+                "cache",
+                "textfiles",
+                "publishing",
+                "tables",
+                "errors",
+            }
         ),
         frozenset({"models"}),
         frozenset({"paraphrase"}),

@@ -34,8 +34,15 @@ LOWERCASE: Final[Mapping[str, Any]] = {
     "common": True,
 }
 DEVICE: Final[Mapping[str, Any]] = {"help": "Where to compute.", "flag": "--device", "heading": MODELS}
+JOBS: Final[Mapping[str, Any]] = {
+    "help": "Processes; they change no score.",
+    "flag": "--jobs",
+    "heading": MODELS,
+    "least": 1,
+    "otherwise": "one a core, where there is enough to do",
+}
 CACHE: Final[Mapping[str, Any]] = {
-    "help": "Keep token vectors in ~/.cache/polyref, or $POLYREF_CACHE.",
+    "help": "Keep what networks compute in ~/.cache/polyref, or $POLYREF_CACHE.",
     "flag": "--cache",
     "heading": MODELS,
 }

@@ -21,7 +21,7 @@ SMALL = ("--hidden", "8", "--epochs", "4", "--rate", "0.003", "--threads", "1")
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A cache of the test's own."""
-    from polyref.metrics.embedding.embeddings import default_cache
+    from polyref.cache import default_cache
 
     monkeypatch.setenv("POLYREF_CACHE", str(tmp_path / "cache"))
     default_cache.cache_clear()

@@ -13,12 +13,12 @@ import tiny_encoders
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from polyref.cache import default_cache
 from polyref.errors import DataError, PolyrefWarning, UsageError
 from polyref.metrics.base import Metric
 from polyref.metrics.combination import MaximumEach, make_combination
 from polyref.metrics.embedding.baseline import compute_baseline, read_baseline, write_baseline
 from polyref.metrics.embedding.bertscore import BERTScore
-from polyref.metrics.embedding.embeddings import default_cache
 from polyref.metrics.embedding.encoders.load import load_encoder
 from polyref.metrics.registry import get_metric
 from polyref.metrics.statistics import Statistics

@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 import tiny_encoders
 
+from polyref.cache import Cache
 from polyref.errors import DataError, ModelError, PolyrefWarning, UsageError
 from polyref.metrics.embedding.embeddings import Embeddings
 from polyref.metrics.embedding.encoders.huggingface import TransformersEncoder
 from polyref.metrics.embedding.encoders.load import load_encoder
-from polyref.store import Cache
 
 TEXTS = [
     "The old bridge was closed.",

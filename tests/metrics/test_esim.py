@@ -318,10 +318,10 @@ def test_each_text_is_read_once(esim: Callable[..., ESIM], monkeypatch: pytest.M
 
 @pytest.mark.slow
 def test_the_cache_on_the_disk_changes_no_score(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from polyref.metrics.embedding import embeddings
+    from polyref.cache import default_cache
 
     monkeypatch.setenv("POLYREF_CACHE", str(tmp_path / "cache"))
-    embeddings.default_cache.cache_clear()
+    default_cache.cache_clear()
     try:
         first, second, without = (ESIM(model=str(model), cache=cache) for cache in (True, True, False))
         expected = without.statistics(SYSTEMS, ragged()).values
@@ -330,8 +330,8 @@ def test_the_cache_on_the_disk_changes_no_score(model: Path, tmp_path: Path, mon
         assert first._reader._embeddings is not None
         assert second._reader._embeddings is None  # every text came from the disk
     finally:
-        embeddings.default_cache().close()
-        embeddings.default_cache.cache_clear()
+        default_cache().close()
+        default_cache.cache_clear()
 
 
 def test_empty_sides_are_scored_and_counted(esim: Callable[..., ESIM]) -> None:

@@ -179,7 +179,7 @@ def test_references_combine_by_mean_max_and_weight(seq2seq: dict[str, Path], ref
 
 
 def test_every_job_is_scored_once(references: ReferenceSet, monkeypatch: pytest.MonkeyPatch) -> None:
-    metric = PrismRef()
+    metric = PrismRef(cache=False)
     seen: list[tuple[object, object]] = []
     score = type(metric.scorer)._score
 

@@ -25,11 +25,12 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from polyref.cache import default_cache
 from polyref.errors import UsageError
 from polyref.metrics.base import Texts
 from polyref.metrics.embedding.base import EncoderMetric
 from polyref.metrics.embedding.baseline import Baseline, read_baseline
-from polyref.metrics.embedding.embeddings import DTYPES, Embeddings, default_cache
+from polyref.metrics.embedding.embeddings import DTYPES, Embeddings
 from polyref.metrics.embedding.encoders.base import Encoder, Tokens
 from polyref.metrics.embedding.encoders.default_layers import default_layers
 from polyref.metrics.embedding.encoders.huggingface import TransformersEncoder

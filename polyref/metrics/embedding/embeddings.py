@@ -8,7 +8,7 @@ How to use it::
 
 Texts are batched with others of exactly their length, so there is no padding and a text's vectors depend on nothing
 but the text (beyond the last bits of float32 arithmetic: 1e-6). They are kept in memory, the latest used of them, and
-in the cache on the disk (:class:`polyref.store.Cache`) under the hash of model, layers, options and text.
+in the cache on the disk (:class:`polyref.cache.Cache`) under the hash of model, layers, options and text.
 """
 
 from __future__ import annotations
@@ -17,27 +17,20 @@ import hashlib
 import warnings
 from collections import OrderedDict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from functools import lru_cache
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
+from polyref.cache import Cache
 from polyref.errors import PolyrefWarning, UsageError
 from polyref.metrics.embedding.encoders.base import Encoder, Tokens
 from polyref.references import as_texts
-from polyref.store import Cache
 
 DTYPES: Final = ("float32", "float16")
 Vectors = npt.NDArray[np.float32]
 #: Texts whose vectors are written to the disk in one go.
 _WRITE: Final = 256
-
-
-@lru_cache(maxsize=1)
-def default_cache() -> Cache:
-    """The cache that all metrics of this process share."""
-    return Cache()
 
 
 class Embeddings:

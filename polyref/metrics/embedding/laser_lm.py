@@ -21,11 +21,12 @@ import numpy as np
 import numpy.typing as npt
 
 from polyref import __version__
+from polyref.cache import default_cache
 from polyref.errors import UsageError
 from polyref.metrics.base import Texts
 from polyref.metrics.combination import Combination, Maximum
 from polyref.metrics.embedding.base import EncoderMetric
-from polyref.metrics.embedding.embeddings import Embeddings, default_cache
+from polyref.metrics.embedding.embeddings import Embeddings
 from polyref.metrics.embedding.encoders.load import load_encoder
 from polyref.metrics.embedding.language_model import LanguageModel, load_language_model
 from polyref.metrics.option import option

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from polyref.cache import default_cache
 from polyref.errors import PolyrefWarning
 from polyref.metrics.combination import MEAN, Combination
-from polyref.metrics.embedding.embeddings import default_cache
 from polyref.metrics.option import CACHE, DEVICE, option
 from polyref.metrics.pairs import PairMetric
 from polyref.metrics.statistics import Floats

@@ -16,9 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from polyref import __version__
+from polyref.cache import default_cache
 from polyref.errors import UsageError
 from polyref.metrics.base import Metric, Texts
-from polyref.metrics.option import DEVICE, MODELS, option
+from polyref.metrics.option import CACHE, DEVICE, JOBS, MODELS, option
 from polyref.metrics.statistics import Floats, Scores, Statistics
 from polyref.models.scoring.base import DTYPES
 from polyref.references import ReferenceSet
@@ -29,17 +30,19 @@ if TYPE_CHECKING:
 
 #: Key of the statistics' ``meta`` under which the model's part of the signature is kept.
 _MODEL: Final = "sequence_model"
+#: Options that change no score.
+_WHERE: Final = ("device", "jobs", "cache")
 
 #: The texts of a job: what is read, what is written.
 TextPair = tuple[str, str]
 
 
 @lru_cache(maxsize=1)
-def _loaded(model: str, device: str, dtype: str) -> ForcedScorer:
+def _loaded(model: str, device: str, dtype: str, jobs: int | None, cache: bool) -> ForcedScorer:
     """The model, shared by metrics of one run that name the same one."""
-    from polyref.models.scoring.load import load_scorer
+    from polyref.models.scoring.stretches import load_stretched
 
-    return load_scorer(model, device=device, dtype=dtype)
+    return load_stretched(model, device=device, dtype=dtype, jobs=jobs, cache=default_cache() if cache else None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +54,8 @@ class SequenceMetric(Metric):
         lang: Language of the outputs, for models of several languages. None: English.
         dtype: ``float32``, ``bfloat16`` or ``float16``.
         device: A torch device.
+        jobs: Processes; None: one a core on the CPU, one on other devices. It changes no score.
+        cache: Whether forced scores are kept on the disk for the next run. It changes no score.
 
     Raises:
         UsageError: No model is named.
@@ -67,6 +72,8 @@ class SequenceMetric(Metric):
     )
     dtype: str = option("float32", help="What the network computes in.", choices=DTYPES, flag="--dtype", heading=MODELS)
     device: str = option("cpu", **DEVICE)
+    jobs: int | None = option(None, **JOBS)
+    cache: bool = option(True, **CACHE)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -80,12 +87,12 @@ class SequenceMetric(Metric):
     @property
     def options(self) -> dict[str, Any]:
         """The options, as plain JSON values; where to compute is none of them."""
-        return {name: value for name, value in super().options.items() if name != "device"}
+        return {name: value for name, value in super().options.items() if name not in _WHERE}
 
     @cached_property
     def scorer(self) -> ForcedScorer:
         """The model, loaded at the first use."""
-        return _loaded(self.model, self.device, self.dtype)
+        return _loaded(self.model, self.device, self.dtype, self.jobs, self.cache)
 
     @cached_property
     def _cut(self) -> set[TextPair]:

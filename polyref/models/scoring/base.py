@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -30,9 +31,14 @@ if TYPE_CHECKING:
 Tokens = tuple[int, ...]
 #: A source and a target: what a log-probability belongs to.
 Job = tuple[Tokens, Tokens]
+#: Sources and targets that are computed together, language tags among them.
+Stretch = tuple[list[Tokens], list[Tokens]]
+#: Log-probabilities of targets, one array each.
+Rows = list[npt.NDArray[np.float32]]
 
 DTYPES: Final = ("float32", "bfloat16", "float16")
-#: Most memory for the encoder states of one stretch of jobs.
+#: Most source tokens of a stretch, and most memory for its encoder states.
+_STRETCH: Final = 1 << 15
 _STATES: Final = 1 << 28
 
 
@@ -49,6 +55,7 @@ class ForcedScorer(ABC):
         max_source: Most source tokens, special ones included.
         max_target: Most target tokens, the end of sentence and the language tag included.
         note: More of what decides the numbers, for signatures (the shipped model's closeness).
+        through: Has stretches of jobs computed; :mod:`polyref.models.scoring.stretches` does it in several processes.
     """
 
     monolingual = False
@@ -75,7 +82,10 @@ class ForcedScorer(ABC):
         self.max_source, self.max_target = limits
         self.marks_sources = marks_sources and bool(self.languages)
         self.note = note
-        self._stretch = max(_STATES // (4 * width), 1)
+        self._stretch = min(_STRETCH, max(_STATES // (4 * width), 1))
+        self.through: Callable[[Sequence[Stretch]], Iterator[list[npt.NDArray[np.float32]]]] = partial(
+            map, self.compute
+        )
         self._known: dict[tuple[str, str, str | None], tuple[Tokens, bool]] = {}
 
     # --- texts ---
@@ -160,7 +170,8 @@ class ForcedScorer(ABC):
     def score(self, jobs: Sequence[Job], lang: str | None = None) -> list[npt.NDArray[np.float32]]:
         """Log-probabilities (nats) of every target token, the end of sentence included, the language tag left out.
 
-        Equal jobs are computed once. A job's numbers do not depend on the others beyond rounding (1e-6).
+        Equal jobs are computed once. A job's numbers do not depend on the others beyond rounding (1e-5), and not at all
+        on how ``through`` has the stretches computed.
 
         Args:
             jobs: Source and target ids as :meth:`source` and :meth:`target` give them.
@@ -171,10 +182,15 @@ class ForcedScorer(ABC):
         """
         tag = self._tag(lang)
         found: dict[Job, npt.NDArray[np.float32]] = {}
-        for part in self._stretches(list(dict.fromkeys(jobs))):
-            scored = self._score([source for source, _ in part], [(*tag, *target) for _, target in part])
+        parts = list(self._stretches(list(dict.fromkeys(jobs))))
+        stretches = [([source for source, _ in part], [(*tag, *target) for _, target in part]) for part in parts]
+        for part, scored in zip(parts, self.through(stretches), strict=True):
             found.update(zip(part, (row[len(tag) :] for row in scored), strict=True))
         return [found[job] for job in jobs]
+
+    def compute(self, stretch: Stretch) -> Rows:
+        """Log-probabilities of all target tokens of a stretch, language tags among them."""
+        return self._score(*stretch)
 
     def dropout_scores(
         self, job: Job, lang: str | None = None, *, samples: int, rate: float, seed: int

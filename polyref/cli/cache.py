@@ -1,0 +1,55 @@
+"""``polyref cache``: what is kept of neural metrics between runs."""
+
+from __future__ import annotations
+
+import click
+
+from polyref.cache import Cache
+from polyref.cli.printing import json_object
+
+
+@click.group("cache")
+def command() -> None:
+    """Show or clear the cache: token vectors and forced scores that neural metrics computed in earlier runs.
+
+    It lies in ~/.cache/polyref, or $POLYREF_CACHE. It changes no score: what it lacks is computed again. Commands that
+    run at the same time share it.
+    """
+
+
+@command.command("info")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object {signature, rows} on stdout.")
+def info(as_json: bool) -> None:
+    """Where the cache is, how much it holds, and how much it may hold."""
+    cache = Cache()
+    row = {"folder": str(cache.folder), **cache.summary()}
+    if as_json:
+        click.echo(json_object("cache", [row]))
+        return
+    click.echo(f"folder   {row['folder']}\nentries  {row['entries']}")
+    click.echo(f"size     {_gigabytes(row['bytes'])} of {_gigabytes(row['limit'])}")
+
+
+@command.command("clear")
+def clear() -> None:
+    """Remove everything from the cache."""
+    cache = Cache()
+    freed = cache.summary()["bytes"]
+    cache.clear()
+    click.echo(f"removed {_gigabytes(freed)}")
+
+
+@command.command("limit")
+@click.argument("gigabytes", type=click.FloatRange(min=0))
+def limit(gigabytes: float) -> None:
+    """Set how much the cache may hold, for this and all later runs.
+
+    $POLYREF_CACHE_LIMIT goes before it. The least recently used entries are removed first.
+    """
+    cache = Cache()
+    cache.keep(gigabytes)
+    click.echo(f"holds {_gigabytes(cache.summary()['bytes'])} of {_gigabytes(round(gigabytes * 1e9))}")
+
+
+def _gigabytes(size: object) -> str:
+    return f"{int(str(size)) / 1e9:.3f} GB"

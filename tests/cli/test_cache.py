@@ -1,0 +1,78 @@
+"""``polyref cache``: look, clear, limit, and two processes at once."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from polyref.cache import Cache
+from polyref.cli.cache import command
+from polyref.cli.main import main
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("POLYREF_CACHE", str(tmp_path))
+    monkeypatch.delenv("POLYREF_CACHE_LIMIT", raising=False)
+    cache = Cache()
+    cache.put({bytes([n]): bytes(1_000_000) for n in range(10)})
+    cache.close()
+    return tmp_path
+
+
+def run(*arguments: str) -> str:
+    result = CliRunner().invoke(command, list(arguments), catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_look_and_clear(folder: Path) -> None:
+    assert run("info") == f"folder   {folder}\nentries  10\nsize     0.010 GB of 4.000 GB\n"
+    assert json.loads(run("info", "--json"))["rows"] == [
+        {"folder": str(folder), "entries": 10, "bytes": 10_000_040, "limit": 4_000_000_000}
+    ]
+    assert (folder / "cache.sqlite").stat().st_size > 10_000_000
+    assert run("clear") == "removed 0.010 GB\n"
+    assert "entries  0\n" in run("info")
+    assert (folder / "cache.sqlite").stat().st_size < 100_000
+
+
+def test_the_limit_is_kept(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run("limit", "0.005") == "holds 0.004 GB of 0.005 GB\n"
+    assert "entries  4\nsize     0.004 GB of 0.005 GB\n" in run("info")
+    assert sorted(Cache().get([bytes([n]) for n in range(10)])) == [bytes([n]) for n in range(6, 10)]
+    monkeypatch.setenv("POLYREF_CACHE_LIMIT", "2")
+    assert "of 2.000 GB" in run("info")
+
+
+def test_a_cache_that_cannot_be_used_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("POLYREF_CACHE", str(tmp_path / "file"))
+    with pytest.raises(SystemExit) as ended:
+        main(["cache", "info"])
+    assert ended.value.code == 1
+    assert "the cache cannot be used" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_clearing_while_others_write(folder: Path) -> None:
+    writer = (
+        "from polyref.cache import Cache\n"
+        "cache = Cache()\n"
+        "for n in range(300):\n"
+        "    cache.put({b'%d' % n: b'value %d' % n})\n"
+        "    found = cache.get([b'%d' % n])\n"
+        "    assert found in ({}, {b'%d' % n: b'value %d' % n})\n"
+        "assert cache.fault is None, cache.fault\n"
+    )
+    writers = [subprocess.Popen([sys.executable, "-c", writer]) for _ in range(2)]
+    while any(one.poll() is None for one in writers):
+        run("clear")
+    assert [one.returncode for one in writers] == [0, 0]

@@ -1,0 +1,54 @@
+"""Forced scores in several processes and from the cache: the same digits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from polyref.cache import Cache
+from polyref.metrics.likelihood.prism import PrismRef
+from polyref.models.scoring import stretches
+from polyref.models.scoring.base import Job
+from polyref.models.scoring.stretches import load_stretched
+
+WORDS = ("harbour", "station", "market", "mill", "garden", "bridge", "castle", "school", "theatre")
+
+
+def jobs_of(scorer: object) -> list[Job]:
+    texts = [f"The {WORDS[n % 9]} opens at {n % 11} and has room for {n} people." for n in range(60)]
+    tokens = [(scorer.source(a), scorer.target(b)) for a, b in zip(texts, texts[7:] + texts[:7], strict=True)]  # type: ignore[attr-defined]
+    return tokens
+
+
+@pytest.mark.slow
+def test_the_same_digits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("polyref.models.scoring.base._STRETCH", 200)
+    plain = load_stretched("shipped", jobs=1)
+    jobs = jobs_of(plain)
+    expected = plain.score(jobs)
+
+    # In two processes.
+    monkeypatch.setattr(stretches, "WORTH", 100)
+    several = load_stretched("shipped", jobs=2)
+    assert all(np.array_equal(a, b) for a, b in zip(several.score(jobs), expected, strict=True))
+    assert isinstance(several.through, stretches.Stretches) and several.through._processes is not None
+    several.through._processes.close()
+
+    # Into the cache, and out of it: a part that was computed before, and all of it.
+    cache = Cache(tmp_path)
+    first = load_stretched("shipped", jobs=1, cache=cache)
+    assert all(np.array_equal(a, b) for a, b in zip(first.score(jobs), expected, strict=True))
+    again = load_stretched("shipped", jobs=1, cache=cache)
+    computed: list[int] = []
+    monkeypatch.setattr(again, "compute", lambda stretch: computed.append(1) or type(again).compute(again, stretch))
+    assert all(np.array_equal(a, b) for a, b in zip(again.score(jobs), expected, strict=True))
+    assert computed == []
+    again.score(jobs[:7])
+    assert computed == [1], "a shorter stretch is another one"
+    cache.close()
+
+
+def test_jobs_and_cache_are_no_part_of_the_signature() -> None:
+    assert PrismRef(jobs=2, cache=False).options == PrismRef().options
