@@ -13,6 +13,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from polyref.errors import PolyrefError as PolyrefError
     from polyref.eval.api import evaluate as evaluate
+    from polyref.eval.inspection.inspection import inspect as inspect
     from polyref.metrics.api import score as score
     from polyref.metrics.registry import get_metric as get_metric
     from polyref.paraphrase import DiverseBeam as DiverseBeam
@@ -28,6 +29,7 @@ _HOMES = {
     "PolyrefError": "polyref.errors",
     "evaluate": "polyref.eval.api",
     "get_metric": "polyref.metrics.registry",
+    "inspect": "polyref.eval.inspection.inspection",
     "score": "polyref.metrics.api",
     "Reference": "polyref.references",
     "ReferenceSet": "polyref.references",

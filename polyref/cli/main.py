@@ -26,6 +26,7 @@ COMMANDS = {
     "augment": ("polyref.cli.augment", "Add paraphrases to a set of references."),
     "score": ("polyref.cli.score", "Score systems with any number of references."),
     "evaluate": ("polyref.cli.evaluate", "Measure agreement with human judgements against the number of references."),
+    "inspect": ("polyref.cli.inspect", "Look at a set of references: counts, diversity, refusals, examples."),
     "submit": ("polyref.cli.submit", "Write score files for the WMT metrics task."),
     "train": ("polyref.cli.training.train", "Train a metric, or compute what one needs."),
     "info": ("polyref.cli.info", "Describe a paraphrase model."),

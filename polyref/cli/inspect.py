@@ -1,0 +1,88 @@
+"""``polyref inspect``: what a reference set holds."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from polyref.cli.overwriting import refuse_overwriting
+from polyref.cli.printing import json_object
+from polyref.errors import UsageError
+from polyref.eval.inspection.inspection import EXAMPLES, SAMPLE, inspect
+from polyref.eval.inspection.text import Mark, brackets
+from polyref.references import ReferenceSet
+from polyref.textfiles import check_writable, display_name, write_atomically
+
+
+@click.command("inspect")
+@click.argument("references", nargs=-1, required=True, metavar="REFS...")
+@click.option("-o", "--output", metavar="FILE", help="Write an HTML page as well; -: to stdout, instead of the text.")
+@click.option("--dropped", metavar="FILE", help="Refused candidates, as `polyref augment --dropped` wrote them.")
+@click.option(
+    "-n",
+    "--examples",
+    metavar="N",
+    type=click.IntRange(min=0),
+    default=EXAMPLES,
+    show_default=True,
+    help="Random segments to read; the terminal shows two.",
+)
+@click.option(
+    "--sample",
+    metavar="N",
+    type=click.IntRange(min=1),
+    default=SAMPLE,
+    show_default=True,
+    help="Most segments to measure diversity on.",
+)
+@click.option(
+    "--seed", metavar="N", type=click.IntRange(min=0), default=1, show_default=True, help="Chooses the random segments."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of the text.")
+def command(
+    references: tuple[str, ...],
+    output: str | None,
+    dropped: str | None,
+    examples: int,
+    sample: int,
+    seed: int,
+    as_json: bool,
+) -> None:
+    """Look at a set of references.
+
+    How many references the segments have, who made them, how many are copies, how different and how likely they are,
+    why candidates were refused, and some segments to read. REFS is what the other commands read: a reference set, or
+    plain text files. Candidates that the filter refused are shown where the set keeps them, or with --dropped.
+
+    \b
+    polyref inspect refs.polyref.jsonl
+    polyref inspect refs.polyref.jsonl --dropped dropped.jsonl -o refs.html
+    """  # noqa: D301
+    if as_json and output == "-":
+        raise UsageError("--json and -o - both print on stdout", remedy="name a file: -o")
+    if [*references, dropped].count("-") > 1:
+        raise UsageError("standard input (-) is named twice")
+    refuse_overwriting([*references, dropped], output)
+    if output is not None:
+        check_writable(output)
+    refset = ReferenceSet.load(*references)
+    name = " ".join(map(display_name, references))
+    found = inspect(refset, name=name, dropped=dropped, sample=sample, examples=examples, seed=seed)
+    if output is not None:
+        found.save(output)
+    if output == "-":
+        return
+    with write_atomically("-") as stream:
+        text = json_object(found.signature, found.rows) if as_json else found.text(_mark())
+        stream.write(f"{text}\n")
+
+
+def _mark() -> Mark:
+    """Colours on a terminal, brackets elsewhere."""
+    return _coloured if sys.stdout is not None and sys.stdout.isatty() else brackets
+
+
+def _coloured(change: str, text: str) -> str:
+    gone = change == "gone"
+    return click.style(text, fg="red" if gone else "green", strikethrough=gone, underline=not gone)

@@ -1,0 +1,111 @@
+"""``inspect``: what a reference set holds, in one call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from polyref.augment.select import Dropped
+from polyref.errors import UsageError
+from polyref.eval.inspection.counts import count, runs
+from polyref.eval.inspection.diversity import diversity
+from polyref.eval.inspection.examples import examples as examples_of
+from polyref.eval.inspection.measures import Measures
+from polyref.eval.inspection.page import page
+from polyref.eval.inspection.refusals import kept_refusals, read_dropped, refusals
+from polyref.eval.inspection.tables import diversity_table, spread_table, summary
+from polyref.eval.inspection.text import Mark, brackets, terminal_view
+from polyref.references import ReferenceSet, as_reference_set
+from polyref.tables import html_table
+from polyref.textfiles import check_writable, write_atomically
+
+#: Segments that diversity is measured on.
+SAMPLE: Final = 1000
+EXAMPLES: Final = 5
+
+
+class Inspection(Measures):
+    """What :func:`inspect` found: ``print`` shows it, a notebook shows its tables, :meth:`save` writes a page."""
+
+    def text(self, mark: Mark = brackets) -> str:
+        """One screen for a terminal.
+
+        Args:
+            mark: Shows the words that an added reference leaves out (``gone``) and brings (``new``).
+        """
+        return terminal_view(self, mark)
+
+    def html(self) -> str:
+        """The page, which needs nothing but itself."""
+        return page(self)
+
+    def save(self, path: str | Path) -> None:
+        """Write the page. Equal sets give equal bytes.
+
+        Raises:
+            DataError: ``path`` cannot be written.
+        """
+        check_writable(path)
+        with write_atomically(path) as stream:
+            stream.write(self.html())
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def __repr__(self) -> str:
+        return f"Inspection({self.name}: {summary(self)})"
+
+    def _repr_html_(self) -> str:
+        spread, differ = spread_table(self), diversity_table(self)
+        return html_table(spread.header, spread.rows, caption=summary(self)) + html_table(differ.header, differ.rows)
+
+
+def inspect(
+    references: ReferenceSet | Sequence[str] | Sequence[Sequence[str]],
+    *,
+    name: str = "references",
+    dropped: str | Path | Sequence[Dropped] | None = None,
+    sample: int = SAMPLE,
+    examples: int = EXAMPLES,
+    seed: int = 1,
+) -> Inspection:
+    """Look at a reference set: how many references, by whom, how different, how likely, and some of them to read.
+
+    Everything is counted over the whole set but diversity, which is measured on at most ``sample`` random segments.
+
+    Args:
+        references: A set; or one reference a segment; or the list of every segment's references.
+        name: What the set is called in what is shown.
+        dropped: What the filter refused: the file that ``polyref augment --dropped`` wrote, or the list that
+            :func:`polyref.augment.augment` filled. By default what the set itself keeps, if it does.
+        sample: Most segments to measure diversity on, at least 1.
+        examples: Segments to read, 0 or more.
+        seed: Chooses the random segments; equal seeds choose the same.
+
+    Raises:
+        UsageError: ``sample`` or ``examples`` is too small, or ``references`` is no list of texts.
+        DataError: The file of refused candidates is missing or broken.
+    """
+    if sample < 1:
+        raise UsageError(f"`sample` is {sample}, expected 1 or more segments")
+    if examples < 0:
+        raise UsageError(f"`examples` is {examples}, expected 0 or more segments")
+    refset = as_reference_set(references)
+    if not len(refset):
+        raise UsageError("`references` has no segment, expected at least one")
+    given = read_dropped(dropped) if isinstance(dropped, (str, Path)) else dropped
+    refused = kept_refusals(refset) if given is None else given
+    differ, tokenize = diversity(refset, sample, seed)
+    return Inspection(
+        name=name,
+        segments=len(refset),
+        counts=count(refset),
+        runs=runs(refset.meta),
+        diversity=differ,
+        sampled=min(sample, len(refset)),
+        refusals=refusals(refset, refused, seed) if refused or given is not None else None,
+        examples=examples_of(refset, examples, seed),
+        tokenize=tokenize,
+        seed=seed,
+    )

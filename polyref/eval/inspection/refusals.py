@@ -1,0 +1,82 @@
+"""The candidates that a filter refused: of a set that keeps them, or in a file of ``polyref augment --dropped``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from polyref.augment.select import Dropped
+from polyref.eval.inspection.differences import Piece, differences
+from polyref.eval.inspection.sampling import sampled
+from polyref.formats.base import Record
+from polyref.references import ReferenceSet
+from polyref.textfiles import display_name, iter_lines
+
+#: Key of a segment under which a set keeps its candidates.
+_KEPT: Final = "candidates"
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """One reason.
+
+    Attributes:
+        reason: The check that refused.
+        count: Candidates that it refused.
+        example: One of them against the reference it was made from; None where that is not in the set.
+    """
+
+    reason: str
+    count: int
+    example: Sequence[Piece] | None
+
+
+def refusals(references: ReferenceSet, dropped: Sequence[Dropped], seed: int) -> list[Refusal]:
+    """Every reason with its count and an example, most frequent first."""
+    reasons: dict[str, list[Dropped]] = {}
+    for one in dropped:
+        reasons.setdefault(one.reason, []).append(one)
+    segments = {segment.id: segment for segment in references} if dropped else {}
+    found = []
+    for reason, every in reasons.items():
+        (one,) = sampled(every, 1, seed)
+        segment = segments.get(one.id)
+        base = segment.refs[one.of] if segment is not None and 0 <= one.of < len(segment.refs) else None
+        pieces = None if base is None else differences(base.text, one.text)
+        found.append(Refusal(reason, len(every), pieces))
+    return sorted(found, key=lambda refusal: (-refusal.count, refusal.reason))
+
+
+def kept_refusals(references: ReferenceSet) -> list[Dropped]:
+    """The refused candidates of a set that keeps its candidates, with their reasons, under ``candidates``."""
+    found = []
+    for segment in references:
+        kept = segment.extra.get(_KEPT)
+        for one in kept if isinstance(kept, list) else []:
+            if isinstance(one, dict) and isinstance(one.get("text"), str) and isinstance(one.get("reason"), str):
+                of, rank = (value if isinstance(value := one.get(key), int) else 0 for key in ("of", "rank"))
+                found.append(Dropped(segment.id, of, rank, one["text"], one["reason"]))
+    return found
+
+
+def read_dropped(path: str | Path) -> list[Dropped]:
+    """Read the file that ``polyref augment --dropped`` wrote.
+
+    Raises:
+        DataError: The file is missing or broken, or a line is no refused candidate (file and line are named).
+    """
+    name = display_name(path)
+    found = []
+    for number, line in enumerate(iter_lines(path), 1):
+        record = Record.parse(line, name, number)
+        text, reason = record.text("text"), record.text("reason")
+        if text is None or reason is None:
+            record.fail(
+                'no "text" or no "reason", expected a refused candidate', "name a file that `polyref augment` wrote"
+            )
+        found.append(
+            Dropped(record.identifier(str(number)), record.index("of") or 0, record.index("rank") or 0, text, reason)
+        )
+    return found
