@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from polyref.cli.overwriting import refuse_overwriting
+from polyref.cli.files.overwriting import refuse_overwriting
 from polyref.cli.printing import json_object
 from polyref.errors import UsageError
 from polyref.eval.inspection.inspection import EXAMPLES, SAMPLE, inspect

@@ -165,7 +165,7 @@ def test_the_page_is_whole_and_needs_nothing_else(found: Inspection, tmp_path: P
     assert {"del", "ins", "svg", "dl"} <= elements.names and "script" not in elements.names
     assert "&lt;script&gt;" in page and "\x1b" not in page
     assert "<del>the</del> <ins>a</ins>" in page
-    assert re.search(r"<dt>self-BLEU</dt><dd>[\d.]+</dd>", page)
+    assert re.search(r"<dt>self-BLEU of the added ones</dt><dd>[\d.]+</dd>", page)
 
 
 @pytest.mark.parametrize(
