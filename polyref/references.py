@@ -165,25 +165,35 @@ def as_reference_set(references: ReferenceSet | Sequence[str] | Sequence[Sequenc
 
     Args:
         references: A set; or a list with one text a segment, its only reference; or a list with the list of every
-            segment's references.
+            segment's references, in which None stands for an absent one. Columns and arrays of other libraries
+            (datasets, pandas, NumPy) are lists here.
 
     Raises:
         UsageError: It is one string, or something in the list is neither a text nor a list of texts.
     """
     if isinstance(references, ReferenceSet):
         return references
+    references = _listed(references)
     if not isinstance(references, Sequence) or isinstance(references, (str, bytes)):
         found = "one string" if isinstance(references, (str, bytes)) else f"of type {type(references).__name__}"
         raise UsageError(
             f"`references` is {found}, expected a ReferenceSet, or a list with the reference or references of every "
             "segment"
         )
-    several = [] if all(isinstance(item, str) for item in references) else references
-    for index, texts in enumerate(several):
+    # A column reads a row whenever it is asked for it: once is enough.
+    rows = [_listed(row) for row in references]
+    if all(isinstance(row, str) for row in rows):
+        return ReferenceSet.from_texts([[text] for text in rows])
+    for index, texts in enumerate(rows):
         if isinstance(texts, (str, bytes)) or not isinstance(texts, Sequence):
             raise UsageError(f"`references`[{index}] is {texts!r}, expected a list of texts as for other segments")
-        as_texts(texts, f"`references`[{index}]")
-    return ReferenceSet.from_texts(several or [[text] for text in references if isinstance(text, str)])
+        as_texts(["" if text is None else text for text in texts], f"`references`[{index}]")
+    return ReferenceSet.from_texts(rows)
+
+
+def _listed(values: Any) -> Any:
+    """A column or an array of another library as a list; anything else as it is."""
+    return values if isinstance(values, Sequence) or not hasattr(values, "tolist") else values.tolist()
 
 
 def as_texts(texts: Sequence[str], name: str) -> list[str]:
@@ -192,6 +202,7 @@ def as_texts(texts: Sequence[str], name: str) -> list[str]:
     Raises:
         UsageError: It is one string, or holds something that is no string.
     """
+    texts = _listed(texts)
     if isinstance(texts, (str, bytes)) or not isinstance(texts, Sequence):
         found = "one string" if isinstance(texts, (str, bytes)) else f"of type {type(texts).__name__}"
         raise UsageError(f"{name} is {found}, expected a list of strings")

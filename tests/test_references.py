@@ -3,6 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -153,6 +154,15 @@ def test_plain_lists_are_sets() -> None:
     assert as_reference_set([("a", "A"), []]).texts() == [["a", "A"], []]
     assert as_reference_set([]).texts() == []
     assert as_texts(("a", "b"), "`texts`") == ["a", "b"]
+
+
+def test_arrays_are_lists_and_none_is_an_absent_text() -> None:
+    ragged = np.empty(2, dtype=object)
+    ragged[:] = [np.array(["a", None, "A"], dtype=object), ["b"]]
+    assert as_reference_set(ragged).texts() == [["a", "A"], ["b"]]  # type: ignore[arg-type]
+    assert as_reference_set([["a", None], [None]]).texts() == [["a"], []]  # type: ignore[list-item]
+    assert as_reference_set(np.array(["a", "b"])).texts() == [["a"], ["b"]]  # type: ignore[arg-type]
+    assert as_texts(np.array(["a", "b"]), "`texts`") == ["a", "b"]  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
