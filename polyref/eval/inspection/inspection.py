@@ -12,12 +12,11 @@ from polyref.eval.inspection.counts import count, runs
 from polyref.eval.inspection.diversity import diversity
 from polyref.eval.inspection.examples import examples as examples_of
 from polyref.eval.inspection.measures import Measures
-from polyref.eval.inspection.page import page
+from polyref.eval.inspection.page import notebook_view, page
 from polyref.eval.inspection.refusals import kept_refusals, read_dropped, refusals
-from polyref.eval.inspection.tables import diversity_table, spread_table, summary
+from polyref.eval.inspection.tables import summary
 from polyref.eval.inspection.text import Mark, brackets, terminal_view
 from polyref.references import ReferenceSet, as_reference_set
-from polyref.tables import html_table
 from polyref.textfiles import check_writable, write_atomically
 
 #: Segments that diversity is measured on.
@@ -57,8 +56,7 @@ class Inspection(Measures):
         return f"Inspection({self.name}: {summary(self)})"
 
     def _repr_html_(self) -> str:
-        spread, differ = spread_table(self), diversity_table(self)
-        return html_table(spread.header, spread.rows, caption=summary(self)) + html_table(differ.header, differ.rows)
+        return notebook_view(self)
 
 
 def inspect(

@@ -1,4 +1,7 @@
-"""An inspection as one HTML page: the words and elements are in ``templates``, the style is the report's."""
+"""An inspection as one HTML page, and for a notebook.
+
+The words and elements are in ``templates``; the style is that of the report.
+"""
 
 from __future__ import annotations
 
@@ -42,6 +45,22 @@ def page(measures: Measures) -> str:
         score_charts=_score_charts(measures),
         most_added=_MOST_ADDED,
     )  # fmt: skip
+
+
+def notebook_view(measures: Measures) -> str:
+    """The tables and two examples, for the output of a cell."""
+    return (
+        _templates()
+        .get_template("notebook.html.j2")
+        .render(
+            inspected=measures,
+            summary=summary(measures),
+            spread=spread_table(measures),
+            differ=diversity_table(measures),
+            examples=2,
+            most_added=3,
+        )
+    )
 
 
 def _tiles(measures: Measures) -> list[tuple[str, str]]:
