@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import click
 
@@ -67,7 +68,7 @@ def command(
     if output is not None:
         check_writable(output)
     refset = ReferenceSet.load(*references)
-    name = " ".join(map(display_name, references))
+    name = " ".join(Path(display_name(path)).name for path in references)
     found = inspect(refset, name=name, dropped=dropped, sample=sample, examples=examples, seed=seed)
     if output is not None:
         found.save(output)

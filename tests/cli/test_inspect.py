@@ -29,14 +29,14 @@ def refs(tmp_path: Path) -> Path:
 def test_a_screen_of_text(polyref: Callable[..., Any], refs: Path) -> None:
     result = polyref("inspect", refs)
     assert result.code == 0, result.err
-    assert result.out.startswith(f"{refs}: 2 segments: 2 human, 1 paraphrase references\n")
+    assert result.out.startswith("refs.polyref.jsonl: 2 segments: 2 human, 1 paraphrase references\n")
     assert "{+Rain fell+}" in result.out
     assert len(result.out.splitlines()) < 40
 
 
 def test_a_page_beside_the_text_or_instead_of_it(polyref: Callable[..., Any], refs: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
-    assert polyref("inspect", refs, "-o", page).out.startswith(str(refs))
+    assert polyref("inspect", refs, "-o", page).out.startswith(refs.name)
     assert page.read_text().startswith("<!doctype html>")
     assert polyref("inspect", refs, "-o", "-").out == page.read_text()
 
