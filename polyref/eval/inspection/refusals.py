@@ -16,6 +16,8 @@ from polyref.textfiles import display_name, iter_lines
 
 #: Key of a segment under which a set keeps its candidates.
 _KEPT: Final = "candidates"
+#: The reason there of those that passed the filter and were not selected, and what people read.
+_SURPLUS: Final = ("surplus", "not selected")
 
 
 @dataclass(frozen=True)
@@ -50,14 +52,15 @@ def refusals(references: ReferenceSet, dropped: Sequence[Dropped], seed: int) ->
 
 
 def kept_refusals(references: ReferenceSet) -> list[Dropped]:
-    """The refused candidates of a set that keeps its candidates, with their reasons, under ``candidates``."""
+    """The candidates that a set keeps under ``candidates`` and that did not become references, with their reasons."""
     found = []
     for segment in references:
         kept = segment.extra.get(_KEPT)
         for one in kept if isinstance(kept, list) else []:
             if isinstance(one, dict) and isinstance(one.get("text"), str) and isinstance(one.get("reason"), str):
                 of, rank = (value if isinstance(value := one.get(key), int) else 0 for key in ("of", "rank"))
-                found.append(Dropped(segment.id, of, rank, one["text"], one["reason"]))
+                reason = _SURPLUS[1] if one["reason"] == _SURPLUS[0] else one["reason"]
+                found.append(Dropped(segment.id, of, rank, one["text"], reason))
     return found
 
 
