@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from polyref.errors import UsageError
-from polyref.formats import open_references, write_segments
+from polyref.formats import Reading, open_references, write_segments
 from polyref.segments import KINDS, ORIGINAL_KINDS
 from polyref.segments import Reference as Reference
 from polyref.segments import Segment as Segment
@@ -73,20 +73,34 @@ class ReferenceSet:
         return [*facts, *(("generator", f"made by {one}") for one in generators)]
 
     @classmethod
-    def load(cls, *paths: str | Path) -> ReferenceSet:
-        """Read a reference set from its file, or from several plain text files.
+    def load(
+        cls,
+        *paths: str | Path,
+        form: str | None = None,
+        fields: Mapping[str, str] | None = None,
+        pair: str | None = None,
+    ) -> ReferenceSet:
+        """Read a reference set from files in any form that polyref knows.
 
         Args:
-            paths: One file in the normal or the simple form, or plain text files with one segment a line (several are
-                several human references per segment, and must have equal numbers of lines). ``-`` is standard input,
-                ``.gz`` is unpacked. The form is told by content first, then by suffix.
+            paths: One file; or plain text files with one segment a line, or SGML files (several are several human
+                references per segment, and must have equal numbers of lines); or one folder of a test set
+                (mt-metrics-eval's layout, or a WMT release); or ``sacrebleu:NAME``, a test set that sacreBLEU has in
+                its cache. ``-`` is standard input, ``.gz`` and ``.xz`` are unpacked.
+            form: Name of the form; None tells it by content, then by suffix.
+            fields: Key or column (by name, or by number from 1) -> what it is: ``id``, ``reference``, ``paraphrase``,
+                ``source``, ``output``, ``doc`` or ``lang``. For XML, SGML and folders, the names of the references to
+                take. Where nothing is said, usual names are known.
+            pair: Language pair, ``SRC-TGT``, of what holds several.
 
         Raises:
-            DataError: A file is missing, empty or broken (file, line and reason are named), or lengths differ.
-            UsageError: No path, ``-`` twice, or several files that are not all plain text.
+            DataError: A file is missing, empty or broken (file, line and reason are named), in no form that can be
+                read, or lengths differ.
+            UsageError: No path, ``-`` twice, several files of a form that has one, or an unknown form, role, set or
+                pair.
         """
         with ExitStack() as stack:
-            opened = open_references(paths, stack)
+            opened = open_references(paths, stack, Reading(form, dict(fields or {}), pair))
             return cls(tuple(opened.segments), opened.meta)
 
     def save(self, path: str | Path) -> None:

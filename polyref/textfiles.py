@@ -1,7 +1,8 @@
 r"""Strict reading and whole-or-nothing writing of text files.
 
 Rules for every text file polyref touches: UTF-8, a BOM accepted on reading and never written, lines end in ``\n``
-alone (one ``\r`` before it is cut), ``.gz`` read and written transparently, ``-`` is standard input or output.
+alone (one ``\r`` before it is cut), ``.gz`` and ``.xz`` read and written transparently, ``-`` is standard input or
+output.
 ``str.splitlines`` is never used: it also splits at U+0085, U+2028 and U+2029.
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import lzma
 import os
 import sys
 import tempfile
@@ -44,14 +46,24 @@ def standard_input() -> BinaryIO:
     return sys.stdin.buffer
 
 
+def open_unpacked(path: str | Path) -> BinaryIO:
+    """The bytes of a file, unpacked if its name ends in ``.gz`` or ``.xz``.
+
+    Raises:
+        OSError: It cannot be opened.
+    """
+    if str(path).endswith(".gz"):
+        return cast(BinaryIO, gzip.open(path, "rb"))
+    return cast(BinaryIO, lzma.open(path, "rb")) if str(path).endswith(".xz") else Path(path).open("rb")
+
+
 @contextmanager
 def _open_bytes(path: str | Path) -> Iterator[BinaryIO]:
     if str(path) == "-":
         yield standard_input()
         return
     try:
-        packed = str(path).endswith(".gz")
-        stream = cast(BinaryIO, gzip.open(path, "rb")) if packed else Path(path).open("rb")
+        stream = open_unpacked(path)
     except FileNotFoundError:
         raise DataError("no such file", file=path, remedy="check the path") from None
     except IsADirectoryError:
@@ -84,8 +96,9 @@ def iter_lines(path: str | Path) -> Iterator[str]:
                         remedy=f"is it a text file? {MAX_LINE}=BYTES in the environment allows longer lines",
                     )
                 yield _decode(raw, name, number)
-        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-            raise DataError(f"broken gzip data: {error}", file=name, line=number + 1) from None
+        except (gzip.BadGzipFile, EOFError, zlib.error, lzma.LZMAError) as error:
+            packing = "xz" if str(path).endswith(".xz") else "gzip"
+            raise DataError(f"broken {packing} data: {error}", file=name, line=number + 1) from None
         except OSError as error:
             raise DataError(f"cannot be read: {error.strerror or error}", file=name) from None
 
@@ -181,8 +194,8 @@ def check_writable(path: str | Path) -> None:
 def write_atomically(path: str | Path) -> Iterator[IO[str]]:
     """Open ``path`` for text; the file appears whole when the block ends, or not at all when it raises.
 
-    ``-``, pipes and devices are written as it goes. ``.gz`` is compressed with a zero time stamp, so that equal text
-    gives equal bytes. A symbolic link stays one: the file it leads to is replaced.
+    ``-``, pipes and devices are written as it goes. ``.gz`` and ``.xz`` are compressed, without a time stamp, so
+    that equal text gives equal bytes. A symbolic link stays one: the file it leads to is replaced.
 
     Raises:
         DataError: The file cannot be written, or the disk is full.
@@ -195,6 +208,9 @@ def write_atomically(path: str | Path) -> Iterator[IO[str]]:
         if Path(path).name.endswith(".gz"):
             with gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0) as packed:
                 yield from _text(cast(BinaryIO, packed))
+        elif Path(path).name.endswith(".xz"):
+            with lzma.open(raw, "wb") as compressed:
+                yield from _text(cast(BinaryIO, compressed))
         else:
             yield from _text(raw)
 

@@ -1,46 +1,44 @@
-"""How segments lie in files: one module a format, tried in the order of ``FORMATS``.
-
-Other packages add formats by entry points of the group ``polyref.formats``, which name a
-:class:`~polyref.formats.base.Format`; they are asked about files that would be plain text otherwise.
+"""How segments lie in files: one module a format, told by content or chosen by name.
 
 :class:`~polyref.references.ReferenceSet` reads whole sets and writes them; what is here reads segment by segment.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
-from functools import cache
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Final
 
 from polyref.errors import DataError, UsageError
-from polyref.formats import normal, simple, text
-from polyref.formats.base import Format, Lines, Opened
+from polyref.formats import keyed, normal, registry, simple, text
+from polyref.formats.base import Format, Lines, Opened, Reading
 from polyref.formats.normal import header_line, segment_line, write_segments
+from polyref.formats.roles import check_fields
+from polyref.formats.wmt import folder, sacrebleu
 from polyref.textfiles import display_name, iter_lines
 
-__all__ = ["FORMATS", "header_line", "open_references", "segment_line", "write_segments"]
+__all__ = ["Reading", "header_line", "located", "open_references", "read_outputs", "segment_line", "write_segments"]
 
-#: Entry points of other packages.
-GROUP: Final = "polyref.formats"
-#: Tried in this order; the last one takes anything.
-FORMATS: tuple[Format, ...] = (simple.FORMAT, normal.FORMAT, text.FORMAT)
+#: Most characters that are looked at to tell a format.
+_LOOKED_AT: Final = 1 << 20
 
 
-def open_references(paths: Sequence[str | Path], stack: ExitStack) -> Opened:
+def open_references(paths: Sequence[str | Path], stack: ExitStack, reading: Reading = Reading()) -> Opened:  # noqa: B008 (frozen)
     """Open the files of one reference set; segments are read as they are asked for.
 
     Args:
-        paths: One file in the normal or the simple form, or plain text files with one segment a line (several are
-            several human references per segment, and must have equal numbers of lines). ``-`` is standard input,
-            ``.gz`` is unpacked. The form is told by content first, then by suffix.
+        paths: One file in any of the forms; or several plain text or SGML files, which are several human references
+            per segment; or one folder of a test set; or ``sacrebleu:NAME``. ``-`` is standard input, ``.gz`` and
+            ``.xz`` are unpacked.
         stack: Closes the files.
+        reading: What the files do not say themselves.
 
     Raises:
-        DataError: A file is missing, empty or broken (file, line and reason are named), or lengths differ.
-        UsageError: No path, ``-`` twice, or several files that are not all plain text.
+        DataError: A file is missing, empty or broken (file, line and reason are named), in no form that can be read, or
+            lengths differ.
+        UsageError: No path, ``-`` twice, several files of a form that has one, or an unknown form or role.
     """
     for path in paths:
         if not isinstance(path, (str, Path)):
@@ -49,56 +47,86 @@ def open_references(paths: Sequence[str | Path], stack: ExitStack) -> Opened:
         raise UsageError("no reference file given, expected at least one")
     if sum(str(path) == "-" for path in paths) > 1:
         raise UsageError("standard input (-) is named twice")
-    files = [_peek(path, stack) for path in paths]
-    formats = [detect(lines.name, first) for lines, first in files]
+    check_fields(reading.fields)
+    paths, reading = located(paths, reading)
+    files = [_peek(path, stack, reading) for path in paths]
+    formats = [_form(lines, sample) for lines, sample in files]
     if len(files) > 1:
         for (lines, _), form in zip(files, formats, strict=True):
-            if form is not text.FORMAT:
+            if not form.several or form is not formats[0]:
+                odd = form if form is not text.FORMAT else formats[0]
+                name = lines.name if form is odd else files[0][0].name
                 raise UsageError(
-                    f"{lines.name} is in the {form.name} form: several reference files must all be plain text",
+                    f"{name} is in the {odd.name} form: several reference files must all be plain text, or all SGML",
                     remedy="name that file alone",
                 )
     return formats[0].open([lines for lines, _ in files])
 
 
-def detect(name: str, first_line: str) -> Format:
-    """The format of a file, from its name and first line.
+def located(paths: Sequence[str | Path], reading: Reading) -> tuple[list[str | Path], Reading]:
+    """The files that paths stand for: those of a folder or of one of sacreBLEU's sets, or the paths themselves.
 
     Raises:
-        UsageError: The format of another package cannot be imported.
+        DataError: A folder or set is not there, or has nothing of the pair.
+        UsageError: A folder or set beside other paths, or a pair that is missing or unknown.
     """
-    found = next(form for form in FORMATS if form.matches(name, first_line))
-    if found is not text.FORMAT:
-        return found
-    return next((form for form in _plug_ins() if form.matches(name, first_line)), found)
+    for path in paths:
+        named = str(path).startswith(sacrebleu.SCHEME) and not Path(path).exists()
+        if not named and (str(path) == "-" or not Path(path).is_dir()):
+            continue
+        if len(paths) > 1:
+            raise UsageError(f"{path} is a test set beside other references", remedy="name it alone")
+        if named:
+            name = str(path).removeprefix(sacrebleu.SCHEME)
+            files = sacrebleu.set_files(name, reading.pair)
+            return list(files), Reading(form=text.FORMAT.name, whole=reading.whole)
+        found = folder.files_in(Path(path), reading.pair, list(reading.fields), whole=reading.whole)
+        return list(found), Reading(form=folder.FORMAT.name, whole=reading.whole)
+    return list(paths), reading
 
 
-@cache
-def _plug_ins() -> tuple[Format, ...]:
-    """The formats of other packages, by name."""
-    from importlib.metadata import entry_points
+def read_outputs(path: str | Path, reading: Reading = Reading()) -> Mapping[str, Sequence[str]]:  # noqa: B008 (frozen)
+    """The outputs of systems in a file: the name of every system, empty where the file has none, and its texts.
 
-    found = []
-    for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name):
-        try:
-            form = entry.load()
-        except Exception as error:  # a plug-in may fail in any way
+    Raises:
+        DataError: The file is missing, empty or broken, in no form that can be read, or holds no outputs.
+        UsageError: Its form has no outputs, or there is no such form or role.
+    """
+    check_fields(reading.fields)
+    with ExitStack() as stack:
+        lines, sample = _peek(path, stack, reading)
+        form = _form(lines, sample)
+        if form.outputs is None:
             raise UsageError(
-                f"the file format {entry.name} ({entry.value}) cannot be imported: {error}",
-                remedy="mend or uninstall the package that brings it",
-            ) from error
-        if not isinstance(form, Format):
-            raise UsageError(f"the file format {entry.name} ({entry.value}) is {form!r}, expected a Format")
-        found.append(form)
-    return tuple(found)
+                f"{lines.name} is in the {form.name} form, which holds references, not the outputs of a system",
+                remedy=f"name a file of outputs; `form` {text.FORMAT.name} reads every line as one",
+            )
+        return form.outputs(lines)
 
 
-def _peek(path: str | Path, stack: ExitStack) -> tuple[Lines, str]:
+def _form(lines: Lines, sample: Sequence[str]) -> Format:
+    reading = lines.reading
+    form = registry.detect(lines.name, sample) if reading.form is None else registry.by_name(reading.form)
+    if reading.fields and form in (simple.FORMAT, normal.FORMAT):
+        return keyed.FORMAT
+    if reading.fields and form is text.FORMAT:
+        raise UsageError(
+            f"`fields` is given, but {lines.name} is plain text", remedy="tables and JSON have columns and keys"
+        )
+    return form
+
+
+def _peek(path: str | Path, stack: ExitStack, reading: Reading) -> tuple[Lines, list[str]]:
     name = display_name(path)
     lines = stack.enter_context(closing(iter_lines(path)))  # type: ignore[type-var]
-    try:
-        first = next(lines)
-    except StopIteration:
-        raise DataError("the file is empty, expected one segment a line", file=name) from None
-    rest: Iterator[str] = chain([first], lines)
-    return Lines(name, rest), first
+    sample: list[str] = []
+    size = 0
+    for line in islice(lines, registry.LOOKED_AT):
+        sample.append(line)
+        size += len(line)
+        if size > _LOOKED_AT:
+            break
+    if not sample:
+        raise DataError("the file is empty, expected one segment a line", file=name)
+    rest: Iterator[str] = chain(sample, lines)
+    return Lines(name, rest, reading), sample

@@ -6,28 +6,54 @@ import json
 import math
 import re
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
-from polyref.errors import DataError
+from polyref.errors import DataError, PolyrefWarning
 from polyref.segments import Segment
 
 #: Levels of lists and objects in a line.
 _DEEPEST = 100
 _LARGEST = sys.float_info.max
-_JSON_SUFFIXES = (".jsonl", ".json", ".jsonl.gz", ".json.gz")
+_JSON_SUFFIXES = tuple(f".{kind}{packed}" for kind in ("jsonl", "json") for packed in ("", ".gz", ".xz"))
 # A line that was meant to be one of our objects, even when it is broken further on.
 _KEYS = frozenset({"polyref", "id", "refs", "reference", "paraphrases"})
 _JSON_START = re.compile(rf'\s*\{{\s*"({"|".join(sorted(_KEYS))})"\s*:')
 
 
 @dataclass(frozen=True)
+class Reading:
+    """What a user says about files that they do not say themselves.
+
+    Attributes:
+        form: Name of their format; None tells it by content.
+        fields: Key or column -> its role, such as ``reference`` (:data:`polyref.formats.roles.ROLES`).
+        pair: Language pair, ``SRC-TGT``, of what holds several.
+        whole: Whether to take all that a file says. Without, what others write gives the texts of references, and
+            their ids where it has any, and nothing else: the set is that of the same references in plain text.
+    """
+
+    form: str | None = None
+    fields: Mapping[str, str] = field(default_factory=dict)
+    pair: str | None = None
+    whole: bool = True
+
+
+@dataclass(frozen=True)
 class Lines:
-    """The lines of one file, and its name for messages."""
+    """The lines of one file.
+
+    Attributes:
+        name: The file, for messages.
+        lines: Without their ends; can be read once.
+        reading: What the user says about it.
+    """
 
     name: str
     lines: Iterator[str]
+    reading: Reading = Reading()
 
 
 @dataclass(frozen=True)
@@ -44,14 +70,19 @@ class Format:
     """A way to write reference sets down.
 
     Attributes:
-        name: For messages.
+        name: What messages and ``--format`` call it.
         matches: Whether a file of this name with this first line is in the format.
         open: Reads it; formats of one file get a list of one.
+        outputs: Reads the outputs of systems from a file: the name of a system (empty where the file has none) and its
+            texts. None where the format has no outputs.
+        several: Whether several files make one set.
     """
 
     name: str
     matches: Callable[[str, str], bool]
     open: Callable[[Sequence[Lines]], Opened]
+    outputs: Callable[[Lines], Mapping[str, Sequence[str]]] | None = None
+    several: bool = False
 
 
 def first_object(name: str, first_line: str) -> dict[str, Any] | None:
@@ -157,6 +188,37 @@ class Record:
     def rest(self, known: frozenset[str]) -> dict[str, Any]:
         """The keys that this version of polyref does not know."""
         return {key: value for key, value in self.values.items() if key not in known}
+
+
+def unpacked(name: str) -> str:
+    """The name of a file without the suffix of its packing."""
+    return name.removesuffix(".gz").removesuffix(".xz")
+
+
+def without_blank_end(file: Lines) -> Iterator[tuple[int, str]]:
+    """Lines with their numbers from 1, without the blank ones that editors leave at the end; a warning counts those."""
+    blank: list[tuple[int, str]] = []
+    for number, line in enumerate(file.lines, 1):
+        if not line or line.isspace():
+            blank.append((number, line))
+            continue
+        yield from blank
+        blank.clear()
+        yield number, line
+    if blank:
+        found = "a blank line" if len(blank) == 1 else f"{len(blank)} blank lines"
+        warnings.warn(f"{file.name}: {found} at the end of the file, left out", PolyrefWarning, stacklevel=2)
+
+
+def whole_number(text: str) -> int | None:
+    """A whole number from 0 in plain digits; None for anything else, and where no file can have that many lines."""
+    digits = text.lstrip("0")
+    return int(digits or "0") if text and text.isascii() and text.isdigit() and len(digits) <= 18 else None
+
+
+def shortened(text: str, most: int = 60) -> str:
+    """A field for a message, quoted, not longer than a line."""
+    return repr(text if len(text) <= most else f"{text[: most - 1]}…")
 
 
 def unique(segments: Iterator[tuple[int, Segment]], file: str) -> Iterator[Segment]:

@@ -12,7 +12,7 @@ from polyref.textfiles import check_parallel
 
 
 def _open(files: Sequence[Lines]) -> Opened:
-    return Opened("text", {}, _segments(files))
+    return Opened("plain", {}, _segments(files))
 
 
 def _segments(files: Sequence[Lines]) -> Iterator[Segment]:
@@ -29,4 +29,8 @@ def _segments(files: Sequence[Lines]) -> Iterator[Segment]:
     check_parallel([(file.name, count) for file, count in zip(files, counts, strict=True)])
 
 
-FORMAT: Final = Format("plain text", lambda name, first_line: True, _open)
+def _outputs(file: Lines) -> dict[str, list[str]]:
+    return {"": list(file.lines)}
+
+
+FORMAT: Final = Format("plain", lambda name, first_line: True, _open, _outputs, several=True)

@@ -6,21 +6,14 @@ The text release of 2024 has the layout of mt-metrics-eval already. Human scores
 
 from __future__ import annotations
 
-import gzip
-import zlib
-from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
-from xml.parsers import expat
 
 from polyref.errors import DataError, UsageError
 from polyref.eval.data.evaluation_set import EvalSet
-from polyref.eval.data.score_files import shortened, whole_number
 from polyref.eval.data.text_files import NO_REFERENCE, checked_reference_name
-
-#: Name of a reference that the release does not name.
-UNNAMED = "ref"
+from polyref.formats.wmt.documents import UNNAMED
+from polyref.formats.wmt.xml import read_xml
 
 
 def open_release(
@@ -91,22 +84,6 @@ class TextRelease(EvalSet):
         return found
 
 
-@dataclass
-class _Document:
-    """One ``doc``: texts by kind and name, and then by segment number."""
-
-    name: str
-    domain: str
-    collection: str | None
-    test_suite: bool
-    line: int
-    has_source: bool = False
-    source: dict[int, str] = field(default_factory=dict)
-    translator: str | None = None
-    references: dict[str, dict[int, str]] = field(default_factory=dict)
-    outputs: dict[str, dict[int, str]] = field(default_factory=dict)
-
-
 class XmlRelease(EvalSet):
     """An XML file of one language pair (wmt-conference/wmt-format-tools, ``wmt-schema.rnc``).
 
@@ -128,7 +105,7 @@ class XmlRelease(EvalSet):
         self, file: str | Path, pair: str, *, collection: str | None = None, test_suites: bool = False
     ) -> None:  # fmt: skip
         self.file = Path(file)
-        read = _Reader(self.file, pair).read()
+        read = read_xml(self.file, pair.partition("-")[0])
         there = list(dict.fromkeys(d.collection for d in read if d.collection is not None))
         if collection is not None and collection not in there:
             raise DataError(
@@ -195,129 +172,3 @@ class XmlRelease(EvalSet):
 
     def _find_outputs(self) -> dict[str, Path]:
         return dict.fromkeys(self._names["outputs"], self.file)
-
-
-class _Reader:
-    """Reads the documents of a file, without ever resolving anything outside of it."""
-
-    def __init__(self, file: Path, pair: str) -> None:
-        self.file = file
-        self.source_language = pair.partition("-")[0]
-        self.found: list[_Document] = []
-        self.collection: str | None = None
-        self.document: _Document | None = None
-        self.texts: dict[int, str] | None = None
-        self.segment: int | None = None
-        self.pieces: list[str] = []
-        self.parser: Any = expat.ParserCreate()
-        self.parser.buffer_text = True
-        self.parser.StartDoctypeDeclHandler = self._doctype
-        self.parser.StartElementHandler = self._start
-        self.parser.EndElementHandler = self._end
-        self.parser.CharacterDataHandler = self._text
-
-    def read(self) -> list[_Document]:
-        try:
-            opened = gzip.open(self.file, "rb") if self.file.name.endswith(".gz") else self.file.open("rb")
-            with opened as stream:
-                self.parser.ParseFile(stream)
-        except expat.ExpatError as error:
-            raise DataError(
-                f"broken XML: {expat.ErrorString(error.code)}", file=self.file, line=error.lineno
-            ) from None  # fmt: skip
-        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-            raise self._fault(f"broken gzip data: {error}") from None
-        except OSError as error:
-            raise DataError(f"cannot be read: {error.strerror or error}", file=self.file) from None
-        except (LookupError, ValueError) as error:
-            # What Expat does not know itself goes to Python's codecs, which know one-byte encodings alone.
-            raise DataError(
-                f"cannot be decoded: {error}", file=self.file, line=1, remedy="convert it to UTF-8"
-            ) from None
-        return self.found
-
-    def _fault(self, message: str) -> DataError:
-        return DataError(message, file=self.file, line=self.parser.CurrentLineNumber)
-
-    def _doctype(self, *_: object) -> None:
-        raise self._fault("a document type declaration, which is not read")
-
-    def _start(self, name: str, attributes: dict[str, str]) -> None:
-        if name == "collection":
-            self.collection = attributes.get("id")
-        elif name == "doc":
-            self._open_document(attributes)
-        elif name in {"src", "ref", "hyp"}:
-            self._open_texts(name, attributes)
-        elif name == "seg" and self.texts is not None:
-            text = attributes.get("id", "")
-            number = whole_number(text)
-            if not number:
-                raise self._fault(f"the segment id is {shortened(text)}, expected a number from 1")
-            if number in self.texts:
-                raise self._fault(f"segment {number} occurs twice")
-            self.segment, self.pieces = number, []
-
-    def _open_document(self, attributes: dict[str, str]) -> None:
-        name = attributes.get("id", "")
-        if not name:
-            raise self._fault("a document without id")
-        if any(d.name == name and d.collection == self.collection for d in self.found):
-            raise self._fault(f"the document {name!r} occurs twice")
-        line = self.parser.CurrentLineNumber
-        domain = attributes.get("domain") or "all"
-        self.document = _Document(name, domain, self.collection, "testsuite" in attributes, line)
-        self.found.append(self.document)
-
-    def _open_texts(self, kind: str, attributes: dict[str, str]) -> None:
-        document = self.document
-        if document is None:
-            raise self._fault(f"{kind} outside of a document")
-        if kind == "src":
-            if attributes.get("lang") not in {None, self.source_language}:
-                raise self._fault(
-                    f"the source is in {attributes['lang']!r}, expected {self.source_language!r}"
-                )  # fmt: skip
-            document.translator = attributes.get("translator")
-            document.has_source = True
-            self.texts = document.source
-            return
-        table = document.references if kind == "ref" else document.outputs
-        name = attributes.get("translator" if kind == "ref" else "system") or (UNNAMED if kind == "ref" else "")
-        if not name:
-            raise self._fault("an output without the name of its system")
-        if name in table:
-            raise self._fault(f"document {document.name!r} has {name!r} twice")
-        self.texts = table[name] = {}
-
-    def _text(self, data: str) -> None:
-        if self.segment is not None:
-            self.pieces.append(data)
-
-    def _end(self, name: str) -> None:
-        if name == "seg" and self.segment is not None and self.texts is not None:
-            # A segment is one line; the file may have been wrapped.
-            self.texts[self.segment] = " ".join("".join(self.pieces).split("\n"))
-            self.segment = None
-        elif name in {"src", "ref", "hyp"}:
-            self.texts = None
-        elif name == "doc" and self.document is not None:
-            self._close(self.document)
-            self.document = None
-        elif name == "collection":
-            self.collection = None
-
-    def _close(self, document: _Document) -> None:
-        if not document.has_source:
-            raise self._fault(f"document {document.name!r} has no source")
-        if document.translator is not None:
-            # Written in the target language and translated back: the one reference is the original.
-            if UNNAMED not in document.references or len(document.references) > 1:
-                raise self._fault(f"document {document.name!r}: source and reference both name a translator")
-            document.references[document.translator] = document.references.pop(UNNAMED)
-        for kind, table in (("reference", document.references), ("system", document.outputs)):
-            for name, texts in table.items():
-                if extra := sorted(texts.keys() - document.source.keys()):
-                    raise self._fault(
-                        f"{kind} {name!r} has segment {extra[0]} of document {document.name!r}, the source does not"
-                    )

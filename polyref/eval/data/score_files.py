@@ -15,6 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from polyref.errors import DataError
+from polyref.formats.base import shortened as shortened
+from polyref.formats.base import whole_number as whole_number
 from polyref.textfiles import iter_lines
 
 FloatArray = npt.NDArray[np.float64]
@@ -158,17 +160,6 @@ def _number(text: str) -> float | None:
         return float(text)
     except ValueError:
         return None
-
-
-def whole_number(text: str) -> int | None:
-    """A whole number from 0 in plain digits; None for anything else, and where no file can have that many lines."""
-    digits = text.lstrip("0")
-    return int(digits or "0") if text and text.isascii() and text.isdigit() and len(digits) <= 18 else None
-
-
-def shortened(text: str, most: int = 60) -> str:
-    """A field for a message, quoted, not longer than a line."""
-    return repr(text if len(text) <= most else f"{text[: most - 1]}…")
 
 
 def numbered_lines(path: str | Path) -> Iterator[tuple[int, str]]:

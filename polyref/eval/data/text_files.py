@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
 
 from polyref.errors import DataError
 from polyref.eval.data.json_values import json_object
 from polyref.eval.data.score_files import numbered_lines
+from polyref.formats.wmt.documents import NO_REFERENCE as NO_REFERENCE
 from polyref.textfiles import read_lines
-
-#: What wmt-format-tools and mt-metrics-eval write where a segment has no reference.
-NO_REFERENCE: Final = frozenset({"NO TRANSLATION AVAILABLE", "[No translation supplied]"})
 
 
 def checked_reference_name(name: str, path: Path) -> str:

@@ -9,34 +9,34 @@ from typing import Any
 import pytest
 from built_package import blocks, build
 
-from polyref import formats
 from polyref.errors import DataError, UsageError
+from polyref.formats import registry
 from polyref.references import Reference, ReferenceSet
 
-GUIDE = (Path(__file__).resolve().parent.parent / "docs" / "how-to" / "add-a-format.md").read_text("utf-8")
-TABLE = "id\treference\tparaphrases\n7\tAnn paid.\tAnn has paid.\tIt was Ann who paid.\n8\tBob left.\n"
+GUIDE = (Path(__file__).resolve().parent.parent.parent / "docs" / "how-to" / "add-a-format.md").read_text("utf-8")
+BARS = "7 ||| Ann paid. ||| Ann has paid. ||| It was Ann who paid.\n8 ||| Bob left.\n"
 
 
 @pytest.fixture(autouse=True)
 def asked_anew() -> Iterator[None]:
     """What is installed is looked up once a process."""
-    formats._plug_ins.cache_clear()
+    registry._plug_ins.cache_clear()
     yield
-    formats._plug_ins.cache_clear()
+    registry._plug_ins.cache_clear()
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build(GUIDE, tmp_path_factory.mktemp("polyref-tables"))
+    return build(GUIDE, tmp_path_factory.mktemp("polyref-bars"))
 
 
 @pytest.fixture
 def refs(site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A table in the working folder, and the package on the path."""
+    """References with bars in the working folder, and the package on the path."""
     monkeypatch.syspath_prepend(site)
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "refs.tsv").write_text(TABLE, "utf-8")
-    return tmp_path / "refs.tsv"
+    (tmp_path / "refs.txt").write_text(BARS, "utf-8")
+    return tmp_path / "refs.txt"
 
 
 def test_the_examples_run(refs: Path, polyref: Callable[..., Any]) -> None:
@@ -58,19 +58,26 @@ def test_the_examples_run(refs: Path, polyref: Callable[..., Any]) -> None:
 
 
 def test_faults_name_file_and_line(refs: Path) -> None:
-    refs.write_text(TABLE + "9\n", "utf-8")
-    with pytest.raises(DataError, match=r"refs\.tsv:4: one column, expected an id and a reference"):
+    refs.write_text(BARS + "9\n", "utf-8")
+    with pytest.raises(DataError, match=r"refs\.txt:3: one part, expected an id and a reference"):
         ReferenceSet.load(refs)
-    refs.write_text(TABLE + "7\tAgain.\n", "utf-8")
-    with pytest.raises(DataError, match=r"refs\.tsv:4: the id '7' was already used on line 2"):
+    refs.write_text(BARS + "7 ||| Again.\n", "utf-8")
+    with pytest.raises(DataError, match=r"refs\.txt:3: the id '7' was already used on line 1"):
         ReferenceSet.load(refs)
 
 
 def test_other_files_stay_what_they_are(refs: Path) -> None:
-    Path("plain.txt").write_text(TABLE, "utf-8")
-    assert len(ReferenceSet.load("plain.txt")) == 3
-    with pytest.raises(UsageError, match="is in the table form: several reference files must all be plain text"):
-        ReferenceSet.load("refs.tsv", "plain.txt")
+    Path("plain.txt").write_text("Ann paid.\nBob left.\n", "utf-8")
+    assert ReferenceSet.load("plain.txt").texts() == [["Ann paid."], ["Bob left."]]
+    with pytest.raises(UsageError, match="is in the bars form: several reference files must all be plain text"):
+        ReferenceSet.load("refs.txt", "plain.txt")
+
+
+def test_the_format_by_name(refs: Path) -> None:
+    Path("odd").write_text("plain\n", "utf-8")
+    with pytest.raises(DataError, match="odd:1: one part"):
+        ReferenceSet.load("odd", form="bars")
+    assert len(ReferenceSet.load("refs.txt", form="plain")) == 2
 
 
 @pytest.mark.parametrize(

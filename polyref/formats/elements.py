@@ -1,0 +1,98 @@
+"""The values of a file of JSON: one a line, or the elements of one list."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Iterator
+from itertools import chain
+from typing import Any, Final
+
+from polyref.errors import DataError
+from polyref.formats.base import Lines, unpacked, without_blank_end
+
+#: Most characters of an element of a list: as of a line.
+_LONGEST: Final = 1 << 24
+#: A Python literal is read by Python's own parser, whose memory is many times the text.
+_LONGEST_LITERAL: Final = 1 << 20
+_TOKENS: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{},]')
+
+
+def as_list(text: str) -> list[Any] | None:
+    """A line that is one list, or None. Nothing in it is ever evaluated."""
+    if not text.lstrip().startswith("[") or len(text) > _LONGEST_LITERAL:
+        return None
+    try:
+        value = json.loads(text)
+    except RecursionError:
+        return None
+    except ValueError:
+        try:
+            value = ast.literal_eval(text.strip())
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            return None
+    return value if isinstance(value, list) else None
+
+
+def is_texts(value: object) -> bool:
+    """Whether it is a list of texts, or of texts and None."""
+    return isinstance(value, list) and all(item is None or isinstance(item, str) for item in value)
+
+
+def elements(file: Lines) -> Iterator[tuple[int, str]]:
+    """Line and text of every value of JSON lines, or of every element of one list.
+
+    A list is cut into its elements by brackets, and never lies in memory as a whole.
+
+    Raises:
+        DataError: The file is empty, or the list is broken.
+    """
+    lines = without_blank_end(file)
+    start = []
+    for number, line in lines:
+        start.append((number, line))
+        if sum(bool(text.strip()) for _, text in start) == 2:
+            break
+    first = next((line for _, line in start if line.strip()), None)
+    if first is None:
+        raise DataError("the file is empty, expected JSON", file=file.name)
+    lines = chain(start, lines)
+    alone = len(start) == 1 and unpacked(file.name).endswith(".json")
+    if first.lstrip().startswith("[") and (alone or not is_texts(as_list(first))):
+        yield from _list(file, lines)
+    else:
+        yield from lines
+
+
+def _list(file: Lines, lines: Iterator[tuple[int, str]]) -> Iterator[tuple[int, str]]:
+    """The elements of the list that the lines hold, told apart by brackets alone: each is parsed when it is whole."""
+    depth = number = start = size = 0
+    pieces: list[str] = []
+    more = False
+    for number, line in lines:
+        place = 0
+        for token in _TOKENS.finditer(line):
+            mark = token[0]
+            if mark in ("[", "{"):
+                depth += 1
+                place = token.end() if depth == 1 else place
+            elif mark in ("]", "}"):
+                depth -= 1
+            if mark in (",", "]") and depth == (mark == ","):
+                text = "".join([*pieces, line[place : token.start()]]).strip()
+                if text or more or mark == ",":
+                    more = mark == ","
+                    yield start or number, text
+                pieces, size, start, place = [], 0, 0, token.end()
+            if depth <= 0:
+                rest = line[token.end() :].strip() or next((text for _, text in lines if text.strip()), "")
+                if rest or depth < 0:
+                    raise DataError("text after the end of the list, expected one JSON list", file=file.name)
+                return
+        pieces.append(f"{line[place:]}\n")
+        start = start or (number if line[place:].strip() else 0)
+        size += len(line)
+        if size > _LONGEST:
+            raise DataError(f"longer than {_LONGEST} characters", file=file.name, line=start)
+    raise DataError("the list does not end", file=file.name, line=number, remedy="is the file whole?")

@@ -1,0 +1,186 @@
+"""Every format by name, and how the format of a file is told by what is in it.
+
+Other packages add formats by entry points of the group ``polyref.formats``, which name a
+:class:`~polyref.formats.base.Format`; they are asked about what is none of polyref's own forms.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from functools import cache
+from typing import Any, Final
+
+from polyref.errors import DataError, UsageError
+from polyref.formats import keyed, lists, nbest, normal, simple, table, text
+from polyref.formats.base import Format, first_object, unpacked
+from polyref.formats.elements import as_list, is_texts
+from polyref.formats.roles import role_of
+from polyref.formats.wmt import folder, general, sgml, xml
+
+#: Entry points of other packages.
+GROUP: Final = "polyref.formats"
+#: Most lines that are looked at.
+LOOKED_AT: Final = 100
+
+_FORMATS: Final[tuple[Format, ...]] = (
+    text.FORMAT,
+    normal.FORMAT,
+    simple.FORMAT,
+    nbest.FORMAT,
+    keyed.FORMAT,
+    lists.FORMAT,
+    table.TSV,
+    table.CSV,
+    table.ALL_REFERENCES,
+    xml.FORMAT,
+    sgml.FORMAT,
+    general.FORMAT,
+    folder.FORMAT,
+)
+_MARKUP: Final = re.compile(
+    r"\s*<(\?xml|!doctype|html|tmx|xliff|tei|mteval|srcset|refset|tstset|dataset|collection|doc|seg)\b", re.I
+)
+_SGML: Final = re.compile(r"<(srcset|refset|tstset)\b", re.I)
+_XML: Final = re.compile(r"<(dataset|collection)\b", re.I)
+_ROOT: Final = re.compile(r"<([A-Za-z][\w:.-]*)")
+#: What says that something is text whatever it looks like.
+_AS_TEXT: Final = "`form` plain reads every line as text"
+
+
+def by_name(name: str) -> Format:
+    """The format of a name, polyref's own or another package's.
+
+    Raises:
+        UsageError: There is none; those there are, are named.
+    """
+    known = {form.name: form for form in (*_FORMATS, *_plug_ins())}
+    if name not in known:
+        raise UsageError(f"`form` is {name!r}, expected one of {', '.join(known)}")
+    return known[name]
+
+
+def detect(name: str, sample: Sequence[str]) -> Format:
+    """The format of a file.
+
+    Args:
+        name: Of the file.
+        sample: Its first lines, one at least.
+
+    Raises:
+        DataError: It is markup, JSON or a table that cannot be read as it is; the remedy is named.
+        UsageError: The format of another package cannot be imported.
+    """
+    if (own := _own(name, sample)) is not None:
+        return own
+    if (added := next((form for form in _plug_ins() if form.matches(name, sample[0])), None)) is not None:
+        return added
+    return _json(name, sample) or _markup(name, sample) or _table(name, sample) or text.FORMAT
+
+
+def _own(name: str, sample: Sequence[str]) -> Format | None:
+    """Polyref's own JSON lines, broken ones too: their readers say what is wrong."""
+    if nbest.is_nbest(_object(sample[0]) or {}):
+        return nbest.FORMAT
+    values = first_object(name, sample[0])
+    if values is None or sample[0].lstrip().startswith("[") or (values and _of_others(values)):
+        return None
+    return simple.FORMAT if simple.FORMAT.matches(name, sample[0]) else normal.FORMAT
+
+
+def _of_others(values: dict[str, Any]) -> bool:
+    """Whether an object is of a form that is not polyref's, though a key may be called alike."""
+    refs = values.get("refs")
+    if general.is_general(values):
+        return True
+    if "polyref" in values or (isinstance(refs, list) and (not refs or any(isinstance(item, dict) for item in refs))):
+        return False
+    if isinstance(values.get("reference"), str):
+        return False
+    others = [key for key in values if key not in {"id", "refs", "reference", "paraphrases"}]
+    if isinstance(values.get("paraphrases"), list):
+        return any(role_of(key) == "reference" or key == "text" for key in others)
+    return bool(others) or isinstance(refs, list)
+
+
+def _object(line: str) -> dict[str, Any] | None:
+    if not line.lstrip().startswith("{"):
+        return None
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _json(name: str, sample: Sequence[str]) -> Format | None:
+    written = [line for line in sample if line.strip()]
+    if not written:
+        return None
+    named = unpacked(name).endswith((".json", ".jsonl"))
+    objects = [_object(line) for line in written]
+    if (first := objects[0]) is not None and (named or (first and None not in objects)):
+        return general.FORMAT if general.is_general(first) else keyed.FORMAT
+    if not written[0].lstrip().startswith("["):
+        return None
+    values = [as_list(line) for line in written]
+    if all(map(is_texts, values)) and (len(written) > 1 or not unpacked(name).endswith(".json")) and any(values):
+        return lists.FORMAT
+    return _list(written, named=named)
+
+
+def _list(written: Sequence[str], *, named: bool) -> Format | None:
+    """The format of a file that is one JSON list, by its first element."""
+    start = "".join(written)[1:].lstrip() if written[0].strip() == "[" else written[0].lstrip()[1:].lstrip()
+    if re.match(r'\{\s*"', start):
+        return keyed.FORMAT
+    if start.startswith(("[", '"')) and (named or len(written) == 1 or written[0].strip() == "["):
+        value = None if len(written) > 1 else as_list(written[0])
+        return lists.FORMAT if named or value is not None or written[0].strip() == "[" else None
+    return None
+
+
+def _markup(name: str, sample: Sequence[str]) -> Format | None:
+    first = next((line for line in sample if line.strip()), "")
+    if not _MARKUP.match(first):
+        return None
+    start = "\n".join(sample)
+    if _SGML.search(start):
+        return sgml.FORMAT
+    if _XML.search(start):
+        return xml.FORMAT
+    root = _ROOT.search(start)
+    raise DataError(
+        f"is markup ({'<' + root[1] + '>' if root else 'XML'}), and neither WMT's XML nor its SGML",
+        file=name,
+        line=1,
+        remedy=f"extract the texts, one a line; {_AS_TEXT}",
+    )
+
+
+def _table(name: str, sample: Sequence[str]) -> Format | None:
+    if unpacked(name).endswith((".tsv", ".csv")):
+        return table.TSV if unpacked(name).endswith(".tsv") else table.CSV
+    written = [line for line in sample if line.strip()]
+    return table.TSV if written and all("\t" in line for line in written) else None
+
+
+@cache
+def _plug_ins() -> tuple[Format, ...]:
+    """The formats of other packages, by name."""
+    from importlib.metadata import entry_points
+
+    found = []
+    for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name):
+        try:
+            form = entry.load()
+        except Exception as error:  # a plug-in may fail in any way
+            raise UsageError(
+                f"the file format {entry.name} ({entry.value}) cannot be imported: {error}",
+                remedy="mend or uninstall the package that brings it",
+            ) from error
+        if not isinstance(form, Format):
+            raise UsageError(f"the file format {entry.name} ({entry.value}) is {form!r}, expected a Format")
+        found.append(form)
+    return tuple(found)

@@ -1,0 +1,132 @@
+"""Folders of test sets: mt-metrics-eval's layout and WMT's text releases, with one file for each reference.
+
+In mt-metrics-eval, ``references/PAIR.NAME.txt`` (or ``.jsonl`` with the key ``target``); in a text release
+``references/TESTSET.PAIR.ref.NAME.LANGUAGE``. A line that says ``NO TRANSLATION AVAILABLE`` is an absent reference.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
+from pathlib import Path
+from typing import Final
+
+from polyref.errors import DataError, UsageError
+from polyref.formats.base import Format, Lines, Opened, Record
+from polyref.formats.roles import added_kind, reference
+from polyref.formats.wmt.documents import NO_REFERENCE, UNNAMED
+from polyref.segments import Segment
+from polyref.textfiles import check_parallel
+
+_LAYOUT: Final = re.compile(r"(?P<pair>[^.]+)\.(?P<name>[^.]+)\.(txt|jsonl)")
+_RELEASE: Final = re.compile(r"[^.]+\.(?P<pair>[^.]+)\.ref\.(?:(?P<name>.+)\.)?[^.]+")
+_KEYS: Final = {"references": "target", "sources": "source"}
+
+
+def files_in(folder: Path, pair: str | None, wanted: Sequence[str], *, whole: bool) -> list[Path]:
+    """The files of one language pair: references by name, and then sources and documents if ``whole``.
+
+    Args:
+        folder: The test set.
+        pair: Language pair; None where there is one alone.
+        wanted: Names of references, all if empty.
+        whole: Whether to take what is no reference.
+
+    Raises:
+        DataError: There are no references, or none of this pair or name.
+        UsageError: There are several pairs, and none is named.
+    """
+    if not (folder / "references").is_dir():
+        raise DataError(
+            "is a directory without references/, expected a file or a test set of mt-metrics-eval or WMT", file=folder
+        )
+    found: dict[str, dict[str, Path]] = {}
+    for path in sorted((folder / "references").iterdir()):
+        match = _LAYOUT.fullmatch(path.name) or _RELEASE.fullmatch(path.name)
+        if match and not path.name.startswith("."):
+            found.setdefault(match["pair"], {})[match["name"] or UNNAMED] = path
+    if pair is None and len(found) > 1:
+        raise UsageError(f"{folder} holds several language pairs: {', '.join(found)}", remedy="choose one: `pair`")
+    pair = pair or next(iter(found), "")
+    if pair not in found:
+        raise DataError(f"no references for {pair or 'any pair'}, there are: {', '.join(found) or 'none'}", file=folder)
+    there = found[pair]
+    for name in wanted:
+        if name not in there:
+            raise DataError(f"no reference {name!r} of {pair}, there are: {', '.join(there)}", file=folder)
+    chosen = [there[name] for name in wanted or sorted(there, key=_place)]
+    if whole:
+        chosen += [
+            path for path in (folder / "sources" / f"{pair}{suffix}" for suffix in (".txt", ".jsonl")) if path.is_file()
+        ][:1]
+        chosen += sorted((folder / "sources").glob(f"*.{pair}.src.*"))[:1]
+        chosen += [path for path in [folder / "documents" / f"{pair}.docs"] if path.is_file()]
+    return chosen
+
+
+def _place(name: str) -> tuple[bool, str, int, str]:
+    """People's references come first, then ranks in the order of their numbers."""
+    kind = added_kind(name) or ""
+    return bool(kind), kind, int(re.sub(r"\D", "", name) or 0) if kind else 0, name
+
+
+def _open(files: Sequence[Lines]) -> Opened:
+    return Opened(FORMAT.name, {}, _segments(files))
+
+
+def _kind_and_name(file: Lines) -> tuple[str, str]:
+    path = Path(file.name)
+    folder = path.parent.name
+    if folder in {"sources", "documents"}:
+        return folder, ""
+    match = _LAYOUT.fullmatch(path.name) or _RELEASE.fullmatch(path.name)
+    return "references", (match["name"] if match else None) or UNNAMED
+
+
+def _segments(files: Sequence[Lines]) -> Iterator[Segment]:
+    columns = [_kind_and_name(file) for file in files]
+    whole = files[0].reading.whole
+    counts = [0] * len(files)
+    uneven = False
+    for position, row in enumerate(zip_longest(*map(_texts, files)), 1):
+        for column, text in enumerate(row):
+            counts[column] += text is not None
+        uneven = uneven or None in row
+        if uneven:
+            # An editor's blank line at the end of some files is none of theirs.
+            for column, text in enumerate(row):
+                counts[column] -= text == ""
+            continue
+        there = [(name, text or "") for (kind, name), text in zip(columns, row, strict=True) if kind == "references"]
+        there = [(name, text) for name, text in there if text not in NO_REFERENCE]
+        humans = sum(added_kind(name) is None for name, _ in there)
+        refs = tuple(
+            reference("" if name == UNNAMED else name, text, originals=humans, whole=whole) for name, text in there
+        )
+        more = {kind: text for (kind, _), text in zip(columns, row, strict=True) if kind != "references"}
+        domain, _, document = (more.get("documents") or "").replace("\t", " ").partition(" ")
+        yield Segment(
+            str(position),
+            refs,
+            more.get("sources"),
+            document or None,
+            extra={"domain": domain} if domain and domain != "all" else {},
+        )
+    check_parallel([(file.name, count) for file, count in zip(files, counts, strict=True)])
+
+
+def _texts(file: Lines) -> Iterator[str]:
+    """Texts without white space at their ends, as sacreBLEU and mt-metrics-eval read them."""
+    key = _KEYS.get(_kind_and_name(file)[0])
+    for number, line in enumerate(file.lines, 1):
+        if key is None or not file.name.endswith(".jsonl"):
+            yield line.rstrip()
+            continue
+        text = Record.parse(line, file.name, number).text(key)
+        if text is None:
+            raise DataError(f"expected an object with the text {key!r}", file=file.name, line=number)
+        yield text.rstrip()
+
+
+FORMAT: Final = Format("mt-metrics-eval", lambda name, first_line: False, _open, several=True)

@@ -1,0 +1,207 @@
+"""WMT XML, 2021 to 2024: one file a language pair, with sources, references and outputs by document.
+
+Schema: wmt-conference/wmt-format-tools, ``wmt-schema.rnc``. Nothing outside of the file is ever resolved, and document
+type declarations are refused.
+"""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+from xml.parsers import expat
+
+from polyref.errors import DataError
+from polyref.formats.base import Format, Lines, Opened, shortened, whole_number
+from polyref.formats.wmt.documents import UNNAMED, Document, outputs_of, segments_of, taken
+
+
+def read_xml(file: Path, source_language: str | None = None) -> list[Document]:
+    """The documents of a file, possibly ``.gz``.
+
+    Args:
+        file: The file.
+        source_language: What sources must be in; None takes any.
+
+    Raises:
+        DataError: Broken XML, a document type declaration, a document without source, or a segment twice or not in the
+            source.
+    """
+    reader = XmlReader(str(file), source_language)
+    try:
+        opened = gzip.open(file, "rb") if file.name.endswith(".gz") else file.open("rb")
+        with opened as stream:
+            return reader.stream(stream)  # type: ignore[arg-type]
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise reader.fault(f"broken gzip data: {error}") from None
+    except OSError as error:
+        raise DataError(f"cannot be read: {error.strerror or error}", file=file) from None
+
+
+class XmlReader:
+    """Reads documents, from a stream of bytes or from lines.
+
+    Args:
+        file: Its name for messages.
+        source_language: What sources must be in; None takes any.
+        sources: Whether every document must have one; a file that holds references alone has none.
+    """
+
+    def __init__(self, file: str, source_language: str | None = None, *, sources: bool = True) -> None:
+        self.file = file
+        self.source_language = source_language
+        self.sources = sources
+        self.found: list[Document] = []
+        self.collection: str | None = None
+        self.document: Document | None = None
+        self.texts: dict[int, str] | None = None
+        self.segment: int | None = None
+        self.pieces: list[str] = []
+        self.known: set[tuple[str | None, str]] = set()
+        self.parser: Any = expat.ParserCreate()
+        self.parser.buffer_text = True
+        self.parser.StartDoctypeDeclHandler = self._doctype
+        self.parser.StartElementHandler = self._start
+        self.parser.EndElementHandler = self._end
+        self.parser.CharacterDataHandler = self._text
+
+    def stream(self, stream: BinaryIO) -> list[Document]:
+        """The documents in a stream of bytes."""
+        return self._read(lambda: self.parser.ParseFile(stream))
+
+    def lines(self, lines: Iterable[str]) -> list[Document]:
+        """The documents in lines without their ends."""
+
+        def feed() -> None:
+            for line in lines:
+                self.parser.Parse(f"{line}\n", False)
+            self.parser.Parse("", True)
+
+        return self._read(feed)
+
+    def _read(self, parse: Callable[[], object]) -> list[Document]:
+        try:
+            parse()
+        except expat.ExpatError as error:
+            raise DataError(f"broken XML: {expat.ErrorString(error.code)}", file=self.file, line=error.lineno) from None
+        except (LookupError, ValueError) as error:
+            # What Expat does not know itself goes to Python's codecs, which know one-byte encodings alone.
+            raise DataError(
+                f"cannot be decoded: {error}", file=self.file, line=1, remedy="convert it to UTF-8"
+            ) from None
+        return self.found
+
+    def fault(self, message: str) -> DataError:
+        """An error at the place where the reader is."""
+        return DataError(message, file=self.file, line=self.parser.CurrentLineNumber)
+
+    def _doctype(self, *_: object) -> None:
+        raise self.fault("a document type declaration, which is not read")
+
+    def _start(self, name: str, attributes: dict[str, str]) -> None:
+        if name == "collection":
+            self.collection = attributes.get("id")
+        elif name == "doc":
+            self._open_document(attributes)
+        elif name in {"src", "ref", "hyp"}:
+            self._open_texts(name, attributes)
+        elif name == "seg" and self.texts is not None:
+            text = attributes.get("id", "")
+            number = whole_number(text)
+            if not number:
+                raise self.fault(f"the segment id is {shortened(text)}, expected a number from 1")
+            if number in self.texts:
+                raise self.fault(f"segment {number} occurs twice")
+            self.segment, self.pieces = number, []
+
+    def _open_document(self, attributes: dict[str, str]) -> None:
+        name = attributes.get("id", "")
+        if not name:
+            raise self.fault("a document without id")
+        if (self.collection, name) in self.known:
+            raise self.fault(f"the document {name!r} occurs twice")
+        self.known.add((self.collection, name))
+        line = self.parser.CurrentLineNumber
+        domain = attributes.get("domain") or "all"
+        self.document = Document(name, domain, self.collection, "testsuite" in attributes, line)
+        self.document.original = attributes.get("origlang")
+        self.found.append(self.document)
+
+    def _open_texts(self, kind: str, attributes: dict[str, str]) -> None:
+        document = self.document
+        if document is None:
+            raise self.fault(f"{kind} outside of a document")
+        if kind == "src":
+            document.language = attributes.get("lang")
+            if self.source_language is not None and document.language not in {None, self.source_language}:
+                raise self.fault(f"the source is in {document.language!r}, expected {self.source_language!r}")
+            document.translator = attributes.get("translator")
+            document.has_source = True
+            self.texts = document.source
+            return
+        document.target = document.target or attributes.get("lang")
+        table = document.references if kind == "ref" else document.outputs
+        name = attributes.get("translator" if kind == "ref" else "system") or (UNNAMED if kind == "ref" else "")
+        if not name:
+            raise self.fault("an output without the name of its system")
+        if name in table:
+            raise self.fault(f"document {document.name!r} has {name!r} twice")
+        self.texts = table[name] = {}
+
+    def _text(self, data: str) -> None:
+        if self.segment is not None:
+            self.pieces.append(data)
+
+    def _end(self, name: str) -> None:
+        if name == "seg" and self.segment is not None and self.texts is not None:
+            # A segment is one line; the file may have been wrapped.
+            self.texts[self.segment] = " ".join("".join(self.pieces).split("\n"))
+            self.segment = None
+        elif name in {"src", "ref", "hyp"}:
+            self.texts = None
+        elif name == "doc" and self.document is not None:
+            self._close(self.document)
+            self.document = None
+        elif name == "collection":
+            self.collection = None
+
+    def _close(self, document: Document) -> None:
+        if not document.has_source:
+            if not self.sources:
+                return
+            raise self.fault(f"document {document.name!r} has no source")
+        if document.translator is not None:
+            # Written in the target language and translated back: the one reference is the original.
+            if UNNAMED not in document.references or len(document.references) > 1:
+                raise self.fault(f"document {document.name!r}: source and reference both name a translator")
+            document.references[document.translator] = document.references.pop(UNNAMED)
+        for kind, table in (("reference", document.references), ("system", document.outputs)):
+            for name, texts in table.items():
+                if extra := sorted(texts.keys() - document.source.keys()):
+                    raise self.fault(
+                        f"{kind} {name!r} has segment {extra[0]} of document {document.name!r}, the source does not"
+                    )
+
+
+def _open(files: Sequence[Lines]) -> Opened:
+    (file,) = files
+    documents = _documents(file)
+    return Opened(FORMAT.name, {}, segments_of(documents, names=taken(documents, file), whole=file.reading.whole))
+
+
+def _outputs(file: Lines) -> Mapping[str, Sequence[str]]:
+    return outputs_of(_documents(file), file.name)
+
+
+def _documents(file: Lines) -> list[Document]:
+    """Those that are no test suite's."""
+    source = file.reading.pair.partition("-")[0] if file.reading.pair else None
+    found = [one for one in XmlReader(file.name, source, sources=False).lines(file.lines) if not one.test_suite]
+    if not any(document.numbers for document in found):
+        raise DataError("no segments", file=file.name)
+    return found
+
+
+FORMAT: Final = Format("xml", lambda name, first_line: False, _open, _outputs)
