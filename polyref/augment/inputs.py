@@ -7,11 +7,12 @@ import tempfile
 from array import array
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 
 from polyref.errors import DataError, UsageError
-from polyref.formats import open_references
+from polyref.formats import Reading, located, open_references
 from polyref.references import Segment
 from polyref.store import file_sha256
 from polyref.textfiles import display_name, standard_input
@@ -24,27 +25,31 @@ class Inputs:
 
     Args:
         paths: As for :meth:`polyref.references.ReferenceSet.load`.
+        reading: What the files do not say themselves. Of forms of others, the texts of references and their ids are
+            taken, and nothing else: the set is that of the same references in plain text.
 
     Attributes:
         files: ``{"name", "sha256"}`` of every file, without its folder: results must not depend on where it lies.
         meta: What the header says.
         length: Number of segments.
+        reading: How the files are read.
 
     Raises:
         DataError: A file is missing, empty or broken, lengths differ, or a file changes while it is read.
         UsageError: The files do not fit together.
     """
 
-    def __init__(self, paths: Sequence[str | Path]) -> None:
+    def __init__(self, paths: Sequence[str | Path], reading: Reading = Reading()) -> None:  # noqa: B008 (frozen)
         if sum(str(path) == "-" for path in paths) > 1:
             raise UsageError("standard input (-) is named twice")
         self._stack = ExitStack()
         self._names: dict[str, str] = {}
+        paths, self.reading = located(paths, replace(reading, whole=False))
         try:
             self._paths = [self._readable(path) for path in paths]
             hashes = [_sha256(path) for path in self._paths]
             with self._named(), ExitStack() as stack:
-                opened = open_references(self._paths, stack)
+                opened = open_references(self._paths, stack, self.reading)
                 self.meta = dict(opened.meta)
                 # What was read, 8 bytes a segment: the same must be found when it is read again.
                 self._seen = array("q", (hash(repr(segment)) for segment in opened.segments))
@@ -66,7 +71,7 @@ class Inputs:
         place = 0
         try:
             with self._named(), ExitStack() as stack:
-                for place, segment in enumerate(open_references(self._paths, stack).segments, 1):
+                for place, segment in enumerate(open_references(self._paths, stack, self.reading).segments, 1):
                     if place > self.length or hash(repr(segment)) != self._seen[place - 1]:
                         raise self._changed(self._paths[0])
                     yield segment

@@ -74,6 +74,9 @@ def augment_file(
     settings = {**meta, "segments_a_record": SHARD_SEGMENTS, **work.arithmetic}
     if dropped is not None:
         settings["dropped"] = True
+    said = {"form": inputs.reading.form, "fields": dict(inputs.reading.fields), "pair": inputs.reading.pair}
+    if any(said.values()):
+        settings["reading"] = said
     with Journal.open(journal_path(output), settings) as journal:
         done = min(journal.length * SHARD_SEGMENTS, inputs.length)
         if done:

@@ -17,17 +17,20 @@ from polyref.augment.tally import Tally
 from polyref.augment.writer import augment_file, check_output, journal_path
 from polyref.cli.files.overwriting import refuse_overwriting
 from polyref.cli.options.generation import GeneratingCommand, generation_options, loading_from, processes_for
+from polyref.cli.options.reading import reading_options
 from polyref.cli.options.search import SENTENCES, decoding_from
 from polyref.cli.printing import json_object, tell
 from polyref.errors import UsageError
+from polyref.formats import Reading
 from polyref.paraphrase import load_paraphraser
 from polyref.tables import text_table
 
 
 @click.command("augment", cls=GeneratingCommand)
-@click.argument("references", nargs=-1, required=True, metavar="REFS...")
+@click.argument("references", nargs=-1, metavar="REFS...")
 @click.option("-k", "k", type=int, default=10, show_default=True, help="Paraphrases a segment.")
 @click.option("-o", "--output", default="-", metavar="FILE", help="Where to write. [default: stdout]")
+@reading_options()
 @generation_options()
 @SENTENCES
 @click.option(
@@ -51,6 +54,7 @@ from polyref.tables import text_table
 @click.option("--quiet", is_flag=True, help="No progress bar and no summary; warnings stay.")
 def command(
     references: tuple[str, ...],
+    reading: Reading,
     k: int,
     output: str,
     loading: dict[str, Any],
@@ -66,7 +70,9 @@ def command(
     """Add paraphrases to a set of references.
 
     REFS is one or more plain text files with one segment a line (several are several human references), - for
-    stdin, or a reference set as this command writes it. The result is JSONL, one segment a line.
+    stdin, a reference set as this command writes it, or references in any other form: TSV, CSV, JSON, n-best lists, WMT
+    XML and SGML, the folder of a test set. Tables and JSON with columns of unusual names need --fields. The result is
+    JSONL, one segment a line.
 
     The candidates come from diverse beam search by default. With any option of the search itself (--semantics to
     --sampling-epsilon) they are the engine's own list; --seed is recorded, and counts where candidates are drawn.
@@ -93,7 +99,7 @@ def command(
     def resumed(segments: int) -> None:
         click.echo(f"polyref: {segments} segments are finished in {journal_path(output)}: going on", err=True)
 
-    with Inputs(references) as inputs:
+    with Inputs(references, reading) as inputs:
         options |= processes_for(loading, inputs.length)
         paraphraser = load_paraphraser(loading["model"], lang=lang, **options)
         paraphraser = filtered_sentences(paraphraser, chain, lang, sentences)

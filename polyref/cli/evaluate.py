@@ -12,6 +12,7 @@ import click
 from polyref.cli.options.evaluate import HEADINGS, evaluate_options
 from polyref.cli.options.headings import HeadedCommand
 from polyref.cli.options.metrics import metric_parameters
+from polyref.cli.options.reading import fields_from
 from polyref.cli.printing import json_object, tell
 from polyref.errors import UsageError
 
@@ -27,6 +28,7 @@ def command(
     pairs: tuple[str, ...],
     refs: tuple[str, ...],
     extra: tuple[str, ...],
+    fields: tuple[str, ...],
     golds: tuple[str, ...],
     judgements: tuple[str, ...],
     excluded: tuple[str, ...],
@@ -57,6 +59,7 @@ def command(
         set_dirs,
         pairs,
         references=named_files(extra),
+        fields=fields_from(fields) or None,
         ref=refs,
         gold=golds,
         judgements=_kinds(judgements),

@@ -9,15 +9,19 @@ import click
 
 from polyref.cli.files.overwriting import refuse_overwriting
 from polyref.cli.options.generation import GeneratingCommand, generation_options, loading_from, processes_for
+from polyref.cli.options.reading import reading_options
 from polyref.cli.options.search import SENTENCES, decoding_from
 from polyref.cli.printing import json_object, tell
-from polyref.textfiles import check_writable, display_name, read_lines, write_atomically
+from polyref.formats import Reading
+from polyref.references import ReferenceSet
+from polyref.textfiles import check_writable, display_name, write_atomically
 
 
 @click.command("paraphrase", cls=GeneratingCommand)
 @click.argument("file", default="-", metavar="[FILE|-]")
 @click.option("-k", "k", type=int, metavar="K", help="Most paraphrases a sentence. [default: 10]")
 @click.option("-o", "--output", default="-", metavar="FILE", help="Where to write. [default: stdout]")
+@reading_options(sets=False)
 @generation_options(lists=True)
 @SENTENCES
 @click.option("--lang", metavar="CODE", help="Language to write, for models of several.")
@@ -26,6 +30,7 @@ from polyref.textfiles import check_writable, display_name, read_lines, write_at
 @click.option("--quiet", is_flag=True, help="No progress bar.")
 def command(
     file: str,
+    reading: Reading,
     k: int | None,
     output: str,
     loading: dict[str, Any],
@@ -37,6 +42,9 @@ def command(
     quiet: bool,
 ) -> None:
     """Write n-best paraphrases of sentences, one a line, as JSON lines.
+
+    FILE is plain text, or references in any other form that `polyref augment` reads; of a segment with several, the
+    first one is paraphrased.
 
     Every line is {"id", "text", "paraphrases": [{"text", "score"}]}: scores are length-normalised log-probabilities
     in nats, best first. An empty line keeps its place and gets no paraphrases.
@@ -52,7 +60,8 @@ def command(
     options = loading_from(loading, search["semantics"])
     refuse_overwriting([file], output)
     check_writable(output)
-    lines = read_lines(file)
+    given = ReferenceSet.load(file, form=reading.form, fields=reading.fields)
+    lines = [segment.refs[0].text if segment.refs else "" for segment in given]
     # With options of its own, the list of the search is wanted as it is.
     mode = sentences if isinstance(decoding, DiverseBeam) else "whole"
     options |= processes_for(loading, len(lines))
@@ -74,7 +83,8 @@ def command(
                 if tokens:
                     item["tokens"] = list(hypothesis.tokens)
                 found.append(item)
-            row = {"id": number, "text": nbest.text, "paraphrases": found}
+            own = given[number - 1].id
+            row = {"id": number if own == str(number) else own, "text": nbest.text, "paraphrases": found}
             if as_json:
                 rows.append(row)
             else:
@@ -82,6 +92,8 @@ def command(
         if as_json:
             out.write(json_object(signature, rows) + "\n")
     name = display_name(file)
+    if several := sum(len(segment.originals) > 1 for segment in given):
+        tell("warning", f"{name}: {several} of {len(given)} segments have several references: the first was taken")
     if empty:
         text = "line has" if empty == 1 else "lines have"
         tell("warning", f"{name}: {empty} empty {text} no paraphrases")

@@ -7,12 +7,13 @@ from typing import Any
 import click
 
 from polyref.cli.files.overwriting import refuse_overwriting
-from polyref.cli.files.systems import parallel_lines, system_names, warn_byte_order_marks
+from polyref.cli.files.systems import parallel_lines, read_systems, system_names, warn_byte_order_marks
 from polyref.cli.options.headings import HeadedCommand
 from polyref.cli.options.metrics import make_metrics, metric_options
 from polyref.cli.options.score import HEADINGS, score_options
 from polyref.cli.printing import json_object, tell
 from polyref.errors import UsageError
+from polyref.formats import Reading
 from polyref.metrics.api import TESTS, check_sources, check_test
 from polyref.metrics.api import score as calculate
 from polyref.references import ReferenceSet
@@ -23,10 +24,12 @@ from polyref.textfiles import check_writable, display_name, write_atomically
 @score_options
 @metric_options
 def command(
-    refs: tuple[str, ...],
+    references: tuple[str, ...],
+    reading: Reading,
     inputs: tuple[str, ...],
     metrics: tuple[str, ...],
     ks: tuple[int, ...],
+    input_form: str | None,
     source: str | None,
     sentence: bool,
     as_json: bool,
@@ -50,34 +53,39 @@ def command(
 ) -> None:
     """Score systems with any number of references.
 
-    REFS is a reference set (what `polyref augment` writes, or JSONL with "reference" and "paraphrases") or plain text
-    files with one segment a line; several plain files are several human references. With -k 0 the scores are
-    sacreBLEU's.
+    REFS is a reference set (what `polyref augment` writes, or JSONL with "reference" and "paraphrases"), plain text
+    files with one segment a line (several are several human references), or references in any other form: TSV, CSV,
+    JSON, n-best lists, WMT XML and SGML, the folder of a test set. SYS is plain text, or outputs in one of these forms;
+    a file may hold several systems. With -k 0 the scores are sacreBLEU's.
 
     \b
     polyref score refs.polyref.jsonl -i sysA.en sysB.en -m bleu chrf++ -k 0 1 5 10
     polyref score refA.en refB.en -i sysA.en --sentence --json
     """  # noqa: D301
-    refuse_overwriting([*refs, *inputs, source, options.get("bertscore_rescale")], output)
+    refuse_overwriting([*references, *inputs, source, options.get("bertscore_rescale")], output)
     check_writable(output)
     if as_json and layout == "text":
         raise UsageError("--json and --format text contradict each other")
     say = _nothing if quiet else tell
-    asked = {"confidence": (intervals, confidence_n), "paired_ar": (paired_ar, paired_ar_n),
+    given = {"confidence": (intervals, confidence_n), "paired_ar": (paired_ar, paired_ar_n),
              "paired_bs_shift": (paired_bs_shift, paired_bs_n), "paired_bs": (paired_bs, paired_bs_n)}  # fmt: skip
-    test, trials = _test({kind: trials for kind, (flag, trials) in asked.items() if flag}, len(inputs), sentence)
+    asked = {kind: trials for kind, (flag, trials) in given.items() if flag}
+    _test(asked, max(len(inputs), 2), sentence)  # one file may hold several systems
     chosen = make_metrics(metrics, options)
     if source is not None:
         check_sources(chosen)
-    if [*refs, *inputs, source].count("-") > 1:
+    if [*references, *inputs, source].count("-") > 1:
         raise UsageError("standard input (-) is named twice")
     names = system_names(inputs)
-    references = ReferenceSet.load(*refs)
-    first = display_name(refs[0]), len(references)
+    of_outputs = {key: role for key, role in reading.fields.items() if role == "output"}
+    of_references = {key: role for key, role in reading.fields.items() if role != "output"}
+    refs = ReferenceSet.load(*references, form=reading.form, fields=of_references, pair=reading.pair)
+    first = display_name(references[0]), len(refs)
     sources = parallel_lines([source], first)[0] if source is not None else None
-    systems = dict(zip(names, parallel_lines(inputs, first), strict=True))
-    warn_byte_order_marks([*refs, *inputs], say)
-    found = calculate(systems, references, chosen, ks or None, sources=sources, test=test, trials=trials, seed=seed,
+    systems = read_systems(inputs, names, Reading(input_form, of_outputs, reading.pair), first)
+    warn_byte_order_marks([*references, *inputs], say)
+    test, trials = _test(asked, len(systems), sentence)
+    found = calculate(systems, refs, chosen, ks or None, sources=sources, test=test, trials=trials, seed=seed,
                       allow_missing=allow_missing)  # fmt: skip
     for note in found.notes:
         say("warning", note)

@@ -8,6 +8,7 @@ import click
 
 from polyref.cli.options.headings import HeadedCommand
 from polyref.cli.options.metrics import METRIC_HELP, metric_options
+from polyref.cli.options.reading import fields_from, fields_option, format_option
 from polyref.cli.printing import tell
 
 
@@ -17,6 +18,8 @@ from polyref.cli.printing import tell
 @click.option("-l", "--language-pair", "pairs", multiple=True, required=True, metavar="PAIR", help="Language pairs.")
 @click.option("--ref", "refs", multiple=True, metavar="NAME", help="Human references; needed where there are several.")
 @click.option("--refs", "extra", metavar="FILE", help="Augmented set; {pair} in the name stands for the language pair.")
+@format_option(what="the augmented set")
+@fields_option
 @click.option("-m", "--metric", default="bleu", show_default=True, metavar="METRIC", help=METRIC_HELP)
 @click.option("-k", type=click.IntRange(min=0), metavar="K", help="Extra references. [default: all there are]")
 @click.option("--name", required=True, metavar="NAME", help="What the submission calls the metric.")
@@ -30,6 +33,8 @@ def command(
     pairs: tuple[str, ...],
     refs: tuple[str, ...],
     extra: str | None,
+    form: str | None,
+    fields: tuple[str, ...],
     metric: str,
     k: int | None,
     name: str,
@@ -55,7 +60,7 @@ def command(
         set_dir,
         pairs,
         output,
-        Submission(year, name, testset, metric, refs, extra, k, reference),
+        Submission(year, name, testset, metric, refs, extra, k, reference, form, fields_from(fields)),
         options=options,
         say=tell,
     )

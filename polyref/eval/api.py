@@ -61,6 +61,8 @@ def evaluate(
     seed: int = 1,
     collection: str | None = None,
     test_suites: bool = False,
+    form: str | None = None,
+    fields: Mapping[str, str] | None = None,
     keep: str | Path | None = None,
     say: Say = lambda kind, message: None,
 ) -> EvaluationTable:
@@ -116,6 +118,9 @@ def evaluate(
         seed: Of all resampling; equal seeds give equal results.
         collection: Of a WMT XML release, take this collection; default: all.
         test_suites: Of a WMT XML release, take the test suites as well.
+        form: Form of files of added references, as for :meth:`polyref.references.ReferenceSet.load`; default: told by
+            content.
+        fields: Key or column of these files -> what it is, likewise.
         keep: Folder that keeps statistics of texts: a new k costs nothing, and an interrupted run goes on.
         say: Told every note as it comes up: ``note`` or ``warning``, and what it says.
 
@@ -160,6 +165,8 @@ def evaluate(
         perm_both=perm_both,
         placebo=placebo,
         correction=correction,
+        form=form,
+        fields=fields or {},
         keep=None if keep is None else Path(keep),
     )
     sets = open_sets([data] if isinstance(data, (str, Path)) else data, _several(pairs), collection, test_suites)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -50,6 +50,8 @@ class Submission:
         references: File of an augmented set; ``{pair}`` in the name stands for the language pair.
         k: Extra references; None is all there are.
         reference: What the task calls the reference; None: by the year, from ``ref``.
+        form: Form of the file of the augmented set; None tells it by content.
+        fields: Key or column of that file -> what it is.
     """
 
     year: int
@@ -60,6 +62,8 @@ class Submission:
     references: str | None = None
     k: int | None = None
     reference: str | None = None
+    form: str | None = None
+    fields: Mapping[str, str] = field(default_factory=dict)
 
 
 def submit(
@@ -196,7 +200,7 @@ def _references(evalset: EvalSet, what: Submission, metric: Metric) -> tuple[tup
             f"{'+'.join(chosen)} are several references", remedy="say what the task calls them: `reference`"
         )
     file = None if what.references is None else what.references.replace("{pair}", evalset.pair)
-    references = reference_set(evalset, chosen, file)
+    references = reference_set(evalset, chosen, file, what.form, what.fields)
     if what.k and file is None:
         raise UsageError(f"k = {what.k} without added references", remedy="give them with `references`")
     return tuple(chosen), references

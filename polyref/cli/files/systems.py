@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import gzip
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from polyref.errors import UsageError
-from polyref.textfiles import check_parallel, display_name, read_lines
+from polyref.formats import Reading, read_outputs
+from polyref.textfiles import check_parallel, display_name, open_unpacked, read_lines
 
 
 def system_names(paths: Sequence[str]) -> list[str]:
@@ -33,12 +33,38 @@ def parallel_lines(paths: Sequence[str], first: tuple[str, int]) -> list[list[st
     return texts
 
 
+def read_systems(
+    paths: Sequence[str], names: Sequence[str], reading: Reading, first: tuple[str, int]
+) -> dict[str, list[str]]:
+    """The outputs of systems in files of any form, each as long as the file named first.
+
+    Args:
+        paths: The files; one may hold several systems.
+        names: What systems are called whose file does not say.
+        reading: What the files do not say themselves.
+        first: A file's name and number of segments.
+
+    Raises:
+        DataError: A file is broken or of another length.
+        UsageError: Two systems have one name.
+    """
+    systems: dict[str, list[str]] = {}
+    for path, name in zip(paths, names, strict=True):
+        for own, texts in read_outputs(path, reading).items():
+            called = own or name
+            if called in systems:
+                raise UsageError(f"two systems are called {called!r}, the second in {display_name(path)}")
+            systems[called] = list(texts)
+            check_parallel([first, (display_name(path), len(texts))])
+    return systems
+
+
 def warn_byte_order_marks(paths: Sequence[str], say: Callable[[str, str], None]) -> None:
     """Say of each file that starts with a byte order mark that it is left out here, and not by sacreBLEU."""
     for path in paths:
         # A pipe can be read once only, and has been.
         if path != "-" and Path(path).is_file():
-            with gzip.open(path) if path.endswith(".gz") else Path(path).open("rb") as stream:
+            with open_unpacked(path) as stream:
                 if stream.read(3) == b"\xef\xbb\xbf":
                     say("warning", f"{path} starts with a byte order mark: it is left out here, "
                                    "sacreBLEU counts it as text")  # fmt: skip

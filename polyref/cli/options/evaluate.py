@@ -9,6 +9,7 @@ import click
 
 from polyref.cli.options.listing import ListingOption
 from polyref.cli.options.metrics import metric_options
+from polyref.cli.options.reading import fields_option, format_option
 from polyref.eval.judgements.registry import JUDGEMENTS
 from polyref.eval.statistics.registry import STATISTICS
 
@@ -35,6 +36,8 @@ _MEASURED: Final = (
         metavar="FILE",
         help="Augmented set made from --ref, or NAME=FILE for several; {set} and {pair} are put in.",
     ),
+    format_option(what="the augmented set"),
+    fields_option,
     click.option(
         "--originals",
         multiple=True,

@@ -8,13 +8,17 @@ from typing import Any, Final, TypeVar
 import click
 
 from polyref.cli.options.metrics import METRIC_HELP
+from polyref.cli.options.reading import format_option, reading_options
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 #: What stands under a heading of the help; the rest are the common options.
-HEADINGS: Final = {"Intervals and tests": ("confidence_n", "paired_ar_n", "paired_bs_n", "seed")}
+HEADINGS: Final = {
+    "Intervals and tests": ("confidence_n", "paired_ar_n", "paired_bs_n", "seed"),
+    "Files": ("form", "fields", "input_form", "test_set", "pair"),
+}
 _OPTIONS: Final = (
-    click.argument("refs", nargs=-1, required=True, metavar="REFS..."),
+    click.argument("references", nargs=-1, metavar="REFS..."),
     click.option("-i", "--input", "inputs", multiple=True, required=True, metavar="SYS", help="System outputs."),
     click.option(
         "-m",
@@ -33,6 +37,7 @@ _OPTIONS: Final = (
         metavar="K",
         help="Numbers of extra references: 0 is the human references alone. [default: 0 and all there are]",
     ),
+    format_option("--input-format", "the outputs", "input_form"),
     click.option("--source", metavar="FILE", help="Sources, for metrics that read them."),
     click.option(
         "-sl", "--sentence", "--sentence-level", is_flag=True, help="Score every segment instead of the whole set."
@@ -100,6 +105,7 @@ _OPTIONS: Final = (
 
 def score_options(command: Command) -> Command:
     """Decorate the command with its arguments and options."""
+    command = reading_options(flag="--refs-format")(command)
     for option in reversed(_OPTIONS):
         command = option(command)
     return command

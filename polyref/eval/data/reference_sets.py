@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,15 +13,21 @@ from polyref.textfiles import check_parallel
 
 
 def reference_set(
-    evalset: EvalSet, names: Sequence[str], extra: str | Path | ReferenceSet | None = None
+    evalset: EvalSet,
+    names: Sequence[str],
+    extra: str | Path | ReferenceSet | None = None,
+    form: str | None = None,
+    fields: Mapping[str, str] | None = None,
 ) -> ReferenceSet:
     """The chosen references of a set, followed by the extra references of an augmented file.
 
     Args:
         evalset: Where the human references are.
         names: Which of them.
-        extra: An augmented set, or its file in the normal or the simple form: one segment for each of the set's. The
-            human references in it must be among the chosen ones: that proves that the two belong together.
+        extra: An augmented set, or its file: one segment for each of the set's. The human references in it must be
+            among the chosen ones: that proves that the two belong together.
+        form: Of the file, as for :meth:`polyref.references.ReferenceSet.load`.
+        fields: Of the file, likewise.
 
     Raises:
         DataError: Another number of segments, a human reference that the set does not have, or no extra reference.
@@ -29,7 +35,10 @@ def reference_set(
     base = _with_sources(ReferenceSet.from_texts(evalset.references(names), meta={"references": list(names)}), evalset)
     if extra is None:
         return base
-    added = extra if isinstance(extra, ReferenceSet) else ReferenceSet.load(extra)
+    if isinstance(extra, ReferenceSet):
+        added = extra
+    else:
+        added = ReferenceSet.load(extra, form=form, fields=fields, pair=evalset.pair)
     file = None if isinstance(extra, ReferenceSet) else extra
     if len(added) != len(base):
         first = evalset.reference_files[names[0]]

@@ -29,6 +29,8 @@ class Choices:
         metrics: Specifications of metrics, names of score files, or ``stored:NAME``.
         made: Metrics that are given as such, by name.
         options: Of metrics, by the names of their flags.
+        form: Form of the files of added references; None tells it by content.
+        fields: Key or column of these files -> what it is.
     """
 
     metrics: tuple[str, ...] = ("bleu", "chrf")
@@ -58,6 +60,8 @@ class Choices:
     perm_both: int | None = None
     placebo: int | None = None
     correction: str | None = None
+    form: str | None = None
+    fields: Mapping[str, str] = field(default_factory=dict)
     keep: Path | None = None
 
     def __post_init__(self) -> None:

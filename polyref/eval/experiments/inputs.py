@@ -93,7 +93,7 @@ def inputs(evalset: EvaluationSet, gold: Gold, choices: Choices, several: bool) 
     known = evalset.known(texts)
     for generator, added in choices.references.items() or [("", None)]:
         source = filled(added, evalset) if isinstance(added, str) else added
-        references = reference_set(evalset, evalset.choose_references(refs), source)
+        references = reference_set(evalset, evalset.choose_references(refs), source, choices.form, choices.fields)
         _check_sources(evalset, references, made.values())
         counts = [len(segment.extras) for segment in references]
         wanted = set(choices.ks) or {0, max(counts)}

@@ -1,0 +1,87 @@
+"""The options of every command that reads references or texts, declared once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any, TypeVar
+
+import click
+
+from polyref.errors import UsageError
+from polyref.formats import Reading
+from polyref.formats.wmt.sacrebleu import SCHEME
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_FORMAT_HELP = (
+    "Form of {what}: plain, normal, simple, nbest, json, lists, tsv, csv, sacrebleu-tsv, xml, sgml, general or a "
+    "plug-in's. [default: told by content]"
+)
+_FIELDS_HELP = (
+    "What a column (name or number) or key is: id, reference, paraphrase, source, output, doc or lang; of XML, SGML "
+    "and folders, the references to take."
+)
+
+
+def format_option(flag: str = "--format", what: str = "the references", name: str = "form") -> Callable[[F], F]:
+    """``--format``, or what a command calls it."""
+    return click.option(flag, name, metavar="NAME", help=_FORMAT_HELP.format(what=what))
+
+
+fields_option = click.option("--fields", multiple=True, metavar="KEY=ROLE", help=_FIELDS_HELP)
+
+
+def reading_options(*, flag: str = "--format", sets: bool = True) -> Callable[[F], F]:
+    """Add ``--format`` and ``--fields``; the command gets them as a ``reading``.
+
+    Args:
+        flag: What the first one is called, where that name is taken.
+        sets: Add ``-t`` and ``-l`` for test sets by name and by language pair too. The command then has references in
+            the parameter ``references``, to which the set that is named is added.
+    """
+
+    def decorate(command: F) -> F:
+        @wraps(command)
+        def gathered(**values: Any) -> Any:
+            pair, test_set = values.pop("pair", None), values.pop("test_set", None)
+            reading = Reading(values.pop("form"), fields_from(values.pop("fields")), pair)
+            if sets:
+                values["references"] = _references(values["references"], test_set)
+            return command(reading=reading, **values)
+
+        made: Any = gathered
+        if sets:
+            made = click.option("-l", "--language-pair", "pair", metavar="PAIR", help="Of a set with several.")(made)
+            made = click.option(
+                "-t", "--test-set", metavar="NAME", help="References of a test set that sacreBLEU has, instead of REFS."
+            )(made)
+        return format_option(flag)(fields_option(made))  # type: ignore[no-any-return]
+
+    return decorate
+
+
+def _references(references: Sequence[str], test_set: str | None) -> tuple[str, ...]:
+    if test_set is not None and references:
+        raise UsageError(f"-t {test_set} and {references[0]} both name references", remedy="leave one of them out")
+    if test_set is None and not references:
+        raise UsageError("no references given", remedy="name their files (REFS), or a test set of sacreBLEU's (-t)")
+    return tuple(references) if test_set is None else (f"{SCHEME}{test_set}",)
+
+
+def fields_from(values: Sequence[str]) -> dict[str, str]:
+    """``--fields``: key -> role.
+
+    Raises:
+        UsageError: A value is not KEY=ROLE, or a key has two roles.
+    """
+    found: dict[str, str] = {}
+    for value in values:
+        key, _, role = value.rpartition("=")
+        if not key or not role:
+            raise UsageError(
+                f"--fields {value!r}, expected KEY=ROLE", remedy="for example text=reference or 2=reference"
+            )
+        if found.setdefault(key, role) != role:
+            raise UsageError(f"--fields gives {key} two roles: {found[key]} and {role}")
+    return found
