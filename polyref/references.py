@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from polyref.errors import UsageError
 from polyref.formats import Reading, open_references, write_segments
+from polyref.formats.writing.save import save
 from polyref.segments import KINDS, ORIGINAL_KINDS
 from polyref.segments import Reference as Reference
 from polyref.segments import Segment as Segment
@@ -110,6 +111,27 @@ class ReferenceSet:
             DataError: ``path`` cannot be written, or a value of the set cannot be (a number that is not finite).
         """
         write_segments(self.segments, self.meta, path)
+
+    def export(self, path: str | Path, form: str | None = None, *, pair: str | None = None) -> list[str]:
+        """Write the set in a form that others read, whole or not at all.
+
+        Args:
+            path: The file. For several plain text files, a name with ``{}`` in which the names of the references are
+                put, or a folder (that is there, or ends in ``/``); for mt-metrics-eval's layout, a folder. Folders must
+                be new or empty.
+            form: ``normal``, ``plain``, ``simple``, ``nbest``, ``json``, ``lists``, ``tsv``, ``csv``,
+                ``sacrebleu-tsv``, ``comet``, ``xml``, ``sgml``, ``general`` or ``mt-metrics-eval``; None takes what the
+                suffix says.
+            pair: Language pair, for mt-metrics-eval's layout.
+
+        Returns:
+            What the form cannot hold of this set, one phrase each; nothing where it holds everything.
+
+        Raises:
+            DataError: ``path`` cannot be written, or the set cannot be written in this form.
+            UsageError: There is no such form, or ``path`` does not fit it.
+        """
+        return save(self.segments, self.meta, path, form, pair)
 
     @classmethod
     def from_texts(

@@ -15,6 +15,8 @@ ROLES: Final = ("id", "reference", "paraphrase", "source", "output", "doc", "lan
 REFERENCES: Final = frozenset({"reference", "paraphrase"})
 #: A reference's name in the file it came from (``refA``, a translator), among its other keys.
 NAME: Final = "name"
+#: What a form calls a reference that has no name, where one is needed; further ones have a number behind it.
+DEFAULT_NAME: Final = "ref"
 
 _KNOWN: Final[Mapping[str, str]] = {
     **dict.fromkeys(("id", "seg_id", "segid", "segment_id"), "id"),
@@ -65,6 +67,11 @@ def added_kind(name: str) -> str | None:
     """The kind of reference that a name says: ``paraphrase`` for ``paraphrase3``; None for any other name."""
     found = _ADDED.fullmatch(name)
     return found[1].lower() if found else None
+
+
+def is_default(name: str) -> bool:
+    """Whether a name says nothing but that it is a reference, or which one by number."""
+    return not name or re.fullmatch(rf"{DEFAULT_NAME}\d*", name) is not None
 
 
 def roles(
@@ -133,7 +140,9 @@ def reference(name: str, text: str, *, originals: int, whole: bool, rank: int | 
     """
     kind = added_kind(name)
     if kind is None or kind in ORIGINAL_KINDS:
-        return Reference(text, kind or "human", extra={NAME: name} if name and kind is None and whole else {})
+        return Reference(
+            text, kind or "human", extra={NAME: name} if kind is None and whole and not is_default(name) else {}
+        )
     number = int(re.sub(r"\D", "", name))
     return Reference(text, kind, of=0 if originals == 1 else None, rank=max(number - 1, 0) if rank is None else rank)
 

@@ -104,14 +104,14 @@ def _reader(separator: str, *, all_references: bool = False) -> Format:
 def _segments(file: Lines, separator: str, all_references: bool) -> Iterator[tuple[int, Segment]]:
     table = _Table(file, separator, REFERENCES, all_references=all_references)
     for position, (number, cells, fail) in enumerate(table, 1):
-        values: list[tuple[str, str, str | None]] = []
-        first = True
-        for key, cell in zip(table.keys, cells, strict=True):
-            role = table.roles.get(key, "")
-            # An empty first reference is an empty line of plain text; further ones are absent.
-            absent = not cell and not (role == "reference" and first)
-            first = first and role != "reference"
-            values.append((key, role, None if absent and not all_references else cell))
+        named = [(key, table.roles.get(key, ""), cell) for key, cell in zip(table.keys, cells, strict=True)]
+        # An empty reference is absent; a segment's only one is an empty line of plain text.
+        first = next((place for place, (_, role, _) in enumerate(named) if role == "reference"), -1)
+        alone = not any(cell for _, role, cell in named if role in REFERENCES)
+        values = [
+            (key, role, cell if cell or all_references or (alone and place == first) else None)
+            for place, (key, role, cell) in enumerate(named)
+        ]
         yield number, segment(values, str(position), fail, table.fields, whole=file.reading.whole)
 
 

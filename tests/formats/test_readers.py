@@ -97,8 +97,8 @@ def test_columns_named_and_numbered(tmp_path: Path) -> None:
         Reference("ein", "paraphrase", rank=0),
         Reference("eins", "paraphrase", rank=1),
     ), source="s", extra={"note": "n"})  # fmt: skip
-    # The first reference may be an empty text; further ones are absent.
-    assert [(ref.text, ref.kind, ref.of) for ref in two.refs] == [("", "human", None), ("zwei", "paraphrase", 0)]
+    # Where there is a text, an empty cell is an absent reference.
+    assert [(ref.text, ref.kind, ref.of) for ref in two.refs] == [("zwei", "paraphrase", None)]
     bare = write(tmp_path / "b.tsv", "x\tone\tuno\ny\ttwo\tdue\n")
     with pytest.raises(
         DataError, match=r"b\.tsv:1: a table of 3 columns that are not named .*`fields` 3=reference; `form`"
@@ -157,7 +157,7 @@ def test_xml_with_several_references_and_systems(tmp_path: Path) -> None:
         source="一",
         doc="d1",
         lang="en",
-        extra={"domain": "news", "origlang": "zh", "collection": "general"},
+        extra={"domain": "news", "origlang": "zh", "collection": "general", "src_lang": "zh"},
     )
     assert [ref.text for ref in two.refs] == ["Two."]
     assert texts(path, fields={"B": "reference"}) == [["The one."], []]

@@ -65,7 +65,7 @@ def _references(references: Sequence[str], test_set: str | None) -> tuple[str, .
     if test_set is not None and references:
         raise UsageError(f"-t {test_set} and {references[0]} both name references", remedy="leave one of them out")
     if test_set is None and not references:
-        raise UsageError("no references given", remedy="name their files (REFS), or a test set of sacreBLEU's (-t)")
+        raise UsageError("Missing argument 'REFS...'", remedy="the files of references; or name a test set: -t")
     return tuple(references) if test_set is None else (f"{SCHEME}{test_set}",)
 
 

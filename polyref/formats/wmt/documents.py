@@ -8,13 +8,15 @@ from typing import Any, Final
 
 from polyref.errors import DataError
 from polyref.formats.base import Lines
-from polyref.formats.roles import added_kind, reference
+from polyref.formats.roles import DEFAULT_NAME, added_kind, reference
 from polyref.segments import Segment
 
 #: What wmt-format-tools and mt-metrics-eval write where a segment has no reference.
 NO_REFERENCE: Final = frozenset({"NO TRANSLATION AVAILABLE", "[No translation supplied]"})
 #: Name of a reference that a file does not name.
-UNNAMED: Final = "ref"
+UNNAMED: Final = DEFAULT_NAME
+#: What a document is called that has no name, where one is needed.
+NO_DOCUMENT: Final = "-"
 
 
 @dataclass
@@ -71,26 +73,26 @@ def segments_of(documents: Iterable[Document], *, names: Sequence[str] | None, w
     """
     position = 0
     for document in documents:
+        name = None if document.name == NO_DOCUMENT else document.name
         for place, number in enumerate(document.numbers, 1):
             position += 1
-            found = {name: texts.get(number) for name, texts in document.references.items()}
+            found = {own: texts.get(number) for own, texts in document.references.items()}
             texts = [
-                (name, text)
-                for name, text in found.items()
-                if text is not None and text.strip() not in NO_REFERENCE and (names is None or name in names)
+                (own, text)
+                for own, text in found.items()
+                if text is not None and text.strip() not in NO_REFERENCE and (names is None or own in names)
             ]
-            humans = sum(added_kind(name) is None for name, _ in texts)
-            refs = tuple(
-                reference(name if name != UNNAMED else "", text, originals=humans, whole=whole) for name, text in texts
-            )
+            humans = sum(added_kind(own) is None for own, _ in texts)
+            refs = tuple(reference(own, text, originals=humans, whole=whole) for own, text in texts)
             if not whole:
                 yield Segment(str(position), refs)
                 continue
             more: dict[str, Any] = {} if document.domain == "all" else {"domain": document.domain}
             more |= {} if document.original is None else {"origlang": document.original}
             more |= {} if document.collection is None else {"collection": document.collection}
+            more |= {} if document.language is None else {"src_lang": document.language}
             more |= {} if place == number else {"seg": number}
-            yield Segment(str(position), refs, document.source.get(number), document.name, document.target, more)
+            yield Segment(str(position), refs, document.source.get(number), name, document.target, more)
 
 
 def outputs_of(documents: Sequence[Document], file: str) -> dict[str, list[str]]:

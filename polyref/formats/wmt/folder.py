@@ -15,7 +15,7 @@ from typing import Final
 from polyref.errors import DataError, UsageError
 from polyref.formats.base import Format, Lines, Opened, Record
 from polyref.formats.roles import added_kind, reference
-from polyref.formats.wmt.documents import NO_REFERENCE, UNNAMED
+from polyref.formats.wmt.documents import NO_DOCUMENT, NO_REFERENCE, UNNAMED
 from polyref.segments import Segment
 from polyref.textfiles import check_parallel
 
@@ -101,16 +101,15 @@ def _segments(files: Sequence[Lines]) -> Iterator[Segment]:
         there = [(name, text or "") for (kind, name), text in zip(columns, row, strict=True) if kind == "references"]
         there = [(name, text) for name, text in there if text not in NO_REFERENCE]
         humans = sum(added_kind(name) is None for name, _ in there)
-        refs = tuple(
-            reference("" if name == UNNAMED else name, text, originals=humans, whole=whole) for name, text in there
-        )
+        refs = tuple(reference(name, text, originals=humans, whole=whole) for name, text in there)
         more = {kind: text for (kind, _), text in zip(columns, row, strict=True) if kind != "references"}
         domain, _, document = (more.get("documents") or "").replace("\t", " ").partition(" ")
+        document = document or NO_DOCUMENT
         yield Segment(
             str(position),
             refs,
             more.get("sources"),
-            document or None,
+            document if document != NO_DOCUMENT else None,
             extra={"domain": domain} if domain and domain != "all" else {},
         )
     check_parallel([(file.name, count) for file, count in zip(files, counts, strict=True)])

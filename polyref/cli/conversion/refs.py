@@ -1,0 +1,36 @@
+"""``polyref convert refs``: references of one form written in another."""
+
+from __future__ import annotations
+
+import click
+
+from polyref.cli.files.overwriting import refuse_overwriting
+from polyref.cli.options.reading import reading_options
+from polyref.cli.printing import tell
+from polyref.formats import Reading
+from polyref.formats.writing.save import WRITTEN
+from polyref.references import ReferenceSet
+from polyref.textfiles import display_name
+
+
+@click.command("refs")
+@click.argument("references", nargs=-1, metavar="IN...")
+@click.argument("target", metavar="OUT")
+@click.option("--to", metavar="FORM", help=f"Form to write: {', '.join(WRITTEN)}. [default: what OUT's suffix says]")
+@reading_options()
+def command(references: tuple[str, ...], reading: Reading, target: str, to: str | None) -> None:
+    """Write references in another form.
+
+    IN is what `polyref augment` takes. OUT is a file: .jsonl is polyref's normal form, .tsv and .csv are tables, .xml
+    and .sgm are WMT's, .json is COMET's, anything else is plain text. Several references are several plain files: put
+    {} into the name, or name a folder. What the form cannot hold is said.
+
+    \b
+    polyref convert refs refs.polyref.jsonl 'refs.{}.en'     # files for sacreBLEU
+    polyref convert refs newstest2021.zh-en.xml refs.jsonl
+    polyref convert refs refs.polyref.jsonl wmt22 --to mt-metrics-eval -l zh-en
+    """  # noqa: D301
+    refuse_overwriting(references, target)
+    found = ReferenceSet.load(*references, form=reading.form, fields=reading.fields, pair=reading.pair)
+    if lost := found.export(target, to, pair=reading.pair):
+        tell("note", f"{display_name(target)} cannot hold {'; '.join(lost)}")

@@ -1,0 +1,298 @@
+"""Sets written in every form and read back: the same where the form can hold them, and said where it cannot."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from polyref.errors import DataError, UsageError
+from polyref.formats.writing.save import WRITTEN, form_of
+from polyref.references import Reference, ReferenceSet, Segment
+
+#: Form -> suffix of its file, of forms that hold a set in one file.
+FILES = {
+    "normal": ".jsonl", "simple": ".jsonl", "nbest": ".jsonl", "json": ".jsonl", "lists": ".txt", "tsv": ".tsv",
+    "csv": ".csv", "xml": ".xml", "sgml": ".sgm", "general": ".jsonl",
+}  # fmt: skip
+
+
+def human(text: str, **extra: str) -> Reference:
+    return Reference(text, extra=extra)
+
+
+def made(text: str, rank: int, **more: Any) -> Reference:
+    return Reference(text, "paraphrase", of=0, rank=rank, **more)
+
+
+#: One human reference a segment and its paraphrases, ragged; what every form can hold that has kinds.
+RAGGED = (
+    Segment("1", (human("It is <late> & cold."), made("It's late.", 0), made('"Late", 5 > 4.', 1))),
+    Segment("2", (human("Ann paid."),)),
+    Segment("3", (human("He left, she stayed."), made("He went.", 0))),
+)
+#: With documents and sources.
+DOCUMENTS = tuple(
+    replace(one, source=f"source {place}", doc="d1" if place < 2 else "d2", lang="en", extra=extra)
+    for place, (one, extra) in enumerate(zip(RAGGED, [{"domain": "news"}, {"domain": "news"}, {}], strict=True))
+)
+#: Two human references with names, of which one segment lacks one.
+NAMED = (
+    Segment("1", (human("One.", name="refA"), human("Uno.", name="refB"))),
+    Segment("2", (human("Two.", name="refA"),)),
+)
+
+
+def again(segments: tuple[Segment, ...], path: Path, form: str, **more: Any) -> tuple[ReferenceSet, list[str]]:
+    lost = ReferenceSet(segments).export(path, form, **more)
+    return ReferenceSet.load(path, **more), lost
+
+
+@pytest.mark.parametrize("form", ["normal", "simple", "nbest", "json", "tsv", "csv", "xml", "sgml"])
+def test_ragged_sets_come_back_whole(tmp_path: Path, form: str) -> None:
+    found, lost = again(RAGGED, tmp_path / f"a{FILES[form]}", form)
+    assert found.segments == RAGGED
+    assert lost == []
+
+
+@pytest.mark.parametrize("packing", [".gz", ".xz"])
+@pytest.mark.parametrize("form", ["normal", "json", "tsv", "csv", "xml"])
+def test_documents_and_sources_come_back(tmp_path: Path, form: str, packing: str) -> None:
+    segments = DOCUMENTS if form in {"normal", "json", "xml"} else tuple(replace(one, extra={}) for one in DOCUMENTS)
+    found, lost = again(segments, tmp_path / f"a{FILES[form]}{packing}", form)
+    assert found.segments == segments
+    assert lost == []
+
+
+def test_documents_of_the_general_task_come_back(tmp_path: Path) -> None:
+    texts = [("First.\nOf two lines.", "Eins."), ("Second.", "Zwei."), ("Third.", "Drei.")]
+    extra = [{"src_lang": "cs", "domain": "news"}, {}, {"src_lang": "cs", "domain": "talk", "video": None}]
+    segments = tuple(
+        Segment(str(n), (human(a, name="refA"), human(b, name="B")), f"s{n}", "d1" if n < 3 else "d2", "en", more)
+        for n, ((a, b), more) in enumerate(zip(texts, extra, strict=True), 1)
+    )
+    segments = (*segments[:2], replace(segments[2], extra={"src_lang": "cs", "domain": "talk"}))
+    found, lost = again(segments, tmp_path / "a.jsonl", "general")
+    assert found.segments == segments
+    assert lost == []
+    found, lost = again(
+        (replace(segments[0], refs=segments[0].refs[:1]), *segments[1:]), tmp_path / "b.jsonl", "general"
+    )
+    assert [len(one.refs) for one in found] == [1, 1, 2]
+    assert lost == ["references that not every paragraph of a document has (1 reference)"]
+
+
+@pytest.mark.parametrize("form", ["tsv", "csv", "xml", "sgml", "normal"])
+def test_names_of_references_come_back(tmp_path: Path, form: str) -> None:
+    found, lost = again(NAMED, tmp_path / f"a{FILES[form]}", form)
+    assert found.segments == NAMED
+    assert lost == []
+
+
+def test_several_references_without_names(tmp_path: Path) -> None:
+    segments = (Segment("1", (human("One."), human("Uno."))), Segment("2", (human("Two."), human("Due."))))
+    for form in ("json", "lists", "tsv", "csv", "xml", "sgml"):
+        found, lost = again(segments, tmp_path / f"{form}{FILES[form]}", form)
+        assert (found.segments, lost) == (segments, []), form
+
+
+def test_the_layout_of_mt_metrics_eval(tmp_path: Path) -> None:
+    segments = tuple(replace(one, lang=None) for one in DOCUMENTS)
+    found, lost = again(segments, tmp_path / "set", "mt-metrics-eval", pair="zh-en")
+    assert found.segments == segments
+    assert lost == []
+    files = sorted(str(path.relative_to(tmp_path / "set")) for path in (tmp_path / "set").rglob("*") if path.is_file())
+    assert files == ["documents/zh-en.docs", "references/zh-en.paraphrase1.txt", "references/zh-en.paraphrase2.txt",
+                     "references/zh-en.ref.txt", "sources/zh-en.txt"]  # fmt: skip
+    rank = (tmp_path / "set/references/zh-en.paraphrase2.txt").read_text("utf-8")
+    assert rank == '"Late", 5 > 4.\nNO TRANSLATION AVAILABLE\nNO TRANSLATION AVAILABLE\n'
+    with pytest.raises(UsageError, match="is there and not empty"):
+        ReferenceSet(segments).export(tmp_path / "set", "mt-metrics-eval", pair="zh-en")
+    with pytest.raises(UsageError, match="`pair` is None, expected SRC-TGT"):
+        ReferenceSet(segments).export(tmp_path / "other", "mt-metrics-eval")
+    odd = ReferenceSet((Segment("1", (human("x", name="a.b"),)),))
+    with pytest.raises(DataError, match=r"other: the reference name 'a\.b' is not allowed"):
+        odd.export(tmp_path / "other", "mt-metrics-eval", pair="zh-en")
+    assert not (tmp_path / "other").exists()
+
+
+def test_plain_files_for_sacrebleu(tmp_path: Path) -> None:
+    lost = ReferenceSet(RAGGED).export(tmp_path / "refs.{}.en")
+    first, *others = (tmp_path / f"refs.{name}.en" for name in ("reference", "paraphrase1", "paraphrase2"))
+    assert first.read_text() == "It is <late> & cold.\nAnn paid.\nHe left, she stayed.\n"
+    assert [path.read_text().split("\n")[1] for path in others] == ["Ann paid."] * 2
+    assert lost == [
+        "different numbers of references: the first is repeated (2 segments)",
+        "kind (3 references)",
+    ]
+    found = ReferenceSet.load(first, *others)
+    assert found.texts()[2] == ["He left, she stayed.", "He went.", "He left, she stayed."]
+    # A smaller set would be mixed with the files of this one.
+    with pytest.raises(UsageError, match=r"refs\.paraphrase1\.en is there already, and no reference of this set"):
+        ReferenceSet(RAGGED[1:2]).export(tmp_path / "refs.{}.en")
+    assert ReferenceSet(RAGGED).export(f"{tmp_path}/folder/") == lost
+    assert sorted(path.name for path in (tmp_path / "folder").iterdir()) == [
+        "paraphrase1.txt", "paraphrase2.txt", "reference.txt"]  # fmt: skip
+    with pytest.raises(UsageError, match=r"one\.txt is one file, but there are 3 references: reference, paraphrase1"):
+        ReferenceSet(RAGGED).export(tmp_path / "one.txt")
+    assert ReferenceSet(RAGGED[1:2]).export(tmp_path / "one.txt") == ["ids (1 segment)"]
+    assert (tmp_path / "one.txt").read_text() == "Ann paid.\n"
+
+
+def test_repeated_references_change_no_score_of_sacrebleu(tmp_path: Path) -> None:
+    import sacrebleu
+
+    ReferenceSet(RAGGED).export(tmp_path / "refs.{}.en")
+    padded = [path.read_text().splitlines() for path in sorted(tmp_path.glob("refs.*.en"))]
+    outputs = ["It is late.", "Ann has paid.", "He went and she stayed."]
+    ragged = [[one.refs[place].text if place < len(one.refs) else None for one in RAGGED] for place in range(3)]
+    for metric in (sacrebleu.BLEU(), sacrebleu.CHRF()):
+        assert metric.corpus_score(outputs, padded).score == metric.corpus_score(outputs, ragged).score
+
+
+def test_sacrebleus_table(tmp_path: Path) -> None:
+    lost = ReferenceSet(RAGGED).export(tmp_path / "refs.tsv", "sacrebleu-tsv")
+    rows = [line.split("\t") for line in (tmp_path / "refs.tsv").read_text().splitlines()]
+    assert rows[1] == ["Ann paid."] * 3
+    assert len(lost) == 2
+    found = ReferenceSet.load(tmp_path / "refs.tsv", form="sacrebleu-tsv")
+    assert found.texts() == rows
+
+
+def test_comets_list(tmp_path: Path) -> None:
+    lost = ReferenceSet(DOCUMENTS).export(tmp_path / "a.json")
+    found = json.loads((tmp_path / "a.json").read_text())
+    assert found[1] == {"src": "source 1", "ref": "Ann paid."}
+    assert lost[:2] == ["documents (3 segments)", "languages (3 segments)"]
+    assert ReferenceSet.load(tmp_path / "a.json").texts() == [[one.refs[0].text] for one in RAGGED]
+
+
+#: Whatever a set holds.
+EVERYTHING = ReferenceSet(
+    (
+        Segment(
+            "a7",
+            (
+                human("One\nline,\ttab. ", name="refA"),
+                Reference("Edited.", "postedit", weight=0.5),
+                made("One.", 4, logprob=-0.5, generator="g"),
+                Reference("", "pseudo", extra={"x": 1}),
+            ),
+            source="Eins.",
+            doc="d",
+            lang="en",
+            extra={"note": "n"},
+        ),
+        Segment("b", (human("Two."),), source="Zwei.", doc="d"),
+    ),
+    {"k": 1},
+)
+HEADER = "what the header says (1 key)"
+PARTS = ["sources (2 segments)", "documents (2 segments)", "languages (1 segment)", "other keys (1 segment)"]
+FURTHER = "further human references, which are left out (1 reference)"
+MOST = "generator, logprob, of, other keys, rank, weight (3 references)"
+LINES = "line ends, which become spaces (1 text)"
+#: Form -> what it cannot hold of everything.
+LOST = {
+    "normal": [],
+    "simple": [FURTHER, HEADER, "generator, kind, logprob, name, of, other keys, rank, weight (4 references)"],
+    "nbest": [*PARTS, FURTHER, HEADER, "generator, kind, name, of, other keys, rank, weight (4 references)"],
+    "json": [HEADER, "generator, kind, logprob, name, of, other keys, rank, weight (4 references)"],
+    "lists": ["ids (2 segments)", *PARTS, HEADER,
+              "generator, kind, logprob, name, other keys, weight (4 references)"],
+    "tsv": ["other keys (1 segment)", "whether a reference is empty or absent (1 reference)", LINES,
+            "tabs, which become spaces (1 text)", HEADER, MOST],
+    "csv": ["other keys (1 segment)", "whether a reference is empty or absent (1 reference)", HEADER, MOST],
+    "xml": ["ids (2 segments)", "other keys (1 segment)", LINES, HEADER, MOST],
+    "sgml": ["ids (2 segments)", "sources (2 segments)", "other keys (1 segment)", LINES,
+             "spaces at the ends (1 text)", HEADER, MOST],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", list(LOST))
+def test_what_a_form_cannot_hold_is_said(tmp_path: Path, form: str) -> None:
+    path = tmp_path / f"a{FILES[form]}"
+    assert EVERYTHING.export(path, form) == LOST[form]
+    found = ReferenceSet.load(path)
+    assert len(found) == 2
+    assert found[1].refs[0].text == "Two."
+
+
+@pytest.mark.parametrize(
+    ("segments", "form", "message"),
+    [
+        ((Segment("1", (human("x\x01"),)),), "xml", r"a: segment 1 holds U\+0001, which XML has no way to write"),
+        ((Segment("1", (human("x"),)), Segment("2", ())), "xml", "segment 2 has neither source nor reference"),
+        ((Segment("1", (human("x"),)), Segment("2", ())), "sgml", "segment 2 has no reference"),
+        ((Segment("1", (human("x"),)),), "general", "segment 1 has no source"),
+        ((Segment("1", ()),), "comet", "segment 1 has no reference"),
+        (tuple(Segment(str(n), (human("x"),), doc="aba"[n]) for n in range(3)), "xml",
+         "document 'a' is not in one piece: it goes on at segment 2"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_written_is_refused(
+    tmp_path: Path, segments: tuple[Segment, ...], form: str, message: str
+) -> None:
+    with pytest.raises(DataError, match=message):
+        ReferenceSet(segments).export(tmp_path / "a", form)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_forms_by_suffix() -> None:
+    assert [form_of(name) for name in ("-", "a.jsonl.gz", "a.tsv.xz", "a.sgm", "a.en", "a")] == [
+        "normal", "normal", "tsv", "sgml", "plain", "plain"]  # fmt: skip
+    with pytest.raises(UsageError, match="`to` is 'toml', expected one of normal, plain"):
+        ReferenceSet(RAGGED).export("x", "toml")
+
+
+words = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs", "Zs", "Zl", "Zp", "Cn"]), min_size=1)
+ragged = st.lists(
+    st.tuples(words, st.lists(words, max_size=3)).map(
+        lambda found: (human(found[0]), *(made(text, rank) for rank, text in enumerate(found[1])))
+    ),
+    min_size=1,
+    max_size=4,
+).map(lambda all_refs: tuple(Segment(str(number), refs) for number, refs in enumerate(all_refs, 1)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["simple", "nbest", "json", "tsv", "csv", "xml", "sgml"])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)
+@given(ragged)
+def test_whatever_the_texts(tmp_path_factory: pytest.TempPathFactory, form: str, segments: tuple[Segment, ...]) -> None:
+    path = tmp_path_factory.mktemp("round") / f"a{FILES[form]}"
+    found, lost = again(segments, path, form)
+    assert (found.segments, lost) == (segments, [])
+
+
+@pytest.mark.parametrize("name", ["a.tsv", "a.xml", "a.csv", "a.jsonl"])
+def test_the_command(tmp_path: Path, polyref: Callable[..., Any], name: str) -> None:
+    first = tmp_path / "refs.jsonl"
+    ReferenceSet(RAGGED, {"k": 2}).save(first)
+    there = polyref("convert", "refs", first, tmp_path / f"to-{name}")
+    assert there.code == 0
+    if name == "a.jsonl":
+        assert there.err == ""
+    else:
+        assert there.err == f"polyref: note: {tmp_path}/to-{name} cannot hold what the header says (1 key)\n"
+    back = polyref("convert", "refs", tmp_path / f"to-{name}", "-")
+    assert back.out.splitlines()[1:] == first.read_text().splitlines()[1:]
+    refused = polyref("convert", "refs", first, first)
+    assert refused.code == 2 and "is also an input" in refused.err
+    if name == "a.csv":
+        with (tmp_path / "to-a.csv").open() as stream:
+            assert next(csv.reader(stream)) == ["id", "reference", "paraphrase1", "paraphrase2"]
+
+
+def test_the_command_says_what_it_writes(tmp_path: Path, polyref: Callable[..., Any]) -> None:
+    (tmp_path / "a").write_text("x\n")
+    refused = polyref("convert", "refs", tmp_path / "a", tmp_path / "b", "--to", "toml")
+    assert refused.code == 2
+    assert refused.err == f"polyref: error: --to is 'toml', expected one of {', '.join(WRITTEN)}\n"
