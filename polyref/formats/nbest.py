@@ -6,9 +6,11 @@ asked for, the lists are left out: what is in them becomes a reference by ``poly
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from polyref.errors import PolyrefWarning
 from polyref.formats.base import Format, Lines, Opened, Record, unique, without_blank_end
 from polyref.segments import Reference, Segment
 
@@ -28,6 +30,7 @@ def _open(files: Sequence[Lines]) -> Opened:
 
 def _segments(file: Lines) -> Iterator[tuple[int, Segment]]:
     position = 0
+    left_out = 0
     for number, line in without_blank_end(file):
         record = Record.parse(line, file.name, number)
         rows = record.items("rows") if "rows" in record.values else [record.values]
@@ -35,7 +38,11 @@ def _segments(file: Lines) -> Iterator[tuple[int, Segment]]:
             position += 1
             if not isinstance(values, dict):
                 record.fail('"rows" holds something else than objects')
+            left_out += not file.reading.whole and bool(values.get("paraphrases"))
             yield number, _segment(Record(values, file.name, number), str(position), whole=file.reading.whole)
+    if left_out:
+        said = f"its {left_out} n-best lists are left out: they are candidates, and not yet references"
+        warnings.warn(f"{file.name}: {said}", PolyrefWarning, stacklevel=2)
 
 
 def _segment(record: Record, default_id: str, *, whole: bool) -> Segment:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from polyref.errors import PolyrefWarning
 from polyref.references import ReferenceSet
 
 LINES = ["The cat sat there & looked at Bob <twice> .", "", "Ann has paid the bill ."]
@@ -43,6 +44,7 @@ def files(folder: Path) -> dict[str, Path]:
     return found
 
 
+@pytest.mark.filterwarnings("ignore:.*n-best lists are left out:polyref.errors.PolyrefWarning")
 def test_every_form_gives_the_same_set(tmp_path: Path, augment_with_rules: Callable[[Path, Path], None]) -> None:
     there = files(tmp_path)
     made = {}
@@ -70,7 +72,13 @@ def augment_with_rules() -> Callable[[Path, Path], None]:
     return run
 
 
+def test_lists_that_are_left_out_are_counted(tmp_path: Path, augment_with_rules: Callable[[Path, Path], None]) -> None:
+    with pytest.warns(PolyrefWarning, match=r"refs\.nbest\.jsonl: its 1 n-best lists are left out"):
+        augment_with_rules(files(tmp_path)["nbest"], tmp_path / "out")
+
+
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*n-best lists are left out:polyref.errors.PolyrefWarning")
 def test_the_command_with_the_shipped_model(tmp_path: Path, polyref: Callable[..., Any]) -> None:
     there = files(tmp_path)
     made = {}

@@ -20,11 +20,13 @@ _BREAK: Final = "\n\n"
 
 def is_general(values: Mapping[str, object]) -> bool:
     """Whether an object is a document of a test set, or of a system."""
-    if not isinstance(values.get("doc_id"), str):
+    name = values.get("doc_id")
+    if not isinstance(name, str):
         return False
-    return ("src_text" in values and isinstance(values.get("refs"), dict)) or (
-        "hypothesis" in values and bool({"paragraphs_match", "metadata"} & values.keys())
-    )
+    if "src_text" in values and isinstance(values.get("refs"), dict):
+        return True
+    in_parts = any(separator in name for separator in _SEPARATORS)
+    return "hypothesis" in values and (in_parts or bool({"paragraphs_match", "metadata"} & values.keys()))
 
 
 def _records(file: Lines) -> Iterator[Record]:
