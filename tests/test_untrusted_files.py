@@ -24,6 +24,7 @@ from tiny_encoders import bert
 
 from polyref.augment.filters.file import read_filter
 from polyref.errors import DataError, ModelError, PolyrefError
+from polyref.formats import read_outputs
 from polyref.metrics.embedding.baseline import read_baseline
 from polyref.metrics.embedding.encoders.load import load_encoder
 from polyref.metrics.esim.files import CONFIG, load_network, read_card
@@ -245,6 +246,27 @@ def test_a_line_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
             read_lines(path)
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.sgm", '<refset><doc docid="d"><seg id="1" ' + "9" * 300_000),
+        ("a.json", '[{"ref": "' + '\\"' * 300_000 + "\n"),
+        ("a.json", "[" * 300_000),
+        ("a.txt", "['" + "\\'" * 300_000),
+        ("a.txt", "[" + "-" * 300_000 + "1]\n"),
+    ],
+)
+def test_texts_that_are_looked_at_once(tmp_path: Path, name: str, text: str) -> None:
+    """Each of them would take minutes where a pattern begins anew at every character."""
+    path = _write(tmp_path / name, text)
+    start = time.process_time()
+    if name == "a.txt":
+        assert len(ReferenceSet.load(path)) == 1
+    else:
+        _refused(ReferenceSet.load, path)
+    assert time.process_time() - start < 20
+
+
 def test_archives_larger_than_they_are(tmp_path: Path) -> None:
     path = tmp_path / "checkpoint.pt"
     torch.save({"model": {"x": torch.zeros(1 << 20)}, "args": None}, path)
@@ -314,12 +336,38 @@ def _journal(path: Path) -> None:
         list(journal)
 
 
+def _references_and_outputs(path: Path) -> None:
+    """Both, whatever the first one finds."""
+    try:
+        ReferenceSet.load(path)
+    finally:
+        read_outputs(path)
+
+
+XML = """<?xml version="1.0"?>
+<dataset id="x"><collection id="g"><doc id="d" origlang="a"><src lang="a"><p><seg id="1">b</seg></p></src>
+<ref translator="A"><p><seg id="1">c &amp; d</seg></p></ref><hyp system="s"><seg id="1">e</seg></hyp></doc>
+</collection></dataset>
+"""
 #: Name of the file -> (a valid one, what reads it).
 READERS: Mapping[str, tuple[bytes, Callable[[Path], object]]] = {
     "set.jsonl": (SET.encode(), ReferenceSet.load),
     "simple.jsonl": (b'{"id": "1", "reference": "a", "paraphrases": ["b", "c"]}\n', ReferenceSet.load),
     "plain": (b"one\ntwo\n", ReferenceSet.load),
     "set.jsonl.gz": (gzip.compress(SET.encode(), mtime=0), ReferenceSet.load),
+    "table.tsv": (b"id\treference\tparaphrase1\n1\ta\tb\n2\tc\t\n", ReferenceSet.load),
+    "table.csv": (b'id,ref,mt\n1,"a, ""b""",c\n2,d,e\n', _references_and_outputs),
+    "comet.json": (b'[{"src": "a", "mt": "b", "ref": "c"},\n {"mt": "d", "ref": "e"}\n]\n', _references_and_outputs),
+    "keys.jsonl": (b'{"src": "a", "hypothesis": "b", "refs": ["c", "d"]}\n{"hypothesis": "", "refs": []}\n',
+                   _references_and_outputs),
+    "lists.txt": (b"['a', \"b\"]\n['c']\n", ReferenceSet.load),
+    "nbest.jsonl": (b'{"id": 1, "text": "a", "paraphrases": [{"text": "b", "score": -0.5}]}\n', ReferenceSet.load),
+    "general.jsonl": (b'{"doc_id": "d", "src_lang": "a", "tgt_lang": "b", "src_text": "x\\n\\ny", "refs": '
+                      b'{"A": {"ref": "z\\n\\nw"}}}\n', ReferenceSet.load),
+    "outputs.jsonl": (b'{"doc_id": "d", "hypothesis": "x\\n\\ny", "metadata": {}}\n', read_outputs),
+    "set.xml": (XML.encode(), _references_and_outputs),
+    "set.sgm": (b'<refset setid="x" trglang="en">\n<doc docid="d" sysid="ref">\n<seg id="1"> a &amp; b </seg>\n'
+                b"<seg id='2'>c</seg>\n</doc>\n</refset>\n", _references_and_outputs),
     "judged.jsonl": (JUDGED.encode(), lambda path: read_training([path])),
     "filter.toml": (FILTER.encode(), read_filter),
     "baseline.tsv": (b"LAYER,P,R,F\n0,0.1,0.2,0.3\n1,0.2,0.3,0.4\n", lambda path: read_baseline(path, 1)),
@@ -349,6 +397,7 @@ def _mutated(content: bytes, drawn: random.Random) -> bytes:
     return bytes(made)
 
 
+@pytest.mark.filterwarnings("ignore::polyref.errors.PolyrefWarning")
 @pytest.mark.parametrize("most", [400, pytest.param(100_000, marks=pytest.mark.slow)])
 def test_mutated_files(tmp_path: Path, most: int) -> None:
     drawn = random.Random(7)

@@ -54,8 +54,7 @@ def open_references(paths: Sequence[str | Path], stack: ExitStack, reading: Read
     if len(files) > 1:
         for (lines, _), form in zip(files, formats, strict=True):
             if not form.several or form is not formats[0]:
-                odd = form if form is not text.FORMAT else formats[0]
-                name = lines.name if form is odd else files[0][0].name
+                odd, name = (formats[0], files[0][0].name) if form is text.FORMAT else (form, lines.name)
                 raise UsageError(
                     f"{name} is in the {odd.name} form: several reference files must all be plain text, or all SGML",
                     remedy="name that file alone",
@@ -98,7 +97,8 @@ def read_outputs(path: str | Path, reading: Reading = Reading()) -> Mapping[str,
         form = _form(lines, sample)
         if form.outputs is None:
             raise UsageError(
-                f"{lines.name} is in the {form.name} form, which holds references, not the outputs of a system",
+                f"is in the {form.name} form, which holds references, not the outputs of a system",
+                file=lines.name,
                 remedy=f"name a file of outputs; `form` {text.FORMAT.name} reads every line as one",
             )
         return form.outputs(lines)
@@ -111,7 +111,7 @@ def _form(lines: Lines, sample: Sequence[str]) -> Format:
         return keyed.FORMAT
     if reading.fields and form is text.FORMAT:
         raise UsageError(
-            f"`fields` is given, but {lines.name} is plain text", remedy="tables and JSON have columns and keys"
+            "is plain text, but `fields` is given", file=lines.name, remedy="tables and JSON have columns and keys"
         )
     return form
 

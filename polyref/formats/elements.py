@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+import warnings
 from collections.abc import Iterator
 from itertools import chain
 from typing import Any, Final
@@ -16,7 +17,11 @@ from polyref.formats.base import Lines, unpacked, without_blank_end
 _LONGEST: Final = 1 << 24
 #: A Python literal is read by Python's own parser, whose memory is many times the text.
 _LONGEST_LITERAL: Final = 1 << 20
-_TOKENS: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{},]')
+# What cannot end goes to the end of its line, so that every character is looked at once.
+_TOKENS: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?$)|[\[\]{},]')
+_STRING: Final = r"""(?:'[^'\\]*(?:\\.[^'\\]*)*'|"[^"\\]*(?:\\.[^"\\]*)*"|None)"""
+#: Python's parser may break down on what is nested: it is given strings and None in a list, and nothing else.
+_LITERALS: Final = re.compile(rf"\s*\[\s*(?:{_STRING}\s*,\s*)*(?:{_STRING}\s*)?\]\s*")
 
 
 def as_list(text: str) -> list[Any] | None:
@@ -28,9 +33,13 @@ def as_list(text: str) -> list[Any] | None:
     except RecursionError:
         return None
     except ValueError:
+        if not _LITERALS.fullmatch(text):
+            return None
         try:
-            value = ast.literal_eval(text.strip())
-        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of escapes that Python does not know
+                value = ast.literal_eval(text.strip())
+        except (ValueError, SyntaxError):
             return None
     return value if isinstance(value, list) else None
 

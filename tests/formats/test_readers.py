@@ -135,7 +135,7 @@ def test_keys_that_the_user_says(tmp_path: Path) -> None:
         ReferenceSet.load(path, fields={"reference": "en"})
     with pytest.raises(DataError, match="no 'fr' as `fields` says, there are: key, zh, en, more"):
         ReferenceSet.load(path, fields={"fr": "reference"})
-    with pytest.raises(UsageError, match=r"`fields` is given, but .* is plain text"):
+    with pytest.raises(UsageError, match=r"a\.txt: is plain text, but `fields` is given"):
         ReferenceSet.load(write(tmp_path / "a.txt", "x\n"), fields={"fr": "reference"})
     with pytest.raises(UsageError, match="`form` is 'toml', expected one of plain, normal, simple, nbest, json"):
         ReferenceSet.load(path, form="toml")
@@ -234,7 +234,7 @@ def test_folders(tmp_path: Path) -> None:
     assert (one.source, one.doc, two.doc, one.extra) == ("一", "d1", "d2", {"domain": "news"})
     assert texts(tmp_path, fields={"refB": "reference"}) == [["uno"], []]
     write(tmp_path / "references/de-en.refA.txt", "x\n")
-    with pytest.raises(UsageError, match="holds several language pairs: de-en, zh-en"):
+    with pytest.raises(UsageError, match="several language pairs: de-en, zh-en"):
         ReferenceSet.load(tmp_path)
     assert texts(tmp_path, pair="de-en") == [["x"]]
     with pytest.raises(DataError, match="no references for en-fr, there are: de-en, zh-en"):
@@ -334,5 +334,5 @@ def test_outputs(tmp_path: Path) -> None:
     two = write(tmp_path / "b.tsv", "sysA\tsysB\nI.\tone\n")
     assert read_outputs(two, Reading(fields={"sysA": "output", "sysB": "output"})) == {"sysA": ["I."], "sysB": ["one"]}
     assert read_outputs(write(tmp_path / "a.txt", "I.\nII.\n")) == {"": ["I.", "II."]}
-    with pytest.raises(UsageError, match=r"s\.jsonl is in the normal form, which holds references, not the outputs"):
+    with pytest.raises(UsageError, match=r"s\.jsonl: is in the normal form, which holds references, not the outputs"):
         read_outputs(write(tmp_path / "s.jsonl", '{"polyref": 1}\n{"refs": []}\n'))

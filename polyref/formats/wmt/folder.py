@@ -47,7 +47,7 @@ def files_in(folder: Path, pair: str | None, wanted: Sequence[str], *, whole: bo
         if match and not path.name.startswith("."):
             found.setdefault(match["pair"], {})[match["name"] or UNNAMED] = path
     if pair is None and len(found) > 1:
-        raise UsageError(f"{folder} holds several language pairs: {', '.join(found)}", remedy="choose one: `pair`")
+        raise UsageError(f"several language pairs: {', '.join(found)}", file=folder, remedy="choose one: `pair`")
     pair = pair or next(iter(found), "")
     if pair not in found:
         raise DataError(f"no references for {pair or 'any pair'}, there are: {', '.join(found) or 'none'}", file=folder)

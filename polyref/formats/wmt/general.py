@@ -51,7 +51,7 @@ def _records(file: Lines) -> Iterator[Record]:
             continue
         if file.reading.pair is None and len(pairs) > 1:
             raise UsageError(
-                f"{file.name} holds several language pairs: {', '.join(pairs)} ...", remedy="choose one: `pair`"
+                f"several language pairs: {', '.join(pairs)} ...", file=file.name, remedy="choose one: `pair`"
             )
         key = f"{pair} {name}"
         if key in seen:

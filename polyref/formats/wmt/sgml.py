@@ -16,7 +16,7 @@ from polyref.formats.base import Format, Lines, Opened, shortened, whole_number
 from polyref.formats.wmt.documents import UNNAMED, Document, outputs_of, segments_of, taken
 
 _TAG: Final = re.compile(r"<(/?)(srcset|refset|tstset|doc|seg)\b([^<>]*)>", re.IGNORECASE)
-_ATTRIBUTE: Final = re.compile(r"""([\w:-]+)\s*=\s*(?:"([^"]*)"|'([^']*)')""")
+_ATTRIBUTE: Final = re.compile(r"""(?<![\w:-])([\w:-]{1,64})\s*=\s*(?:"([^"]*)"|'([^']*)')""")
 _ENTITY: Final = re.compile(r"&(?:amp|lt|gt|quot|apos|#\d{1,7}|#[xX][0-9a-fA-F]{1,6});")
 #: Most characters of a segment.
 _LONGEST: Final = 1 << 24
