@@ -8,8 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rule_paraphraser import RuleParaphraser
 
-from polyref.errors import PolyrefWarning
+from polyref.augment.filters.load import filter_chain
+from polyref.augment.inputs import Inputs
+from polyref.augment.pipeline import SHARD_SEGMENTS, Augmentation
+from polyref.augment.writer import augment_file
+from polyref.errors import DataError, PolyrefWarning
+from polyref.formats import Reading
 from polyref.references import ReferenceSet
 
 LINES = ["The cat sat there & looked at Bob <twice> .", "", "Ann has paid the bill ."]
@@ -58,13 +64,6 @@ def test_every_form_gives_the_same_set(tmp_path: Path, augment_with_rules: Calla
 
 @pytest.fixture
 def augment_with_rules() -> Callable[[Path, Path], None]:
-    from rule_paraphraser import RuleParaphraser
-
-    from polyref.augment.filters.load import filter_chain
-    from polyref.augment.inputs import Inputs
-    from polyref.augment.pipeline import Augmentation
-    from polyref.augment.writer import augment_file
-
     def run(path: Path, out: Path) -> None:
         with Inputs([path]) as inputs:
             augment_file(inputs, out, Augmentation(RuleParaphraser(), 2, filter_chain("default", "en")))
@@ -89,3 +88,25 @@ def test_the_command_with_the_shipped_model(tmp_path: Path, polyref: Callable[..
     assert '"kind": "paraphrase"' in made["plain"][1][2]
     for form, found in made.items():
         assert found == made["plain"], form
+
+
+def test_other_columns_do_not_mix_with_unfinished_work(tmp_path: Path) -> None:
+    class Failing(RuleParaphraser):
+        def _note(self, text: str) -> None:
+            super()._note(text)
+            if self.seen > SHARD_SEGMENTS:
+                raise KeyboardInterrupt
+
+    def run(paraphraser: RuleParaphraser, column: str) -> None:
+        with Inputs([table], Reading(fields={column: "reference"})) as inputs:
+            work = Augmentation(paraphraser, 1, filter_chain("default", "en"))
+            augment_file(inputs, tmp_path / "out.jsonl", work)
+
+    table = tmp_path / "refs.tsv"
+    table.write_text("".join(f"Ann paid {n} .\tBob left {n} .\n" for n in range(2 * SHARD_SEGMENTS)))
+    with pytest.raises(KeyboardInterrupt):
+        run(Failing(), "1")
+    with pytest.raises(DataError, match="other settings"):
+        run(RuleParaphraser(), "2")
+    run(RuleParaphraser(), "1")
+    assert {one.refs[0].text[:3] for one in ReferenceSet.load(tmp_path / "out.jsonl")} == {"Ann"}

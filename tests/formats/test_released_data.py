@@ -9,8 +9,8 @@ import pytest
 
 from polyref.references import ReferenceSet
 
-SUFFIXES = {"simple": ".jsonl", "nbest": ".jsonl", "json": ".jsonl", "tsv": ".tsv", "csv": ".csv", "xml": ".xml.gz",
-            "sgml": ".sgm", "normal": ".jsonl.xz"}  # fmt: skip
+SUFFIXES = {"lists": ".txt", "simple": ".jsonl", "nbest": ".jsonl", "json": ".jsonl", "tsv": ".tsv", "csv": ".csv",
+            "xml": ".xml.gz", "sgml": ".sgm", "normal": ".jsonl.xz"}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -24,8 +24,14 @@ def paraphrases(data_dir: Path) -> ReferenceSet:
 @pytest.mark.parametrize("form", list(SUFFIXES))
 def test_added_references(paraphrases: ReferenceSet, tmp_path: Path, form: str) -> None:
     path = tmp_path / f"refs{SUFFIXES[form]}"
-    assert paraphrases.export(path, form) == []
-    assert ReferenceSet.load(path).segments == paraphrases.segments
+    lost = paraphrases.export(path, form)
+    found = ReferenceSet.load(path)
+    if form == "lists":
+        assert lost == [f"kind ({sum(len(one.extras) for one in paraphrases)} references)"]
+        assert found.texts() == paraphrases.texts()
+    else:
+        assert lost == []
+        assert found.segments == paraphrases.segments
 
 
 def test_plain_files_and_tables_for_sacrebleu(paraphrases: ReferenceSet, tmp_path: Path) -> None:
@@ -53,3 +59,15 @@ def test_released_folders(data_dir: Path, tmp_path: Path, name: str, pair: str) 
     by_document = ReferenceSet(tuple(replace(one, doc=None) for one in found.segments))
     assert by_document.export(tmp_path / "a.xml") == []
     assert ReferenceSet.load(tmp_path / "a.xml").texts() == found.texts()
+
+
+def test_documents_of_a_released_set(data_dir: Path, tmp_path: Path) -> None:
+    found = ReferenceSet.load(data_dir / "wmt22", pair="zh-en")
+    for form, name in {"general": "a.jsonl", "xml": "a.xml", "sgml": "a.sgm"}.items():
+        lost = found.export(tmp_path / name, form)
+        assert lost == ([] if form != "sgml" else [f"sources ({len(found)} segments)"])
+        again = ReferenceSet.load(tmp_path / name)
+        assert again.texts() == found.texts()
+        assert [one.doc for one in again] == [one.doc for one in found]
+        if form != "sgml":
+            assert [one.source for one in again] == [one.source for one in found]
