@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import lzma
 import os
 import stat
 import subprocess
@@ -50,13 +51,14 @@ def _file(folder: Path, content: bytes, name: str = "f.txt") -> Path:
 def test_lines_end_in_newline_alone(tmp_path: Path, content: bytes, lines: list[str]) -> None:
     assert read_lines(_file(tmp_path, content)) == lines
     assert read_lines(_file(tmp_path, gzip.compress(content), "f.gz")) == lines
+    assert read_lines(_file(tmp_path, lzma.compress(content), "f.xz")) == lines
 
 
 @pytest.mark.slow
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\n\r")), min_size=1))
 def test_what_is_written_is_read(tmp_path_factory: pytest.TempPathFactory, lines: list[str]) -> None:
     folder = tmp_path_factory.mktemp("round")
-    for name in ("a.txt", "a.gz"):
+    for name in ("a.txt", "a.gz", "a.xz"):
         with write_atomically(folder / name) as stream:
             stream.writelines(f"{line}\n" for line in lines)
         # A BOM is never written; one that the text starts with is read as a BOM.
@@ -104,6 +106,8 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
         (_file(tmp_path, b"plain\n", "plain.gz"), "plain.gz:1: broken gzip data"),
         (_file(tmp_path, torn, "torn.gz"), "torn.gz:1: broken gzip data"),
         (_file(tmp_path, bytes(damaged), "damaged.gz"), "damaged.gz:1: broken gzip data"),
+        (_file(tmp_path, b"plain\n", "plain.xz"), "plain.xz:1: broken xz data"),
+        (_file(tmp_path, lzma.compress(b"hello world")[:-9], "torn.xz"), "torn.xz:1: broken xz data"),
         (_file(tmp_path, b"a\n") / "under", "cannot be read: Not a directory"),
     ]:
         with pytest.raises(DataError, match=message):
@@ -146,11 +150,12 @@ def test_nothing_appears_before_the_end(tmp_path: Path) -> None:
     assert path.read_text() == "all"
 
 
-def test_equal_text_gives_equal_gzip_bytes(tmp_path: Path) -> None:
-    for name in ("a.gz", "b.gz"):
-        with write_atomically(tmp_path / name) as stream:
+@pytest.mark.parametrize("packing", ["gz", "xz"])
+def test_equal_text_gives_equal_packed_bytes(tmp_path: Path, packing: str) -> None:
+    for name in ("a", "b"):
+        with write_atomically(tmp_path / f"{name}.{packing}") as stream:
             stream.write("text\n")
-    assert (tmp_path / "a.gz").read_bytes() == (tmp_path / "b.gz").read_bytes()
+    assert (tmp_path / f"a.{packing}").read_bytes() == (tmp_path / f"b.{packing}").read_bytes()
 
 
 def test_results_have_the_usual_permissions(tmp_path: Path) -> None:

@@ -20,7 +20,12 @@ def is_nbest(values: dict[str, object]) -> bool:
     if values.keys() >= {"signature", "rows"}:
         return True
     found = values.get("paraphrases")
-    return "text" in values and isinstance(found, list) and all(isinstance(item, dict) for item in found)
+    return (
+        "text" in values
+        and "reference" not in values
+        and isinstance(found, list)
+        and all(isinstance(item, dict) for item in found)
+    )
 
 
 def _open(files: Sequence[Lines]) -> Opened:

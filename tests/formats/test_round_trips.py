@@ -252,6 +252,15 @@ def test_forms_by_suffix() -> None:
         ReferenceSet(RAGGED).export("x", "toml")
 
 
+@pytest.mark.parametrize("form", ["simple", "nbest", "json", "lists", "tsv", "csv", "xml"])
+def test_odd_spaces_and_quotes(tmp_path: Path, form: str) -> None:
+    odd = [" a ", "a  b", "\u2028a\u0085", "\u00a0", "&amp; &#38; <seg id='1'>", '"', "',\\", "None", "[1]", "{}"]
+    segments = tuple(Segment(str(n), (human(text),)) for n, text in enumerate(odd, 1))
+    found, lost = again(segments, tmp_path / f"a{FILES[form]}", form)
+    assert found.segments == segments
+    assert lost == []
+
+
 words = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs", "Zs", "Zl", "Zp", "Cn"]), min_size=1)
 ragged = st.lists(
     st.tuples(words, st.lists(words, max_size=3)).map(

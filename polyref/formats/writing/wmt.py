@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from html import escape
 from itertools import groupby
 from typing import Any, Final
-from xml.sax.saxutils import escape, quoteattr
 
 from polyref.errors import DataError, UsageError
 from polyref.formats.roles import DEFAULT_NAME
@@ -92,11 +92,11 @@ def sgml(made: Layout) -> Iterator[str]:
 def _escaped(text: str, segment: Segment) -> str:
     if found := _UNWRITABLE.search(text):
         raise DataError(f"segment {segment.id} holds U+{ord(found[0]):04X}, which XML has no way to write")
-    return escape(text)
+    return escape(text, quote=False)
 
 
 def _quoted(text: str) -> str:
-    return quoteattr(_UNWRITABLE.sub("", one_line(text)))
+    return f'"{escape(_UNWRITABLE.sub("", one_line(text)))}"'
 
 
 def _attributes(**values: Any) -> str:
