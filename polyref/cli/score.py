@@ -82,7 +82,8 @@ def command(
     refs = ReferenceSet.load(*references, form=reading.form, fields=of_references, pair=reading.pair)
     first = display_name(references[0]), len(refs)
     sources = parallel_lines([source], first)[0] if source is not None else None
-    systems = read_systems(inputs, names, Reading(input_form, of_outputs, reading.pair), first)
+    systems = read_systems(inputs, names, Reading(input_form, of_outputs, reading.pair), first,
+                           [segment.doc for segment in refs])  # fmt: skip
     warn_byte_order_marks([*references, *inputs], say)
     test, trials = _test(asked, len(systems), sentence)
     found = calculate(systems, refs, chosen, ks or None, sources=sources, test=test, trials=trials, seed=seed,

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
 from itertools import chain, islice
 from pathlib import Path
@@ -13,13 +13,22 @@ from typing import Final
 
 from polyref.errors import DataError, UsageError
 from polyref.formats import keyed, normal, registry, simple, text
-from polyref.formats.base import Format, Lines, Opened, Reading
+from polyref.formats.base import Format, Lines, Opened, Outputs, Reading
 from polyref.formats.normal import header_line, segment_line, write_segments
 from polyref.formats.roles import check_fields
 from polyref.formats.wmt import folder, sacrebleu
 from polyref.textfiles import display_name, iter_lines
 
-__all__ = ["Reading", "header_line", "located", "open_references", "read_outputs", "segment_line", "write_segments"]
+__all__ = [
+    "Outputs",
+    "Reading",
+    "header_line",
+    "located",
+    "open_references",
+    "read_outputs",
+    "segment_line",
+    "write_segments",
+]
 
 #: Most characters that are looked at to tell a format.
 _LOOKED_AT: Final = 1 << 20
@@ -84,8 +93,8 @@ def located(paths: Sequence[str | Path], reading: Reading) -> tuple[list[str | P
     return list(paths), reading
 
 
-def read_outputs(path: str | Path, reading: Reading = Reading()) -> Mapping[str, Sequence[str]]:  # noqa: B008 (frozen)
-    """The outputs of systems in a file: the name of every system, empty where the file has none, and its texts.
+def read_outputs(path: str | Path, reading: Reading = Reading()) -> Outputs:  # noqa: B008 (frozen)
+    """The outputs of systems in a file.
 
     Raises:
         DataError: The file is missing, empty or broken, in no form that can be read, or holds no outputs.

@@ -66,6 +66,19 @@ class Opened:
 
 
 @dataclass(frozen=True)
+class Outputs:
+    """The outputs of systems in a file.
+
+    Attributes:
+        systems: Name of a system, empty where the file has none -> its texts.
+        documents: The document of every segment, where the file says it.
+    """
+
+    systems: Mapping[str, Sequence[str]]
+    documents: Sequence[str] | None = None
+
+
+@dataclass(frozen=True)
 class Format:
     """A way to write reference sets down.
 
@@ -73,15 +86,14 @@ class Format:
         name: What messages and ``--format`` call it.
         matches: Whether a file of this name with this first line is in the format.
         open: Reads it; formats of one file get a list of one.
-        outputs: Reads the outputs of systems from a file: the name of a system (empty where the file has none) and its
-            texts. None where the format has no outputs.
+        outputs: Reads the outputs of systems from a file; None where the format has none.
         several: Whether several files make one set.
     """
 
     name: str
     matches: Callable[[str, str], bool]
     open: Callable[[Sequence[Lines]], Opened]
-    outputs: Callable[[Lines], Mapping[str, Sequence[str]]] | None = None
+    outputs: Callable[[Lines], Outputs] | None = None
     several: bool = False
 
 

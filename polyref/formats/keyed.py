@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from polyref.errors import DataError
-from polyref.formats.base import Format, Lines, Opened, Record, unique
+from polyref.formats.base import Format, Lines, Opened, Outputs, Record, unique
 from polyref.formats.elements import elements
 from polyref.formats.roles import REFERENCES, roles, segment
 from polyref.segments import Segment
@@ -53,7 +53,7 @@ def _there(file: Lines, keys: Sequence[str]) -> Mapping[str, str]:
     return there if texts & set(there.values()) or not texts & set(fields.values()) else fields
 
 
-def _outputs(file: Lines) -> Mapping[str, Sequence[str]]:
+def _outputs(file: Lines) -> Outputs:
     wanted = frozenset({"output"})
     texts: list[str] = []
     for record in records(file):
@@ -65,7 +65,7 @@ def _outputs(file: Lines) -> Mapping[str, Sequence[str]]:
         if text is None:
             record.fail(f'"{keys[0]}" is null, expected the output of the segment')
         texts.append(text)
-    return {"": texts}
+    return Outputs({"": texts})
 
 
 FORMAT: Final = Format("json", lambda name, first_line: False, _open, _outputs)

@@ -7,12 +7,12 @@ names: every column is a reference.
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Final
 
 from polyref.errors import DataError
-from polyref.formats.base import Format, Lines, Opened, unique, unpacked, without_blank_end
+from polyref.formats.base import Format, Lines, Opened, Outputs, unique, unpacked, without_blank_end
 from polyref.formats.roles import REFERENCES, Fail, failing, role_of, roles, segment
 from polyref.segments import Segment
 
@@ -87,7 +87,7 @@ def _reader(separator: str, *, all_references: bool = False) -> Format:
         (file,) = files
         return Opened(name, {}, unique(_segments(file, separator, all_references), file.name))
 
-    def outputs(file: Lines) -> Mapping[str, Sequence[str]]:
+    def outputs(file: Lines) -> Outputs:
         table = _Table(file, separator, frozenset({"output"}))
         columns = [place for place, key in enumerate(table.keys) if table.roles.get(key) == "output"]
         texts: list[list[str]] = [[] for _ in columns]
@@ -95,7 +95,7 @@ def _reader(separator: str, *, all_references: bool = False) -> Format:
             for own, place in zip(texts, columns, strict=True):
                 own.append(cells[place])
         names = [table.keys[place] if len(columns) > 1 else "" for place in columns]
-        return dict(zip(names, texts, strict=True))
+        return Outputs(dict(zip(names, texts, strict=True)))
 
     name = SACREBLEU if all_references else "tsv" if separator == "\t" else "csv"
     return Format(name, lambda file, _: unpacked(file).endswith(f".{name}"), read, None if all_references else outputs)

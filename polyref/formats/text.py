@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from typing import Final
 
-from polyref.formats.base import Format, Lines, Opened
+from polyref.formats.base import Format, Lines, Opened, Outputs
 from polyref.segments import Reference, Segment
 from polyref.textfiles import check_parallel
 
@@ -29,8 +29,8 @@ def _segments(files: Sequence[Lines]) -> Iterator[Segment]:
     check_parallel([(file.name, count) for file, count in zip(files, counts, strict=True)])
 
 
-def _outputs(file: Lines) -> dict[str, list[str]]:
-    return {"": list(file.lines)}
+def _outputs(file: Lines) -> Outputs:
+    return Outputs({"": list(file.lines)})
 
 
 FORMAT: Final = Format("plain", lambda name, first_line: True, _open, _outputs, several=True)

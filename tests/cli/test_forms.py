@@ -73,6 +73,9 @@ def test_score_says_what_it_cannot_read(polyref: Callable[..., Any]) -> None:
             assert run.code == 0
         else:
             assert run.code in {1, 2} and message in run.err and run.err.count("\n") == 1, run.err
+    Path("other.xml").write_text(XML.replace('id="d"', 'id="e"'))
+    run = polyref("score", "all.xml", "-i", "other.xml")
+    assert run.code == 1 and "other.xml: holds document 'e' where all.xml has 'd' (the same documents" in run.err
     as_text = polyref("score", "refs", "-i", "all.tsv", "--input-format", "plain")
     assert as_text.code == 1 and "all.tsv: has 3 segments, but refs has 2" in as_text.err
 

@@ -161,7 +161,7 @@ def test_xml_with_several_references_and_systems(tmp_path: Path) -> None:
     )
     assert [ref.text for ref in two.refs] == ["Two."]
     assert texts(path, fields={"B": "reference"}) == [["The one."], []]
-    assert read_outputs(path) == {"s1": ["1", "2"], "s2": ["I", "II"]}
+    assert read_outputs(path).systems == {"s1": ["1", "2"], "s2": ["I", "II"]}
     with pytest.raises(DataError, match="no reference 'C' as `fields` says, there are: A, B"):
         ReferenceSet.load(path, fields={"C": "reference"})
     bomb = XML.replace("<dataset", '<!DOCTYPE x [<!ENTITY a "aaaa">]>\n<dataset')
@@ -177,7 +177,7 @@ def test_sgml(tmp_path: Path) -> None:
     assert [segment.source for segment in ReferenceSet.load(source, path)] == ["One & only, AT&T.", "二"]
     assert ReferenceSet.load(path, second).texts()[1] == ["Two.", "Pair."]
     outputs = write(tmp_path / "out.sgm", SGML.replace("refset", "tstset").replace('"ref"', '"sysA"'))
-    assert read_outputs(outputs) == {"sysA": ["One & only, AT&T.", "Two."]}
+    assert read_outputs(outputs).systems == {"sysA": ["One & only, AT&T.", "Two."]}
     with pytest.raises(DataError, match=r"out\.sgm: holds no reference"):
         ReferenceSet.load(outputs)
 
@@ -213,8 +213,13 @@ def test_general_task_documents_are_cut_into_paragraphs(tmp_path: Path) -> None:
     odd = write(tmp_path / "c.jsonl", line % ("cs", '{"refA": {"ref": "A"}}'))
     with pytest.raises(DataError, match=r"c\.jsonl:1: reference 'refA' has 1 paragraphs, the source 2"):
         ReferenceSet.load(odd)
+    lines = (f'{{"doc_id": "en-{lang}_#_news_#_x", "hypothesis": "{lang}"}}\n' for lang in ("cs", "uk_UA"))
+    several = write(tmp_path / "several.jsonl", "".join(lines))
+    assert read_outputs(several, Reading(pair="en-uk_UA")).systems == {"": ["uk_UA"]}
+    with pytest.raises(UsageError, match="several language pairs: en-cs, en-uk_UA"):
+        read_outputs(several)
     output = write(tmp_path / "o.jsonl", '{"doc_id": "d", "hypothesis": "x\\n\\ny", "paragraphs_match": true}\n')
-    assert read_outputs(output) == {"": ["x", "y"]}
+    assert read_outputs(output).systems == {"": ["x", "y"]}
 
 
 def test_folders(tmp_path: Path) -> None:
@@ -328,11 +333,12 @@ def test_outputs(tmp_path: Path) -> None:
     comet = write(
         tmp_path / "a.json", '[{"src": "x", "mt": "I.", "ref": "One."}, {"src": "x", "mt": "II.", "ref": "Two."}]'
     )
-    assert read_outputs(comet) == {"": ["I.", "II."]}
+    assert read_outputs(comet).systems == {"": ["I.", "II."]}
     table = write(tmp_path / "a.tsv", "src\toutput\nx\tI.\ny\t\n")
-    assert read_outputs(table) == {"": ["I.", ""]}
+    assert read_outputs(table).systems == {"": ["I.", ""]}
     two = write(tmp_path / "b.tsv", "sysA\tsysB\nI.\tone\n")
-    assert read_outputs(two, Reading(fields={"sysA": "output", "sysB": "output"})) == {"sysA": ["I."], "sysB": ["one"]}
-    assert read_outputs(write(tmp_path / "a.txt", "I.\nII.\n")) == {"": ["I.", "II."]}
+    both = Reading(fields={"sysA": "output", "sysB": "output"})
+    assert read_outputs(two, both).systems == {"sysA": ["I."], "sysB": ["one"]}
+    assert read_outputs(write(tmp_path / "a.txt", "I.\nII.\n")).systems == {"": ["I.", "II."]}
     with pytest.raises(UsageError, match=r"s\.jsonl: is in the normal form, which holds references, not the outputs"):
         read_outputs(write(tmp_path / "s.jsonl", '{"polyref": 1}\n{"refs": []}\n'))

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from polyref.errors import UsageError
+from polyref.errors import DataError, UsageError
 from polyref.formats import Reading, read_outputs
 from polyref.textfiles import check_parallel, display_name, open_unpacked, read_lines
 
@@ -34,7 +34,11 @@ def parallel_lines(paths: Sequence[str], first: tuple[str, int]) -> list[list[st
 
 
 def read_systems(
-    paths: Sequence[str], names: Sequence[str], reading: Reading, first: tuple[str, int]
+    paths: Sequence[str],
+    names: Sequence[str],
+    reading: Reading,
+    first: tuple[str, int],
+    documents: Sequence[str | None],
 ) -> dict[str, list[str]]:
     """The outputs of systems in files of any form, each as long as the file named first.
 
@@ -43,14 +47,23 @@ def read_systems(
         names: What systems are called whose file does not say.
         reading: What the files do not say themselves.
         first: A file's name and number of segments.
+        documents: The document of every segment of that file, as far as it says it.
 
     Raises:
-        DataError: A file is broken or of another length.
+        DataError: A file is broken or of another length, or its documents are in another order.
         UsageError: Two systems have one name.
     """
     systems: dict[str, list[str]] = {}
     for path, name in zip(paths, names, strict=True):
-        for own, texts in read_outputs(path, reading).items():
+        found = read_outputs(path, reading)
+        for theirs, ours in zip(found.documents or (), documents, strict=False):
+            if ours is not None and ours != theirs:
+                raise DataError(
+                    f"holds document {theirs!r} where {first[0]} has {ours!r}",
+                    file=display_name(path),
+                    remedy="the same documents in the same order, with as many segments",
+                )
+        for own, texts in found.systems.items():
             called = own or name
             if called in systems:
                 raise UsageError(f"two systems are called {called!r}, the second in {display_name(path)}")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from polyref.errors import DataError
-from polyref.formats.base import Lines
+from polyref.formats.base import Lines, Outputs
 from polyref.formats.roles import DEFAULT_NAME, added_kind, reference
 from polyref.segments import Segment
 
@@ -95,7 +95,7 @@ def segments_of(documents: Iterable[Document], *, names: Sequence[str] | None, w
             yield Segment(str(position), refs, document.source.get(number), name, document.target, more)
 
 
-def outputs_of(documents: Sequence[Document], file: str) -> dict[str, list[str]]:
+def outputs_of(documents: Sequence[Document], file: str) -> Outputs:
     """Outputs of every system, in the order of the segments.
 
     Raises:
@@ -117,7 +117,7 @@ def outputs_of(documents: Sequence[Document], file: str) -> dict[str, list[str]]
                         line=document.line,
                     )
                 texts.append(own[number])
-    return found
+    return Outputs(found, [document.name for document in documents for _ in document.numbers])
 
 
 def taken(documents: Sequence[Document], file: Lines) -> list[str] | None:

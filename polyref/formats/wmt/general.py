@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from polyref.errors import DataError, UsageError
-from polyref.formats.base import Format, Lines, Opened, Record, without_blank_end
+from polyref.formats.base import Format, Lines, Opened, Outputs, Record, without_blank_end
 from polyref.formats.roles import reference
 from polyref.segments import Reference, Segment
 
@@ -128,14 +128,16 @@ def _named(name: str, text: str, originals: int, *, whole: bool) -> Reference:
     return reference(name, text, originals=originals, whole=whole)
 
 
-def _outputs(file: Lines) -> Mapping[str, Sequence[str]]:
+def _outputs(file: Lines) -> Outputs:
     texts: list[str] = []
+    documents: list[str] = []
     for record in _records(file):
         text = record.text("hypothesis")
         if text is None:
             record.fail('no key "hypothesis"', "expected a system's document a line")
         texts += text.split(_BREAK)
-    return {"": texts}
+        documents += [record.text("doc_id") or ""] * (len(texts) - len(documents))
+    return Outputs({"": texts}, documents)
 
 
 FORMAT: Final = Format("general", lambda name, first_line: False, _open, _outputs)

@@ -7,12 +7,12 @@ unescaped. White space at the ends of a segment belongs to the markup.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from html import unescape
 from typing import Final
 
 from polyref.errors import DataError
-from polyref.formats.base import Format, Lines, Opened, shortened, whole_number
+from polyref.formats.base import Format, Lines, Opened, Outputs, shortened, whole_number
 from polyref.formats.wmt.documents import UNNAMED, Document, outputs_of, segments_of, taken
 
 _TAG: Final = re.compile(r"<(/?)(srcset|refset|tstset|doc|seg)\b([^<>]*)>", re.IGNORECASE)
@@ -163,7 +163,7 @@ def _open(files: Sequence[Lines]) -> Opened:
     return Opened(FORMAT.name, {}, segments_of(documents, names=taken(documents, files[0]), whole=reading.whole))
 
 
-def _outputs(file: Lines) -> Mapping[str, Sequence[str]]:
+def _outputs(file: Lines) -> Outputs:
     return outputs_of(read_sgml([file]), file.name)
 
 

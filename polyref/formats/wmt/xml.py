@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import gzip
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 from xml.parsers import expat
 
 from polyref.errors import DataError
-from polyref.formats.base import Format, Lines, Opened, shortened, whole_number
+from polyref.formats.base import Format, Lines, Opened, Outputs, shortened, whole_number
 from polyref.formats.wmt.documents import UNNAMED, Document, outputs_of, segments_of, taken
 
 
@@ -191,7 +191,7 @@ def _open(files: Sequence[Lines]) -> Opened:
     return Opened(FORMAT.name, {}, segments_of(documents, names=taken(documents, file), whole=file.reading.whole))
 
 
-def _outputs(file: Lines) -> Mapping[str, Sequence[str]]:
+def _outputs(file: Lines) -> Outputs:
     return outputs_of(_documents(file), file.name)
 
 
