@@ -280,6 +280,14 @@ def test_sets_of_sacrebleu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     for name in ("A", "B"):
         write(tmp_path / "wmt22" / f"wmt22.cs-en.ref-{name}", f"{name}\n")
     assert texts("sacrebleu:wmt22", pair="cs-en") == [["B"]]
+    # What sacreBLEU has downloaded, but not yet made into texts, it unpacks without the network.
+    raw = tmp_path / "wmt22" / "raw"
+    (raw / "wmt22-news-systems-1.1" / "xml").mkdir(parents=True)
+    write(raw / "wmt22-news-systems-1.1" / "xml" / "wmttest2022.de-en.all.xml", XML)
+    known: Any = DATASETS["wmt22"]
+    for url in known.data:
+        write(raw / known._get_tarball_filename(url), "x")
+    assert texts("sacrebleu:wmt22", pair="de-en") == [["One & only."], ["Two."]]
     with pytest.raises(UsageError, match=r"sacreBLEU has no test set 'wmt99', it has: .*wmt22"):
         ReferenceSet.load("sacrebleu:wmt99", pair="zh-en")
     with pytest.raises(UsageError, match="wmt20 has no pair 'de-xx', it has: cs-en"):
