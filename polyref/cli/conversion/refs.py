@@ -6,6 +6,7 @@ import click
 
 from polyref.cli.files.overwriting import refuse_overwriting
 from polyref.cli.options.reading import reading_options
+from polyref.cli.options.variadic import MultiCommand
 from polyref.cli.printing import tell
 from polyref.formats import Reading
 from polyref.formats.writing.save import WRITTEN
@@ -13,7 +14,7 @@ from polyref.references import ReferenceSet
 from polyref.textfiles import display_name
 
 
-@click.command("refs")
+@click.command("refs", cls=MultiCommand)
 @click.argument("references", nargs=-1, metavar="IN...")
 @click.argument("target", metavar="OUT")
 @click.option("--to", metavar="FORM", help=f"Form to write: {', '.join(WRITTEN)}. [default: what OUT's suffix says]")

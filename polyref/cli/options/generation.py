@@ -9,6 +9,7 @@ from typing import Any, Final, TypeVar
 import click
 
 from polyref.cli.options.search import DIVERSE_BEAM, LISTS, SEARCH
+from polyref.cli.options.variadic import MultiCommand
 from polyref.errors import UsageError
 from polyref.paraphrase.generators import generators
 from polyref.paraphrase.loading_options import BACKENDS, DTYPES_CPU, DTYPES_ELSEWHERE, PRISM_B, check_penalty
@@ -62,7 +63,7 @@ _LOADING = (
 )
 
 
-class GeneratingCommand(click.Command):
+class GeneratingCommand(MultiCommand):
     """A command whose help lists the generators that are installed."""
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
