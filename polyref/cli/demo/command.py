@@ -40,7 +40,7 @@ def command(ctx: click.Context, output: str, model: str, threads: int | None, as
     )
     _announce("score", made, "-i", *systems, "-m", *METRICS, "-k", *KS, "--json", "-o", scores)
     ctx.invoke(
-        score.command, refs=(str(made),), inputs=systems, metrics=METRICS, ks=KS, as_json=True, output=str(scores)
+        score.command, references=(str(made),), inputs=systems, metrics=METRICS, ks=KS, as_json=True, output=str(scores)
     )
     if as_json:
         click.echo(scores.read_text("utf-8"), nl=False)
