@@ -8,16 +8,19 @@ from pathlib import Path
 import click
 
 from polyref.cli.files.overwriting import refuse_overwriting
+from polyref.cli.options.reading import reading_options
 from polyref.cli.printing import json_object
 from polyref.errors import UsageError
 from polyref.eval.inspection.inspection import EXAMPLES, SAMPLE, inspect
 from polyref.eval.inspection.text import Mark, brackets
+from polyref.formats import Reading
 from polyref.references import ReferenceSet
 from polyref.textfiles import check_writable, display_name, write_atomically
 
 
 @click.command("inspect")
-@click.argument("references", nargs=-1, required=True, metavar="REFS...")
+@click.argument("references", nargs=-1, metavar="REFS...")
+@reading_options()
 @click.option("-o", "--output", metavar="FILE", help="Write an HTML page as well; -: to stdout, instead of the text.")
 @click.option("--dropped", metavar="FILE", help="Refused candidates, as `polyref augment --dropped` wrote them.")
 @click.option(
@@ -43,6 +46,7 @@ from polyref.textfiles import check_writable, display_name, write_atomically
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of the text.")
 def command(
     references: tuple[str, ...],
+    reading: Reading,
     output: str | None,
     dropped: str | None,
     examples: int,
@@ -67,7 +71,7 @@ def command(
     refuse_overwriting([*references, dropped], output)
     if output is not None:
         check_writable(output)
-    refset = ReferenceSet.load(*references)
+    refset = ReferenceSet.load(*references, form=reading.form, fields=reading.fields, pair=reading.pair)
     name = " ".join(Path(display_name(path)).name for path in references)
     found = inspect(refset, name=name, dropped=dropped, sample=sample, examples=examples, seed=seed)
     if output is not None:
