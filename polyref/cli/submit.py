@@ -16,13 +16,15 @@ from polyref.cli.printing import tell
 @click.option("--year", type=click.IntRange(2020, 2025), required=True, help="Whose format to write.")
 @click.option("-l", "--language-pair", "pairs", multiple=True, required=True, metavar="PAIR", help="Language pairs.")
 @click.option("--ref", "refs", multiple=True, metavar="NAME", help="Human references; needed where there are several.")
-@click.option("--refs", "extra", metavar="FILE", help="Augmented set; {pair} in the name stands for the language pair.")
+@click.option("--refs", "extra", metavar="FILE", help="Augmented set made from --ref; {set} and {pair} are put in.")
 @click.option("-m", "--metric", default="bleu", show_default=True, metavar="METRIC", help=METRIC_HELP)
 @click.option("-k", type=click.IntRange(min=0), metavar="K", help="Extra references. [default: all there are]")
 @click.option("--name", required=True, metavar="NAME", help="What the submission calls the metric.")
 @click.option("--testset", required=True, metavar="NAME", help="What the task calls the test set.")
 @click.option("--reference", metavar="NAME", help="What the task calls the reference. [default: from --ref, by year]")
 @click.option("-o", "--output", required=True, metavar="DIR", type=click.Path(), help="Directory to write to.")
+@click.option("--collection", metavar="NAME", help="Of a WMT XML release: submit this collection. [default: all]")
+@click.option("--test-suites", is_flag=True, help="Of a WMT XML release: submit the test suites as well.")
 @metric_options
 def command(
     set_dir: str,
@@ -36,12 +38,14 @@ def command(
     testset: str,
     reference: str | None,
     output: str,
+    collection: str | None,
+    test_suites: bool,
     **options: Any,
 ) -> None:
     """Write score files for the WMT metrics task.
 
-    SET_DIR is a directory in the mt-metrics-eval layout; every system output in it is scored but the references used,
-    of which a metric that reads the source alone uses none.
+    SET_DIR is a directory in the mt-metrics-eval layout or a WMT release; every system output in it is scored but the
+    references used, of which a metric that reads the source alone uses none.
     Writes one system-level and one segment-level file, and NAME.provenance.json, which says where every kind of
     reference came from. Both files are read back and checked before the command ends.
 
@@ -57,6 +61,8 @@ def command(
         output,
         Submission(year, name, testset, metric, refs, extra, k, reference),
         options=options,
+        collection=collection,
+        test_suites=test_suites,
         say=tell,
     )
     for path, checked in made.items():
