@@ -13,11 +13,18 @@ from polyref.errors import UsageError
 #: What a terminal obeys instead of showing it: control characters, line and paragraph separators, marks of direction;
 #: and what cannot be written: surrogates.
 _UNSEEN: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+#: How Python reads bytes of file names that are not UTF-8 (PEP 383).
+_NO_TEXT: Final = re.compile("[\udc80-\udcff]")
 
 
 def shown(text: str) -> str:
     r"""Text on one line that a terminal shows and does not obey: an escape character becomes ``\x1b``."""
-    return _UNSEEN.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
+    return _UNSEEN.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), name_as_text(text))
+
+
+def name_as_text(name: str) -> str:
+    r"""A file name as text that can be written: a byte of it that is not UTF-8 becomes ``\xff``."""
+    return _NO_TEXT.sub(lambda found: f"\\x{ord(found[0]) - 0xDC00:02x}", name)
 
 
 def text_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -26,6 +26,9 @@ STDOUT_NAME = "<stdout>"
 #: Most bytes of a line, if not the default: a small packed file may unpack to more than the memory holds.
 MAX_LINE: Final = "POLYREF_MAX_LINE"
 _LONGEST_LINE: Final = 16 << 20
+#: Most bytes that a packed file (``.gz``, ``.npz``) may unpack to, if not the default.
+MAX_UNPACKED: Final = "POLYREF_MAX_UNPACKED"
+_MOST_UNPACKED: Final = 4 << 30
 
 
 def display_name(path: str | Path) -> str:
@@ -67,15 +70,20 @@ def iter_lines(path: str | Path) -> Iterator[str]:
 
     Raises:
         DataError: The file is missing, unreadable, not UTF-8, or holds a NUL byte or a line longer than
-            $POLYREF_MAX_LINE bytes, by default 16 MiB (file and line are named).
+            $POLYREF_MAX_LINE bytes, by default 16 MiB (file and line are named); or it is packed and unpacks to more
+            than $POLYREF_MAX_UNPACKED bytes, by default 4 GiB.
     """
     name = display_name(path)
-    most = _longest_line()
+    most = _number_of_bytes(MAX_LINE, _LONGEST_LINE)
+    room = most_unpacked() if name.endswith(".gz") else sys.maxsize
     with _open_bytes(path) as stream:
         number = 0
         try:
             while raw := stream.readline(most + 3):  # the line ends of Windows, and one more
                 number += 1
+                room -= len(raw)
+                if room < 0:
+                    raise unpacks_to_more(name, line=number)
                 if len(raw.removesuffix(b"\n").removesuffix(b"\r")) > most:
                     raise DataError(
                         f"longer than {most} bytes",
@@ -90,14 +98,33 @@ def iter_lines(path: str | Path) -> Iterator[str]:
             raise DataError(f"cannot be read: {error.strerror or error}", file=name) from None
 
 
-def _longest_line() -> int:
-    named = os.environ.get(MAX_LINE) or str(_LONGEST_LINE)
+def most_unpacked(default: int = _MOST_UNPACKED) -> int:
+    """The number of bytes that a packed file may unpack to: $POLYREF_MAX_UNPACKED, or ``default``.
+
+    Raises:
+        DataError: $POLYREF_MAX_UNPACKED is no number of bytes.
+    """
+    return _number_of_bytes(MAX_UNPACKED, default)
+
+
+def unpacks_to_more(path: str | Path, *, line: int | None = None) -> DataError:
+    """The error, to be raised, that a packed file unpacks to more than :func:`most_unpacked`."""
+    return DataError(
+        f"unpacks to more than {most_unpacked()} bytes",
+        file=path,
+        line=line,
+        remedy=f"is it what it seems? {MAX_UNPACKED}=BYTES in the environment allows more",
+    )
+
+
+def _number_of_bytes(variable: str, default: int) -> int:
+    named = os.environ.get(variable) or str(default)
     try:
         most = int(named)
     except ValueError:
-        most = 0
+        most = -1
     if most < 1:
-        raise DataError(f"{MAX_LINE} is {named!r}, expected a number of bytes from 1")
+        raise DataError(f"{variable} is {named!r}, expected a number of bytes from 1")
     return most
 
 

@@ -9,6 +9,7 @@ import click
 from polyref.cli.options.headings import HeadedCommand
 from polyref.cli.options.metrics import METRIC_HELP, metric_options
 from polyref.cli.printing import tell
+from polyref.tables import shown
 
 
 @click.command(cls=HeadedCommand)
@@ -67,4 +68,5 @@ def command(
     )
     for path, checked in made.items():
         for pair, systems in checked.pairs.items():
-            click.echo(f"{path}: {pair}, {len(systems)} systems, {checked.segments.get(pair, 'no')} segments", err=True)
+            count = checked.segments.get(pair, "no")
+            click.echo(shown(f"{path}: {pair}, {len(systems)} systems, {count} segments"), err=True)

@@ -81,7 +81,7 @@ def submit(
     Files are read back and checked, and then appear together.
 
     Args:
-        data: A folder in the mt-metrics-eval layout or a WMT release, as :func:`polyref.eval.evaluate` takes it.
+        data: A folder in the mt-metrics-eval layout or a WMT release, as :func:`polyref.eval.api.evaluate` takes it.
         pairs: Language pairs, such as ``zh-en``.
         output: The folder to write to, made if need be.
         what: What to submit.
@@ -119,7 +119,8 @@ def submit(
         testsets.append(testset)
     facts = {"metric": what.name, "year": what.year, "testset": what.testset, "polyref": __version__}
     text = json.dumps({**facts, "pairs": provenance}, ensure_ascii=False, indent=2) + "\n"
-    files = {folder / f"{what.name}.provenance.json": text.encode("utf-8")}
+    # What UTF-8 cannot write becomes \udcff, which is how JSON has it.
+    files = {folder / f"{what.name}.provenance.json": text.encode("utf-8", "backslashreplace")}
     checked = {}
     with TemporaryDirectory(prefix="polyref-") as temporary:
         for level in LEVELS:

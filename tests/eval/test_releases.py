@@ -256,7 +256,9 @@ def test_added_references_of_a_submission(minimal: Path, tmp_path: Path) -> None
     forms = (str(file), file, str(minimal / "paraphrases/{pair}.refA.jsonl"), ReferenceSet.load(file), texts)
     made = []
     for number, given in enumerate(forms):
-        found = submit(minimal, ["de-en"], tmp_path / str(number), Submission(2024, "x", "set", "bleu", ("refA",), given))
+        found = submit(
+            minimal, ["de-en"], tmp_path / str(number), Submission(2024, "x", "set", "bleu", ("refA",), given)
+        )
         made.append([path.read_bytes() for path in found])
     assert all(one == made[0] for one in made)
     none = submit(minimal, ["de-en"], tmp_path / "none", Submission(2024, "x", "set", "bleu", ("refA",)))

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from polyref.errors import UsageError
+from polyref.tables import name_as_text
 from polyref.textfiles import check_parallel, display_name, read_lines
 
 
@@ -18,7 +19,7 @@ def system_names(paths: Sequence[str]) -> list[str]:
         UsageError: A path is given twice.
     """
     # A file name need not be text; a system's name is written.
-    paths = [path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace") for path in paths]
+    paths = [name_as_text(path) for path in paths]
     if repeated := [path for path, count in Counter(paths).items() if count > 1]:
         raise UsageError(f"-i names {repeated[0]} twice", remedy="copy the file to score it against itself")
     short = [display_name(path) if path == "-" else Path(path).name for path in paths]

@@ -7,6 +7,7 @@ The text release of 2024 has the layout of mt-metrics-eval already. Human scores
 from __future__ import annotations
 
 import gzip
+import sys
 import zlib
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -18,6 +19,8 @@ from polyref.errors import DataError, UsageError
 from polyref.eval.data.evaluation_set import EvalSet
 from polyref.eval.data.score_files import shortened, whole_number
 from polyref.eval.data.text_files import NO_REFERENCE, checked_reference_name
+from polyref.tables import name_as_text
+from polyref.textfiles import most_unpacked, unpacks_to_more
 
 #: Name of a reference that the release does not name.
 UNNAMED = "ref"
@@ -84,7 +87,7 @@ class TextRelease(EvalSet):
             for path in sorted((self.directory / folder).iterdir()):
                 testset, has, rest = path.name.partition(marker)
                 if has and "." not in testset:
-                    name = rest.rpartition(".")[0]  # without the language
+                    name = name_as_text(rest.rpartition(".")[0])  # without the language
                     if name in found:
                         raise DataError(f"stands beside {found[name].name}: which one is meant?", file=path)
                     found[name] = path
@@ -218,9 +221,15 @@ class _Reader:
 
     def read(self) -> list[_Document]:
         try:
-            opened = gzip.open(self.file, "rb") if self.file.name.endswith(".gz") else self.file.open("rb")
-            with opened as stream:
-                self.parser.ParseFile(stream)
+            packed = self.file.name.endswith(".gz")
+            room = most_unpacked() if packed else sys.maxsize
+            with gzip.open(self.file, "rb") if packed else self.file.open("rb") as stream:
+                while block := stream.read(1 << 20):
+                    room -= len(block)
+                    if room < 0:
+                        raise unpacks_to_more(self.file, line=self.parser.CurrentLineNumber)
+                    self.parser.Parse(block)
+                self.parser.Parse(b"", True)
         except expat.ExpatError as error:
             raise DataError(
                 f"broken XML: {expat.ErrorString(error.code)}", file=self.file, line=error.lineno
