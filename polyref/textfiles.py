@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, BinaryIO, Final, cast
 
-from polyref.errors import DataError
+from polyref.errors import DataError, UsageError
 from polyref.publishing import published_file
 
 STDIN_NAME = "<stdin>"
@@ -65,15 +65,21 @@ def _open_bytes(path: str | Path) -> Iterator[BinaryIO]:
         yield stream
 
 
-def iter_lines(path: str | Path) -> Iterator[str]:
-    """Yield the lines of a UTF-8 text file without their line ends.
+def iter_lines(path: str | Path, encoding: str = "utf-8") -> Iterator[str]:
+    """Yield the lines of a text file without their line ends.
+
+    Args:
+        path: The file.
+        encoding: One that Python knows, in which a line feed is the byte 0x0A and nothing else is.
 
     Raises:
-        DataError: The file is missing, unreadable, not UTF-8, or holds a NUL byte or a line longer than
+        UsageError: Python does not know the encoding, or lines cannot be told in it (UTF-16, UTF-32).
+        DataError: The file is missing, unreadable, not in that encoding, or holds a NUL byte or a line longer than
             $POLYREF_MAX_LINE bytes, by default 16 MiB (file and line are named); or it is packed and unpacks to more
             than $POLYREF_MAX_UNPACKED bytes, by default 4 GiB.
     """
     name = display_name(path)
+    check_encoding(encoding)
     most = _number_of_bytes(MAX_LINE, _LONGEST_LINE)
     room = most_unpacked() if name.endswith(".gz") else sys.maxsize
     with _open_bytes(path) as stream:
@@ -91,7 +97,7 @@ def iter_lines(path: str | Path) -> Iterator[str]:
                         line=number,
                         remedy=f"is it a text file? {MAX_LINE}=BYTES in the environment allows longer lines",
                     )
-                yield _decode(raw, name, number)
+                yield _decode(raw, name, number, encoding)
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
             raise DataError(f"broken gzip data: {error}", file=name, line=number + 1) from None
         except OSError as error:
@@ -128,18 +134,38 @@ def _number_of_bytes(variable: str, default: int) -> int:
     return most
 
 
-def _decode(raw: bytes, name: str, number: int) -> str:
-    if number == 1 and raw.startswith(b"\xef\xbb\xbf"):
+def check_encoding(encoding: str) -> None:
+    """Refuse what lines of text cannot be read in.
+
+    Raises:
+        UsageError: As :func:`iter_lines`.
+    """
+    try:
+        plain = "a\n".encode(encoding) == b"a\n"
+    except (LookupError, UnicodeError, TypeError):
+        raise UsageError(f"`encoding` is {encoding!r}, which Python does not know",
+                         remedy="for example: latin-1, cp1252, gb18030, shift_jis") from None  # fmt: skip
+    if not plain:
+        raise UsageError(f"`encoding` is {encoding!r}, in which lines cannot be told", remedy="convert to UTF-8: iconv")
+
+
+def _decode(raw: bytes, name: str, number: int, encoding: str) -> str:
+    if number == 1 and encoding == "utf-8" and raw.startswith(b"\xef\xbb\xbf"):
         raw = raw[3:]
     if b"\0" in raw:
         raise DataError(
             f"NUL byte at column {raw.index(0) + 1}, expected text", file=name, line=number, remedy="is it a text file?"
         )
     try:
-        line = raw.decode("utf-8")
+        line = raw.decode(encoding)
+        if encoding != "utf-8":
+            line.encode("utf-8")  # some encodings have halves of surrogate pairs
+    except UnicodeEncodeError:
+        raise DataError(f"invalid {encoding}: half of a surrogate pair", file=name, line=number) from None
     except UnicodeDecodeError as error:
+        named = "UTF-8" if encoding == "utf-8" else encoding
         raise DataError(
-            f"invalid UTF-8: byte 0x{raw[error.start]:02x} at column {error.start + 1}",
+            f"invalid {named}: byte 0x{raw[error.start]:02x} at column {error.start + 1}",
             file=name,
             line=number,
             remedy="convert the file to UTF-8",
@@ -148,13 +174,13 @@ def _decode(raw: bytes, name: str, number: int) -> str:
     return line.removesuffix("\r")
 
 
-def read_lines(path: str | Path, *, allow_empty_file: bool = False) -> list[str]:
-    """All lines of a text file; an empty file is an error unless allowed.
+def read_lines(path: str | Path, *, allow_empty_file: bool = False, encoding: str = "utf-8") -> list[str]:
+    """All lines of a text file; an empty file is an error unless allowed. ``encoding`` is as for :func:`iter_lines`.
 
     Raises:
         DataError: As ``iter_lines``, or the file holds no line.
     """
-    lines = list(iter_lines(path))
+    lines = list(iter_lines(path, encoding))
     if not lines and not allow_empty_file:
         raise DataError("the file is empty, expected one segment a line", file=display_name(path))
     return lines

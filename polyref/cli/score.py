@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from polyref.cli.files.overwriting import refuse_overwriting
-from polyref.cli.files.systems import parallel_lines, system_names, warn_byte_order_marks
+from polyref.cli.files.systems import parallel_lines, read_references, system_names, warn_byte_order_marks
 from polyref.cli.options.headings import HeadedCommand
 from polyref.cli.options.metrics import make_metrics, metric_options
 from polyref.cli.options.score import HEADINGS, score_options
@@ -15,7 +15,6 @@ from polyref.cli.printing import json_object, tell
 from polyref.errors import UsageError
 from polyref.metrics.api import TESTS, check_sources, check_test
 from polyref.metrics.api import score as calculate
-from polyref.references import ReferenceSet
 from polyref.textfiles import check_writable, display_name, write_atomically
 
 
@@ -28,6 +27,8 @@ def command(
     metrics: tuple[str, ...],
     ks: tuple[int, ...],
     source: str | None,
+    num_refs: int | None,
+    encoding: str | None,
     sentence: bool,
     as_json: bool,
     layout: str | None,
@@ -60,8 +61,8 @@ def command(
     """  # noqa: D301
     refuse_overwriting([*refs, *inputs, source, options.get("bertscore_rescale")], output)
     check_writable(output)
-    if as_json and layout == "text":
-        raise UsageError("--json and --format text contradict each other")
+    if as_json and layout not in (None, "json"):
+        raise UsageError(f"--json and --format {layout} contradict each other")
     say = _nothing if quiet else tell
     asked = {"confidence": (intervals, confidence_n), "paired_ar": (paired_ar, paired_ar_n),
              "paired_bs_shift": (paired_bs_shift, paired_bs_n), "paired_bs": (paired_bs, paired_bs_n)}  # fmt: skip
@@ -72,10 +73,10 @@ def command(
     if [*refs, *inputs, source].count("-") > 1:
         raise UsageError("standard input (-) is named twice")
     names = system_names(inputs)
-    references = ReferenceSet.load(*refs)
+    references = read_references(refs, encoding, num_refs)
     first = display_name(refs[0]), len(references)
-    sources = parallel_lines([source], first)[0] if source is not None else None
-    systems = dict(zip(names, parallel_lines(inputs, first), strict=True))
+    sources = parallel_lines([source], first, encoding)[0] if source is not None else None
+    systems = dict(zip(names, parallel_lines(inputs, first, encoding), strict=True))
     warn_byte_order_marks([*refs, *inputs], say)
     found = calculate(systems, references, chosen, ks or None, sources=sources, test=test, trials=trials, seed=seed,
                       allow_missing=allow_missing)  # fmt: skip
@@ -88,6 +89,8 @@ def command(
             stream.write(json_object(found.signature, found.rows) + "\n")
         elif score_only:
             stream.writelines(f"{number}\n" for number in found.numbers(width))
+        elif layout == "latex":
+            stream.write(found.latex(width) + "\n")
         else:
             stream.write(found.text(width, verbose=verbose) + "\n")
 
