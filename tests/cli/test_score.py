@@ -584,7 +584,7 @@ def test_a_table_for_latex(files: Path, polyref: Callable[..., Any]) -> None:
     bleu = polyref(*base, "-f", "text").out.splitlines()[2].split()[1]
     assert lines[4].startswith(f"good.v1.en & {bleu} & ") and lines[5].startswith(rf"a\_b\&c\% & {bleu} & ")
     assert lines[6:8] == [r"\bottomrule", r"\end{tabular}"]
-    assert [line.split("|")[0] for line in lines[8:]] == ["% BLEU", "% chrF2"]
+    assert [line.split("|")[0] for line in lines[8:]] == ["% BLEU", "% chrF"]
     tested = polyref(*base, "-f", "latex", "--paired-bs-shift").out
     assert r"$\pm$" in tested and "±" not in tested
     run = polyref(*base, "-f", "latex", "--json")

@@ -69,6 +69,7 @@ def read_weights(directory: Path) -> dict[str, Tensor]:
             try:
                 weight_map = json.loads(index.read_text(encoding="utf-8"))["weight_map"]
                 names = sorted({Path(name).name for name in weight_map.values()})
+                "".join(names).encode("utf-8")  # JSON can hold halves of surrogate pairs, messages cannot
             except (ValueError, KeyError, AttributeError, TypeError, RecursionError):
                 raise ModelError("no index of weights", file=index) from None
             merged: dict[str, Tensor] = {}
