@@ -21,7 +21,7 @@ from polyref.cli.options.search import SENTENCES, decoding_from
 from polyref.cli.printing import json_object, tell
 from polyref.errors import UsageError
 from polyref.paraphrase import load_paraphraser
-from polyref.tables import text_table
+from polyref.tables import shown, text_table
 
 
 @click.command("augment", cls=GeneratingCommand)
@@ -91,7 +91,8 @@ def command(
     arithmetic = {name: given[name] for name in ("memory", "threads", "device") if given[name] is not None}
 
     def resumed(segments: int) -> None:
-        click.echo(f"polyref: {segments} segments are finished in {journal_path(output)}: going on", err=True)
+        journal = shown(str(journal_path(output)))
+        click.echo(f"polyref: {segments} segments are finished in {journal}: going on", err=True)
 
     with Inputs(references) as inputs:
         options |= processes_for(loading, inputs.length)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import shutil
+import time
 from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import escape
@@ -281,3 +282,14 @@ def test_what_a_submission_says_of_its_files(minimal: Path, tmp_path: Path) -> N
     said: list[tuple[str, str]] = []
     _submitted(minimal, tmp_path / "out", say=lambda kind, message: said.append((kind, message)))
     assert [(kind, "byte order mark" in message) for kind, message in said] == [("note", True)]
+
+
+@pytest.mark.slow
+def test_documents_are_read_in_time_proportional_to_their_number(tmp_path: Path) -> None:
+    text = "<{0}><p><seg id='1'>a</seg></p></{0}>"
+    one = text.format("src") + text.format("ref") + text.format("hyp").replace("<hyp>", "<hyp system='s'>")
+    path = tmp_path / "set.de-en.xml"
+    path.write_text("<dataset>" + "".join(f"<doc id='{n}'>{one}</doc>" for n in range(16_000)) + "</dataset>")
+    start = time.process_time()
+    assert len(open_release(path, "de-en").outputs(["s"])[0]) == 16_000
+    assert time.process_time() - start < 3  # the square of their number took 7 seconds

@@ -207,6 +207,7 @@ class _Reader:
         self.file = file
         self.source_language = pair.partition("-")[0]
         self.found: list[_Document] = []
+        self.names: set[tuple[str | None, str]] = set()
         self.collection: str | None = None
         self.document: _Document | None = None
         self.texts: dict[int, str] | None = None
@@ -271,8 +272,9 @@ class _Reader:
         name = attributes.get("id", "")
         if not name:
             raise self._fault("a document without id")
-        if any(d.name == name and d.collection == self.collection for d in self.found):
+        if (self.collection, name) in self.names:
             raise self._fault(f"the document {name!r} occurs twice")
+        self.names.add((self.collection, name))
         line = self.parser.CurrentLineNumber
         domain = attributes.get("domain") or "all"
         self.document = _Document(name, domain, self.collection, "testsuite" in attributes, line)
