@@ -54,7 +54,7 @@ def test_scores_of_outputs() -> None:
     scores = np.stack([item + rng.normal(size=500), 1 + item + 2 * rng.normal(size=500)])
     assert paired_t_p(*scores) < 1e-3  # the two are not equal before their scores are exchanged
     rates = {
-        test: rejected(lambda number, t=test: {"p": output_trial(scores, t, number, 100)}, TRIALS)["p"]
+        test: rejected(lambda number, t=test: output_trial(scores, t, "p", number, 100), TRIALS)["p"]
         for test in (paired_t_p, rank_sum_p)
     }
     assert LOW < rates[paired_t_p] < HIGH

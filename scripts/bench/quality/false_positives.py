@@ -60,6 +60,8 @@ LEVEL = 0.05
 COLUMNS = ("kind", "metric", "systems", "test", "trials", "rejected")
 
 Floats = npt.NDArray[np.float64]
+#: Name of a test -> what computes its p-value.
+Tests = Mapping[str, Callable[[], float]]
 
 
 def main() -> None:
@@ -67,6 +69,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=os.environ.get("POLYREF_DATA"), help="[default: $POLYREF_DATA]")
     parser.add_argument("--csv", type=Path, required=True)
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=tuple(KINDS))
+    parser.add_argument("--tests", nargs="+", metavar="NAME", help="[default: all]")
     parser.add_argument("--trials", type=int, default=1000)
     parser.add_argument("--samples", type=int, default=1000)
     parser.add_argument("--segments", type=int, default=400)
@@ -75,7 +78,7 @@ def main() -> None:
         parser.error("--data or POLYREF_DATA is needed")
     for kind in options.kinds:
         for metric, systems, trial in KINDS[kind](options.data, options.segments, options.samples):
-            rates = rejected(trial, options.trials)
+            rates = rejected(trial, options.trials, options.tests)
             rows = [
                 {"kind": kind, "metric": metric, "systems": systems, "test": test, "trials": options.trials,
                  "rejected": f"{rate:.3f}"}
@@ -85,10 +88,16 @@ def main() -> None:
             print(*(" ".join(map(str, row.values())) for row in rows), sep="\n", flush=True)
 
 
-def rejected(trial: Callable[[int], Mapping[str, float]], trials: int) -> dict[str, float]:
-    """Share of trials in which each test finds a difference; ``trial`` gives the p-values of one, by its number."""
-    found = [trial(number) for number in range(trials)]
-    return {test: float(np.mean([p[test] <= LEVEL for p in found])) for test in found[0]}
+def rejected(
+    trial: Callable[[int], Mapping[str, Callable[[], float]]], trials: int, tests: Sequence[str] | None = None
+) -> dict[str, float]:
+    """Share of trials in which each test finds a difference; ``trial`` prepares the tests of one, by its number."""
+    found: dict[str, list[bool]] = {}
+    for number in range(trials):
+        for test, p_value in trial(number).items():
+            if tests is None or test in tests:
+                found.setdefault(test, []).append(p_value() <= LEVEL)
+    return {test: float(np.mean(results)) for test, results in found.items()}
 
 
 # -- corpus scores of two systems ------------------------------------------------------------------------------------
@@ -104,8 +113,8 @@ def corpus_trials(data: Path, segments: int, samples: int) -> Iterator[tuple[str
         yield name, "/".join(pair), lambda number, m=metric, s=stats: corpus_trial(m, s, number, segments, samples)
 
 
-def corpus_trial(metric: Metric, stats: Statistics, number: int, segments: int, samples: int) -> dict[str, float]:
-    """P-values of the second system against the first, their outputs exchanged."""
+def corpus_trial(metric: Metric, stats: Statistics, number: int, segments: int, samples: int) -> Tests:
+    """Tests of the second system against the first, their outputs exchanged."""
     here = exchanged(stats, np.random.default_rng((7, number)), segments)
 
     def bootstrap(null: Any) -> float:
@@ -113,13 +122,16 @@ def corpus_trial(metric: Metric, stats: Statistics, number: int, segments: int, 
         assert found.p_value is not None
         return float(found.p_value[1])
 
-    draws = np.random.default_rng(number).multinomial(segments, np.full(segments, 1 / segments), size=samples)
-    drawn = metric.resample(here, draws, k=0) @ [1, -1]
+    def percentile() -> float:
+        draws = np.random.default_rng(number).multinomial(segments, np.full(segments, 1 / segments), size=samples)
+        drawn = metric.resample(here, draws, k=0) @ [1, -1]
+        return min(1.0, 2 * min(bootstrap_p(drawn), bootstrap_p(-drawn)))
+
     return {
-        "paired-ar": float(paired_randomization(metric, here, k=0, trials=samples, seed=number)[1]),
-        "paired-bs-shift": bootstrap("shift"),
-        "paired-bs": bootstrap("sacrebleu"),
-        "percentile interval": min(1.0, 2 * min(bootstrap_p(drawn), bootstrap_p(-drawn))),
+        "paired-ar": lambda: float(paired_randomization(metric, here, k=0, trials=samples, seed=number)[1]),
+        "paired-bs-shift": lambda: bootstrap("shift"),
+        "paired-bs": lambda: bootstrap("sacrebleu"),
+        "percentile interval": percentile,
     }
 
 
@@ -149,14 +161,16 @@ def output_trials(data: Path, segments: int, samples: int) -> Iterator[tuple[str
             yield (
                 name,
                 "/".join(pair),
-                lambda number, v=scores, t=test, f=own: {t: output_trial(v, f, number, segments)},
+                lambda number, v=scores, t=test, f=own: output_trial(v, f, t, number, segments),
             )
 
 
-def output_trial(scores: Floats, test: Callable[[Floats, Floats], float], number: int, segments: int) -> float:
+def output_trial(
+    scores: Floats, test: Callable[[Floats, Floats], float], name: str, number: int, segments: int
+) -> Tests:
     rng = np.random.default_rng((8, number))
     here = scores[:, rng.choice(scores.shape[1], segments, replace=False)]
-    return test(*swapped(here[0], here[1], rng))
+    return {name: lambda: test(*swapped(here[0], here[1], rng))}
 
 
 def swapped(first: Floats, second: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
@@ -208,8 +222,8 @@ def agreement_trial(
     number: int,
     segments: int,
     samples: int,
-) -> dict[str, float]:
-    """P-values of "the first metric agrees better", the two metrics' scores exchanged."""
+) -> Tests:
+    """Tests of "the first metric agrees better", the two metrics' scores exchanged."""
     rng = np.random.default_rng((9, number))
     chosen = rng.choice(human.shape[1], segments, replace=False)
     first, second = swapped(cells[0][:, chosen], cells[1][:, chosen], rng)
@@ -220,15 +234,17 @@ def agreement_trial(
     def permuted(statistic: Any) -> float:
         return perm_both(first, second, here, statistic=statistic, resamples=samples, seed=number).p
 
-    redrawn = bootstrap_difference(
-        first, second, here, over="segments", statistic=pooled_pearson, resamples=samples, seed=number
-    )
+    def redrawn() -> float:
+        return bootstrap_difference(
+            first, second, here, over="segments", statistic=pooled_pearson, resamples=samples, seed=number
+        ).p
+
     return {
-        "PERM-BOTH, systems": permuted(system_pearson),
-        "PERM-BOTH, segments": permuted(pooled_pearson),
-        "bootstrap, segments": redrawn.p,
-        "Williams, outputs exchanged": williams_test(first.mean(axis=1), second.mean(axis=1), people),
-        "Williams, systems exchanged": williams_test(*whole, people),
+        "PERM-BOTH, systems": lambda: permuted(system_pearson),
+        "PERM-BOTH, segments": lambda: permuted(pooled_pearson),
+        "bootstrap, segments": redrawn,
+        "Williams, outputs exchanged": lambda: williams_test(first.mean(axis=1), second.mean(axis=1), people),
+        "Williams, systems exchanged": lambda: williams_test(*whole, people),
     }
 
 
