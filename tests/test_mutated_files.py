@@ -20,6 +20,7 @@ import torch
 from fuzzed_sets import JUDGEMENTS, archive_files, text_release_files, xml_release
 
 from polyref.augment.filters.file import read_filter
+from polyref.cache import Cache
 from polyref.errors import PolyrefError, UsageError
 from polyref.eval.api import evaluate
 from polyref.eval.data.archive import MetricsTaskArchive
@@ -42,7 +43,7 @@ from polyref.models.checkpoints.vocabulary import FairseqDictionary
 from polyref.models.checkpoints.weights import read_weights
 from polyref.publishing import publish_together
 from polyref.references import ReferenceSet
-from polyref.store import Cache, Journal, _checksum
+from polyref.store import Journal, _checksum
 
 MINIMAL = Path(__file__).resolve().parent / "eval" / "minimal"
 PAIR = "de-en"
