@@ -284,7 +284,7 @@ def _spoilt_files(cases: list[Case], most: int, seed: int) -> Iterator[tuple[int
         path.write_bytes(content)
 
 
-@pytest.mark.parametrize("most", [400, pytest.param(100_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("most", [150, pytest.param(100_000, marks=pytest.mark.slow)])
 def test_mutated_files(cases: list[Case], most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     # Waiting for the disk is not what is tried here.
     monkeypatch.setattr(os, "fsync", lambda handle: None)
