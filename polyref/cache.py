@@ -34,6 +34,9 @@ _TABLES: Final = """
     CREATE TABLE IF NOT EXISTS settings (name TEXT PRIMARY KEY, value NOT NULL);
 """
 
+#: What a damaged file ends in: SQLite can name a part of it in a message that is no text.
+_BROKEN: Final = (sqlite3.Error, UnicodeDecodeError)
+
 
 class Cache:
     """Bytes by key, in one SQLite file. Several processes may use it at once, and any of them may be killed.
@@ -76,7 +79,7 @@ class Cache:
             if own is None and (kept := self._base.execute("SELECT value FROM settings").fetchone()):
                 self._limit = kept[0]
             self._measure()
-        except (OSError, RuntimeError, sqlite3.Error) as error:  # RuntimeError: there is no home
+        except (OSError, RuntimeError, *_BROKEN) as error:  # RuntimeError: there is no home
             self.fault = str(error)
 
     def get(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
@@ -89,7 +92,7 @@ class Cache:
         try:
             for key in keys:
                 row = self._base.execute(query, (key,)).fetchone()
-                if row is None or row[2][:4] != _crc(row[2][4:]):
+                if row is None or not isinstance(row[2], bytes) or row[2][:4] != _crc(row[2][4:]):
                     continue
                 found[key] = row[2][4:]
                 if row[1] < self._started - _DAY:  # an entry is marked as used once a day, not at every reading
@@ -97,7 +100,7 @@ class Cache:
             if stale:
                 with self._writing():
                     self._base.executemany("UPDATE entries SET used = ? WHERE id = ?", stale)
-        except sqlite3.Error as error:
+        except _BROKEN as error:
             self.fault = str(error)
         return found
 
@@ -117,7 +120,7 @@ class Cache:
                     self._size += len(value) + 4
                 if self._size > self._limit:
                     self._shrink()
-        except sqlite3.Error as error:
+        except _BROKEN as error:
             self.fault = str(error)
 
     def summary(self) -> dict[str, int]:
@@ -179,7 +182,7 @@ class Cache:
         try:
             yield
         except BaseException:
-            with contextlib.suppress(sqlite3.Error):
+            with contextlib.suppress(*_BROKEN):
                 self._base.execute("ROLLBACK")
             raise
         self._base.execute("COMMIT")
@@ -193,7 +196,7 @@ class Cache:
         try:
             if self.fault is None:
                 yield
-        except sqlite3.Error as error:
+        except _BROKEN as error:
             self.fault = str(error)
         if self.fault is not None:
             raise DataError(f"the cache cannot be used: {self.fault}", file=getattr(self, "folder", None))

@@ -129,15 +129,13 @@ def publish_together(files: Mapping[Path, bytes]) -> None:
 def finish_pending(folder: Path) -> None:
     """Finish the renames that a killed process announced in this folder."""
     for record in sorted(folder.glob(f".*{_PENDING}")):
-        try:
-            moves = json.loads(record.read_text("utf-8"))
-        except (OSError, ValueError):
+        moves = _moves(record)
+        if moves is None:
             continue
+        there = os.listdir(folder)  # noqa: PTH208
         for name, target in moves.items():
-            # Names alone: a record cannot reach outside of its folder.
-            temporary = folder / Path(name).name
-            if temporary.is_file():
-                os.replace(temporary, folder / Path(target).name)  # noqa: PTH105
+            if name in there:
+                os.replace(folder / name, folder / target)  # noqa: PTH105
         sync_folder(folder)
         record.unlink(missing_ok=True)
 
@@ -226,11 +224,23 @@ def _clean(target: Path) -> None:
 
 
 def _announced(folder: Path) -> set[str]:
-    names: set[str] = set()
-    for record in folder.glob(f".*{_PENDING}"):
-        with contextlib.suppress(OSError, ValueError):
-            names |= set(json.loads(record.read_text("utf-8")))
-    return names
+    return {name for record in folder.glob(f".*{_PENDING}") for name in _moves(record) or ()}
+
+
+def _moves(record: Path) -> dict[str, str] | None:
+    """What a record announces: name of the new file -> that of its target; None for a file that is no such record."""
+    try:
+        moves = json.loads(record.read_text("utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return None
+    if not isinstance(moves, dict):
+        return None
+    # A record cannot reach outside of its folder, nor rename what was not made for that target.
+    made = all(
+        isinstance(target, str) and name.startswith(f".{target}.") and name.endswith(_TEMPORARY)
+        for name, target in moves.items()
+    )
+    return moves if made else None
 
 
 def _escaped(name: str) -> str:

@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, BinaryIO, Final, cast
 
-from polyref.errors import DataError
+from polyref.errors import DataError, UsageError
 from polyref.publishing import published_file
 
 STDIN_NAME = "<stdin>"
@@ -28,6 +28,9 @@ STDOUT_NAME = "<stdout>"
 #: Most bytes of a line, if not the default: a small packed file may unpack to more than the memory holds.
 MAX_LINE: Final = "POLYREF_MAX_LINE"
 _LONGEST_LINE: Final = 16 << 20
+#: Most bytes that a packed file (``.gz``, ``.npz``) may unpack to, if not the default.
+MAX_UNPACKED: Final = "POLYREF_MAX_UNPACKED"
+_MOST_UNPACKED: Final = 4 << 30
 
 
 def display_name(path: str | Path) -> str:
@@ -74,20 +77,31 @@ def _open_bytes(path: str | Path) -> Iterator[BinaryIO]:
         yield stream
 
 
-def iter_lines(path: str | Path) -> Iterator[str]:
-    """Yield the lines of a UTF-8 text file without their line ends.
+def iter_lines(path: str | Path, encoding: str = "utf-8") -> Iterator[str]:
+    """Yield the lines of a text file without their line ends.
+
+    Args:
+        path: The file.
+        encoding: One that Python knows, in which a line feed is the byte 0x0A and nothing else is.
 
     Raises:
-        DataError: The file is missing, unreadable, not UTF-8, or holds a NUL byte or a line longer than
-            $POLYREF_MAX_LINE bytes, by default 16 MiB (file and line are named).
+        UsageError: Python does not know the encoding, or lines cannot be told in it (UTF-16, UTF-32).
+        DataError: The file is missing, unreadable, not in that encoding, or holds a NUL byte or a line longer than
+            $POLYREF_MAX_LINE bytes, by default 16 MiB (file and line are named); or it is packed and unpacks to more
+            than $POLYREF_MAX_UNPACKED bytes, by default 4 GiB.
     """
     name = display_name(path)
-    most = _longest_line()
+    check_encoding(encoding)
+    most = _number_of_bytes(MAX_LINE, _LONGEST_LINE)
+    room = most_unpacked() if name.endswith((".gz", ".xz")) else sys.maxsize
     with _open_bytes(path) as stream:
         number = 0
         try:
             while raw := stream.readline(most + 3):  # the line ends of Windows, and one more
                 number += 1
+                room -= len(raw)
+                if room < 0:
+                    raise unpacks_to_more(name, line=number)
                 if len(raw.removesuffix(b"\n").removesuffix(b"\r")) > most:
                     raise DataError(
                         f"longer than {most} bytes",
@@ -95,7 +109,7 @@ def iter_lines(path: str | Path) -> Iterator[str]:
                         line=number,
                         remedy=f"is it a text file? {MAX_LINE}=BYTES in the environment allows longer lines",
                     )
-                yield _decode(raw, name, number)
+                yield _decode(raw, name, number, encoding)
         except (gzip.BadGzipFile, EOFError, zlib.error, lzma.LZMAError) as error:
             packing = "xz" if str(path).endswith(".xz") else "gzip"
             raise DataError(f"broken {packing} data: {error}", file=name, line=number + 1) from None
@@ -103,29 +117,68 @@ def iter_lines(path: str | Path) -> Iterator[str]:
             raise DataError(f"cannot be read: {error.strerror or error}", file=name) from None
 
 
-def _longest_line() -> int:
-    named = os.environ.get(MAX_LINE) or str(_LONGEST_LINE)
+def most_unpacked(default: int = _MOST_UNPACKED) -> int:
+    """The number of bytes that a packed file may unpack to: $POLYREF_MAX_UNPACKED, or ``default``.
+
+    Raises:
+        DataError: $POLYREF_MAX_UNPACKED is no number of bytes.
+    """
+    return _number_of_bytes(MAX_UNPACKED, default)
+
+
+def unpacks_to_more(path: str | Path, *, line: int | None = None) -> DataError:
+    """The error, to be raised, that a packed file unpacks to more than :func:`most_unpacked`."""
+    return DataError(
+        f"unpacks to more than {most_unpacked()} bytes",
+        file=path,
+        line=line,
+        remedy=f"is it what it seems? {MAX_UNPACKED}=BYTES in the environment allows more",
+    )
+
+
+def _number_of_bytes(variable: str, default: int) -> int:
+    named = os.environ.get(variable) or str(default)
     try:
         most = int(named)
     except ValueError:
-        most = 0
+        most = -1
     if most < 1:
-        raise DataError(f"{MAX_LINE} is {named!r}, expected a number of bytes from 1")
+        raise DataError(f"{variable} is {named!r}, expected a number of bytes from 1")
     return most
 
 
-def _decode(raw: bytes, name: str, number: int) -> str:
-    if number == 1 and raw.startswith(b"\xef\xbb\xbf"):
+def check_encoding(encoding: str) -> None:
+    """Refuse what lines of text cannot be read in.
+
+    Raises:
+        UsageError: As :func:`iter_lines`.
+    """
+    try:
+        plain = "a\n".encode(encoding) == b"a\n"
+    except (LookupError, UnicodeError, TypeError):
+        raise UsageError(f"`encoding` is {encoding!r}, which Python does not know",
+                         remedy="for example: latin-1, cp1252, gb18030, shift_jis") from None  # fmt: skip
+    if not plain:
+        raise UsageError(f"`encoding` is {encoding!r}, in which lines cannot be told", remedy="convert to UTF-8: iconv")
+
+
+def _decode(raw: bytes, name: str, number: int, encoding: str) -> str:
+    if number == 1 and encoding == "utf-8" and raw.startswith(b"\xef\xbb\xbf"):
         raw = raw[3:]
     if b"\0" in raw:
         raise DataError(
             f"NUL byte at column {raw.index(0) + 1}, expected text", file=name, line=number, remedy="is it a text file?"
         )
     try:
-        line = raw.decode("utf-8")
+        line = raw.decode(encoding)
+        if encoding != "utf-8":
+            line.encode("utf-8")  # some encodings have halves of surrogate pairs
+    except UnicodeEncodeError:
+        raise DataError(f"invalid {encoding}: half of a surrogate pair", file=name, line=number) from None
     except UnicodeDecodeError as error:
+        named = "UTF-8" if encoding == "utf-8" else encoding
         raise DataError(
-            f"invalid UTF-8: byte 0x{raw[error.start]:02x} at column {error.start + 1}",
+            f"invalid {named}: byte 0x{raw[error.start]:02x} at column {error.start + 1}",
             file=name,
             line=number,
             remedy="convert the file to UTF-8",
@@ -134,13 +187,13 @@ def _decode(raw: bytes, name: str, number: int) -> str:
     return line.removesuffix("\r")
 
 
-def read_lines(path: str | Path, *, allow_empty_file: bool = False) -> list[str]:
-    """All lines of a text file; an empty file is an error unless allowed.
+def read_lines(path: str | Path, *, allow_empty_file: bool = False, encoding: str = "utf-8") -> list[str]:
+    """All lines of a text file; an empty file is an error unless allowed. ``encoding`` is as for :func:`iter_lines`.
 
     Raises:
         DataError: As ``iter_lines``, or the file holds no line.
     """
-    lines = list(iter_lines(path))
+    lines = list(iter_lines(path, encoding))
     if not lines and not allow_empty_file:
         raise DataError("the file is empty, expected one segment a line", file=display_name(path))
     return lines

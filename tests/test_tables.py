@@ -19,7 +19,9 @@ from polyref.tables import shown, text_table
         ("two\nlines\r\t", r"two\nlines\r\t"),
         ("\x9b2J", r"\x9b2J"),
         ("a\u2028b\u202ec", r"a\u2028b\u202ec"),
-        ("\udcff", r"\udcff"),
+        # A byte of a file name that is not UTF-8, and half of a surrogate pair.
+        ("\udcff", r"\xff"),
+        ("\ud800", r"\ud800"),
         # Joiners belong to words of some languages.
         ("می\u200cخواهم", "می\u200cخواهم"),
     ],

@@ -7,13 +7,12 @@ import io
 import json
 import os
 import pickle
-import random
 import shutil
 import subprocess
 import sys
 import time
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,7 @@ from tiny_encoders import bert
 
 from polyref.augment.filters.file import read_filter
 from polyref.errors import DataError, ModelError, PolyrefError
-from polyref.formats import read_outputs
+from polyref.eval.data.releases import open_release
 from polyref.metrics.embedding.baseline import read_baseline
 from polyref.metrics.embedding.encoders.load import load_encoder
 from polyref.metrics.esim.files import CONFIG, load_network, read_card
@@ -34,13 +33,14 @@ from polyref.models.checkpoints.fairseq import read_fairseq_checkpoint
 from polyref.models.checkpoints.files import read_config
 from polyref.models.checkpoints.load import load_checkpoint
 from polyref.models.checkpoints.pointer import is_pointer_folder, load_pointer
-from polyref.models.checkpoints.vocabulary import FairseqDictionary
-from polyref.models.checkpoints.weights import read_weights
+from polyref.models.checkpoints.weights import check_archive, read_weights
 from polyref.models.find import SHIPPED
+from polyref.publishing import publish_together
 from polyref.references import ReferenceSet
 from polyref.store import Journal, _checksum
 from polyref.textfiles import read_lines
 
+MINIMAL = Path(__file__).resolve().parent / "eval" / "minimal"
 DEEP = "[" * 100_000 + "]" * 100_000
 NESTED = "[" * 400 + "]" * 400
 ODD = ["5", "[]", "null", '"x"', DEEP, '{"model_type": ' + DEEP + "}", "{", "\udcff", "9" * 5000, "1e999", "NaN", ""]
@@ -280,6 +280,69 @@ def test_archives_larger_than_they_are(tmp_path: Path) -> None:
     _refused(read_weights, tmp_path, "unpack")
 
 
+def _statistics(path: Path) -> Path:
+    from polyref.metrics import get_metric
+
+    metric = get_metric("chrf")
+    metric.statistics({"x": ["a"]}, ReferenceSet.from_texts([["a"]]), ks=[0]).save(path)
+    return path
+
+
+def test_statistics_larger_than_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = _statistics(tmp_path / "x.npz")
+    with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as archive, archive.open("more.npy", "w") as part:
+        for _ in range(32):
+            part.write(bytes(1 << 20))
+    assert path.stat().st_size < 100_000
+    Statistics.load(path)
+    monkeypatch.setenv("POLYREF_MAX_UNPACKED", str(32 << 20))
+    error = _refused(Statistics.load, path, "unpacks to more than 33554432 bytes")
+    assert "POLYREF_MAX_UNPACKED=BYTES" in str(error)
+    for odd in ("x", "0"):
+        monkeypatch.setenv("POLYREF_MAX_UNPACKED", odd)
+        with pytest.raises(DataError, match="POLYREF_MAX_UNPACKED is"):
+            Statistics.load(path)
+
+
+def test_many_short_lines_that_were_packed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "x.gz"
+    path.write_bytes(gzip.compress(b"\n" * (1 << 20)))
+    monkeypatch.setenv("POLYREF_MAX_UNPACKED", "1000")
+    assert _refused(read_lines, path, "unpacks to more than 1000 bytes").line == 1001
+    assert len(read_lines(_write(tmp_path / "plain", "\n" * 2000))) == 2000
+
+
+def test_a_release_that_was_packed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "set.de-en.xml.gz"
+    path.write_bytes(gzip.compress(b"<dataset>" + b"\n" * (1 << 20) + b"</dataset>"))
+    _refused(lambda path: open_release(path, "de-en"), path, "no documents")
+    monkeypatch.setenv("POLYREF_MAX_UNPACKED", "1000")
+    _refused(lambda path: open_release(path, "de-en"), path, "unpacks to more than 1000 bytes")
+
+
+def test_a_packed_checkpoint_can_be_allowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, packed = tmp_path / "checkpoint.pt", io.BytesIO()
+    torch.save({"x": torch.zeros(1 << 10)}, path)
+    with zipfile.ZipFile(path) as old, zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as new:
+        for name in old.namelist():
+            new.writestr(name, old.read(name))
+    path.write_bytes(packed.getvalue())
+    _refused(check_archive, path, "POLYREF_MAX_UNPACKED=BYTES")
+    monkeypatch.setenv("POLYREF_MAX_UNPACKED", "100000")
+    check_archive(path)
+
+
+def test_records_of_unfinished_renames(tmp_path: Path) -> None:
+    """A record in a folder that others can write to renames nothing but what was made for its target."""
+    for number, odd in enumerate(
+        (*ODD, '{"mine": "yours"}', '{"a": 5}', '{".b.1.tmp": null}', '{"' + "x" * 300 + '": "x"}')
+    ):
+        _write(tmp_path / f".{number:016x}.pending", odd)
+    (tmp_path / "mine").write_text("mine")
+    publish_together({tmp_path / "one": b"1", tmp_path / "two": b"2"})
+    assert (tmp_path / "mine").read_text() == "mine" and (tmp_path / "two").read_bytes() == b"2"
+
+
 # -- the command line ------------------------------------------------------------------------------------------------
 
 
@@ -310,117 +373,52 @@ def test_file_names_that_are_no_text(tmp_path: Path) -> None:
     assert "sys\\xff" in (tmp_path / "out").read_text("utf-8")
 
 
-# -- a small fuzzer --------------------------------------------------------------------------------------------------
-
-SET = (
-    '{"polyref": 1, "meta": {"generator": "x", "k": 3}}\n'
-    '{"id": "1", "source": "s", "refs": [{"text": "a \\u00e4"}, {"text": "b", "kind": "paraphrase", "of": 0, '
-    '"rank": 1, "weight": 0.5, "logprob": -1.25e0, "generator": "g", "x": [1, {"y": null}]}], "z": true}\n'
-)
-JUDGED = '{"ref": "a", "sys": "b", "score": 1.5, "annotator": "x"}\n{"ref": "a", "sys": "c", "score": 0}\n'
-FILTER = 'base = "default"\necho = false\nnames = true\n[length]\nlow = 0.75\nhigh = 1.4\n[omission]\nallowed = 0.5\n'
-CARD = {
-    "polyref_esim": 1, "name": "x", "encoder": {"load": "a", "name": "b", "sha256": "c"}, "layers": [1, 2],
-    "width": 4, "hidden": 4, "longest": 9, "lowercase": False, "data": [{"name": "d"}],
-}  # fmt: skip
-#: Put in the place of a part of a file.
-PARTS = (
-    b"", b"0", b"-1", b"1e999", b"9" * 400, b"9" * 4301, b"[" * 3000, b'{"a":' * 3000, b"null", b"true", b'"', b"{",
-    b"}", b"[", b"]", b",", b":", b"\n", b"\r\n", b"\0", b"\xff", b"\xef\xbb\xbf", b"\\u0000", b"\\ud800", b"NaN",
-    b"-Infinity", b"=", b"[x]", b"\t", b"1970-01-01", "\u2028".encode(), b"<s>", b"LAYER",
-)  # fmt: skip
-
-
-def _journal(path: Path) -> None:
-    with Journal.open(path, {"a": 1}) as journal:
-        list(journal)
-
-
-def _references_and_outputs(path: Path) -> None:
-    """Both, whatever the first one finds."""
-    try:
-        ReferenceSet.load(path)
-    finally:
-        read_outputs(path)
-
-
-XML = """<?xml version="1.0"?>
-<dataset id="x"><collection id="g"><doc id="d" origlang="a"><src lang="a"><p><seg id="1">b</seg></p></src>
-<ref translator="A"><p><seg id="1">c &amp; d</seg></p></ref><hyp system="s"><seg id="1">e</seg></hyp></doc>
-</collection></dataset>
-"""
-#: Name of the file -> (a valid one, what reads it).
-READERS: Mapping[str, tuple[bytes, Callable[[Path], object]]] = {
-    "set.jsonl": (SET.encode(), ReferenceSet.load),
-    "simple.jsonl": (b'{"id": "1", "reference": "a", "paraphrases": ["b", "c"]}\n', ReferenceSet.load),
-    "plain": (b"one\ntwo\n", ReferenceSet.load),
-    "set.jsonl.gz": (gzip.compress(SET.encode(), mtime=0), ReferenceSet.load),
-    "table.tsv": (b"id\treference\tparaphrase1\n1\ta\tb\n2\tc\t\n", ReferenceSet.load),
-    "table.csv": (b'id,ref,mt\n1,"a, ""b""",c\n2,d,e\n', _references_and_outputs),
-    "comet.json": (b'[{"src": "a", "mt": "b", "ref": "c"},\n {"mt": "d", "ref": "e"}\n]\n', _references_and_outputs),
-    "keys.jsonl": (b'{"src": "a", "hypothesis": "b", "refs": ["c", "d"]}\n{"hypothesis": "", "refs": []}\n',
-                   _references_and_outputs),
-    "lists.txt": (b"['a', \"b\"]\n['c']\n", ReferenceSet.load),
-    "nbest.jsonl": (b'{"id": 1, "text": "a", "paraphrases": [{"text": "b", "score": -0.5}]}\n', ReferenceSet.load),
-    "general.jsonl": (b'{"doc_id": "d", "src_lang": "a", "tgt_lang": "b", "src_text": "x\\n\\ny", "refs": '
-                      b'{"A": {"ref": "z\\n\\nw"}}}\n', ReferenceSet.load),
-    "outputs.jsonl": (b'{"doc_id": "d", "hypothesis": "x\\n\\ny", "metadata": {}}\n', read_outputs),
-    "set.xml": (XML.encode(), _references_and_outputs),
-    "set.sgm": (b'<refset setid="x" trglang="en">\n<doc docid="d" sysid="ref">\n<seg id="1"> a &amp; b </seg>\n'
-                b"<seg id='2'>c</seg>\n</doc>\n</refset>\n", _references_and_outputs),
-    "judged.jsonl": (JUDGED.encode(), lambda path: read_training([path])),
-    "filter.toml": (FILTER.encode(), read_filter),
-    "baseline.tsv": (b"LAYER,P,R,F\n0,0.1,0.2,0.3\n1,0.2,0.3,0.4\n", lambda path: read_baseline(path, 1)),
-    "dict.txt": (b"<en> 1\nthe 4\ncat 3\n", FairseqDictionary),
-    "x.partial": (_checksum(b'{"journal": 1, "settings": {"a": 1}}') + b' {"journal": 1, "settings": {"a": 1}}\n'
-                  + _checksum(b'{"r": 1}') + b' {"r": 1}\n', _journal),
-    "config.json": (b'{"model_type": "bart", "d_model": 4, "x": [1]}', lambda path: read_config(path.parent)),
-    "card/config.json": (json.dumps(CARD).encode(), lambda path: read_card(path.parent)),
-    "x.npz": (b"", Statistics.load),
-}  # fmt: skip
-
-
-def _mutated(content: bytes, drawn: random.Random) -> bytes:
-    made = bytearray(content)
-    for _ in range(drawn.randint(1, 3)):
-        start = drawn.randint(0, len(made))
-        end = min(len(made), start + drawn.choice((0, 0, 1, 1, 3, 20, len(made))))
-        kind = drawn.random()
-        if kind < 0.6:
-            made[start:end] = drawn.choice(PARTS)
-        elif kind < 0.8 and start < len(made):
-            made[start] = drawn.randrange(256)
-        elif kind < 0.9:
-            made[start:start] = made[start:end]
-        else:
-            del made[start:]
-    return bytes(made)
-
-
-@pytest.mark.filterwarnings("ignore::polyref.errors.PolyrefWarning")
-@pytest.mark.parametrize("most", [400, pytest.param(100_000, marks=pytest.mark.slow)])
-def test_mutated_files(tmp_path: Path, most: int) -> None:
-    drawn = random.Random(7)
-    end = time.monotonic() + 60
-    (tmp_path / "card").mkdir()
-    (tmp_path / "card" / "model.safetensors").write_bytes(b"")
-    for count in range(most):
-        name, (content, reader) = drawn.choice(list(READERS.items()))
-        path = tmp_path / name
-        made = _mutated(content, drawn)
-        path.write_bytes(made)
-        try:
-            reader(path)
-        except PolyrefError as error:
-            assert error.file is not None or name == "judged.jsonl"
-        except Exception as error:
-            raise AssertionError(f"case {count}, {name}: {made[:500]!r}") from error
-        if time.monotonic() > end:
-            assert count > 400
-            break
-
-
 def test_a_missing_model_type_is_told(tmp_path: Path) -> None:
     _write(tmp_path / "config.json", "{}")
     with pytest.raises(ModelError):
         load_checkpoint(tmp_path)
+
+
+@pytest.mark.slow
+def test_names_that_are_too_long(tmp_path: Path) -> None:
+    texts, long = str(_write(tmp_path / "refs", "a\n")), str(tmp_path / ("a" * 300))
+    evaluate = ("-l", "de-en", "--ref", "refA", "--gold", "mqm", "-m", "bleu")
+    for arguments in (
+        ("evaluate", long, *evaluate),
+        ("evaluate", str(MINIMAL), *evaluate, "-o", long),
+        ("evaluate", str(MINIMAL), *evaluate, "--refs", long),
+        ("score", texts, "-i", long, "-m", "bleu"),
+        ("augment", long, "-o", str(tmp_path / "out")),
+        ("paraphrase", texts, "--model", long),
+    ):
+        done = _polyref(*arguments)
+        said = done.stderr.decode()
+        assert done.returncode == 1 and said.startswith("polyref: error: ") and long in said, said
+        assert "File name too long" in said and said.count("\n") == 1
+
+
+@pytest.mark.slow
+def test_sets_with_file_names_that_are_no_text(tmp_path: Path) -> None:
+    home = Path(os.fsdecode(os.fsencode(tmp_path) + b"/set\xff"))
+    shutil.copytree(MINIMAL, home)
+    odd = os.fsdecode(b"Al\xfepha")
+    (home / "system-outputs/de-en/Alpha.txt").rename(home / f"system-outputs/de-en/{odd}.txt")
+    for path in (*home.glob("human-scores/*"), *home.glob("metric-scores/*/*"), *home.glob("darr/*")):
+        path.write_text(path.read_text().replace("Alpha", r"Al\xfepha"))
+    added = os.fsencode(home / "paraphrases/de-en.refA.jsonl")
+    base = (os.fsencode(home), "-l", "de-en", "--ref", "refA", "--refs", added)
+    for more in ((), ("--json",), ("-o", os.fsencode(home) + b".report")):
+        done = _polyref("evaluate", *base, "--gold", "mqm", "-m", "bleu", "-n", "10", *more)
+        assert done.returncode == 0, done.stderr
+        assert "set:set\\xff|" in done.stdout.decode("utf-8").replace("\\\\", "\\")
+    report = json.loads((home.with_name(home.name + ".report") / "report.json").read_text("utf-8"))
+    assert "Al\\\\xfepha" in json.dumps(report)
+    (home / "darr/de-en.tsv").unlink()
+    task = ("--year", "2024", "--name", "x", "--testset", "t", "-o", os.fsencode(home) + b".out")
+    assert _polyref("submit", *base, *task).returncode == 0
+    scores = home.with_name(home.name + ".out") / "x.sys.score"
+    assert "\tAl\\xfepha\t" in scores.read_text("utf-8")
+    # Names on the command line that are no text cannot be written into the files of the task.
+    for name, value in (("--name", b"\xff"), ("--testset", b"\xff"), ("--reference", b"\xff")):
+        done = _polyref("submit", *base, *task, name, value)
+        assert done.returncode in (1, 2) and done.stderr.startswith(b"polyref: error: "), done.stderr

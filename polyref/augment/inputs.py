@@ -15,6 +15,7 @@ from polyref.errors import DataError, UsageError
 from polyref.formats import Reading, located, open_references
 from polyref.references import Segment
 from polyref.store import file_sha256
+from polyref.tables import name_as_text
 from polyref.textfiles import display_name, standard_input
 
 
@@ -139,4 +140,4 @@ def _sha256(path: Path) -> str | None:
 
 def _base_name(path: str | Path) -> str:
     # A file name need not be UTF-8; the header is.
-    return Path(display_name(path)).name.encode("utf-8", "backslashreplace").decode("utf-8")
+    return name_as_text(Path(display_name(path)).name)

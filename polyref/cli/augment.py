@@ -23,7 +23,7 @@ from polyref.cli.printing import json_object, tell
 from polyref.errors import UsageError
 from polyref.formats import Reading
 from polyref.paraphrase import load_paraphraser
-from polyref.tables import text_table
+from polyref.tables import shown, text_table
 
 
 @click.command("augment", cls=GeneratingCommand)
@@ -97,7 +97,8 @@ def command(
     arithmetic = {name: given[name] for name in ("memory", "threads", "device") if given[name] is not None}
 
     def resumed(segments: int) -> None:
-        click.echo(f"polyref: {segments} segments are finished in {journal_path(output)}: going on", err=True)
+        journal = shown(str(journal_path(output)))
+        click.echo(f"polyref: {segments} segments are finished in {journal}: going on", err=True)
 
     with Inputs(references, reading) as inputs:
         options |= processes_for(loading, inputs.length)

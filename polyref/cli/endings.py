@@ -11,6 +11,7 @@ from typing import Final
 
 import click
 
+from polyref.tables import shown
 from polyref.textfiles import STDOUT_NAME
 
 # What a full disk, an exceeded quota, a file beyond the size limit, a broken device and a closed output report.
@@ -48,5 +49,10 @@ def flushed(code: int) -> int:
 
 def cannot_write(error: OSError) -> None:
     """Say in one line where nothing could be written, and why."""
-    place = STDOUT_NAME if error.filename is None else error.filename
-    click.echo(f"polyref: error: {place}: cannot be written: {error.strerror}", err=True)
+    place = STDOUT_NAME if error.filename is None else file_name(error)
+    click.echo(f"polyref: error: {shown(place)}: cannot be written: {error.strerror}", err=True)
+
+
+def file_name(error: OSError) -> str:
+    """The file that an error names."""
+    return os.fsdecode(error.filename) if isinstance(error.filename, bytes) else str(error.filename)

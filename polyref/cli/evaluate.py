@@ -15,6 +15,7 @@ from polyref.cli.options.metrics import metric_parameters
 from polyref.cli.options.reading import fields_from
 from polyref.cli.printing import json_object, tell
 from polyref.errors import UsageError
+from polyref.tables import name_as_text
 
 _NAMED: Final = re.compile(r"([\w.+-]+)=(.+)", re.DOTALL)
 #: Options that change nothing in a report.
@@ -86,12 +87,19 @@ def named_files(values: Sequence[str]) -> dict[str, str]:
         if match:
             pieces.append((match[1], match[2]))
         else:
-            pieces.append(("" if len(values) == 1 else Path(value).name.split(".")[0], value))
+            pieces.append(("" if len(values) == 1 else name_as_text(Path(value).name.split(".")[0]), value))
     names = [name for name, _ in pieces]
     if len(set(names)) < len(names):
         raise UsageError(f"two --refs are called {next(n for n in names if names.count(n) > 1)!r}",
                          remedy="name them: --refs NAME=FILE ...")  # fmt: skip
     return dict(pieces)
+
+
+def _written(value: Any) -> Any:
+    """A value as JSON has it: no tuples, and names of files as text."""
+    if isinstance(value, tuple):
+        return [_written(one) for one in value]
+    return name_as_text(value) if isinstance(value, str) else value
 
 
 def _kinds(values: Sequence[str]) -> dict[str, str]:
@@ -108,7 +116,5 @@ def _settings() -> dict[str, Any]:
     given = click.get_current_context().params
     # Sorted: click keeps the order of the command line.
     return {
-        name: list(given[name]) if isinstance(given[name], tuple) else given[name]
-        for name in sorted(given)
-        if given[name] is not None and name not in _NO_SETTINGS
+        name: _written(given[name]) for name in sorted(given) if given[name] is not None and name not in _NO_SETTINGS
     }

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from polyref.cli.printing import json_object
+from polyref.tables import shown
 
 
 @click.command("info")
@@ -42,7 +43,7 @@ def command(model: str, as_json: bool) -> None:
         ("generators", ", ".join(one.name for one in known)),
     ]
     for name, value in lines:
-        click.echo(textwrap.fill(f"{name:<12}{value}", 100, subsequent_indent=" " * 12, break_on_hyphens=False))
+        click.echo(textwrap.fill(f"{name:<12}{shown(value)}", 100, subsequent_indent=" " * 12, break_on_hyphens=False))
 
 
 def _model_lines(row: dict[str, Any]) -> list[tuple[str, str]]:

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from polyref import __version__
-from polyref.cli.endings import CANNOT_WRITE, cannot_write, flushed, leave_cleanly_when_terminated
+from polyref.cli.endings import CANNOT_WRITE, cannot_write, file_name, flushed, leave_cleanly_when_terminated
 from polyref.cli.options.lazy import LazyGroup
 from polyref.cli.printing import in_flags, tell
 from polyref.errors import PolyrefError, PolyrefWarning
@@ -82,9 +82,13 @@ def _run(argv: list[str] | None) -> int:
         error.show()
         return error.exit_code
     except OSError as error:
-        if error.errno not in CANNOT_WRITE:
+        if error.errno in CANNOT_WRITE:
+            cannot_write(error)
+        elif error.filename is not None:
+            # A name that is too long, a directory that may not be entered: wherever it is met, it is no fault of ours.
+            click.echo(f"polyref: error: {shown(file_name(error))}: cannot be used: {error.strerror}", err=True)
+        else:
             raise
-        cannot_write(error)
         return 1
     return code if isinstance(code, int) else 0
 

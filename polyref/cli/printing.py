@@ -29,7 +29,9 @@ _ALIASES: Final[dict[str, tuple[str, ...]]] = {
 
 def json_object(signature: Any, rows: Sequence[Mapping[str, Any]]) -> str:
     """The common machine output: one object with ``signature`` and ``rows``. NaN must be given as None."""
-    return json.dumps({"signature": signature, "rows": list(rows)}, ensure_ascii=False, allow_nan=False)
+    text = json.dumps({"signature": signature, "rows": list(rows)}, ensure_ascii=False, allow_nan=False)
+    # A path that is not UTF-8 is written as \udcff, from which Python makes the same path.
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def tell(kind: str, message: str) -> None:

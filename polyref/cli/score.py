@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from polyref.cli.files.overwriting import refuse_overwriting
-from polyref.cli.files.systems import parallel_lines, read_systems, system_names, warn_byte_order_marks
+from polyref.cli.files.systems import parallel_lines, read_references, read_systems, system_names, warn_byte_order_marks
 from polyref.cli.options.headings import HeadedCommand
 from polyref.cli.options.metrics import make_metrics, metric_options
 from polyref.cli.options.score import HEADINGS, score_options
@@ -31,6 +31,8 @@ def command(
     ks: tuple[int, ...],
     input_form: str | None,
     source: str | None,
+    num_refs: int | None,
+    encoding: str | None,
     sentence: bool,
     as_json: bool,
     layout: str | None,
@@ -64,8 +66,8 @@ def command(
     """  # noqa: D301
     refuse_overwriting([*references, *inputs, source, options.get("bertscore_rescale")], output)
     check_writable(output)
-    if as_json and layout == "text":
-        raise UsageError("--json and --format text contradict each other")
+    if as_json and layout not in (None, "json"):
+        raise UsageError(f"--json and --format {layout} contradict each other")
     say = _nothing if quiet else tell
     given = {"confidence": (intervals, confidence_n), "paired_ar": (paired_ar, paired_ar_n),
              "paired_bs_shift": (paired_bs_shift, paired_bs_n), "paired_bs": (paired_bs, paired_bs_n)}  # fmt: skip
@@ -79,11 +81,17 @@ def command(
     names = system_names(inputs)
     of_outputs = {key: role for key, role in reading.fields.items() if role == "output"}
     of_references = {key: role for key, role in reading.fields.items() if role != "output"}
-    refs = ReferenceSet.load(*references, form=reading.form, fields=of_references, pair=reading.pair)
+    if encoding is None and num_refs is None:
+        refs = ReferenceSet.load(*references, form=reading.form, fields=of_references, pair=reading.pair)
+    else:
+        refs = read_references(references, encoding, num_refs)
     first = display_name(references[0]), len(refs)
-    sources = parallel_lines([source], first)[0] if source is not None else None
-    systems = read_systems(inputs, names, Reading(input_form, of_outputs, reading.pair), first,
-                           [segment.doc for segment in refs])  # fmt: skip
+    sources = parallel_lines([source], first, encoding)[0] if source is not None else None
+    if encoding is None:
+        systems = read_systems(inputs, names, Reading(input_form, of_outputs, reading.pair), first,
+                               [segment.doc for segment in refs])  # fmt: skip
+    else:
+        systems = dict(zip(names, parallel_lines(inputs, first, encoding), strict=True))
     warn_byte_order_marks([*references, *inputs], say)
     test, trials = _test(asked, len(systems), sentence)
     found = calculate(systems, refs, chosen, ks or None, sources=sources, test=test, trials=trials, seed=seed,
@@ -97,6 +105,8 @@ def command(
             stream.write(json_object(found.signature, found.rows) + "\n")
         elif score_only:
             stream.writelines(f"{number}\n" for number in found.numbers(width))
+        elif layout == "latex":
+            stream.write(found.latex(width) + "\n")
         else:
             stream.write(found.text(width, verbose=verbose) + "\n")
 

@@ -10,6 +10,7 @@ from polyref.cli.options.headings import HeadedCommand
 from polyref.cli.options.metrics import METRIC_HELP, metric_options
 from polyref.cli.options.reading import fields_from, fields_option, format_option
 from polyref.cli.printing import tell
+from polyref.tables import shown
 
 
 @click.command(cls=HeadedCommand)
@@ -17,7 +18,7 @@ from polyref.cli.printing import tell
 @click.option("--year", type=click.IntRange(2020, 2025), required=True, help="Whose format to write.")
 @click.option("-l", "--language-pair", "pairs", multiple=True, required=True, metavar="PAIR", help="Language pairs.")
 @click.option("--ref", "refs", multiple=True, metavar="NAME", help="Human references; needed where there are several.")
-@click.option("--refs", "extra", metavar="FILE", help="Augmented set; {pair} in the name stands for the language pair.")
+@click.option("--refs", "extra", metavar="FILE", help="Augmented set made from --ref; {set} and {pair} are put in.")
 @format_option(what="the augmented set")
 @fields_option
 @click.option("-m", "--metric", default="bleu", show_default=True, metavar="METRIC", help=METRIC_HELP)
@@ -26,6 +27,8 @@ from polyref.cli.printing import tell
 @click.option("--testset", required=True, metavar="NAME", help="What the task calls the test set.")
 @click.option("--reference", metavar="NAME", help="What the task calls the reference. [default: from --ref, by year]")
 @click.option("-o", "--output", required=True, metavar="DIR", type=click.Path(), help="Directory to write to.")
+@click.option("--collection", metavar="NAME", help="Of a WMT XML release: submit this collection. [default: all]")
+@click.option("--test-suites", is_flag=True, help="Of a WMT XML release: submit the test suites as well.")
 @metric_options
 def command(
     set_dir: str,
@@ -41,12 +44,14 @@ def command(
     testset: str,
     reference: str | None,
     output: str,
+    collection: str | None,
+    test_suites: bool,
     **options: Any,
 ) -> None:
     """Write score files for the WMT metrics task.
 
-    SET_DIR is a directory in the mt-metrics-eval layout; every system output in it is scored but the references used,
-    of which a metric that reads the source alone uses none.
+    SET_DIR is a directory in the mt-metrics-eval layout or a WMT release; every system output in it is scored but the
+    references used, of which a metric that reads the source alone uses none.
     Writes one system-level and one segment-level file, and NAME.provenance.json, which says where every kind of
     reference came from. Both files are read back and checked before the command ends.
 
@@ -62,8 +67,11 @@ def command(
         output,
         Submission(year, name, testset, metric, refs, extra, k, reference, form, fields_from(fields)),
         options=options,
+        collection=collection,
+        test_suites=test_suites,
         say=tell,
     )
     for path, checked in made.items():
         for pair, systems in checked.pairs.items():
-            click.echo(f"{path}: {pair}, {len(systems)} systems, {checked.segments.get(pair, 'no')} segments", err=True)
+            count = checked.segments.get(pair, "no")
+            click.echo(shown(f"{path}: {pair}, {len(systems)} systems, {count} segments"), err=True)

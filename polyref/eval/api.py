@@ -19,6 +19,7 @@ from polyref.eval.statistics.resampling import Bootstrap
 from polyref.metrics.base import Metric
 from polyref.metrics.registry import named_metrics
 from polyref.references import ReferenceSet
+from polyref.tables import name_as_text
 
 _File: TypeAlias = str | Path | ReferenceSet
 _References: TypeAlias = _File | Mapping[str, _File] | Sequence[str] | Sequence[Sequence[str]] | None
@@ -216,4 +217,4 @@ def _plain(value: Any) -> Any:
         return {name: _plain(one) for name, one in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, (str, ReferenceSet)):
         return [_plain(one) for one in value]
-    return value if value is None or isinstance(value, (str, int, float)) else str(value)
+    return value if value is None or isinstance(value, (int, float)) else name_as_text(str(value))

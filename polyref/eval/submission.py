@@ -71,10 +71,13 @@ def domains_to_score(year: int, testset: TestSet) -> tuple[str, ...]:
 def reference_name(year: int, name: str, testset: str) -> str:
     """How a year writes a reference: ``refA`` became ``ref-A`` in 2021 and 2022, and the test set's name in 2020.
 
-    No reference is :data:`NO_REFERENCE`, but in 2020, whose archive has the test set's name for such metrics too.
+    The text releases of 2021 and 2022 call it ``A``. No reference is :data:`NO_REFERENCE`, but in 2020, whose archive
+    has the test set's name for such metrics too.
     """
     if year == 2020:
         return testset
+    if len(name) == 1 and name.isupper():
+        name = f"ref{name}"
     if name == NO_REFERENCE or year >= 2023:
         return name
     return f"ref-{name[3:]}" if name.startswith("ref") and len(name) > 3 and name[3] != "-" else name

@@ -14,7 +14,8 @@ from polyref import __version__
 from polyref.errors import DataError, UsageError
 from polyref.eval.data.evaluation_set import EvalSet
 from polyref.eval.data.languages import bleu_tokenizer
-from polyref.eval.data.reference_sets import reference_set, sources_alone
+from polyref.eval.data.open_sets import check_patterns, filled, open_sets
+from polyref.eval.data.reference_sets import as_added, check_sources, reference_set, sources_alone
 from polyref.eval.data.task_files import LEVELS, TaskRow, file_name, read_rows, write_rows
 from polyref.eval.experiments.inputs import short_of
 from polyref.eval.experiments.measure import Say
@@ -47,7 +48,8 @@ class Submission:
         testset: What the task calls the test set.
         metric: A metric that polyref computes, by name or specification.
         ref: Names of human references; needed where there are several.
-        references: File of an augmented set; ``{pair}`` in the name stands for the language pair.
+        references: Added references: an augmented set or its file, in whose name ``{set}`` and ``{pair}`` are put in;
+            or a list with one added text a segment, or with a list of them. None adds nothing.
         k: Extra references; None is all there are.
         reference: What the task calls the reference; None: by the year, from ``ref``.
         form: Form of the file of the augmented set; None tells it by content.
@@ -59,7 +61,7 @@ class Submission:
     testset: str
     metric: str = "bleu"
     ref: tuple[str, ...] = ()
-    references: str | None = None
+    references: str | Path | ReferenceSet | Sequence[str] | Sequence[Sequence[str]] | None = None
     k: int | None = None
     reference: str | None = None
     form: str | None = None
@@ -68,11 +70,13 @@ class Submission:
 
 def submit(
     data: str | Path,
-    pairs: Sequence[str],
+    pairs: str | Sequence[str],
     output: str | Path,
     what: Submission,
     *,
     options: Mapping[str, Any] | None = None,
+    collection: str | None = None,
+    test_suites: bool = False,
     say: Say = lambda kind, message: None,
 ) -> dict[Path, Checked]:
     """Write one system-level and one segment-level file, and ``NAME.provenance.json``.
@@ -81,12 +85,14 @@ def submit(
     Files are read back and checked, and then appear together.
 
     Args:
-        data: A folder in the mt-metrics-eval layout.
-        pairs: Language pairs.
+        data: A folder in the mt-metrics-eval layout or a WMT release, as :func:`polyref.eval.api.evaluate` takes it.
+        pairs: Language pairs, such as ``zh-en``.
         output: The folder to write to, made if need be.
         what: What to submit.
         options: Of the metric where its specification does not say otherwise, by the names of their flags.
-        say: Told ``warning``, and what it says.
+        collection: Of a WMT XML release, submit this collection; default: all.
+        test_suites: Of a WMT XML release, submit the test suites as well.
+        say: Told every note as it comes up: ``note`` or ``warning``, and what it says.
 
     Returns:
         The files of scores, and what they hold.
@@ -101,19 +107,24 @@ def submit(
     if folder.exists() and not folder.is_dir():
         raise DataError("is a file, expected a directory to write to", file=output)
     _check_there(folder, what)
-    if what.references is not None and len(pairs) > 1 and "{pair}" not in what.references:
-        raise UsageError(
-            "one `references` file for several language pairs", remedy="write {pair} where the names differ"
-        )
+    sets = open_sets([data], [pairs] if isinstance(pairs, str) else pairs, collection, test_suites)
+    if isinstance(what.references, (str, Path)):
+        check_patterns([str(what.references)], sets, "`references`")
+    elif what.references is not None and len(sets) > 1:
+        raise UsageError("one list of `references` for several language pairs", remedy="submit one pair, or give files")
     rows: dict[str, list[TaskRow]] = {level: [] for level in LEVELS}
     testsets: list[TestSet] = []
     provenance = {}
-    for pair in dict.fromkeys(pairs):
-        testset, provenance[pair] = _pair(EvalSet(data, pair), what, options, say, rows)
+    for evalset in sets:
+        if not isinstance(evalset, EvalSet):
+            raise DataError("holds scores without texts: there is nothing to score", file=evalset.directory,
+                            remedy="submit a set with system outputs")  # fmt: skip
+        testset, provenance[evalset.pair] = _pair(evalset, what, options, say, rows)
         testsets.append(testset)
     facts = {"metric": what.name, "year": what.year, "testset": what.testset, "polyref": __version__}
     text = json.dumps({**facts, "pairs": provenance}, ensure_ascii=False, indent=2) + "\n"
-    files = {folder / f"{what.name}.provenance.json": text.encode("utf-8")}
+    # What UTF-8 cannot write becomes \udcff, which is how JSON has it.
+    files = {folder / f"{what.name}.provenance.json": text.encode("utf-8", "backslashreplace")}
     checked = {}
     with TemporaryDirectory(prefix="polyref-") as temporary:
         for level in LEVELS:
@@ -159,6 +170,8 @@ def _pair(
         raise UsageError(f"`metric` names {1 + len(more)} metrics, expected one")
     chosen, references = _references(evalset, what, metric)
     extras = [len(segment.extras) for segment in references]
+    for note in evalset.notes:
+        say("note", f"{evalset.pair}: {note}")
     for warning in short_of(what.k or 0, extras):
         say("warning", f"{evalset.pair}: {warning}")
     asked = max(extras) if what.k is None else what.k
@@ -190,7 +203,7 @@ def _pair(
 def _references(evalset: EvalSet, what: Submission, metric: Metric) -> tuple[tuple[str, ...], ReferenceSet]:
     """Names of the human references, and the set with the added ones."""
     if not metric.needs_references:
-        given = {"ref": what.ref, "references": what.references, "k": what.k, "reference": what.reference}
+        given = {"ref": what.ref, "references": what.references is not None, "k": what.k, "reference": what.reference}
         if useless := [name for name, value in given.items() if value]:
             raise UsageError(f"`{useless[0]}` has no use: {metric.label} reads the source alone", remedy="leave it out")
         return (), sources_alone(evalset)
@@ -199,11 +212,19 @@ def _references(evalset: EvalSet, what: Submission, metric: Metric) -> tuple[tup
         raise UsageError(
             f"{'+'.join(chosen)} are several references", remedy="say what the task calls them: `reference`"
         )
-    file = None if what.references is None else what.references.replace("{pair}", evalset.pair)
-    references = reference_set(evalset, chosen, file, what.form, what.fields)
-    if what.k and file is None:
+    references = reference_set(evalset, chosen, _added(what, evalset), what.form, what.fields)
+    check_sources(evalset, references, [metric])
+    if what.k and what.references is None:
         raise UsageError(f"k = {what.k} without added references", remedy="give them with `references`")
     return tuple(chosen), references
+
+
+def _added(what: Submission, evalset: EvalSet) -> str | ReferenceSet | None:
+    """The added references of a set, or their file."""
+    given = what.references
+    if isinstance(given, (str, Path)):
+        return filled(str(given), evalset)
+    return None if given is None else as_added(given)
 
 
 def _provenance(

@@ -24,7 +24,7 @@ from polyref.metrics.significance import (
 )
 from polyref.metrics.statistics import Floats, Scores, Statistics
 from polyref.references import ReferenceSet, as_reference_set, as_texts
-from polyref.tables import data_frame, html_table, shown, text_table
+from polyref.tables import data_frame, html_table, latex_table, shown, text_table
 
 #: Tests, and how often they resample where nothing else is said.
 TESTS: Final = {
@@ -150,6 +150,15 @@ class ScoreTable:
             tables.append(text_table(_DETAILS, details))
         signatures = [shown(self._signature(one)) for one in self.results]
         return "\n\n".join([*tables, "\n".join(signatures)])
+
+    def latex(self, width: int | None = None) -> str:
+        """The table of :meth:`text` for a paper, with the signatures below it as comments.
+
+        Args:
+            width: As for :meth:`numbers`.
+        """
+        signatures = [f"% {shown(self._signature(one))}" for one in self.results]
+        return "\n".join([latex_table(*self._cells(width)), *signatures])
 
     def __str__(self) -> str:
         return self.text()

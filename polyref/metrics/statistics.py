@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import json
+import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +20,7 @@ import numpy.typing as npt
 from polyref.errors import DataError
 from polyref.publishing import published_file
 from polyref.tables import html_table
-from polyref.textfiles import check_writable
+from polyref.textfiles import check_writable, most_unpacked, unpacks_to_more
 
 FORMAT_VERSION: Final = 1
 
@@ -112,9 +113,13 @@ class Statistics:
         """Read what :meth:`save` wrote.
 
         Raises:
-            DataError: The file is missing, broken, or not of this kind or version.
+            DataError: The file is missing, broken, not of this kind or version, or unpacks to more than
+                $POLYREF_MAX_UNPACKED bytes, by default 4 GiB.
         """
         try:
+            with zipfile.ZipFile(path) as archive:
+                if sum(part.file_size for part in archive.infolist()) > most_unpacked():
+                    raise unpacks_to_more(path)
             with Path(path).open("rb") as raw, np.load(raw, allow_pickle=False) as arrays:
                 header = json.loads(arrays["header"].tobytes())
                 values, originals, extras = arrays["values"], arrays["originals"], arrays["extras"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -47,3 +48,14 @@ def test_what_is_no_model_is_one_line(polyref: Callable[..., Any], tmp_path: Pat
         result = polyref("info", name)
         assert (result.code, result.out) == (1, "")
         assert message in result.err and result.err.count("\n") == 1
+
+
+@pytest.mark.slow
+def test_what_a_model_says_of_itself_is_shown_and_not_obeyed(polyref: Callable[..., Any], tmp_path: Path) -> None:
+    from polyref.models.find import SHIPPED
+
+    folder = Path(shutil.copytree(SHIPPED / "en", tmp_path / "m\x1b[31m"))
+    run = polyref("info", folder)
+    assert run.code == 0 and "\x1b" not in run.out and r"m\x1b[31m" in run.out.replace("\n            ", "")
+    (row,) = polyref("info", folder, "--json").json()["rows"]
+    assert row["path"] == str(folder)

@@ -524,3 +524,68 @@ def test_a_named_pipe_is_read_once(files: Path, polyref: Callable[..., Any]) -> 
         found = polyref("score", "refA.en", "-i", "outputs", "-m", "bleu")
         writer.wait(timeout=10)
     assert found.code == 0, found.err
+
+
+@pytest.mark.slow
+def test_references_between_tabs(files: Path, polyref: Callable[..., Any]) -> None:
+    columns = [Path(name).read_text("utf-8").splitlines() for name in ("refA.en", "refB.en")]
+    Path("both.tsv").write_text("".join("\t".join(row) + "\n" for row in zip(*columns, strict=True)), "utf-8")
+    both = polyref("score", "both.tsv", "-nr", "2", "-i", "good.v1.en", "-k", "0", "--json")
+    assert both.out == polyref("score", "refA.en", "refB.en", "-i", "good.v1.en", "-k", "0", "--json").out
+    theirs = sacrebleu("both.tsv", "-nr", "2", "-i", "good.v1.en", "-b", "-w", "10").strip()
+    assert (
+        polyref("score", "both.tsv", "-nr", "2", "-i", "good.v1.en", "-k", "0", "-b", "-w", "10").out.strip() == theirs
+    )
+    run = polyref("score", "both.tsv", "-nr", "3", "-i", "good.v1.en", "-k", "0")
+    assert (run.code, "both.tsv:1: 2 references in the line, expected 3 with tabs" in run.err) == (1, True)
+    run = polyref("score", "refA.en", "refB.en", "-nr", "2", "-i", "good.v1.en", "-k", "0")
+    assert (run.code, "--num-refs splits the lines of one file, but there are 2" in run.err) == (2, True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("encoding", ["latin-1", "cp1252", "gb18030", "utf-8"])
+def test_other_encodings(files: Path, polyref: Callable[..., Any], encoding: str) -> None:
+    texts = {"ref": "Müller öffnet die Tür heute\n", "out": "Müller öffnet eine Tür heute\n"}
+    for name, text in texts.items():
+        Path(name).write_text(text, "utf-8")
+        Path(f"{name}.old").write_text(text, encoding)
+    options = ("-m", "chrf", "-k", "0", "-b", "-w", "10")
+    found = polyref("score", "ref.old", "-i", "out.old", "-e", encoding, *options)
+    assert found.out == polyref("score", "ref", "-i", "out", *options).out
+    assert (
+        found.out.strip() == sacrebleu("ref.old", "-i", "out.old", "-e", encoding, *options[:2], *options[4:]).strip()
+    )
+
+
+def test_encodings_that_cannot_be_read(files: Path, polyref: Callable[..., Any]) -> None:
+    Path("ref").write_bytes(b"a\n\xff\xff\xff\n")
+    base = ("score", "ref", "-i", "ref", "-k", "0")
+    run = polyref(*base, "-e", "shift_jis")
+    assert (run.code, "ref:2: invalid shift_jis: byte 0xff at column 1" in run.err) == (1, True)
+    for name, why in (
+        ("nonsense", "which Python does not know"),
+        ("base64", "does not know"),
+        ("utf-16", "cannot be told"),
+    ):
+        run = polyref(*base, "-e", name)
+        assert (run.code, f"--encoding is '{name}'" in run.err and why in run.err) == (2, True), run.err
+    run = polyref("score", "refs.jsonl", "-i", "ref", "-e", "latin-1")
+    assert (run.code, "refs.jsonl is a reference set: --encoding is for plain text" in run.err) == (2, True)
+    Path("half").write_bytes(b"+2AA-\n")
+    run = polyref("score", "half", "-i", "half", "-e", "utf-7", "-k", "0")
+    assert (run.code, "half:1: invalid utf-7: half of a surrogate pair" in run.err) == (1, True)
+
+
+def test_a_table_for_latex(files: Path, polyref: Callable[..., Any]) -> None:
+    Path("a_b&c%").write_text(Path("good.v1.en").read_text("utf-8"), "utf-8")
+    base = ("score", "refA.en", "-i", "good.v1.en", "a_b&c%", "-m", "bleu", "chrf", "-k", "0")
+    lines = polyref(*base, "-f", "latex").out.splitlines()
+    assert lines[:2] == [r"\begin{tabular}{lrr}", r"\toprule"]
+    bleu = polyref(*base, "-f", "text").out.splitlines()[2].split()[1]
+    assert lines[4].startswith(f"good.v1.en & {bleu} & ") and lines[5].startswith(rf"a\_b\&c\% & {bleu} & ")
+    assert lines[6:8] == [r"\bottomrule", r"\end{tabular}"]
+    assert [line.split("|")[0] for line in lines[8:]] == ["% BLEU", "% chrF"]
+    tested = polyref(*base, "-f", "latex", "--paired-bs-shift").out
+    assert r"$\pm$" in tested and "±" not in tested
+    run = polyref(*base, "-f", "latex", "--json")
+    assert (run.code, "contradict each other" in run.err) == (2, True)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import gzip
+import json
 import shutil
+import time
 from pathlib import Path
+from typing import Any
 from xml.sax.saxutils import escape
 
 import pytest
@@ -13,6 +16,8 @@ from polyref.errors import DataError, UsageError
 from polyref.eval.data.evaluation_set import EvalSet
 from polyref.eval.data.reference_sets import reference_set
 from polyref.eval.data.releases import TextRelease, XmlRelease, open_release
+from polyref.eval.submit import Submission, submit
+from polyref.references import ReferenceSet
 
 SYSTEMS = ("Alpha", "Beta.1", "Gamma-2", "refB")
 
@@ -181,9 +186,7 @@ def test_two_files_of_one_pair(xml: Path) -> None:
         open_release(xml, "de-en")
 
 
-@pytest.mark.parametrize(("year", "label"), [("newstest2021", ""), ("generaltest2023", "ref")])
-def test_text_release_is_the_same_set(minimal: Path, tmp_path: Path, year: str, label: str) -> None:
-    folder = tmp_path / "txt"
+def _text_release(minimal: Path, folder: Path, year: str, label: str) -> Path:
     for name in ("sources", "references", "system-outputs"):
         (folder / name).mkdir(parents=True)
     shutil.copytree(minimal / "human-scores", folder / "human-scores")
@@ -195,6 +198,12 @@ def test_text_release_is_the_same_set(minimal: Path, tmp_path: Path, year: str, 
         )
     for name in SYSTEMS:
         shutil.copy(minimal / f"system-outputs/de-en/{name}.txt", folder / f"system-outputs/{year}.de-en.hyp.{name}.en")
+    return folder
+
+
+@pytest.mark.parametrize(("year", "label"), [("newstest2021", ""), ("generaltest2023", "ref")])
+def test_text_release_is_the_same_set(minimal: Path, tmp_path: Path, year: str, label: str) -> None:
+    folder = _text_release(minimal, tmp_path / "txt", year, label)
     release = open_release(folder, "de-en")
     assert isinstance(release, TextRelease)
     if label:
@@ -206,3 +215,81 @@ def test_text_release_is_the_same_set(minimal: Path, tmp_path: Path, year: str, 
     assert release.documents is None
     with pytest.raises(DataError, match="nothing for the pair 'fi-en'"):
         open_release(folder, "fi-en")
+
+
+def _submitted(data: Path, out: Path, *, ref: str = "refA", year: int = 2021, **more: Any) -> list[bytes]:
+    """The lines of both files of a submission made from ``data``."""
+    found = submit(data, "de-en", out, Submission(year, "x", "set", "chrf", (ref,)), **more)
+    return [gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes() for path in found]
+
+
+def test_every_form_of_a_set_can_be_submitted(minimal: Path, xml: Path, tmp_path: Path) -> None:
+    (minimal / "darr/de-en.tsv").unlink()
+    plain = _submitted(minimal, tmp_path / "plain")
+    assert b"\tref-A\tAlpha\t" in plain[0]
+    assert _submitted(xml, tmp_path / "xml") == plain
+    assert _submitted(xml / "newstest.de-en.all.xml", tmp_path / "file") == plain
+    # The names of references in the text releases of 2021 and 2022 are letters; the task's are not.
+    for label, ref in (("", "A"), ("ref", "refA")):
+        text = _text_release(minimal, tmp_path / f"text{label}", "newstest2021", label)
+        assert _submitted(text, tmp_path / f"out{label}", ref=ref) == plain
+    # Documents and domains come from the release.
+    assert _submitted(xml, tmp_path / "xml23", year=2023) == _submitted(minimal, tmp_path / "plain23", year=2023)
+
+
+def test_submissions_of_collections_and_test_suites(minimal: Path, xml: Path, tmp_path: Path) -> None:
+    file = xml / "newstest.de-en.all.xml"
+    file.write_text(_xml(minimal, after=OTHER), "utf-8")
+    whole = _submitted(xml, tmp_path / "whole")
+    one = _submitted(xml, tmp_path / "one", collection="general")
+    assert [len(lines.splitlines()) for lines in (whole[1], one[1])] == [4 * 6, 4 * 5]
+    file.write_text(_xml(minimal, after=SUITE), "utf-8")
+    suites = _submitted(xml, tmp_path / "suites", test_suites=True)
+    assert [len(_submitted(xml, tmp_path / "none")[1].splitlines()), len(suites[1].splitlines())] == [20, 24]
+    with pytest.raises(DataError, match="no collection 'third'"):
+        _submitted(xml, tmp_path / "third", collection="third")
+
+
+def test_added_references_of_a_submission(minimal: Path, tmp_path: Path) -> None:
+    (minimal / "darr/de-en.tsv").unlink()
+    file = minimal / "paraphrases/de-en.refA.jsonl"
+    texts = [json.loads(line)["paraphrases"] for line in file.read_text("utf-8").splitlines()]
+    forms = (str(file), file, str(minimal / "paraphrases/{pair}.refA.jsonl"), ReferenceSet.load(file), texts)
+    made = []
+    for number, given in enumerate(forms):
+        found = submit(
+            minimal, ["de-en"], tmp_path / str(number), Submission(2024, "x", "set", "bleu", ("refA",), given)
+        )
+        made.append([path.read_bytes() for path in found])
+    assert all(one == made[0] for one in made)
+    none = submit(minimal, ["de-en"], tmp_path / "none", Submission(2024, "x", "set", "bleu", ("refA",)))
+    assert [path.read_bytes() for path in none] != made[0]
+
+
+def test_an_archive_of_scores_cannot_be_submitted(tmp_path: Path) -> None:
+    for name in ("scores", "da"):
+        (tmp_path / "archive" / name).mkdir(parents=True)
+    for name in ("ad-sys-scores", "metrics-ad-seg-scores"):
+        (tmp_path / "archive/da" / f"{name}-de-en.csv").write_text("")
+    with pytest.raises(DataError, match="holds scores without texts"):
+        _submitted(tmp_path / "archive", tmp_path / "out")
+
+
+def test_what_a_submission_says_of_its_files(minimal: Path, tmp_path: Path) -> None:
+    (minimal / "darr/de-en.tsv").unlink()
+    output = minimal / "system-outputs/de-en/Alpha.txt"
+    output.write_bytes(b"\xef\xbb\xbf" + output.read_bytes())
+    said: list[tuple[str, str]] = []
+    _submitted(minimal, tmp_path / "out", say=lambda kind, message: said.append((kind, message)))
+    assert [(kind, "byte order mark" in message) for kind, message in said] == [("note", True)]
+
+
+@pytest.mark.slow
+def test_documents_are_read_in_time_proportional_to_their_number(tmp_path: Path) -> None:
+    text = "<{0}><p><seg id='1'>a</seg></p></{0}>"
+    one = text.format("src") + text.format("ref") + text.format("hyp").replace("<hyp>", "<hyp system='s'>")
+    path = tmp_path / "set.de-en.xml"
+    path.write_text("<dataset>" + "".join(f"<doc id='{n}'>{one}</doc>" for n in range(16_000)) + "</dataset>")
+    start = time.process_time()
+    assert len(open_release(path, "de-en").outputs(["s"])[0]) == 16_000
+    assert time.process_time() - start < 3  # the square of their number took 7 seconds

@@ -23,7 +23,8 @@ from polyref.cli.main import cli
 from polyref.errors import DataError
 from polyref.eval.report import check_report
 from polyref.eval.report.directory import FILES, write_directory
-from polyref.eval.report.tables import csv_text, escape_latex, latex_number
+from polyref.eval.report.tables import csv_text, latex_number
+from polyref.tables import escape_latex
 
 MINIMAL = Path(__file__).resolve().parent / "minimal"
 HOSTILE = "<script>alert(1)</script> & 'quotes' \"double\""

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from polyref.cli.printing import json_object
+from polyref.tables import shown
 
 
 @click.command("model")
@@ -40,4 +41,4 @@ def command(source: Path, target: Path, check: bool, as_json: bool) -> None:
         click.echo(json_object(None, [row]))
         return
     checked = "not checked" if done.difference is None else f"log-probabilities within {done.difference:.1e} nats"
-    click.echo(f"{done.target}: {done.architecture}, {done.tensors} tensors, {checked}")
+    click.echo(shown(f"{done.target}: {done.architecture}, {done.tensors} tensors, {checked}"))

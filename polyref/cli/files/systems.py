@@ -8,6 +8,8 @@ from pathlib import Path
 
 from polyref.errors import DataError, UsageError
 from polyref.formats import Reading, read_outputs
+from polyref.references import ReferenceSet
+from polyref.tables import name_as_text
 from polyref.textfiles import check_parallel, display_name, open_unpacked, read_lines
 
 
@@ -18,7 +20,7 @@ def system_names(paths: Sequence[str]) -> list[str]:
         UsageError: A path is given twice.
     """
     # A file name need not be text; a system's name is written.
-    paths = [path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace") for path in paths]
+    paths = [name_as_text(path) for path in paths]
     if repeated := [path for path, count in Counter(paths).items() if count > 1]:
         raise UsageError(f"-i names {repeated[0]} twice", remedy="copy the file to score it against itself")
     short = [display_name(path) if path == "-" else Path(path).name for path in paths]
@@ -26,9 +28,53 @@ def system_names(paths: Sequence[str]) -> list[str]:
     return [name if counts[name] == 1 else path for name, path in zip(short, paths, strict=True)]
 
 
-def parallel_lines(paths: Sequence[str], first: tuple[str, int]) -> list[list[str]]:
+def read_references(paths: Sequence[str], encoding: str | None = None, fields: int | None = None) -> ReferenceSet:
+    """The references: a set, or plain text files, in another encoding or with several references in a line.
+
+    Args:
+        paths: As :meth:`~polyref.references.ReferenceSet.load` takes them.
+        encoding: Of plain text; None is UTF-8.
+        fields: Number of references that the tabs of each line separate (``sacrebleu --num-refs``); None does not
+            split lines.
+
+    Raises:
+        DataError: As the reader, or a line has another number of references.
+        UsageError: One of the two is given for a set, or several references a line for several files.
+    """
+    if encoding is None and fields is None:
+        return ReferenceSet.load(*paths)
+    if fields is not None and len(paths) > 1:
+        raise UsageError(f"`num_refs` splits the lines of one file, but there are {len(paths)}", remedy="name one file")
+    columns: list[list[str]] = []
+    for path in paths:
+        lines = read_lines(path, encoding=encoding or "utf-8")
+        if lines[0].startswith("{"):
+            option = "`encoding`" if encoding is not None else "`num_refs`"
+            raise UsageError(
+                f"{display_name(path)} is a reference set: {option} is for plain text", remedy="leave it out"
+            )
+        columns += _split(lines, fields or 1, path)
+    check_parallel([(display_name(path), len(lines)) for path, lines in zip(paths, columns, strict=fields is None)])
+    return ReferenceSet.from_texts([list(row) for row in zip(*columns, strict=True)])
+
+
+def _split(lines: Sequence[str], fields: int, path: str) -> list[list[str]]:
+    """One list of texts for each reference of a line."""
+    # As sacreBLEU does it: what is at the end of a line is cut first, and further tabs belong to the last reference.
+    rows = [line.rstrip().split("\t", fields - 1) if fields > 1 else [line] for line in lines]
+    for number, row in enumerate(rows, 1):
+        if len(row) != fields:
+            raise DataError(
+                f"{len(row)} references in the line, expected {fields} with tabs between them",
+                file=display_name(path),
+                line=number,
+            )
+    return [list(column) for column in zip(*rows, strict=True)]
+
+
+def parallel_lines(paths: Sequence[str], first: tuple[str, int], encoding: str | None = None) -> list[list[str]]:
     """The lines of files, as many as the file named first has."""
-    texts = [read_lines(path) for path in paths]
+    texts = [read_lines(path, encoding=encoding or "utf-8") for path in paths]
     check_parallel([first, *((display_name(path), len(lines)) for path, lines in zip(paths, texts, strict=True))])
     return texts
 

@@ -15,7 +15,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 #: What stands under a heading of the help; the rest are the common options.
 HEADINGS: Final = {
     "Intervals and tests": ("confidence_n", "paired_ar_n", "paired_bs_n", "seed"),
-    "Files": ("form", "fields", "input_form", "test_set", "pair"),
+    "Files": ("form", "fields", "input_form", "test_set", "pair", "num_refs", "encoding"),
 }
 _OPTIONS: Final = (
     click.argument("references", nargs=-1, metavar="REFS..."),
@@ -40,11 +40,23 @@ _OPTIONS: Final = (
     format_option("--input-format", "the outputs", "input_form"),
     click.option("--source", metavar="FILE", help="Sources, for metrics that read them."),
     click.option(
+        "-nr",
+        "--num-refs",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Lines of the one plain reference file hold N references with tabs between them.",
+    ),
+    click.option("-e", "--encoding", metavar="NAME", help="Encoding of all plain text files. [default: UTF-8]"),
+    click.option(
         "-sl", "--sentence", "--sentence-level", is_flag=True, help="Score every segment instead of the whole set."
     ),
     click.option("--json", "as_json", is_flag=True, help="Print one JSON object, with full precision."),
     click.option(
-        "-f", "--format", "layout", type=click.Choice(["text", "json"]), help="The same as a choice. [default: text]"
+        "-f",
+        "--format",
+        "layout",
+        type=click.Choice(["text", "json", "latex"]),
+        help="The same as a choice. [default: text]",
     ),
     click.option("-o", "--output", default="-", metavar="FILE", help="Where to write. [default: standard output]"),
     click.option(

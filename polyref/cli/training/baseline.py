@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from polyref.errors import UsageError
+from polyref.tables import shown
 from polyref.textfiles import check_writable, read_lines
 
 
@@ -40,7 +41,5 @@ def command(model: str, texts: str, output: str, pairs: int, words: int, seed: i
     values = compute_baseline(encoder, lines, pairs=pairs, seed=seed)
     write_baseline(output, values)
     used = min(pairs, len(dict.fromkeys(text for text in map(str.strip, lines) if text)) // 2)
-    click.echo(
-        f"polyref: {used} pairs, {encoder.name} ({encoder.digest[:12]}), layers 0 to {encoder.layers}, seed {seed}",
-        err=True,
-    )
+    made_by = shown(f"{encoder.name} ({encoder.digest[:12]})")
+    click.echo(f"polyref: {used} pairs, {made_by}, layers 0 to {encoder.layers}, seed {seed}", err=True)

@@ -8,6 +8,7 @@ import click
 
 from polyref.cli.options.variadic import MultiCommand
 from polyref.errors import UsageError
+from polyref.tables import shown
 
 
 @click.command("esim", cls=MultiCommand, short_help="ESIM, from judgements or relative rankings.")
@@ -92,8 +93,8 @@ def command(
         name=name,
         options=TrainingOptions(hidden, dropout, rate, batch, epochs, patience, seed=seed),
     )
-    train_esim(run, output, say=lambda line: click.echo(f"polyref: {line}", err=True), progress=not quiet)
-    click.echo(str(output))
+    train_esim(run, output, say=lambda line: click.echo(shown(f"polyref: {line}"), err=True), progress=not quiet)
+    click.echo(shown(str(output)))
 
 
 def _layers(given: str | None) -> tuple[int, ...] | None:

@@ -18,6 +18,7 @@ import numpy as np
 from polyref.errors import DataError, UsageError
 from polyref.eval.data.score_files import JUDGEMENT_RULE, FloatArray, numbered_lines, parse_score
 from polyref.eval.data.task_files import read_rows
+from polyref.eval.data.text_files import files_by_stem
 from polyref.eval.judgements.gold import HUMAN_NAME, Gold, StoredScores
 from polyref.eval.judgements.relative_rankings import RankingPairs
 
@@ -25,6 +26,7 @@ from polyref.eval.judgements.relative_rankings import RankingPairs
 DARR_MARGIN: Final = 25.0
 #: The references that most scores were made with.
 DEFAULT_REFERENCE: Final = "newstest2020"
+_SYSTEM_SCORES: Final = ".sys.score.gz"
 
 
 class MetricsTaskArchive:
@@ -102,8 +104,7 @@ class MetricsTaskArchive:
 
     def stored_names(self, folder: str = "scores") -> list[str]:
         """Metrics with scores of systems."""
-        files = (self.directory / folder).glob("*.sys.score.gz")
-        return sorted(path.name.removesuffix(".sys.score.gz") for path in files)
+        return list(files_by_stem(self.directory / folder, (_SYSTEM_SCORES,)))
 
     def stored(self, name: str, references: Sequence[str] | None = None, folder: str = "scores") -> StoredScores:
         """Read a metric's scores of this pair.
@@ -117,21 +118,22 @@ class MetricsTaskArchive:
             UsageError: No such metric, or not with this reference set; the message lists those there are.
             DataError: A broken file, or a judged output without score.
         """
-        names = self.stored_names(folder)
+        there_are = files_by_stem(self.directory / folder, (_SYSTEM_SCORES,))
+        names = list(there_are)
         found = [n for n in names if n == name] or [n for n in names if n.lower() == name.lower()]
         if len(found) != 1:
             raise UsageError(f"no scores of {name!r}, there are: {', '.join(found or names)}")
         if references is not None and len(references) > 1:
             raise UsageError("the archive has one reference set a score", remedy="give one `ref`")
         wanted = references[0] if references else DEFAULT_REFERENCE
-        files = {"sys": self.directory / folder / f"{found[0]}.sys.score.gz"}
+        files = {"sys": there_are[found[0]]}
         rows = [row for row in read_rows(files["sys"], 2020, "sys") if row.fields["pair"] == self.pair]
         there = list(dict.fromkeys(row.fields["reference"] for row in rows))
         if wanted not in there:
             raise UsageError(f"no scores of {found[0]} with {wanted!r} for {self.pair}, there are: {', '.join(there)}")
         system = {row.fields["system"]: row.score for row in rows if row.fields["reference"] == wanted}
         segment: dict[str, FloatArray] = {}
-        path = self.directory / folder / f"{found[0]}.seg.score.gz"
+        path = files["sys"].with_name(files["sys"].name.removesuffix(_SYSTEM_SCORES) + ".seg.score.gz")
         if path.is_file():
             segment = self._segment_scores(path, wanted)
             files |= {"seg": path} if segment else {}

@@ -27,6 +27,7 @@ from polyref.eval.data.text_files import (
 )
 from polyref.eval.judgements.gold import HUMAN_NAME, Gold, StoredScores
 from polyref.eval.judgements.relative_rankings import RankingPairs, read_pairs
+from polyref.tables import name_as_text
 from polyref.textfiles import check_parallel
 
 
@@ -188,7 +189,9 @@ class EvalSet:
         texts = [(path, read_texts(path, key)) for path, key in files.items()]
         least = min(len(own) for _, own in texts)
         check_parallel([(path, least if blank_line_more(own, least) else len(own)) for path, own in texts])
-        self._longer.update(dict.fromkeys(path.name for path, own in texts if blank_line_more(own, least)))
+        self._longer.update(
+            dict.fromkeys(name_as_text(path.name) for path, own in texts if blank_line_more(own, least))
+        )
         return least
 
     @cached_property
@@ -200,7 +203,7 @@ class EvalSet:
         marked = []
         for path in dict.fromkeys(places):
             with path.open("rb") as stream:
-                marked += [path.name] if stream.read(3) == codecs.BOM_UTF8 else []
+                marked += [name_as_text(path.name)] if stream.read(3) == codecs.BOM_UTF8 else []
         found = []
         if marked:
             found.append(f"begins with a byte order mark, left out (sacreBLEU scores it as text): {', '.join(marked)}")
@@ -290,7 +293,7 @@ class EvalSet:
         """The segments of a file, without a blank line at the end that the other files do not have."""
         texts = read_texts(path, key)
         if self.segments is not None and blank_line_more(texts, self.segments):
-            self._longer[path.name] = None
+            self._longer[name_as_text(path.name)] = None
             texts.pop()
         return texts
 
@@ -389,4 +392,4 @@ def pairs_in(directory: Path) -> list[str]:
     """The language pairs for which a directory has any file."""
     pairs = {path.name.split(".")[0] for path in (directory / "human-scores").glob("*.score")}
     pairs |= {path.name for path in (directory / "system-outputs").glob("*") if path.is_dir()}
-    return sorted(pairs)
+    return sorted(map(name_as_text, pairs))

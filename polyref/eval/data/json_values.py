@@ -13,10 +13,15 @@ def json_value(text: str, path: str | Path, line: int) -> Any:
     """Read one JSON value.
 
     Raises:
-        DataError: Broken JSON, nested too deep, or a number of thousands of digits.
+        DataError: Broken JSON, nested too deep, a number of thousands of digits, or half of a surrogate pair.
     """
     try:
-        return json.loads(text)
+        value = json.loads(text)
+        if "\\u" in text:
+            json.dumps(value, ensure_ascii=False).encode("utf-8")
+        return value
+    except UnicodeEncodeError:
+        raise DataError("broken JSON: half of a surrogate pair, which is no text", file=path, line=line) from None
     except json.JSONDecodeError as error:
         raise DataError(f"broken JSON: {error.msg}", file=path, line=line) from None
     except RecursionError:

@@ -10,6 +10,7 @@ from polyref.errors import DataError, UsageError
 from polyref.eval.data.archive import MetricsTaskArchive, is_archive
 from polyref.eval.data.evaluation_set import EvalSet
 from polyref.eval.data.releases import open_release
+from polyref.tables import name_as_text
 
 EvaluationSet: TypeAlias = EvalSet | MetricsTaskArchive
 
@@ -48,12 +49,16 @@ def _opened(folder: str | Path, pair: str, collection: str | None, test_suites: 
 
 def set_name(evalset: EvaluationSet) -> str:
     """What a set is called: its folder."""
-    return evalset.directory.resolve().name
+    return name_as_text(_folder_name(evalset))
 
 
 def filled(pattern: str, evalset: EvaluationSet) -> str:
     """A file name with the set and the language pair put in for ``{set}`` and ``{pair}``."""
-    return pattern.replace("{pair}", evalset.pair).replace("{set}", set_name(evalset))
+    return pattern.replace("{pair}", evalset.pair).replace("{set}", _folder_name(evalset))
+
+
+def _folder_name(evalset: EvaluationSet) -> str:
+    return evalset.directory.resolve().name
 
 
 def check_patterns(files: Sequence[str], sets: Sequence[EvaluationSet], parameter: str) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from polyref.errors import DataError
 from polyref.eval.data.evaluation_set import EvalSet
+from polyref.metrics.base import Metric
 from polyref.references import Reference, ReferenceSet, Segment, as_reference_set
 from polyref.textfiles import check_parallel
 
@@ -75,6 +76,18 @@ def sources_alone(evalset: EvalSet) -> ReferenceSet:
         raise DataError(f"no sources for {evalset.pair}", file=evalset.source_file or evalset.directory,
                         remedy=f"the metric reads them: add sources/{evalset.pair}.txt")  # fmt: skip
     return ReferenceSet(tuple(Segment(str(n), (), source=text) for n, text in enumerate(evalset.source, 1)))
+
+
+def check_sources(evalset: EvalSet, references: ReferenceSet, metrics: Iterable[Metric]) -> None:
+    """Refuse segments without source where a metric reads it.
+
+    Raises:
+        DataError: See above.
+    """
+    reading = next((metric.label for metric in metrics if metric.needs_sources), None)
+    if reading is not None and any(segment.source is None for segment in references):
+        raise DataError(f"no sources for {evalset.pair}, which {reading} reads", file=evalset.directory,
+                        remedy=f"add sources/{evalset.pair}.txt, or give `references` that hold them")  # fmt: skip
 
 
 def _with_sources(references: ReferenceSet, evalset: EvalSet) -> ReferenceSet:

@@ -14,6 +14,7 @@ from polyref.eval.data.evaluation_set import EvalSet
 from polyref.eval.data.text_files import NO_REFERENCE, checked_reference_name
 from polyref.formats.wmt.documents import UNNAMED
 from polyref.formats.wmt.xml import read_xml
+from polyref.tables import name_as_text
 
 
 def open_release(
@@ -77,7 +78,7 @@ class TextRelease(EvalSet):
             for path in sorted((self.directory / folder).iterdir()):
                 testset, has, rest = path.name.partition(marker)
                 if has and "." not in testset:
-                    name = rest.rpartition(".")[0]  # without the language
+                    name = name_as_text(rest.rpartition(".")[0])  # without the language
                     if name in found:
                         raise DataError(f"stands beside {found[name].name}: which one is meant?", file=path)
                     found[name] = path

@@ -71,8 +71,8 @@ def file_name(year: int, level: str, metric: str) -> str:
         UsageError: Unknown year or level, or a metric's name that cannot be a file name.
     """
     fields(year, level)
-    if not metric or "/" in metric or any(c.isspace() for c in metric):
-        raise UsageError(f"the metric's name {metric!r} holds a slash or white space, or is empty")
+    if not metric or "/" in metric or any(c.isspace() for c in metric) or not _is_text(metric):
+        raise UsageError(f"the metric's name {metric!r} holds a slash or white space, is empty, or is no UTF-8")
     if year == 2025:
         return "systems.tsv" if level == "sys" else "segments.tsv"
     return f"{metric}.{level}.score" + (".gz" if year <= 2022 else "")
@@ -131,7 +131,7 @@ def write_rows(path: str | Path, year: int, level: str, rows: Iterable[TaskRow],
         digits: Digits after the point; None writes every digit that is needed to read the same number back.
 
     Raises:
-        DataError: A field holds a tab or line end or is missing, or a score is not finite.
+        DataError: A field holds a tab, a line end or what UTF-8 cannot write, or is missing; or a score is not finite.
     """
     names = fields(year, level)
     with write_atomically(path) as stream:
@@ -141,13 +141,18 @@ def write_rows(path: str | Path, year: int, level: str, rows: Iterable[TaskRow],
             values = []
             for name in names[:-1]:
                 value = row.fields.get(name, "")
-                if not value or any(c in value for c in "\t\n\r") or value != value.strip():
+                if not value or any(c in value for c in "\t\n\r") or value != value.strip() or not _is_text(value):
                     raise DataError(f"field {name!r} is {value!r}: it cannot be written", file=path)
                 values.append(value)
             if not math.isfinite(row.score):
                 raise DataError(f"the score of {' '.join(values)} is {row.score}, expected a finite number", file=path)
             text = repr(float(row.score)) if digits is None else f"{row.score:.{digits}f}"
             stream.write("\t".join([*values, text]) + "\n")
+
+
+def _is_text(value: str) -> bool:
+    """Whether UTF-8 can write it: a file name or a command line can hold bytes that are no text."""
+    return not any("\ud800" <= letter <= "\udfff" for letter in value)
 
 
 def _score(text: str, name: str, path: str | Path, number: int) -> float:

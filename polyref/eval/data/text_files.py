@@ -9,6 +9,7 @@ from polyref.errors import DataError
 from polyref.eval.data.json_values import json_object
 from polyref.eval.data.score_files import numbered_lines
 from polyref.formats.wmt.documents import NO_REFERENCE as NO_REFERENCE
+from polyref.tables import name_as_text
 from polyref.textfiles import read_lines
 
 
@@ -28,13 +29,16 @@ def checked_reference_name(name: str, path: Path) -> str:
 
 
 def files_by_stem(folder: Path, suffixes: tuple[str, ...]) -> dict[str, Path]:
-    """Files of a folder by name without suffix, sorted; system names may hold dots, so only one suffix is cut."""
+    """Files of a folder by name without suffix, sorted; system names may hold dots, so only one suffix is cut.
+
+    A name that is not UTF-8 is written as :func:`polyref.tables.name_as_text` writes it.
+    """
     found: dict[str, Path] = {}
     if folder.is_dir():
         for path in sorted(folder.iterdir()):
             for suffix in suffixes:
                 if path.name.endswith(suffix) and not path.name.startswith("."):
-                    stem = path.name.removesuffix(suffix)
+                    stem = name_as_text(path.name.removesuffix(suffix))
                     if stem in found:
                         raise DataError(f"stands beside {found[stem].name}: which one is meant?", file=path)
                     found[stem] = path

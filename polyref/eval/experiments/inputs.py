@@ -6,11 +6,11 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from polyref.errors import DataError, UsageError
+from polyref.errors import UsageError
 from polyref.eval.data.evaluation_set import EvalSet
 from polyref.eval.data.languages import bleu_tokenizer
 from polyref.eval.data.open_sets import EvaluationSet, filled
-from polyref.eval.data.reference_sets import reference_set
+from polyref.eval.data.reference_sets import check_sources, reference_set
 from polyref.eval.experiments.cached_series import series_of
 from polyref.eval.experiments.choices import KEPT, REPLACED, Choices
 from polyref.eval.experiments.judged import references_of
@@ -94,7 +94,7 @@ def inputs(evalset: EvaluationSet, gold: Gold, choices: Choices, several: bool) 
     for generator, added in choices.references.items() or [("", None)]:
         source = filled(added, evalset) if isinstance(added, str) else added
         references = reference_set(evalset, evalset.choose_references(refs), source, choices.form, choices.fields)
-        _check_sources(evalset, references, made.values())
+        check_sources(evalset, references, made.values())
         counts = [len(segment.extras) for segment in references]
         wanted = set(choices.ks) or {0, max(counts)}
         if added is None and wanted != {0}:
@@ -135,13 +135,6 @@ def _computed(evalset: EvaluationSet, metrics: Sequence[str], choices: Choices) 
     if not own and choices.originals != (KEPT,):
         raise UsageError("`originals` has no use: every metric here is a score file")
     return own
-
-
-def _check_sources(evalset: EvalSet, references: ReferenceSet, metrics: Collection[Metric]) -> None:
-    reading = next((metric.label for metric in metrics if metric.needs_sources), None)
-    if reading is not None and any(segment.source is None for segment in references):
-        raise DataError(f"no sources for {evalset.pair}, which {reading} reads", file=evalset.directory,
-                        remedy=f"add sources/{evalset.pair}.txt, or give `references` that hold them")  # fmt: skip
 
 
 def short_of(k: int, extras: Sequence[int]) -> list[str]:

@@ -16,6 +16,7 @@ from polyref.eval.judgements.gold import StoredScores
 from polyref.metrics.base import Metric
 from polyref.metrics.statistics import Statistics
 from polyref.references import ReferenceSet
+from polyref.tables import name_as_text
 
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
@@ -169,7 +170,7 @@ class StoredSeries:
 
     def signature(self, k: int | None) -> str:
         """See :class:`Series`."""
-        files = ",".join(path.name for path in self.scores.files.values())
+        files = ",".join(name_as_text(path.name) for path in self.scores.files.values())
         return f"{self.scores.name}|stored:{files}|refs:{self.scores.reference}"
 
     @property

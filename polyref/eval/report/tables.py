@@ -6,8 +6,6 @@ import csv
 import io
 import json
 import math
-import re
-import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
@@ -16,16 +14,12 @@ from polyref.eval.experiments.evaluation import Evaluation
 from polyref.eval.report.data import Derived, verdict
 from polyref.eval.report.names import metric_names, statistic_name
 from polyref.eval.statistics.agreement import Row
+from polyref.tables import escape_latex
 
 #: Version of ``report.json``.
 FORMAT: Final = 1
 #: What makes a spreadsheet take a cell for a formula.
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
-_LATEX: Final = {
-    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
-    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
-    "|": r"\textbar{}", '"': r"\symbol{34}", "–": r"\textendash{}", "τ": r"$\tau$", "ρ": r"$\rho$",
-}  # fmt: skip
 
 
 def flat(evaluation: Evaluation, row: Row) -> dict[str, Any]:
@@ -132,12 +126,6 @@ def latex_number(value: float | None, sign: str = "") -> str:
     if value is None or math.isnan(value):
         return "--"
     return f"{value:{sign}.3f}".replace("-", "$-$").replace("+", "$+$")
-
-
-def escape_latex(text: str) -> str:
-    """Text that LaTeX prints as it is, on one line."""
-    seen = "".join(" " if unicodedata.category(one) in {"Cc", "Zl", "Zp"} else _LATEX.get(one, one) for one in text)
-    return re.sub("-(?=-)", "-{}", seen)  # two would become a dash
 
 
 def json_text(value: Any) -> str:

@@ -7,8 +7,9 @@ type declarations are refused.
 from __future__ import annotations
 
 import gzip
+import sys
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 from xml.parsers import expat
@@ -16,6 +17,7 @@ from xml.parsers import expat
 from polyref.errors import DataError
 from polyref.formats.base import Format, Lines, Opened, Outputs, shortened, whole_number
 from polyref.formats.wmt.documents import UNNAMED, Document, outputs_of, segments_of, taken
+from polyref.textfiles import most_unpacked, unpacks_to_more
 
 
 def read_xml(file: Path, source_language: str | None = None) -> list[Document]:
@@ -30,18 +32,26 @@ def read_xml(file: Path, source_language: str | None = None) -> list[Document]:
             source.
     """
     reader = XmlReader(str(file), source_language)
+    packed = file.name.endswith(".gz")
     try:
-        opened = gzip.open(file, "rb") if file.name.endswith(".gz") else file.open("rb")
-        with opened as stream:
-            return reader.stream(stream)  # type: ignore[arg-type]
+        with gzip.open(file, "rb") if packed else file.open("rb") as stream:
+            return reader.blocks(_blocks(stream, most_unpacked() if packed else sys.maxsize, file, reader))  # type: ignore[arg-type]
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise reader.fault(f"broken gzip data: {error}") from None
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror or error}", file=file) from None
 
 
+def _blocks(stream: BinaryIO, room: int, file: Path, reader: XmlReader) -> Iterator[bytes]:
+    while block := stream.read(1 << 20):
+        room -= len(block)
+        if room < 0:
+            raise unpacks_to_more(file, line=reader.parser.CurrentLineNumber)
+        yield block
+
+
 class XmlReader:
-    """Reads documents, from a stream of bytes or from lines.
+    """Reads documents, from blocks of bytes or from lines.
 
     Args:
         file: Its name for messages.
@@ -67,9 +77,15 @@ class XmlReader:
         self.parser.EndElementHandler = self._end
         self.parser.CharacterDataHandler = self._text
 
-    def stream(self, stream: BinaryIO) -> list[Document]:
-        """The documents in a stream of bytes."""
-        return self._read(lambda: self.parser.ParseFile(stream))
+    def blocks(self, blocks: Iterable[bytes]) -> list[Document]:
+        """The documents in blocks of bytes."""
+
+        def feed() -> None:
+            for block in blocks:
+                self.parser.Parse(block, False)
+            self.parser.Parse(b"", True)
+
+        return self._read(feed)
 
     def lines(self, lines: Iterable[str]) -> list[Document]:
         """The documents in lines without their ends."""

@@ -138,7 +138,9 @@ def read_training(paths: Sequence[str | Path]) -> TrainingSet:
     if not named:
         return TrainingSet(_averaged(judged), (), skipped)
     if named < len(judged):
-        raise UsageError(f"{len(judged) - named} of {len(judged)} judgements name no annotator, expected all or none")
+        raise UsageError(
+            f"{names}: {len(judged) - named} of {len(judged)} judgements name no annotator, expected all or none"
+        )
     standard = standardised(judged)
     if not standard:
         raise DataError("no annotator gave two different scores", file=names)

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from polyref.errors import DataError, UsageError
 from polyref.metrics.esim.network import EsimConfig, EsimNetwork
+from polyref.models.checkpoints.weights import check_archive
 from polyref.publishing import published_file
 
 
@@ -150,21 +151,26 @@ class TrainingState:
             raise DataError(f"cannot be written: {error.strerror}", file=self._partial) from None
 
     def _resume(self) -> None:
+        no_run = DataError(
+            "is in the way and holds no training run", file=self._partial, remedy="move it away, or delete it"
+        )
         try:
+            check_archive(self._partial)
             state = torch.load(self._partial, weights_only=True)
             settings = state["settings"]
-        except Exception:  # whatever torch finds wrong with a file that is not one of its own
-            raise DataError(
-                "is in the way and holds no training run", file=self._partial, remedy="move it away, or delete it"
-            ) from None
-        if settings != self._settings:
             changed = [key for key in {**settings, **self._settings} if settings.get(key) != self._settings.get(key)]
+        except Exception:  # whatever torch finds wrong with a file that is not one of its own
+            raise no_run from None
+        if changed:
             raise DataError(
                 f"holds an unfinished run with other settings: {', '.join(changed)}",
                 file=self._partial,
                 remedy="repeat that command to finish it, or delete this file to start afresh",
             )
-        self.network.load_state_dict(state["network"])
-        self.optimiser.load_state_dict(state["optimiser"])
-        self.epoch, self.step, self.loss = state["epoch"], state["step"], state["loss"]
-        self.best, self.history = state["best"], state["history"]
+        try:
+            self.network.load_state_dict(state["network"])
+            self.optimiser.load_state_dict(state["optimiser"])
+            self.epoch, self.step, self.loss = state["epoch"], state["step"], state["loss"]
+            self.best, self.history = state["best"], state["history"]
+        except Exception:
+            raise no_run from None

@@ -15,7 +15,7 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
-from polyref.errors import ModelError
+from polyref.errors import ModelError, PolyrefError
 from polyref.models.checkpoints.base import Seq2Seq
 from polyref.models.checkpoints.vocabulary import FairseqCodec, FairseqDictionary, load_sentencepiece
 from polyref.models.checkpoints.weights import check_archive, faults_of
@@ -141,7 +141,7 @@ def read_fairseq_checkpoint(path: str | Path) -> tuple[dict[str, Any], dict[str,
             warnings.simplefilter("ignore")  # about pickle protocols; what cannot be read fails anyway
             check_archive(Path(path))
             stored = torch.load(path, map_location="cpu", weights_only=True)
-    except ModelError:
+    except PolyrefError:
         raise
     except pickle.UnpicklingError as error:
         if refused := _refused_global(str(error)):

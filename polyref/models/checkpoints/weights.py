@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -13,6 +14,7 @@ import torch
 from torch import Tensor
 
 from polyref.errors import ModelError, PolyrefError
+from polyref.textfiles import MAX_UNPACKED, most_unpacked
 
 
 @contextmanager
@@ -36,18 +38,22 @@ def faults_of(path: Path) -> Iterator[None]:
 def check_archive(path: Path) -> None:
     """Refuse a file that unpacks to more than it is: torch writes weights as they are, and reads whatever it is given.
 
+    $POLYREF_MAX_UNPACKED allows so many bytes.
+
     Raises:
         ModelError: The parts of the archive are larger than the file.
+        DataError: $POLYREF_MAX_UNPACKED is no number of bytes.
     """
     if not zipfile.is_zipfile(path):
         return
     with zipfile.ZipFile(path) as archive:
         unpacked = sum(part.file_size for part in archive.infolist())
-    if unpacked > path.stat().st_size:
+    if unpacked > max(path.stat().st_size, most_unpacked(default=1)):
         raise ModelError(
             f"would unpack to {unpacked} bytes, expected no more than the file has, {path.stat().st_size}",
             file=path,
-            remedy="torch.save writes weights without packing them: save them again",
+            remedy="torch.save writes weights without packing them: save them again, or allow it with "
+            f"{MAX_UNPACKED}=BYTES in the environment",
         )
 
 
@@ -63,6 +69,7 @@ def read_weights(directory: Path) -> dict[str, Tensor]:
             try:
                 weight_map = json.loads(index.read_text(encoding="utf-8"))["weight_map"]
                 names = sorted({Path(name).name for name in weight_map.values()})
+                "".join(names).encode("utf-8")  # JSON can hold halves of surrogate pairs, messages cannot
             except (ValueError, KeyError, AttributeError, TypeError, RecursionError):
                 raise ModelError("no index of weights", file=index) from None
             merged: dict[str, Tensor] = {}
@@ -75,7 +82,7 @@ def read_weights(directory: Path) -> dict[str, Tensor]:
 
 
 def _read(path: Path) -> dict[str, Tensor]:
-    if not path.is_file():
+    if not os.path.isfile(path):  # noqa: PTH113 - Path.is_file() fails where a name is too long
         raise ModelError("no such file", file=path, remedy="download the model again")
     try:
         if path.suffix == ".safetensors":
@@ -84,7 +91,7 @@ def _read(path: Path) -> dict[str, Tensor]:
             return load_file(path)
         check_archive(path)
         stored = torch.load(path, map_location="cpu", weights_only=True)
-    except ModelError:
+    except PolyrefError:
         raise
     except pickle.UnpicklingError:
         raise ModelError("the file holds more than weights, nothing was run", file=path) from None

@@ -1,95 +1,259 @@
-"""How often a test calls two equal systems different: share of trials with p <= .05, by metric and pair, as CSV.
+"""How often a test calls two equal things different: share of trials with p <= .05, as CSV.
 
-    POLYREF_DATA=DIR python scripts/bench/quality/false_positives.py > docs/benchmarks/false-positives.csv
+    python scripts/bench/quality/false_positives.py --data DIR --csv docs/benchmarks/false-positives.csv
 
-DIR holds wmt22 in the mt-metrics-eval layout. A trial takes 400 segments of WMT22 zh-en at random and exchanges the
-outputs of two systems at random, segment by segment, so that no difference is real: a test that holds its level
-rejects in 5 % of the trials. The methods see the same trials, with 1,000 samples each. ``sacrebleu`` and ``shift`` are
-the paired bootstrap with the two nulls of polyref.metrics.significance; ``percentile`` asks whether the interval of the
-difference leaves out 0; ``ar`` is approximate randomisation. The figures are in docs/benchmarks.md.
+DIR holds wmt22 and wmt22.mqm in the mt-metrics-eval layout. A trial takes 400 segments of WMT22 zh-en at random and
+exchanges two things at random, so that no difference between them is real: a test that holds its level rejects in 5 %
+of the trials. All tests are polyref's own, with 1,000 samples each, and see the same trials. There are three kinds:
+
+- ``corpus``: two systems' outputs are exchanged by segment, and their corpus scores compared (``polyref score``).
+- ``outputs``: the same for tests over scores of segments (``polyref evaluate --pairwise``): the paired t-test on a
+  metric's scores, the rank-sum test on people's.
+- ``agreement``: two metrics' scores are exchanged, and their agreement with people (MQM) compared, one-sided. Tests
+  over outputs (PERM-BOTH, the bootstrap over segments) see scores exchanged by output. Williams' test is about
+  systems, and sees corpus scores exchanged by system as well.
+
+A run replaces the rows of the kinds it measures. The figures are in docs/benchmarks.md.
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
+import itertools
 import os
 import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from polyref.eval.data.evaluation_set import EvalSet
+from polyref.eval.data.reference_sets import reference_set
+from polyref.eval.experiments.system_pairs import paired_t_p, rank_sum_p
+from polyref.eval.statistics.resampling import bootstrap_p
+from polyref.eval.statistics.significance import (
+    bootstrap_difference,
+    perm_both,
+    pooled_pearson,
+    system_pearson,
+    williams_test,
+)
 from polyref.metrics import Metric, get_metric
-from polyref.references import ReferenceSet
-from polyref.textfiles import read_lines
+from polyref.metrics.significance import paired_bootstrap, paired_randomization
+from polyref.metrics.statistics import Statistics
 
+sys.path.append(str(Path(__file__).resolve().parent.parent))
+import raw_tables
+
+PAIR = "zh-en"
 METRICS = ("bleu", "chrf++", "ter")
-PAIRS = (("Online-A", "Online-B"), ("JDExploreAcademy", "LanguageX"))
-METHODS = ("sacrebleu", "shift", "percentile", "ar")
+SYSTEMS = (("Online-A", "Online-B"), ("JDExploreAcademy", "LanguageX"))
+#: Two metrics whose agreement with people is compared: name and references of each.
+AGREEMENT = (
+    (("bleu", ("refA",)), ("chrf++", ("refA",))),
+    (("bleu", ("refA",)), ("bleu", ("refA", "refB"))),
+)
 LEVEL = 0.05
-ROUNDING = 1e-9
+COLUMNS = ("kind", "metric", "systems", "test", "trials", "rejected")
 
 Floats = npt.NDArray[np.float64]
+#: Name of a test -> what computes its p-value.
+Tests = Mapping[str, Callable[[], float]]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=os.environ.get("POLYREF_DATA"), help="[default: $POLYREF_DATA]")
+    parser.add_argument("--csv", type=Path, required=True)
+    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=tuple(KINDS))
+    parser.add_argument("--tests", nargs="+", metavar="NAME", help="[default: all]")
     parser.add_argument("--trials", type=int, default=1000)
     parser.add_argument("--samples", type=int, default=1000)
     parser.add_argument("--segments", type=int, default=400)
     options = parser.parse_args()
     if options.data is None:
         parser.error("--data or POLYREF_DATA is needed")
-    home = options.data / "wmt22"
-    references = ReferenceSet.from_texts([[text] for text in read_lines(home / "references" / "zh-en.refA.txt")])
-    rng = np.random.default_rng(7)
-    table = csv.writer(sys.stdout, lineterminator="\n")
-    table.writerow(["metric", "systems", "method", "rejected"])
-    for name in METRICS:
+    for kind in options.kinds:
+        for metric, systems, trial in KINDS[kind](options.data, options.segments, options.samples):
+            rates = rejected(trial, options.trials, options.tests)
+            rows = [
+                {"kind": kind, "metric": metric, "systems": systems, "test": test, "trials": options.trials,
+                 "rejected": f"{rate:.3f}"}
+                for test, rate in rates.items()
+            ]  # fmt: skip
+            raw_tables.update(options.csv, COLUMNS, ("kind", "metric", "systems", "test"), rows)
+            print(*(" ".join(map(str, row.values())) for row in rows), sep="\n", flush=True)
+
+
+def rejected(
+    trial: Callable[[int], Mapping[str, Callable[[], float]]], trials: int, tests: Sequence[str] | None = None
+) -> dict[str, float]:
+    """Share of trials in which each test finds a difference; ``trial`` prepares the tests of one, by its number."""
+    found: dict[str, list[bool]] = {}
+    for number in range(trials):
+        for test, p_value in trial(number).items():
+            if tests is None or test in tests:
+                found.setdefault(test, []).append(p_value() <= LEVEL)
+    return {test: float(np.mean(results)) for test, results in found.items()}
+
+
+# -- corpus scores of two systems ------------------------------------------------------------------------------------
+
+
+def corpus_trials(data: Path, segments: int, samples: int) -> Iterator[tuple[str, str, Any]]:
+    evalset = EvalSet(data / "wmt22", PAIR)
+    references = reference_set(evalset, ("refA",))
+    for name, pair in itertools.product(METRICS, SYSTEMS):
         metric = get_metric(name)
-        for pair in PAIRS:
-            outputs = {one: read_lines(home / "system-outputs" / "zh-en" / f"{one}.txt") for one in pair}
-            values = metric.statistics(outputs, references, ks=[0]).at(0).astype(np.float64)
-            found = [p_values(metric, values, trial, rng, options) for trial in range(options.trials)]
-            for method in METHODS:
-                rejected = np.mean([p[method] <= LEVEL for p in found])
-                table.writerow([name, "/".join(pair), method, f"{rejected:.3f}"])
-            sys.stdout.flush()
+        outputs = dict(zip(pair, evalset.outputs(pair), strict=True))
+        stats = metric.statistics(outputs, references, ks=[0])
+        yield name, "/".join(pair), lambda number, m=metric, s=stats: corpus_trial(m, s, number, segments, samples)
 
 
-def p_values(metric: Metric, values: Floats, trial: int, rng: np.random.Generator, options: Any) -> dict[str, float]:
-    """The p-values of one trial. ``values`` has shape (2, N, C): the statistics of two systems."""
-    count, samples = options.segments, options.samples
-    chosen = values[:, rng.choice(values.shape[1], count, replace=False)]
-    swap = rng.integers(2, size=count, dtype=bool)[:, None]
-    a, b = np.where(swap, chosen[1], chosen[0]), np.where(swap, chosen[0], chosen[1])
-    actual = difference(metric, a.sum(axis=0)[None], b.sum(axis=0)[None])[0]
-    draws = np.random.default_rng(trial).multinomial(count, np.full(count, 1 / count), size=samples).astype(float)
-    drawn = difference(metric, draws @ a, draws @ b)
-    # Another stream than the bootstrap's.
-    kept = np.random.default_rng(trial + 9999).integers(2, size=(samples, count)).astype(float)
-    moved = kept @ (a - b)
-    exchanged = difference(metric, a.sum(axis=0) - moved, b.sum(axis=0) + moved)
-    tails = min(share(drawn <= 0), share(drawn >= 0))
+def corpus_trial(metric: Metric, stats: Statistics, number: int, segments: int, samples: int) -> Tests:
+    """Tests of the second system against the first, their outputs exchanged."""
+    here = exchanged(stats, np.random.default_rng((7, number)), segments)
+
+    def bootstrap(null: Any) -> float:
+        found = paired_bootstrap(metric, here, k=0, samples=samples, seed=number, null=null)
+        assert found.p_value is not None
+        return float(found.p_value[1])
+
+    def percentile() -> float:
+        draws = np.random.default_rng(number).multinomial(segments, np.full(segments, 1 / segments), size=samples)
+        drawn = metric.resample(here, draws, k=0) @ [1, -1]
+        return min(1.0, 2 * min(bootstrap_p(drawn), bootstrap_p(-drawn)))
+
     return {
-        "sacrebleu": share(np.abs(drawn) - np.abs(drawn).mean() >= abs(actual) - ROUNDING),
-        "shift": share(np.abs(drawn - drawn.mean()) >= abs(actual) - ROUNDING),
-        "percentile": min(1.0, 2 * tails),
-        "ar": share(np.abs(exchanged) >= abs(actual) - ROUNDING),
+        "paired-ar": lambda: float(paired_randomization(metric, here, k=0, trials=samples, seed=number)[1]),
+        "paired-bs-shift": lambda: bootstrap("shift"),
+        "paired-bs": lambda: bootstrap("sacrebleu"),
+        "percentile interval": percentile,
     }
 
 
-def difference(metric: Metric, a: Floats, b: Floats) -> Floats:
-    return metric.score_sums(a) - metric.score_sums(b)
+def exchanged(stats: Statistics, rng: np.random.Generator, segments: int) -> Statistics:
+    """Random segments of two systems' statistics, exchanged between the two at random."""
+    chosen = rng.choice(len(stats.segments), segments, replace=False)
+    values = stats.values[:, :, chosen]
+    swap = rng.integers(2, size=segments, dtype=bool)[:, None]
+    return replace(
+        stats,
+        segments=tuple(stats.segments[index] for index in chosen),
+        values=np.where(swap, values[:, ::-1], values),
+        originals=stats.originals[chosen],
+        extras=stats.extras[chosen],
+    )
 
 
-def share(extreme: npt.NDArray[np.bool_]) -> float:
-    """What was observed counts as one more sample, so that p is never zero."""
-    return float((np.sum(extreme) + 1) / (len(extreme) + 1))
+# -- scores of outputs -----------------------------------------------------------------------------------------------
 
+
+def output_trials(data: Path, segments: int, samples: int) -> Iterator[tuple[str, str, Any]]:
+    evalset = EvalSet(data / "wmt22.mqm", PAIR)
+    human = evalset.gold("mqm").segment
+    for name, test, own in (("bleu", "paired t-test", paired_t_p), ("mqm", "rank-sum test", rank_sum_p)):
+        for pair in SYSTEMS:
+            scores = np.stack([human[one] for one in pair]) if name == "mqm" else of_segments(evalset, name, pair)
+            yield (
+                name,
+                "/".join(pair),
+                lambda number, v=scores, t=test, f=own: output_trial(v, f, t, number, segments),
+            )
+
+
+def output_trial(
+    scores: Floats, test: Callable[[Floats, Floats], float], name: str, number: int, segments: int
+) -> Tests:
+    rng = np.random.default_rng((8, number))
+    here = scores[:, rng.choice(scores.shape[1], segments, replace=False)]
+    return {name: lambda: test(*swapped(here[0], here[1], rng))}
+
+
+def swapped(first: Floats, second: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
+    """Two arrays of one shape with their values exchanged at random."""
+    swap = rng.integers(2, size=first.shape, dtype=bool)
+    return np.where(swap, second, first), np.where(swap, first, second)
+
+
+def of_segments(evalset: EvalSet, name: str, systems: Sequence[str], refs: Sequence[str] = ("refA",)) -> Floats:
+    metric = get_metric(name)
+    outputs = dict(zip(systems, evalset.outputs(systems), strict=True))
+    stats = metric.statistics(outputs, reference_set(evalset, refs), ks=[0])
+    return metric.aggregate(stats, k=0).segment
+
+
+# -- agreement of two metrics with people ----------------------------------------------------------------------------
+
+
+def agreement_trials(data: Path, segments: int, samples: int) -> Iterator[tuple[str, str, Any]]:
+    evalset = EvalSet(data / "wmt22.mqm", PAIR)
+    gold = evalset.gold("mqm").segment
+    systems = list(gold)
+    human = np.stack([gold[name] for name in systems])
+    for pair in AGREEMENT:
+        cells = [standard(of_segments(evalset, name, systems, refs)) for name, refs in pair]
+        corpora = [corpus_scores(evalset, name, systems, refs) for name, refs in pair]
+        label = "/".join(f"{name} {'+'.join(refs)}" for name, refs in pair)
+        yield (
+            label,
+            f"{len(systems)} of {PAIR}",
+            lambda number, c=cells, w=corpora: agreement_trial(c, w, human, number, segments, samples),
+        )
+
+
+def corpus_scores(
+    evalset: EvalSet, name: str, systems: Sequence[str], refs: Sequence[str]
+) -> Callable[[npt.NDArray[np.intp]], Floats]:
+    """Corpus scores of the systems on the given segments, standardised."""
+    metric = get_metric(name)
+    outputs = dict(zip(systems, evalset.outputs(systems), strict=True))
+    stats = metric.statistics(outputs, reference_set(evalset, refs), ks=[0])
+    return lambda chosen: standard(metric.score_sums(stats.at(0)[:, chosen].sum(axis=1, dtype=np.int64)))
+
+
+def agreement_trial(
+    cells: Sequence[Floats],
+    corpora: Sequence[Callable[[npt.NDArray[np.intp]], Floats]],
+    human: Floats,
+    number: int,
+    segments: int,
+    samples: int,
+) -> Tests:
+    """Tests of "the first metric agrees better", the two metrics' scores exchanged."""
+    rng = np.random.default_rng((9, number))
+    chosen = rng.choice(human.shape[1], segments, replace=False)
+    first, second = swapped(cells[0][:, chosen], cells[1][:, chosen], rng)
+    here = human[:, chosen]
+    people = here.mean(axis=1)
+    whole = swapped(corpora[0](chosen), corpora[1](chosen), rng)
+
+    def permuted(statistic: Any) -> float:
+        return perm_both(first, second, here, statistic=statistic, resamples=samples, seed=number).p
+
+    def redrawn() -> float:
+        return bootstrap_difference(
+            first, second, here, over="segments", statistic=pooled_pearson, resamples=samples, seed=number
+        ).p
+
+    return {
+        "PERM-BOTH, systems": lambda: permuted(system_pearson),
+        "PERM-BOTH, segments": lambda: permuted(pooled_pearson),
+        "bootstrap, segments": redrawn,
+        "Williams, outputs exchanged": lambda: williams_test(first.mean(axis=1), second.mean(axis=1), people),
+        "Williams, systems exchanged": lambda: williams_test(*whole, people),
+    }
+
+
+def standard(scores: Floats) -> Floats:
+    """Two metrics' scores can be exchanged on one scale alone."""
+    return (scores - scores.mean()) / scores.std()
+
+
+KINDS = {"corpus": corpus_trials, "outputs": output_trials, "agreement": agreement_trials}
 
 if __name__ == "__main__":
     main()
