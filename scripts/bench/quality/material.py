@@ -70,7 +70,7 @@ class Material:
         references: The human reference.
         gold: The judgements of these segments; scores of systems are of the whole set.
         known: Which outputs are known, shape (systems, segments).
-        loaded: The set that it is cut from.
+        loaded: The set that it is cut from; it may have more segments.
     """
 
     name: str
@@ -91,6 +91,19 @@ class Material:
         known = loaded.evalset.known(texts)[:, chosen]
         return cls(which.name, outputs, loaded.part(), _cut(gold, chosen, len(loaded.references)), known, loaded)
 
+    def spread(self, count: int) -> Material:
+        """Some of the segments, spread evenly; all where there are no more."""
+        if count >= len(self.references):
+            return self
+        rows = np.linspace(0, len(self.references) - 1, count).round().astype(int)
+        return replace(
+            self,
+            outputs={name: [lines[n] for n in rows] for name, lines in self.outputs.items()},
+            references=ReferenceSet(tuple(self.references[int(n)] for n in rows), self.references.meta),
+            gold=_cut(self.gold, rows, len(self.references)),
+            known=self.known[:, rows],
+        )
+
     def with_systems(self, systems: Sequence[str]) -> Material:
         """The same with some of the systems."""
         rows = [list(self.outputs).index(name) for name in systems]
@@ -106,10 +119,15 @@ class Material:
         """
         if generator == "llm" and self.name in LISTS:
             which, evalset = self.loaded.set, self.loaded.evalset
-            whole = reference_set(evalset, [which.reference], data / LISTS[self.name])
-            return ReferenceSet(tuple(whole[int(n)] for n in self.loaded.chosen), whole.meta)
+            made = reference_set(evalset, [which.reference], data / LISTS[self.name])
+        else:
+            made = self._made(generator, work, k)
+        by_id = {segment.id: segment for segment in made}
+        return ReferenceSet(tuple(by_id[segment.id] for segment in self.references), made.meta)
+
+    def _made(self, generator: str, work: Path, k: int) -> ReferenceSet:
         # Filtering takes long: what it left is kept. Delete the file after a change of filters.
-        path = work / "references" / f"{self.name}-{len(self.references)}-{generator}-{k}-{__version__}.jsonl"
+        path = work / "references" / f"{self.name}-{len(self.loaded.chosen)}-{generator}-{k}-{__version__}.jsonl"
         if not path.is_file():
             made = Generator.parse(generator).augment(self.loaded, k, work) if generator != "llm" else None
             if made is None:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 from material import AVERAGES, LISTS, SETS, Fixed, Floats, Judges, Material, Samples, measured, metric_of
-from parts.gains import numbers, offset
+from parts.gains import MADE, numbers, offset
 
 from polyref.eval.experiments.series import Series
 from polyref.eval.statistics.resampling import Bootstrap
@@ -39,10 +39,11 @@ def table(names: Sequence[str], args: argparse.Namespace) -> Iterator[dict[str, 
     """
     found: dict[tuple[str, str, int, str], dict[str, Samples]] = {}
     for name in names:
-        material = Material.of(SETS[name], args.data, SEGMENTS)
+        generator = "llm" if name in LISTS else "shipped"
+        material = Material.of(SETS[name], args.data, MADE.get(name) if generator == "shipped" else None)
+        material = material.spread(SEGMENTS)
         seed = args.seed + offset(name)
         judges = Judges(material, Bootstrap(args.resamples, seed=seed))
-        generator = "llm" if name in LISTS else "shipped"
         k = max(args.k)
         references = material.added(generator, args.data, args.work, k)
         metrics = {metric: metric_of(metric, use, args.work) for metric, use in USES.items()}

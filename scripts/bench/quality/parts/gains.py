@@ -22,10 +22,11 @@ COLUMNS: Final = (
 )
 #: Shares of the added references in a blend that were compared.
 SHARES: Final = (0.1, 0.2, 0.3, 0.5, 0.7, 0.9)
-#: Judged segments, spread evenly, where all of them would take hours.
-LIMITS: Final = {("wmt22-zh", "llm", "bertscore"): 300}
-#: Of the shipped model, which takes .15 s a segment.
-MADE: Final = {"wmt22-zh": 200}
+#: Judged segments of the shipped model's references, which take .15 s a segment; spread evenly.
+MADE: Final = {"lt": 500, "gu": 400, "wmt22-zh": 200}
+#: Those of BERTScore, which compares every reference with every output.
+NEURAL: Final = {"lt": 500, "gu": 400}
+FEWER: Final = 200
 
 
 def table(names: Sequence[str], args: argparse.Namespace) -> Iterator[dict[str, Any]]:
@@ -68,15 +69,15 @@ class Gathered:
     ks: Sequence[int] = ()
     #: (references, metric, use, k, row) -> set -> samples.
     found: dict[tuple[str, str, str, int, str], dict[str, Samples]] = field(default_factory=dict)
-    _materials: dict[tuple[str, int | None], tuple[Material, Judges]] = field(default_factory=dict)
+    _materials: dict[tuple[str, int | None, int | None], tuple[Material, Judges]] = field(default_factory=dict)
 
     def of(
         self, name: str, generator: str, metric: str, uses: Mapping[str, Mapping[str, Any]]
     ) -> Iterator[dict[str, Any]]:
         """Rows of one metric with its uses on one set."""
         args = self.args
-        limit = LIMITS.get((name, generator, metric)) or (MADE.get(name) if generator == "shipped" else None)
-        material, judges = self._material(name, limit)
+        limit = MADE.get(name) if generator == "shipped" else None
+        material, judges = self._material(name, limit, NEURAL.get(name, FEWER) if metric == "bertscore" else None)
         references = material.added(generator, args.data, args.work, max(args.k))
         metrics = {use: metric_of(metric, use.split()[0], args.work, **options) for use, options in uses.items()}
         ks = [0, 1] if generator == "human" else sorted({0, *(self.ks or args.k)})
@@ -125,13 +126,13 @@ class Gathered:
                     head = {"set": average, "references": generator, "metric": metric, "use": use, "k": k, "row": row}
                     yield from self._rows(head, values, base, None)
 
-    def _material(self, name: str, limit: int | None) -> tuple[Material, Judges]:
-        if (name, limit) not in self._materials:
-            args = self.args
-            material = Material.of(SETS[name], args.data, limit)
-            bootstrap = Bootstrap(args.resamples, seed=args.seed + offset(name))
-            self._materials[name, limit] = material, Judges(material, bootstrap)
-        return self._materials[name, limit]
+    def _material(self, name: str, limit: int | None, fewer: int | None) -> tuple[Material, Judges]:
+        if (name, limit, fewer) not in self._materials:
+            material = Material.of(SETS[name], self.args.data, limit)
+            material = material if fewer is None else material.spread(fewer)
+            bootstrap = Bootstrap(self.args.resamples, seed=self.args.seed + offset(name))
+            self._materials[name, limit, fewer] = material, Judges(material, bootstrap)
+        return self._materials[name, limit, fewer]
 
     def _rows(
         self, head: Mapping[str, Any], values: Samples, base: Samples, judges: Judges | None

@@ -25,8 +25,8 @@ KEY: Final = ("pool", "references", "metric", "use", "level", "statistic")
 COLUMNS: Final = (*KEY, "draws", "value", "low", "high", "resamples", "seed")
 SET: Final = Set("ort20", "ort20.encs", "en-cs", "R1", "wmt-z")
 #: How often references are drawn from a pool.
-DRAWS: Final = 10
-NUMBERS: Final = (1, 2, 3, 4, 7, 12, 24, 48)
+DRAWS: Final = 6
+NUMBERS: Final = (1, 2, 4, 7, 12, 24, 48)
 METRICS: Final = ("bleu", "chrf++")
 USES: Final = ("max", "mean")
 _NAME: Final = re.compile(r"(R\d)(?:pe(layman|student|professional).*)?")

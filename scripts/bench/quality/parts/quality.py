@@ -30,6 +30,8 @@ USES: Final = ("max", "expected", "blend")
 WRONG: Final = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)
 DRAWS: Final = 2
 RESAMPLES: Final = 300
+#: Segments of the noise curves, spread evenly.
+SEGMENTS: Final = 700
 _TAU: Final = ("kendall-tau-b-items", "kendall-darr-without-ties")
 
 
@@ -74,7 +76,7 @@ def noise(names: Sequence[str], args: argparse.Namespace) -> Iterator[dict[str, 
         kinds = [*(["human"] if SETS[name].other else []), *(["llm"] if name in LISTS else ["shipped"])]
         for kind in kinds:
             limit = MADE.get(name) if kind == "shipped" else None
-            material = Material.of(SETS[name], args.data, limit)
+            material = Material.of(SETS[name], args.data, limit).spread(SEGMENTS)
             seed = args.seed + offset(name)
             judges = Judges(material, Bootstrap(RESAMPLES, seed=seed), pooled=False)
             k = 1 if kind == "human" else max(args.k)
