@@ -25,13 +25,13 @@ COLUMNS: Final = (
 NOISE_KEY: Final = ("set", "references", "metric", "use", "k", "wrong", "level", "statistic")
 NOISE_COLUMNS: Final = (*NOISE_KEY, "gain", "low", "high", "draws", "resamples", "seed")
 METRICS: Final = ("bleu", "chrf++")
-USES: Final = ("max", "expected", "blend")
+USES: Final = ("max", "blend")
 #: Shares of wrong references, and how often it is drawn which ones they are.
 WRONG: Final = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)
 DRAWS: Final = 2
-RESAMPLES: Final = 300
+RESAMPLES: Final = 200
 #: Segments of the noise curves, spread evenly.
-SEGMENTS: Final = 700
+SEGMENTS: Final = 400
 _TAU: Final = ("kendall-tau-b-items", "kendall-darr-without-ties")
 
 
