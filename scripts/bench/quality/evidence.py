@@ -135,7 +135,7 @@ def note_look(path: Path, part: str, name: str, args: argparse.Namespace) -> Non
         "uses": " ".join(args.uses) if part == "gains" else "",
         "ks": " ".join(map(str, args.k)) if part == "gains" else "",
         "placebos": args.placebo if part == "gains" else "",
-        "resamples": args.resamples,
+        "resamples": quality.RESAMPLES if part in {"quality", "noise"} else args.resamples,
         "seed": args.seed,
         "part": part,
     }

@@ -14,11 +14,11 @@ from material import AVERAGES, LISTS, SETS, Judges, Material, Samples, measured,
 from polyref.eval.statistics.resampling import Bootstrap, percentile_interval
 from polyref.metrics.registry import metric_options
 
-KEY: Final = ("set", "references", "metric", "use", "k", "level", "statistic", "row")
+KEY: Final = ("set", "segments", "references", "metric", "use", "k", "level", "statistic", "row")
 COLUMNS: Final = (
     *KEY,
     *("value", "low", "high", "gain", "gain_low", "gain_high", "p"),
-    *("n", "segments", "placebos", "resamples", "seed"),
+    *("n", "placebos", "resamples", "seed"),
 )
 #: Shares of the added references in a blend that were compared.
 SHARES: Final = (0.1, 0.3, 0.5, 0.7, 0.9)
