@@ -39,6 +39,7 @@ def table(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
     names = [name for name in evalset.reference_files if _NAME.fullmatch(name)]
     texts = {name: [evalset.reference(name)[n] for n in material.loaded.chosen] for name in names}
     judges = Judges(material, Bootstrap(args.resamples, seed=args.seed))
+    quick = Judges(material, Bootstrap(0))
     rng = np.random.default_rng(args.seed)
     for pool, members in pools(names).items():
         for number in [n for n in NUMBERS if n <= len(members)]:
@@ -46,8 +47,9 @@ def table(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
             drawn = [members] if whole else _drawn(members, number, rng)
             for metric in METRICS:
                 for use in USES if number > 1 else USES[:1]:
-                    # One resample is enough where the range over draws is what counts.
-                    found = [_samples(material, judges, texts, one, metric, use) for one in drawn]
+                    # The range over draws is what counts where there are several.
+                    judge = judges if whole else quick
+                    found = [_samples(material, judge, texts, one, metric, use) for one in drawn]
                     for key in found[0]:
                         values = np.array([one[key][0] for one in found])
                         low, high = np.quantile(values, [0.05, 0.95])
