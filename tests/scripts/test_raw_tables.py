@@ -26,6 +26,7 @@ def scripts(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ("evidence", "COLUMNS", "evidence"),
         ("evidence", "LOOK", "ledger"),
+        ("parts.gains", "COLUMNS", "blend-share"),
         ("parts.layers", "COLUMNS", "bertscore-layers"),
         ("parts.ensembles", "COLUMNS", "ensembles"),
         ("parts.people", "COLUMNS", "people"),

@@ -38,7 +38,7 @@ def panels(
             colour, style = f"C{number // 2 % 10}" if joined else f"C{number}", "-" if number % 2 == 0 else "--"
             if joined:
                 axis.plot(xs, ys, style, marker=".", color=colour, label=name)
-                if number % 2 == 0:
+                if number % 2 == 0 and not logarithmic:
                     axis.fill_between(xs, lows, highs, color=colour, alpha=0.1)
             else:
                 axis.errorbar(
@@ -55,6 +55,9 @@ def panels(
             axis.axhline(0.0, color="black", linewidth=0.6)
         if logarithmic:
             axis.set_xscale("log")
+            ticks = sorted({point[0] for points in lines.values() for point in points})
+            axis.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+            axis.minorticks_off()
         axis.set_title(title, fontsize=9)
         axis.tick_params(labelsize=7)
         axis.legend(fontsize=6)

@@ -125,21 +125,16 @@ def plot(rows: Sequence[Mapping[str, str]], path: Path) -> None:
     from parts.curves import panels
 
     curves: dict[str, dict[str, list[tuple[float, float, float, float]]]] = {}
-    for metric in METRICS:
+    for metric, use in (("bleu", "max"), ("bleu", "blend"), ("chrf++", "max"), ("chrf++", "blend")):
         for name in dict.fromkeys(row["set"] for row in rows):
             points = [
-                tuple(float(row[column]) for column in ("human_z", "gain", "gain_low", "gain_high"))
+                tuple(float(row[column]) for column in ("human_score", "gain", "gain_low", "gain_high"))
                 for row in rows
-                if (row["set"], row["metric"], row["use"]) == (name, metric, "max") and row["statistic"] in _TAU
+                if (row["set"], row["metric"], row["use"]) == (name, metric, use) and row["statistic"] == _TAU[1]
             ]
-            curves.setdefault(metric, {})[name] = sorted(points)  # type: ignore[arg-type]
-    panels(
-        curves,
-        path,
-        "human score of the generator among the systems of its set (z)",
-        "gain within segments",
-        joined=False,
-    )
+            if points:
+                curves.setdefault(f"{metric}, {use}", {})[f"WMT19 {name}-en"] = sorted(points)  # type: ignore[arg-type]
+    panels(curves, path, "direct assessment (z) of the system", "gain within segments", joined=False)
 
 
 def plot_noise(rows: Sequence[Mapping[str, str]], path: Path) -> None:
@@ -148,7 +143,7 @@ def plot_noise(rows: Sequence[Mapping[str, str]], path: Path) -> None:
 
     curves: dict[str, dict[str, list[tuple[float, float, float, float]]]] = {}
     for row in rows:
-        if row["statistic"] in _TAU and row["set"] in {"news", "wmt22-zh"}:
+        if row["statistic"] in _TAU and row["references"] != "human":
             title = f"{row['metric']}, {row['set']}, {row['references']}"
             point = (100 * float(row["wrong"]), *(float(row[column]) for column in ("gain", "low", "high")))
             curves.setdefault(title, {}).setdefault(row["use"], []).append(point)  # type: ignore[arg-type]
