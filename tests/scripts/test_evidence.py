@@ -20,6 +20,7 @@ def scripts(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.syspath_prepend(folder)
 
 
+@pytest.mark.slow
 def test_it_measures_what_evaluate_prints() -> None:
     from material import Judges, Material, measured
     from sets import Set

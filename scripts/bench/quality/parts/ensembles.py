@@ -16,7 +16,7 @@ from polyref.eval.statistics.resampling import Bootstrap
 
 KEY: Final = ("set", "references", "members", "k", "level", "statistic", "row")
 COLUMNS: Final = (*KEY, "value", "low", "high", "gain", "gain_low", "gain_high", "segments", "resamples", "seed")
-#: Judged segments of each set, spread evenly: Prism takes .05 CPU s a pair of texts of a news set.
+#: Judged segments of each set, spread evenly: Prism reads every pair of texts anew.
 SEGMENTS: Final = 40
 #: Metrics of the table; those with added references take the use that the development sets favour.
 USES: Final = {"bleu": "max", "chrf++": "max", "bertscore": "max"}

@@ -12,9 +12,6 @@ from material import AVERAGES, SETS, Fixed, Judges, Material, Samples
 from parts.gains import numbers, offset
 
 from polyref.eval.statistics.resampling import Bootstrap
-from polyref.metrics.embedding.embeddings import Embeddings
-from polyref.metrics.embedding.encoders.load import load_encoder
-from polyref.metrics.embedding.matching import Side, match
 
 KEY: Final = ("set", "layer", "measure", "level", "statistic")
 COLUMNS: Final = (
@@ -37,6 +34,10 @@ SEGMENTS: Final = 150
 
 def table(names: Sequence[str], args: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """The rows of bertscore-layers.csv; ``pooled`` is the cosine of the mean vectors of two texts."""
+    from polyref.metrics.embedding.embeddings import Embeddings
+    from polyref.metrics.embedding.encoders.load import load_encoder
+    from polyref.metrics.embedding.matching import Side, match
+
     encoder = load_encoder("shipped")
     layers = range(encoder.layers + 1)
     found: dict[tuple[int, str], dict[str, Samples]] = {}
