@@ -26,6 +26,12 @@ def scripts(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ("evidence", "COLUMNS", "evidence"),
         ("evidence", "LOOK", "ledger"),
+        ("parts.gains", "COLUMNS", "blend-share"),
+        ("parts.layers", "COLUMNS", "bertscore-layers"),
+        ("parts.ensembles", "COLUMNS", "ensembles"),
+        ("parts.people", "COLUMNS", "people"),
+        ("parts.quality", "COLUMNS", "generator-quality"),
+        ("parts.quality", "NOISE_COLUMNS", "noise"),
         ("main_job", "COLUMNS", "first-model"),
         ("metrics", "COLUMNS", "speed-metrics"),
         ("bertscore", "COLUMNS", "speed-bertscore"),

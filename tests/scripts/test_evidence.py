@@ -1,0 +1,108 @@
+"""The evidence: the script measures what ``polyref evaluate --placebo`` prints, and its controls are what they say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import polyref
+from polyref.metrics.registry import get_metric
+
+REPOSITORY = Path(__file__).resolve().parent.parent.parent
+MINIMAL = REPOSITORY / "tests" / "eval" / "minimal"
+
+
+@pytest.fixture(autouse=True)
+def scripts(monkeypatch: pytest.MonkeyPatch) -> None:
+    for folder in (REPOSITORY / "scripts" / "bench", REPOSITORY / "scripts" / "bench" / "quality"):
+        monkeypatch.syspath_prepend(folder)
+
+
+@pytest.mark.slow
+def test_it_measures_what_evaluate_prints() -> None:
+    from material import Judges, Material, measured
+    from sets import Set
+
+    from polyref.eval.data.reference_sets import reference_set
+    from polyref.eval.statistics.resampling import Bootstrap
+
+    material = Material.of(Set("minimal", MINIMAL.name, "de-en", "refA", "mqm"), MINIMAL.parent)
+    lists = MINIMAL / "paraphrases" / "de-en.refA.jsonl"
+    references = reference_set(material.loaded.evalset, ["refA"], lists)
+    metrics = {name: get_metric("chrf", combine=name) for name in ("max", "blend")}
+    real, fakes = measured(material, references, metrics, [0, 1], 2, 4, None)
+    judges = Judges(material, Bootstrap(50, seed=4))
+    table = polyref.evaluate(
+        MINIMAL,
+        "de-en",
+        references=lists,
+        ref="refA",
+        gold="mqm",
+        metrics=[f"chrf(combine={name})" for name in metrics],
+        ks=[0, 1],
+        statistics=["kendall-tau-b-items", "acc23"],
+        placebo=2,
+        resamples=50,
+        seed=4,
+    )
+    printed = {
+        (row["metric"], row["k"], row["level"], row["statistic"], row["control"] or "real"): row["value"]
+        for row in table.rows
+    }
+    for index, name in enumerate(metrics):
+        metric = f"chrf(combine={name})"
+        given = judges.samples(real[index], 1)
+        controls = [judges.samples(fake[index], 1) for fake in fakes]
+        assert len(given) == 4
+        for (level, statistic), values in given.items():
+            control = np.mean([one[level, statistic] for one in controls], axis=0)
+            assert values[0] == pytest.approx(printed[metric, 1, level, statistic, "real"])
+            assert control[0] == pytest.approx(printed[metric, 1, level, statistic, "placebo"])
+            difference = printed[metric, 1, level, statistic, "real - placebo"]
+            assert values[0] - control[0] == pytest.approx(difference)
+
+
+def test_scores_of_pairs_are_computed_once(tmp_path: Path) -> None:
+    from material import _Store
+
+    asked: list[tuple[str, str]] = []
+
+    def lengths(pairs: object) -> np.ndarray:
+        assert isinstance(pairs, list)
+        asked.extend(pairs)
+        return np.array([[float(len(a)), float(len(b))] for a, b in pairs])
+
+    pairs = [("a", "bb"), ("ccc", "d")]
+    first = _Store(tmp_path / "pairs.sqlite").scores(pairs, lengths, 2)
+    again = _Store(tmp_path / "pairs.sqlite").scores([*reversed(pairs), ("", "e")], lengths, 2)
+    assert first.tolist() == [[1.0, 2.0], [3.0, 1.0]]
+    assert again.tolist() == [[3.0, 1.0], [1.0, 2.0], [0.0, 1.0]]
+    assert asked == [*pairs, ("", "e")]
+
+
+def test_wrong_references_are_those_of_other_segments() -> None:
+    from parts.quality import with_wrong
+
+    from polyref.references import ReferenceSet
+
+    texts = [f"text {n}" for n in range(40)]
+    references = ReferenceSet.from_texts([[text] for text in texts], paraphrases=[[f"{text} again"] for text in texts])
+    assert [segment.refs for segment in with_wrong(references, 0.0, 1)] == [segment.refs for segment in references]
+    half = with_wrong(references, 0.5, 1)
+    wrong = [segment.extras[0].text != f"{text} again" for segment, text in zip(half, texts, strict=True)]
+    assert 10 <= sum(wrong) <= 30
+    assert all(segment.originals == real.originals for segment, real in zip(half, references, strict=True))
+
+
+def test_a_test_set_is_asked_for_by_name() -> None:
+    from evidence import wanted
+
+    from polyref.errors import UsageError
+
+    assert wanted(None, test=False) == ["news", "bio-de", "bio-es", "bio-ru"]
+    assert wanted(["gu"], test=True) == ["gu"]
+    for names, test in ((["gu"], False), (["news"], True)):
+        with pytest.raises(UsageError, match="--test"):
+            wanted(names, test=test)
