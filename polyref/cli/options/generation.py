@@ -29,6 +29,17 @@ _MODEL = (
         help="`shipped`, a model folder (polyref, fairseq, Hugging Face), a hub name, or a generator (below).",
     ),
 )
+_MODELS = (
+    click.option(
+        "--model",
+        multiple=True,
+        default=("shipped",),
+        show_default=True,
+        metavar="NAME|DIR",
+        help="`shipped`, a model folder (polyref, fairseq, Hugging Face), a hub name, or a generator (below); several "
+        "are merged.",
+    ),
+)
 _DEVICE = (
     click.option("--device", default="cpu", show_default=True, help="Torch device."),
     click.option(
@@ -72,14 +83,15 @@ class GeneratingCommand(MultiCommand):
             formatter.write_dl([(generator.name, generator.summary) for generator in generators()])
 
 
-def generation_options(*, lists: bool = False) -> Callable[[F], F]:
+def generation_options(*, lists: bool = False, several: bool = False) -> Callable[[F], F]:
     """Add the options of loading and of the search; the command gets them as dictionaries ``loading`` and ``search``.
 
     Args:
         lists: Add ``--nbest`` and ``--nbest-per-group`` too, for commands that write the list of the search.
+        several: Take several models: ``loading["model"]`` is a tuple.
     """
     groups = (
-        ("loading", _MODEL),
+        ("loading", _MODELS if several else _MODEL),
         ("search", DIVERSE_BEAM),
         ("loading", (*_DEVICE, *_LOADING)),
         ("search", (*LISTS, *SEARCH) if lists else SEARCH),
@@ -122,6 +134,12 @@ def loading_from(loading: dict[str, Any], semantics: str | None) -> dict[str, An
             raise UsageError(f"--semantics is {semantics}, but --backend fairseq searches as fairseq does")
     rest = {name: value for name, value in loading.items() if name not in ("model", "jobs")}
     return {**rest, "prism_a": a, "prism_b": b}
+
+
+def arithmetic(loading: dict[str, Any]) -> dict[str, Any]:
+    """What moves sums in their last digits, as given: on one machine the defaults stay the same."""
+    given = {**loading, "device": None if loading["device"] == "cpu" else loading["device"]}
+    return {name: given[name] for name in ("memory", "threads", "device") if given[name] is not None}
 
 
 def processes_for(loading: dict[str, Any], texts: int) -> dict[str, int | None]:
