@@ -118,6 +118,17 @@ def test_each_reference_names_its_own_generator(
     assert len(RULES) > 6
 
 
+def test_files_may_come_last(polyref: Callable[..., Any], models: dict[str, Named], tmp_path: Path) -> None:
+    for name in ("refs", "other"):
+        (tmp_path / name).write_text("Ann paid.\n")
+    refs, other, out = tmp_path / "refs", tmp_path / "other", tmp_path / "out.jsonl"
+    assert polyref("augment", "--model", "a", "-k", "2", "-o", out, refs, other).code == 0
+    assert list(models) == ["a"] and len(ReferenceSet.load(out)[0].originals) == 2
+    assert polyref("augment", "--model", "a", "--model", "b", "-o", out, refs).code == 0
+    assert polyref("augment", refs, "--model", "c", "d", "-o", out).code == 0
+    assert list(models) == ["a", "b", "c", "d"]
+
+
 def test_a_second_run_keeps_what_the_first_one_said(
     polyref: Callable[..., Any], models: dict[str, Named], tmp_path: Path
 ) -> None:

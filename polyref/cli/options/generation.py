@@ -75,7 +75,17 @@ _LOADING = (
 
 
 class GeneratingCommand(MultiCommand):
-    """A command whose help lists the generators that are installed."""
+    """A command whose help lists the generators that are installed.
+
+    Where a command line begins with an option, each option takes one value and the words after it are files, as in
+    ``--model DIR refs.en``; where it begins with files, as in ``refs.en --model A B``, an option may take several.
+    """
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Spread the values of options, or leave them as click takes them."""
+        if args and args[0].startswith("-") and args[0] != "-":
+            return click.Command.parse_args(self, ctx, args)
+        return super().parse_args(ctx, args)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """One line a generator."""

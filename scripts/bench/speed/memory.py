@@ -19,6 +19,7 @@ import time
 from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 sys.path.append(str(Path(__file__).parent.parent))
 from raw_tables import update
@@ -59,22 +60,30 @@ def sentence(line: list[str]) -> str:
 
 
 def make(folder: Path, count: int) -> None:
-    """Write references, candidates and outputs."""
+    """Write references, candidates, a set of both and outputs."""
     folder.mkdir(parents=True, exist_ok=True)
-    names = ("refs.en", "candidates.jsonl", "sys.en")
+    names = ("refs.en", "candidates.jsonl", "whole.jsonl", "sys.en")
     if all((folder / name).exists() for name in names):
         return
     with (
         (folder / "refs.en").open("w") as refs,
         (folder / "candidates.jsonl").open("w") as lists,
+        (folder / "whole.jsonl").open("w") as sets,
         (folder / "sys.en.unfinished").open("w") as outputs,
     ):
         for number, (reference, candidates, output) in enumerate(sentences(count), 1):
             found = [{"text": text, "score": -0.1 * rank} for rank, text in enumerate(candidates, 1)]
             refs.write(f"{reference}\n")
             lists.write(json.dumps({"id": number, "text": reference, "paraphrases": found}) + "\n")
+            sets.write(json.dumps({"id": str(number), "refs": [{"text": reference}, *map(added, found)]}) + "\n")
             outputs.write(f"{output}\n")
     (folder / "sys.en.unfinished").replace(folder / "sys.en")
+
+
+def added(candidate: dict[str, Any]) -> dict[str, Any]:
+    """A candidate as a reference."""
+    score = candidate["score"]
+    return {"text": candidate["text"], "kind": "paraphrase", "of": 0, "logprob": score, "generator": "synthetic"}
 
 
 def measured(arguments: list[str | Path], written: Path) -> dict[str, float]:
@@ -111,7 +120,7 @@ def main() -> None:
                 *("-k", "5", "--filter", options.filter, "-o", made, "--quiet"),
             ],
             "score": [
-                *("score", made, "-i", folder / "sys.en", "-m", "bleu", "chrf++"),
+                *("score", folder / "whole.jsonl", "-i", folder / "sys.en", "-m", "bleu", "chrf++"),
                 *("-k", "0", "5", "--json", "-o", scores, "--quiet"),
             ],
         }
