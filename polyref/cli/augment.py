@@ -7,7 +7,6 @@ from typing import Any
 
 import click
 
-from polyref.augment.filters.chain import FilterChain
 from polyref.augment.filters.load import filter_chain
 from polyref.augment.filters.presets import PRESETS
 from polyref.augment.inputs import Inputs
@@ -15,7 +14,6 @@ from polyref.augment.kept import Kept
 from polyref.augment.pipeline import Augmentation
 from polyref.augment.select import selection
 from polyref.augment.sentences import filtered_sentences
-from polyref.augment.tally import Tally
 from polyref.augment.writer import augment_file, check_output, journal_path
 from polyref.cli.files.overwriting import refuse_overwriting
 from polyref.cli.options.augment import Origin, generators_from, input_options, output_options, source_from, was_given
@@ -26,7 +24,6 @@ from polyref.cli.printing import json_object, tell
 from polyref.errors import UsageError
 from polyref.formats import Reading
 from polyref.paraphrase import Paraphraser, load_paraphraser
-from polyref.tables import text_table
 
 
 @click.command("augment", cls=GeneratingCommand)
@@ -107,17 +104,8 @@ def command(
         work = Augmentation(source, wanted, chain, lang or "en", seed, chosen, keep_dropped, arithmetic(loading))
         tally = augment_file(inputs, output, work, dropped=dropped, progress=not quiet, resumed=resumed)
     if not quiet:
-        _summarise(tally, chain, wanted)
+        click.echo(tally.summary(chain.reasons, wanted), err=True)
     for warning in tally.warnings():
         tell("warning", warning)
     if as_json:
         click.echo(json_object(work.signature, [tally.as_row(chain.reasons)]))
-
-
-def _summarise(tally: Tally, chain: FilterChain, k: int) -> None:
-    """What became of the candidates, for people."""
-    total = max(tally.candidates, 1)
-    lines = [[name, str(count), f"{100 * count / total:.1f}"] for name, count in tally.outcomes(chain.reasons)]
-    click.echo(text_table(["candidates", "count", "%"], lines), err=True)
-    if tally.short:
-        click.echo(f"polyref: {tally.short} of {tally.segments} segments got fewer than {k} paraphrases", err=True)
