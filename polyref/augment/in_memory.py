@@ -8,10 +8,12 @@ from pathlib import Path
 
 from polyref.augment.filters.chain import FilterChain
 from polyref.augment.filters.load import filter_chain
-from polyref.augment.pipeline import Augmentation
+from polyref.augment.pipeline import OVERGENERATE, Augmentation
 from polyref.augment.select import Dropped, Select, selection
 from polyref.augment.sentences import filtered_sentences
+from polyref.augment.sources import Generated
 from polyref.augment.tally import Tally
+from polyref.errors import UsageError
 from polyref.formats import segment_line
 from polyref.paraphrase.diverse_beam import Decoding
 from polyref.paraphrase.loading import load_paraphraser
@@ -64,7 +66,9 @@ def augment(
     if not isinstance(paraphraser, Paraphraser):
         paraphraser = load_paraphraser(paraphraser, lang=lang)
     paraphraser = filtered_sentences(paraphraser, chain, lang, sentences)
-    work = Augmentation(paraphraser, k, chain, decoding, lang, select=chosen)
+    if k < 1:
+        raise UsageError(f"`k` is {k}, expected 1 or more paraphrases a segment")
+    work = Augmentation(Generated(paraphraser, OVERGENERATE * k, decoding), k, chain, lang, select=chosen)
     segments: list[Segment] = []
     for shard in work.shards(before, total=len(before), progress=progress):
         segments += shard.segments

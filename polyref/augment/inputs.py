@@ -12,11 +12,11 @@ from pathlib import Path
 from types import TracebackType
 
 from polyref.errors import DataError, UsageError
-from polyref.formats import Reading, located, open_references
+from polyref.formats import Reading, located, nbest, normal, open_references, simple, text
 from polyref.references import Segment
 from polyref.store import file_sha256
 from polyref.tables import name_as_text
-from polyref.textfiles import display_name, standard_input
+from polyref.textfiles import display_name, iter_lines, standard_input
 
 
 class Inputs:
@@ -26,13 +26,17 @@ class Inputs:
 
     Args:
         paths: As for :meth:`polyref.references.ReferenceSet.load`.
-        reading: What the files do not say themselves. Of forms of others, the texts of references and their ids are
-            taken, and nothing else: the set is that of the same references in plain text.
+        reading: What the files do not say themselves.
+        whole: Take all that they say. Without, of forms of others the texts of references and their ids are taken, and
+            nothing else: the set is that of the same references in plain text.
 
     Attributes:
         files: ``{"name", "sha256"}`` of every file, without its folder: results must not depend on where it lies.
         meta: What the header says.
         length: Number of segments.
+        plain: Whether they are plain text.
+        numbered: Whether the ids are the places, from 1, as of files without ids.
+        names: The files, for messages.
         reading: How the files are read.
 
     Raises:
@@ -40,20 +44,33 @@ class Inputs:
         UsageError: The files do not fit together.
     """
 
-    def __init__(self, paths: Sequence[str | Path], reading: Reading = Reading()) -> None:  # noqa: B008 (frozen)
+    def __init__(
+        self,
+        paths: Sequence[str | Path],
+        reading: Reading = Reading(),  # noqa: B008 (frozen)
+        *,
+        whole: bool = False,
+    ) -> None:
         if sum(str(path) == "-" for path in paths) > 1:
             raise UsageError("standard input (-) is named twice")
         self._stack = ExitStack()
         self._names: dict[str, str] = {}
-        paths, self.reading = located(paths, replace(reading, whole=False))
+        self.names = [display_name(path) for path in paths]
+        self.numbered = True
+        paths, self.reading = located(paths, replace(reading, whole=whole))
         try:
             self._paths = [self._readable(path) for path in paths]
             hashes = [_sha256(path) for path in self._paths]
             with self._named(), ExitStack() as stack:
                 opened = open_references(self._paths, stack, self.reading)
                 self.meta = dict(opened.meta)
+                self.plain = opened.form == text.FORMAT.name
+                self._lines = opened.form in (text.FORMAT.name, *(form.FORMAT.name for form in (normal, simple, nbest)))
                 # What was read, 8 bytes a segment: the same must be found when it is read again.
-                self._seen = array("q", (hash(repr(segment)) for segment in opened.segments))
+                self._seen = array("q")
+                for place, segment in enumerate(opened.segments, 1):
+                    self._seen.append(hash(repr(segment)))
+                    self.numbered = self.numbered and segment.id == str(place)
             self.files = [
                 {"name": _base_name(given), "sha256": str(found)} for given, found in zip(paths, hashes, strict=True)
             ]
@@ -81,6 +98,13 @@ class Inputs:
             raise
         if place != self.length:
             raise self._changed(self._paths[0])
+
+    def line_of(self, place: int) -> int | None:
+        """The line of the segment at ``place``, from 0; None of a file in a form with other things on its lines."""
+        if not self._lines:
+            return None
+        first = next(iter_lines(self._paths[0]), "")
+        return place + (2 if first.lstrip().startswith('{"polyref"') else 1)
 
     def _check_unchanged(self) -> None:
         for path, file in zip(self._paths, self.files, strict=True):

@@ -1,34 +1,26 @@
-"""References to augmented reference sets: over-generate, filter, select k."""
+"""References to augmented reference sets: candidates, of which a filter passes some and k are selected."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from tqdm import tqdm
 
 from polyref import __version__
 from polyref.augment.filters.chain import FilterChain
+from polyref.augment.kept import KEPT, OPTIONAL, SURPLUS, entries
 from polyref.augment.select import Candidate, Dropped, Rank, Select
+from polyref.augment.sources import Proposed, Proposing, Source, paraphrased
 from polyref.augment.tally import Tally
 from polyref.errors import UsageError
 from polyref.references import Reference, Segment
 
-if TYPE_CHECKING:
-    from polyref.paraphrase.diverse_beam import Decoding
-    from polyref.paraphrase.nbest import NBest
-    from polyref.paraphrase.paraphraser import Paraphraser
-
 #: Candidates asked for per wanted paraphrase: filters drop about half of a small model's n-best list.
 OVERGENERATE: Final = 2
-#: Segments paraphrased together. It is part of the result, not only of its speed: a shard is one call of the
-#: paraphraser, so the same shard gives the same bytes whether or not the run was interrupted before it.
-SHARD_SEGMENTS: Final = 64
-#: Digits kept of log-probabilities: most differences of float arithmetic between batches and machines are below.
-_LOGPROB_DIGITS: Final = 4
 
 
 @dataclass(frozen=True)
@@ -51,24 +43,24 @@ class Augmentation:
     """How references are augmented: everything but the references.
 
     Attributes:
-        paraphraser: Makes the candidates.
+        source: Where the candidates come from.
         k: Paraphrases a segment, at least 1. A segment with several human references gets k in all.
         filters: What may be kept.
-        decoding: None takes the paraphraser's default.
         lang: Language of the references, for the record.
         seed: For the record.
         select: Which k of what may be kept.
+        keep: Whether every segment keeps all its candidates, with the reasons of those that were not added.
         arithmetic: What moves sums in their last digits and is not for the record, such as the memory of a batch: a
             run that was interrupted goes on with the same.
     """
 
-    paraphraser: Paraphraser
+    source: Source
     k: int
     filters: FilterChain
-    decoding: Decoding | None = None
     lang: str = "en"
     seed: int | None = None
     select: Select = Rank()  # noqa: RUF009 (frozen)
+    keep: bool = False
     arithmetic: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -76,23 +68,14 @@ class Augmentation:
             raise UsageError(f"`k` is {self.k}, expected 1 or more paraphrases a segment")
 
     @property
-    def asked(self) -> int:
-        """Candidates asked for per reference."""
-        return OVERGENERATE * self.k
-
-    @property
-    def decoding_name(self) -> str:
-        """How the candidates are made, in the generator's words, such as ``dbs(beam=20,groups=4,strength=0.5)``."""
-        return self.paraphraser.describe_decoding(self.decoding, self.asked)
-
-    @property
     def signature(self) -> str:
         """All settings in one string: equal strings give equal results for equal references."""
         seed = [] if self.seed is None else [f"seed:{self.seed}"]
-        described = self.paraphraser.describe(self.decoding, self.asked)
         select = [] if self.select == Rank() else [f"select:{self.select.name}"]
-        parts = [f"k:{self.k}", f"filters:{self.filters.name}", *select, f"lang:{self.lang}", *seed]
-        return "|".join([described, *parts, f"polyref:{__version__}"])
+        facts = self.source.facts
+        merge = [f"{name}:{_flat(facts[name])}" for name in ("share", "merge") if name in facts]
+        parts = [f"k:{self.k}", *merge, f"filters:{self.filters.name}", *select, f"lang:{self.lang}", *seed]
+        return "|".join([self.source.signature, self.source.decoding, *parts, f"polyref:{__version__}"])
 
     def meta(self, before: Mapping[str, Any], inputs: Sequence[Mapping[str, str]]) -> dict[str, Any]:
         """The header of the result. Holds nothing that depends on time or place.
@@ -102,15 +85,19 @@ class Augmentation:
                 with one item a run, the new one last.
             inputs: ``{"name", "sha256"}`` of every input file.
         """
+        before, inputs = self.source.origin(before, inputs)
         now: dict[str, Any] = {
-            "generator": self.paraphraser.signature,
-            "decoding": self.decoding_name,
+            "generator": self.source.signature,
+            "decoding": self.source.decoding,
             "k": self.k,
             "filters": self.filters.name,
             "lang": self.lang,
             "inputs": [dict(item) for item in inputs],
             "polyref": __version__,
+            **self.source.facts,
         }
+        if self.keep:
+            now[KEPT] = True
         if self.select != Rank():
             now["select"] = self.select.name
         if self.seed is not None:
@@ -118,14 +105,14 @@ class Augmentation:
         if "generator" not in before:
             return {**before, **now}
         runs = len(before["generator"]) if isinstance(before["generator"], list) else 1
-        keys = list(dict.fromkeys([*now, *(key for key in ("select", "seed") if key in before)]))
+        keys = list(dict.fromkeys([*now, *(key for key in OPTIONAL if key in before)]))
         old = {key: before.get(key, [None] * runs if runs > 1 else None) for key in keys}
         return {**before, **{key: [*(old[key] if runs > 1 else [old[key]]), now.get(key)] for key in keys}}
 
     def shards(
         self, segments: Iterable[Segment], *, total: int = 0, done: int = 0, progress: bool = False
     ) -> Iterator[Shard]:
-        """Augment segments, ``SHARD_SEGMENTS`` at a time.
+        """Augment segments, as many at a time as the source has in a shard.
 
         Args:
             segments: Those that are not done yet.
@@ -134,97 +121,120 @@ class Augmentation:
             progress: Show a bar on stderr.
         """
         # One shard has nothing to show before its end: the paraphraser's own bar is finer.
-        single = total <= SHARD_SEGMENTS
+        single = total <= self.source.shard
         rest = iter(segments)
         with tqdm(total=total, initial=done, desc="augmenting", unit="seg", disable=not progress or single) as bar:
-            begun: deque[tuple[tuple[Segment, ...], Iterator[NBest]]] = deque()
+            begun: deque[tuple[tuple[Segment, ...], Proposing]] = deque()
             more = True
             while begun or more:
-                while more and len(begun) <= self.paraphraser.ahead:
-                    if more := bool(batch := tuple(islice(rest, SHARD_SEGMENTS))):
-                        begun.append((batch, self._begin(batch, progress=progress and single)))
+                while more and len(begun) <= self.source.ahead:
+                    if more := bool(batch := tuple(islice(rest, self.source.shard))):
+                        begun.append((batch, self.source.begin(batch, done, progress=progress and single)))
+                        done += len(batch)
                 if begun:
                     shard = self._finish(*begun.popleft())
                     yield shard
                     bar.update(len(shard.segments))
 
-    def shard(self, segments: Sequence[Segment], *, progress: bool = False) -> Shard:
-        """Augment some segments in one call of the paraphraser, with its own bar if asked."""
-        return self._finish(segments, self._begin(segments, progress=progress))
+    def shard(self, segments: Sequence[Segment], start: int = 0, *, progress: bool = False) -> Shard:
+        """Augment some segments in one call of the source, with its own bar if asked.
 
-    def _begin(self, segments: Sequence[Segment], *, progress: bool) -> Iterator[NBest]:
-        texts = [segment.refs[index].text for segment in segments for index in self._sources(segment)]
-        if not texts:
-            return iter(())
-        return iter(self.paraphraser.paraphrase(texts, self.asked, decoding=self.decoding, progress=progress))
+        Args:
+            segments: They follow each other.
+            start: Which of the run's segments the first one is, from 0.
+            progress: Show a bar on stderr.
+        """
+        return self._finish(segments, self.source.begin(segments, start, progress=progress))
 
-    def _finish(self, segments: Sequence[Segment], results: Iterator[NBest]) -> Shard:
+    def _finish(self, segments: Sequence[Segment], proposing: Proposing) -> Shard:
         tally = Tally(segments=len(segments))
-        sources = [self._sources(segment) for segment in segments]
-        passed: list[list[Candidate]] = []
-        refused: list[Dropped] = []
-        for segment, of in zip(segments, sources, strict=True):
-            tally.empty += len(segment.originals) - len(of)
-            nbests = list(islice(results, len(of)))
-            if len(nbests) != len(of):
-                raise RuntimeError(f"{self.paraphraser.name} gave too few results for {sum(map(len, sources))} texts")
-            passed.append(self._passing(segment, of, nbests, tally, refused))
+        proposed = proposing()
+        works = [
+            self._checked(self.source.before(segment), found, tally)
+            for segment, found in zip(segments, proposed, strict=True)
+        ]
         if self.filters.measures:
-            passed = self.filters.measure(segments, passed, tally.dropped, refused)
-            places = {segment.id: place for place, segment in enumerate(segments)}
-            refused.sort(key=lambda one: (places[one.id], one.rank, one.of))
-        done = [
-            self._choose(segment, found, tally, short=bool(of))
-            for segment, of, found in zip(segments, sources, passed, strict=True)
-        ]
-        return Shard(tuple(done), tally, tuple(refused))
+            measured = [work.dropped for work in works]
+            before = [work.segment for work in works]
+            left = self.filters.measure(before, [work.passed for work in works], tally.dropped, measured)
+            for work, passed in zip(works, left, strict=True):
+                work.passed = passed
+                work.dropped.sort(key=lambda one: (one.rank, one.of))
+        done = tuple(self._selected(work, tally) for work in works)
+        return Shard(done, tally, tuple(one for work in works for one in work.dropped))
 
-    @staticmethod
-    def _sources(segment: Segment) -> list[int]:
-        return [index for index, ref in enumerate(segment.refs) if ref.original and ref.text.strip()]
-
-    def _passing(
-        self, segment: Segment, of: Sequence[int], nbests: Sequence[NBest], tally: Tally, refused: list[Dropped]
-    ) -> list[Candidate]:
+    def _checked(self, segment: Segment, proposed: Proposed, tally: Tally) -> _Work:
         """What passes the checks of single candidates, best first; all of it, or k where no more are needed."""
+        sources = len(paraphrased(segment))
+        tally.empty += len(segment.originals) - sources
+        tally.references += sources
+        tally.truncated += proposed.truncated
         offers = self.filters.start((ref.text for ref in segment.originals), (ref.text for ref in segment.extras))
-        enough = self.k if self.select == Rank() and not self.filters.measures else None
-        passing: list[Candidate] = []
-        for rank in range(max((len(nbest.hypotheses) for nbest in nbests), default=0)):
-            for index, nbest in zip(of, nbests, strict=True):
-                if len(passing) == enough or rank >= len(nbest.hypotheses):
-                    continue
-                found = nbest.hypotheses[rank]
-                tally.candidates += 1
-                reason = offers.offer(
-                    segment.refs[index].text, found.text, beginning=nbest.truncated, composed=nbest.composed
-                )
-                if reason is not None:
-                    tally.dropped[reason] += 1
-                    refused.append(Dropped(segment.id, index, rank, found.text, reason))
-                    continue
-                score = None if found.score is None else round(found.score, _LOGPROB_DIGITS)
-                passing.append(Candidate(found.text, index, rank, score, found.group, truncated=nbest.truncated))
-        tally.references += len(of)
-        tally.truncated += sum(nbest.truncated for nbest in nbests)
-        return passing
+        merge = self.source.merge
+        first = self.select == Rank() and not self.filters.measures and merge is None and not self.keep
+        work = _Work(segment, proposed.candidates)
+        for one in proposed.candidates:
+            if first and len(work.passed) == self.k:
+                break
+            tally.candidates += 1
+            reason = offers.offer(segment.refs[one.of].text, one.text, beginning=one.truncated, composed=one.composed)
+            work.reasons.append(reason)
+            if reason is None:
+                work.passed.append(one)
+            else:
+                tally.dropped[reason] += 1
+                work.dropped.append(Dropped(segment.id, one.of, one.rank, one.text, reason))
+        if merge is not None:
+            work.passed = merge.arranged(work.passed)
+        return work
 
-    def _choose(self, segment: Segment, passed: Sequence[Candidate], tally: Tally, *, short: bool) -> Segment:
-        chosen = self.select.order(passed, [ref.text for ref in segment.refs], self.k)
-        added = [
-            Reference(
-                one.text,
-                kind="paraphrase",
-                of=one.of,
-                rank=one.rank,
-                weight=one.weight,
-                logprob=one.score,
-                generator=self.paraphraser.name,
-                extra={"truncated": True} if one.truncated else {},
-            )
-            for one in chosen
+    def _selected(self, work: _Work, tally: Tally) -> Segment:
+        segment = work.segment
+        chosen = self.select.order(work.passed, [ref.text for ref in segment.refs], self.k)
+        tally.kept += len(chosen)
+        tally.surplus += len(work.passed) - len(chosen)
+        tally.short += bool(paraphrased(segment)) and len(chosen) < self.k
+        refs = (*segment.refs, *map(_reference, chosen))
+        if not self.keep:
+            return replace(segment, refs=refs)
+        found = [*segment.extra.get(KEPT, []), *entries(work.candidates, work.fates({one.text for one in chosen}))]
+        return replace(segment, refs=refs, extra={**segment.extra, KEPT: found})
+
+
+@dataclass
+class _Work:
+    """A segment on its way, its candidates, and what has become of them so far."""
+
+    segment: Segment
+    candidates: Sequence[Candidate]
+    reasons: list[str | None] = field(default_factory=list)
+    passed: list[Candidate] = field(default_factory=list)
+    dropped: list[Dropped] = field(default_factory=list)
+
+    def fates(self, chosen: Collection[str]) -> list[str | None]:
+        """Why each candidate is not among those that are chosen by their texts; None for those that are."""
+        # No two that passed the checks have one text: a second one is a duplicate.
+        passed = {one.text for one in self.passed}
+        measured = {one.text: one.reason for one in self.dropped if one.text not in passed}
+        return [
+            reason or (None if one.text in chosen else SURPLUS if one.text in passed else measured[one.text])
+            for one, reason in zip(self.candidates, self.reasons, strict=True)
         ]
-        tally.kept += len(added)
-        tally.surplus += len(passed) - len(added)
-        tally.short += short and len(added) < self.k
-        return replace(segment, refs=(*segment.refs, *added))
+
+
+def _reference(candidate: Candidate) -> Reference:
+    made = candidate.kind == "paraphrase"
+    return Reference(
+        candidate.text,
+        kind=candidate.kind,
+        of=candidate.of if made else None,
+        rank=candidate.rank if made else None,
+        weight=candidate.weight,
+        logprob=candidate.score,
+        generator=candidate.generator,
+        extra={"truncated": True} if candidate.truncated else {},
+    )
+
+
+def _flat(value: Any) -> str:
+    return ",".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -23,16 +23,21 @@ _UNSPACED: Final = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u
 
 @dataclass(frozen=True)
 class Candidate:
-    """A candidate that passed the filter.
+    """A text that may become a reference.
 
     Attributes:
         text: The text.
-        of: Index of the reference it was made from.
+        of: Index of the reference it was made from, or is compared with.
         rank: Place in the n-best list of that reference, from 0.
         score: Length-normalised log-probability, in nats; None of generators without probabilities.
         group: Group of the diverse beam that found it.
         weight: Adequacy, 0 to 1; None where the filter measures none.
-        truncated: Whether the model read only the beginning of the reference.
+        generator: Name of what made it; None where nothing is known of it.
+        kind: What it becomes: ``paraphrase`` or ``pseudo``.
+        source: Which of several sources it comes from, from 0.
+        place: Its place among the candidates of several sources; 0 for all candidates of a single one.
+        truncated: Whether the generator read only the beginning of the reference.
+        composed: Whether it was put together from sentences that were offered to the filter one by one.
     """
 
     text: str
@@ -41,7 +46,12 @@ class Candidate:
     score: float | None = 0.0
     group: int = 0
     weight: float | None = None
+    generator: str | None = None
+    kind: str = "paraphrase"
+    source: int = 0
+    place: int = 0
     truncated: bool = False
+    composed: bool = False
 
 
 @dataclass(frozen=True)
@@ -78,15 +88,15 @@ class Select(Protocol):
         """Up to ``k`` of the candidates, first choice first.
 
         Args:
-            candidates: What passed the filter, in any order; no two share ``of`` and ``rank``.
+            candidates: What passed the filter, in any order; of one source, no two share ``of`` and ``rank``.
             have: The references the segment has already.
             k: Most candidates to choose.
         """
 
 
 def by_rank(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """Best first; with several references, one of each in turn."""
-    return sorted(candidates, key=lambda one: (one.rank, one.of))
+    """Best first; with several references, one of each in turn; with several sources, as they were merged."""
+    return sorted(candidates, key=lambda one: (one.place, one.rank, one.of))
 
 
 @dataclass(frozen=True)
@@ -108,11 +118,11 @@ class BestOfGroups:
 
     def order(self, candidates: Sequence[Candidate], have: Sequence[str], k: int) -> list[Candidate]:
         """See :class:`Select`."""
-        seen: Counter[tuple[int, int]] = Counter()
+        seen: Counter[tuple[int, int, int]] = Counter()
         turns = []
         for one in by_rank(candidates):
-            turns.append((seen[one.of, one.group], one))
-            seen[one.of, one.group] += 1
+            turns.append((seen[one.source, one.of, one.group], one))
+            seen[one.source, one.of, one.group] += 1
         # Sorting is stable: within a turn the order is that of the ranks.
         return [one for _, one in sorted(turns, key=lambda item: item[0])][:k]
 

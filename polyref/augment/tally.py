@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from polyref.tables import text_table
+
 
 @dataclass
 class Tally:
@@ -58,6 +60,14 @@ class Tally:
         """What became of the candidates, for people: a few words and a count."""
         surplus = [("not selected", self.surplus)] if self.surplus else []
         return [("kept", self.kept), *surplus, *((f"dropped: {reason}", self.dropped[reason]) for reason in reasons)]
+
+    def summary(self, reasons: Iterable[str], k: int) -> str:
+        """The outcomes as a table, and how many segments got fewer than ``k``."""
+        total = max(self.candidates, 1)
+        lines = [[name, str(count), f"{100 * count / total:.1f}"] for name, count in self.outcomes(reasons)]
+        table = text_table(["candidates", "count", "%"], lines)
+        short = f"polyref: {self.short} of {self.segments} segments got fewer than {k} paraphrases"
+        return f"{table}\n{short}" if self.short else table
 
     def warnings(self) -> list[str]:
         """What a user should know about references that are empty or too long."""

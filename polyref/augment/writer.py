@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from polyref.augment.inputs import Inputs
-from polyref.augment.pipeline import SHARD_SEGMENTS, Augmentation, Shard
+from polyref.augment.pipeline import Augmentation, Shard
 from polyref.augment.tally import Tally
 from polyref.errors import DataError, UsageError
 from polyref.formats import header_line, segment_line
@@ -71,14 +71,16 @@ def augment_file(
     if is_stream(output):
         return _stream(inputs, output, dropped, meta, work, progress)
     # `meta` names the inputs by hash, the model by hash and every option: all that the result depends on.
-    settings = {**meta, "segments_a_record": SHARD_SEGMENTS, **work.arithmetic}
+    settings = {**meta, "segments_a_record": work.source.shard, **work.arithmetic}
     if dropped is not None:
         settings["dropped"] = True
+    if work.source.origin(inputs.meta, inputs.files)[1] is not inputs.files:
+        settings["set"] = inputs.files  # the header names the files that the set was made from
     said = {"form": inputs.reading.form, "fields": dict(inputs.reading.fields), "pair": inputs.reading.pair}
     if any(said.values()):
         settings["reading"] = said
     with Journal.open(journal_path(output), settings) as journal:
-        done = min(journal.length * SHARD_SEGMENTS, inputs.length)
+        done = min(journal.length * work.source.shard, inputs.length)
         if done:
             resumed(done)
         rest = islice(inputs.segments(), done, None)

@@ -7,6 +7,7 @@ import math
 import re
 import sys
 import warnings
+from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
@@ -17,6 +18,7 @@ from polyref.segments import Segment
 #: Levels of lists and objects in a line.
 _DEEPEST = 100
 _LARGEST = sys.float_info.max
+_NOTHING: dict[str, Any] = {}
 _JSON_SUFFIXES = tuple(f".{kind}{packed}" for kind in ("jsonl", "json") for packed in ("", ".gz", ".xz"))
 # A line that was meant to be one of our objects, even when it is broken further on.
 _KEYS = frozenset({"polyref", "id", "refs", "reference", "paraphrases"})
@@ -199,7 +201,8 @@ class Record:
 
     def rest(self, known: frozenset[str]) -> dict[str, Any]:
         """The keys that this version of polyref does not know."""
-        return {key: value for key, value in self.values.items() if key not in known}
+        # Most records have none. They share one: a dictionary a reference would be much of a large set.
+        return {key: value for key, value in self.values.items() if key not in known} or _NOTHING
 
 
 def unpacked(name: str) -> str:
@@ -235,16 +238,24 @@ def shortened(text: str, most: int = 60) -> str:
 
 def unique(segments: Iterator[tuple[int, Segment]], file: str) -> Iterator[Segment]:
     """Refuse two segments with one id."""
-    seen: dict[str, int] = {}
+    # Most files count from 1: of those ids only the lines are remembered, 8 bytes each.
+    counted = array("q")
+    others: dict[str, int] = {}
     for line, segment in segments:
-        if segment.id in seen:
+        name = segment.id
+        number = int(name) if name.isascii() and name.isdigit() and name[0] != "0" and len(name) < 19 else 0
+        used = counted[number - 1] if 0 < number <= len(counted) else others.get(name) if others else None
+        if used is not None:
             raise DataError(
-                f"the id {segment.id!r} was already used on line {seen[segment.id]}",
+                f"the id {name!r} was already used on line {used}",
                 file=file,
                 line=line,
                 remedy="ids must be unique",
             )
-        seen[segment.id] = line
+        if number == len(counted) + 1:
+            counted.append(line)
+        else:
+            others[name] = line
         yield segment
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
@@ -91,14 +92,15 @@ def _reference(record: Record, siblings: int) -> Reference:
     kind = record.text("kind") or "human"
     if kind not in KINDS:
         record.fail(f'"kind" is {json.dumps(kind)}, expected one of {", ".join(KINDS)}')
+    generator = record.text("generator")
     return Reference(
         text,
-        kind,
+        sys.intern(kind),  # of the few kinds and generators there are, one text each for the whole set
         record.index("of", below=siblings),
         record.index("rank"),
         record.number("weight", minimum=0),
         record.number("logprob"),
-        record.text("generator"),
+        None if generator is None else sys.intern(generator),
         record.rest(_REFERENCE_KEYS),
     )
 

@@ -303,6 +303,9 @@ def _stripped(texts: Sequence[str], name: str) -> list[str]:
 
 
 def _without_trailing_space(references: ReferenceSet) -> ReferenceSet:
+    """The same objects where there is nothing to cut: a large set would be there twice."""
+    if not any(ref.text != ref.text.rstrip() for segment in references for ref in segment.refs):
+        return references
     segments = (
         replace(segment, refs=tuple(replace(ref, text=ref.text.rstrip()) for ref in segment.refs))
         for segment in references

@@ -198,7 +198,7 @@ class Metric(ABC):
             )
         texts = Texts(
             [systems[name] for name in names],
-            references.take(None).texts(),
+            [[ref.text for ref in (*segment.originals, *segment.extras)] for segment in references],
             cuts,
             originals,
             self._weights(references, cuts),

@@ -65,15 +65,28 @@ def test_the_filter_file(folder: Path) -> None:
 def test_commands(polyref: Callable[..., Any], folder: Path) -> None:
     lines = [line for block in _blocks(GUIDE, "sh") for line in block.split("\n")]
     commands = [shlex.split(line, comments=True) for line in lines if line.startswith("polyref")]
-    assert len(commands) == 3
+    assert len(commands) == 8
+    rows = [{"text": text, "paraphrases": [{"text": f"So: {text}"}]} for text in ("Ann paid.", "The dog barked.")]
+    (folder / "nbest.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (folder / "made.jsonl").write_text('{"id": "1", "refs": [{"text": "Ann paid."}]}\n')
     for command in commands:
         result = polyref(*command[1:])
         assert result.code == 0, result.err
 
 
+def test_the_commands_with_peers(polyref: Callable[..., Any], folder: Path) -> None:
+    page = (DOCS / "how-to" / "use-peers.md").read_text("utf-8")
+    for name in ("pool1.en", "pool2.en", "sysA.en", "sysB.en"):
+        (folder / name).write_text(f"Ann has paid {name} .\nA dog barked.\n")
+    for line in _blocks(page, "sh")[0].splitlines():
+        result = polyref(*shlex.split(line)[1:])
+        assert result.code == 0, result.err
+    assert [ref.kind for ref in ReferenceSet.load("refs.peers.jsonl")[0].refs] == ["human", "pseudo", "pseudo"]
+
+
 def test_the_formats(tmp_path: Path) -> None:
-    (normal,) = _blocks(FORMATS, "json")
+    normal, kept = _blocks(FORMATS, "json")
+    assert json.loads(kept)["reason"] == "numbers"
     (tmp_path / "a.jsonl").write_text(normal)
     refset = ReferenceSet.load(tmp_path / "a.jsonl")
     assert [ref.kind for ref in refset[0].refs] == ["human", "paraphrase"]

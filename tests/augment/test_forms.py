@@ -12,7 +12,8 @@ from rule_paraphraser import RuleParaphraser
 
 from polyref.augment.filters.load import filter_chain
 from polyref.augment.inputs import Inputs
-from polyref.augment.pipeline import SHARD_SEGMENTS, Augmentation
+from polyref.augment.pipeline import Augmentation
+from polyref.augment.sources import SHARD_SEGMENTS, Generated
 from polyref.augment.writer import augment_file
 from polyref.errors import DataError, PolyrefWarning
 from polyref.formats import Reading
@@ -66,7 +67,9 @@ def test_every_form_gives_the_same_set(tmp_path: Path, augment_with_rules: Calla
 def augment_with_rules() -> Callable[[Path, Path], None]:
     def run(path: Path, out: Path) -> None:
         with Inputs([path]) as inputs:
-            augment_file(inputs, out, Augmentation(RuleParaphraser(), 2, filter_chain("default", "en")))
+            augment_file(
+                inputs, out, Augmentation(Generated(RuleParaphraser(), 2 * 2), 2, filter_chain("default", "en"))
+            )
 
     return run
 
@@ -99,7 +102,7 @@ def test_other_columns_do_not_mix_with_unfinished_work(tmp_path: Path) -> None:
 
     def run(paraphraser: RuleParaphraser, column: str) -> None:
         with Inputs([table], Reading(fields={column: "reference"})) as inputs:
-            work = Augmentation(paraphraser, 1, filter_chain("default", "en"))
+            work = Augmentation(Generated(paraphraser, 2 * 1), 1, filter_chain("default", "en"))
             augment_file(inputs, tmp_path / "out.jsonl", work)
 
     table = tmp_path / "refs.tsv"

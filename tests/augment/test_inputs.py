@@ -11,7 +11,8 @@ from rule_paraphraser import RuleParaphraser
 
 from polyref.augment.filters.load import filter_chain
 from polyref.augment.inputs import Inputs
-from polyref.augment.pipeline import SHARD_SEGMENTS, Augmentation
+from polyref.augment.pipeline import Augmentation
+from polyref.augment.sources import SHARD_SEGMENTS, Generated
 from polyref.augment.writer import augment_file, journal_path
 from polyref.errors import DataError
 
@@ -31,7 +32,7 @@ def _augment(path: Path, out: Path, edit: Callable[[], object]) -> None:
                 edit()
 
     with Inputs([path]) as inputs:
-        augment_file(inputs, out, Augmentation(Editing(), 2, filter_chain("default", "en")))
+        augment_file(inputs, out, Augmentation(Generated(Editing(), 4), 2, filter_chain("default", "en")))
 
 
 @pytest.mark.slow

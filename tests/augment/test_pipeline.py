@@ -5,7 +5,8 @@ from rule_paraphraser import LONGEST, RULES, RuleParaphraser
 
 from polyref.augment import Tally, augment, filter_chain
 from polyref.augment.checks.normalize import comparison_key
-from polyref.augment.pipeline import OVERGENERATE, SHARD_SEGMENTS, Augmentation
+from polyref.augment.pipeline import OVERGENERATE, Augmentation
+from polyref.augment.sources import SHARD_SEGMENTS, Generated
 from polyref.errors import UsageError
 from polyref.references import Reference, ReferenceSet, Segment
 
@@ -124,7 +125,7 @@ def test_a_second_and_a_third_generator_are_added_to_the_header() -> None:
 
 def test_seeds_are_recorded_only_where_given() -> None:
     def meta(seed: int | None, before: dict[str, object]) -> dict[str, object]:
-        return Augmentation(RuleParaphraser(), 1, filter_chain(), seed=seed).meta(before, [])
+        return Augmentation(Generated(RuleParaphraser(), 2), 1, filter_chain(), seed=seed).meta(before, [])
 
     assert "seed" not in meta(None, {})
     assert meta(3, {})["seed"] == 3

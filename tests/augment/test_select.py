@@ -13,6 +13,7 @@ from rule_paraphraser import RuleParaphraser
 from polyref.augment import Tally, augment
 from polyref.augment.pipeline import Augmentation
 from polyref.augment.select import Candidate, dice, ngrams, selection
+from polyref.augment.sources import Generated
 from polyref.errors import UsageError
 from polyref.references import ReferenceSet
 
@@ -127,7 +128,8 @@ def test_in_the_pipeline() -> None:
 
 def test_the_selection_is_part_of_the_signature(polyref: Callable[..., Any], tmp_path: Path) -> None:
     (tmp_path / "refs.en").write_text("Ann paid.\n")
-    works = {name: Augmentation(RuleParaphraser(), 2, _none(), select=selection(name)).signature for name in NAMES}
+    rules = Generated(RuleParaphraser(), 4)
+    works = {name: Augmentation(rules, 2, _none(), select=selection(name)).signature for name in NAMES}
     assert len(set(works.values())) == len(NAMES)
     assert "select:" not in works["rank"] and "|select:coverage:4|" in works["coverage"]
     # A set made in two runs says what each of them did.

@@ -15,7 +15,7 @@ import pytest
 
 from polyref.augment import Tally, augment
 from polyref.augment.checks.normalize import comparison_key, digit_strings
-from polyref.augment.pipeline import SHARD_SEGMENTS
+from polyref.augment.sources import SHARD_SEGMENTS
 from polyref.augment.writer import journal_path
 from polyref.paraphrase import Paraphraser, load_paraphraser
 from polyref.references import ReferenceSet

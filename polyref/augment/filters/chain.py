@@ -47,7 +47,7 @@ class FilterChain:
         segments: Sequence[Segment],
         candidates: Sequence[Sequence[Candidate]],
         dropped: Counter[str],
-        refused: list[Dropped] | None = None,
+        refused: Sequence[list[Dropped]] = (),
     ) -> list[list[Candidate]]:
         """What is left of the candidates of some segments after the filters that need a model.
 
@@ -55,19 +55,17 @@ class FilterChain:
             segments: Shape (N,).
             candidates: One list a segment.
             dropped: Refused candidates are counted here, by reason.
-            refused: They are added here, if given.
+            refused: They are added here, one list a segment, if given.
         """
         left = [list(found) for found in candidates]
         for measure in self.measures:
             before, left = left, measure.apply(segments, left, dropped)
-            if refused is None:
-                continue
-            for segment, found, kept in zip(segments, before, left, strict=True):
-                places = {(one.of, one.rank) for one in kept}
-                refused += (
+            for segment, found, kept, there in zip(segments, before, left, refused, strict=bool(refused)):
+                texts = {one.text for one in kept}  # duplicates were dropped before: no two are equal
+                there += (
                     Dropped(segment.id, one.of, one.rank, one.text, measure.name)
                     for one in found
-                    if (one.of, one.rank) not in places
+                    if one.text not in texts
                 )
         return left
 

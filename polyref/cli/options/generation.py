@@ -29,6 +29,17 @@ _MODEL = (
         help="`shipped`, a model folder (polyref, fairseq, Hugging Face), a hub name, or a generator (below).",
     ),
 )
+_MODELS = (
+    click.option(
+        "--model",
+        multiple=True,
+        default=("shipped",),
+        show_default=True,
+        metavar="NAME|DIR",
+        help="`shipped`, a model folder (polyref, fairseq, Hugging Face), a hub name, or a generator (below); several "
+        "are merged.",
+    ),
+)
 _DEVICE = (
     click.option("--device", default="cpu", show_default=True, help="Torch device."),
     click.option(
@@ -64,7 +75,17 @@ _LOADING = (
 
 
 class GeneratingCommand(MultiCommand):
-    """A command whose help lists the generators that are installed."""
+    """A command whose help lists the generators that are installed.
+
+    Where a command line begins with an option, each option takes one value and the words after it are files, as in
+    ``--model DIR refs.en``; where it begins with files, as in ``refs.en --model A B``, an option may take several.
+    """
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Spread the values of options, or leave them as click takes them."""
+        if args and args[0].startswith("-") and args[0] != "-":
+            return click.Command.parse_args(self, ctx, args)
+        return super().parse_args(ctx, args)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """One line a generator."""
@@ -72,14 +93,15 @@ class GeneratingCommand(MultiCommand):
             formatter.write_dl([(generator.name, generator.summary) for generator in generators()])
 
 
-def generation_options(*, lists: bool = False) -> Callable[[F], F]:
+def generation_options(*, lists: bool = False, several: bool = False) -> Callable[[F], F]:
     """Add the options of loading and of the search; the command gets them as dictionaries ``loading`` and ``search``.
 
     Args:
         lists: Add ``--nbest`` and ``--nbest-per-group`` too, for commands that write the list of the search.
+        several: Take several models: ``loading["model"]`` is a tuple.
     """
     groups = (
-        ("loading", _MODEL),
+        ("loading", _MODELS if several else _MODEL),
         ("search", DIVERSE_BEAM),
         ("loading", (*_DEVICE, *_LOADING)),
         ("search", (*LISTS, *SEARCH) if lists else SEARCH),
@@ -122,6 +144,12 @@ def loading_from(loading: dict[str, Any], semantics: str | None) -> dict[str, An
             raise UsageError(f"--semantics is {semantics}, but --backend fairseq searches as fairseq does")
     rest = {name: value for name, value in loading.items() if name not in ("model", "jobs")}
     return {**rest, "prism_a": a, "prism_b": b}
+
+
+def arithmetic(loading: dict[str, Any]) -> dict[str, Any]:
+    """What moves sums in their last digits, as given: on one machine the defaults stay the same."""
+    given = {**loading, "device": None if loading["device"] == "cpu" else loading["device"]}
+    return {name: given[name] for name in ("memory", "threads", "device") if given[name] is not None}
 
 
 def processes_for(loading: dict[str, Any], texts: int) -> dict[str, int | None]:

@@ -1,0 +1,273 @@
+"""Where candidates come from: a generator, or lists that were made before; and several of them merged."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+from polyref.augment.select import Candidate
+from polyref.errors import UsageError
+from polyref.segments import Segment
+
+if TYPE_CHECKING:
+    from polyref.paraphrase.diverse_beam import Decoding
+    from polyref.paraphrase.nbest import NBest
+    from polyref.paraphrase.paraphraser import Paraphraser
+
+#: Ways to merge the lists of several sources.
+MERGES: Final = ("rank", "score")
+#: Segments paraphrased together. It is part of the result, not only of its speed: a shard is one call of the
+#: paraphraser, so the same shard gives the same bytes whether or not the run was interrupted before it.
+SHARD_SEGMENTS: Final = 64
+#: Segments filtered together where nothing is generated: every shard waits until the one before is on the disk.
+GIVEN_SEGMENTS: Final = 1024
+#: Digits kept of log-probabilities: most differences of float arithmetic between batches and machines are below.
+_LOGPROB_DIGITS: Final = 4
+
+
+@dataclass(frozen=True)
+class Proposed:
+    """The candidates of one segment.
+
+    Attributes:
+        candidates: In the order in which the filter looks at them.
+        truncated: References of which the generator read only the beginning.
+    """
+
+    candidates: tuple[Candidate, ...]
+    truncated: int = 0
+
+
+#: Waits for the candidates of some segments.
+Proposing = Callable[[], list[Proposed]]
+
+
+class Source(ABC):
+    """Where the candidates of a run come from.
+
+    Attributes:
+        signature: Names and content hashes, for headers and signatures: what changes the candidates changes it.
+        decoding: How they are made, for headers and signatures.
+        facts: What else the header says of it.
+        merge: How the candidates of several sources are put in order; None of a single source.
+        shard: Segments to ask for at a time.
+        ahead: Shards that are worth asking for before the first one is there.
+    """
+
+    signature: str
+    decoding: str
+    facts: Mapping[str, Any] = {}
+    shard: int = GIVEN_SEGMENTS
+    ahead: int = 0
+    merge: Merge | None = None
+
+    @abstractmethod
+    def begin(self, segments: Sequence[Segment], start: int, *, progress: bool = False) -> Proposing:
+        """Begin with the candidates of some segments.
+
+        Args:
+            segments: Segments of the run that follow each other.
+            start: Which of the run's segments the first one is, from 0.
+            progress: Show a bar on stderr, where the work takes long enough for one.
+
+        Returns:
+            A function that waits for them and gives one item a segment. Those of several calls are called in order.
+        """
+
+    def before(self, segment: Segment) -> Segment:
+        """A segment as it was before this run; here as it is."""
+        return segment
+
+    def origin(
+        self, meta: Mapping[str, Any], inputs: Sequence[Mapping[str, str]]
+    ) -> tuple[Mapping[str, Any], Sequence[Mapping[str, str]]]:
+        """Header and files of the references as they were before this run; here those that are read."""
+        return meta, inputs
+
+
+class Generated(Source):
+    """Candidates that a paraphraser makes.
+
+    Args:
+        paraphraser: It.
+        asked: Candidates a reference, at least 1.
+        decoding: How it searches; None is its default.
+
+    Raises:
+        UsageError: The paraphraser has no such decoding.
+    """
+
+    shard = SHARD_SEGMENTS
+
+    def __init__(self, paraphraser: Paraphraser, asked: int, decoding: Decoding | None = None) -> None:
+        self.paraphraser = paraphraser
+        self.asked = asked
+        self.ahead = paraphraser.ahead
+        self.signature = paraphraser.signature
+        self.decoding = paraphraser.describe_decoding(decoding, asked)
+        self._options = decoding
+
+    def begin(self, segments: Sequence[Segment], start: int, *, progress: bool = False) -> Proposing:
+        """See :class:`Source`. One call of the paraphraser."""
+        sources = [paraphrased(segment) for segment in segments]
+        texts = [segment.refs[index].text for segment, of in zip(segments, sources, strict=True) for index in of]
+        if not texts:
+            return partial(self._finish, sources, iter(()))
+        made = self.paraphraser.paraphrase(texts, self.asked, decoding=self._options, progress=progress)
+        return partial(self._finish, sources, iter(made))
+
+    def _finish(self, sources: Sequence[Sequence[int]], results: Iterator[NBest]) -> list[Proposed]:
+        found = []
+        for of in sources:
+            nbests = list(islice(results, len(of)))
+            if len(nbests) != len(of):
+                raise RuntimeError(f"{self.paraphraser.name} gave too few results for {sum(map(len, sources))} texts")
+            found.append(self._proposed(of, nbests))
+        return found
+
+    def _proposed(self, of: Sequence[int], nbests: Sequence[NBest]) -> Proposed:
+        """Best first; with several references, one of each in turn."""
+        candidates = [
+            Candidate(
+                found.text,
+                index,
+                rank,
+                rounded(found.score),
+                found.group,
+                generator=self.paraphraser.name,
+                truncated=nbest.truncated,
+                composed=nbest.composed,
+            )
+            for rank in range(max((len(nbest.hypotheses) for nbest in nbests), default=0))
+            for index, nbest in zip(of, nbests, strict=True)
+            for found in nbest.hypotheses[rank : rank + 1]
+        ]
+        return Proposed(tuple(candidates), sum(nbest.truncated for nbest in nbests))
+
+
+def paraphrased(segment: Segment) -> list[int]:
+    """Indices of the references that are paraphrased: those of people that are not blank."""
+    return [index for index, ref in enumerate(segment.refs) if ref.original and ref.text.strip()]
+
+
+def rounded(score: float | None) -> float | None:
+    """A log-probability as it is kept."""
+    return None if score is None else round(score, _LOGPROB_DIGITS)
+
+
+@dataclass(frozen=True)
+class Merge:
+    """How the candidates of several sources are put in one order.
+
+    Attributes:
+        by: ``rank``: the sources take turns, in proportion to their shares. ``score``: the best score comes first,
+            whatever the source; those without a score come last.
+        shares: How many references each source gives, in the order of the sources; None: no source has a share. What
+            one cannot give, the others do.
+    """
+
+    by: str = "rank"
+    shares: tuple[int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if self.by not in MERGES:
+            raise UsageError(f"`merge` is {self.by!r}, expected one of {', '.join(MERGES)}")
+        if self.shares is not None and min(self.shares, default=0) < 1:
+            raise UsageError(f"`share` is {','.join(map(str, self.shares))}, expected whole numbers from 1")
+
+    def check(self, sources: int) -> None:
+        """Refuse another number of shares than there are sources.
+
+        Raises:
+            UsageError: See above.
+        """
+        if self.shares is not None and len(self.shares) != sources:
+            some = f"{sources} source{'s' * (sources > 1)}"
+            raise UsageError(f"`share` has {len(self.shares)} numbers, but candidates come from {some}")
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """For the header."""
+        shares = {} if self.shares is None else {"share": list(self.shares)}
+        return {**shares, "merge": self.by}
+
+    @classmethod
+    def read(cls, facts: Mapping[str, Any]) -> Merge | None:
+        """What a header says; None of a run with a single source."""
+        shares = facts.get("share")
+        return cls(facts["merge"], None if shares is None else tuple(shares)) if "merge" in facts else None
+
+    def offered(self, candidates: Sequence[Candidate]) -> list[Candidate]:
+        """The order in which the filter looks at them: of two equal texts, it takes the first."""
+        if self.by == "score":
+            return sorted(candidates, key=lambda one: (_worse(one), one.rank, one.source, one.of))
+        return sorted(candidates, key=lambda one: (one.rank, one.source, one.of))
+
+    def arranged(self, passed: Sequence[Candidate]) -> list[Candidate]:
+        """What passed the filter, in the order of their new :attr:`~polyref.augment.select.Candidate.place`."""
+        taken: Counter[int] = Counter()
+        keys: list[tuple[float, ...]] = []
+        for one in passed:
+            turn = taken[one.source]
+            taken[one.source] += 1
+            share = 1 if self.shares is None else self.shares[one.source]
+            if self.by == "rank":
+                # Of shares 6 and 2, the second source has the 3rd and the 7th place or thereabouts; beyond its share a
+                # source comes after all others' shares.
+                keys.append(((turn + 0.5) / share, one.source))
+            else:
+                keys.append((self.shares is not None and turn >= share, *_worse(one), one.source))
+        order = sorted(range(len(passed)), key=lambda n: keys[n])
+        return [replace(passed[n], place=place) for place, n in enumerate(order)]
+
+
+def _worse(candidate: Candidate) -> tuple[bool, float]:
+    return (candidate.score is None, -(candidate.score or 0.0))
+
+
+class Several(Source):
+    """The candidates of several sources.
+
+    Args:
+        sources: At least two.
+        merge: How they are put in order.
+
+    Raises:
+        UsageError: There are not as many shares as sources.
+    """
+
+    def __init__(self, sources: Sequence[Source], merge: Merge) -> None:
+        merge.check(len(sources))
+        self._sources = tuple(sources)
+        self.merge = merge
+        self.shard = min(source.shard for source in sources)
+        self.ahead = max(source.ahead for source in sources)
+        self.signature = " + ".join(source.signature for source in sources)
+        self.decoding = " + ".join(source.decoding for source in sources)
+        self.facts = {**_joined([source.facts for source in sources]), **merge.facts}
+
+    def begin(self, segments: Sequence[Segment], start: int, *, progress: bool = False) -> Proposing:
+        """See :class:`Source`."""
+        return partial(self._finish, [source.begin(segments, start, progress=progress) for source in self._sources])
+
+    def _finish(self, begun: Sequence[Proposing]) -> list[Proposed]:
+        assert self.merge is not None
+        found = []
+        for every in zip(*(proposing() for proposing in begun), strict=True):
+            several = [
+                replace(one, source=number) for number, proposed in enumerate(every) for one in proposed.candidates
+            ]
+            truncated = max(proposed.truncated for proposed in every)
+            found.append(Proposed(tuple(self.merge.offered(several)), truncated))
+        return found
+
+
+def _joined(facts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Lists of the same name one after another."""
+    names = dict.fromkeys(name for one in facts for name in one)
+    return {name: [item for one in facts for item in one.get(name, [])] for name in names}
