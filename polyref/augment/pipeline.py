@@ -207,6 +207,7 @@ class Augmentation:
                 passing.append(Candidate(found.text, index, rank, score, found.group, truncated=nbest.truncated))
         tally.references += len(of)
         tally.truncated += sum(nbest.truncated for nbest in nbests)
+        tally.failed.update(nbest.failure for nbest in nbests if nbest.failure is not None)
         return passing
 
     def _choose(self, segment: Segment, passed: Sequence[Candidate], tally: Tally, *, short: bool) -> Segment:
