@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import click
 
+from polyref.augment.context import InputsInContext
 from polyref.augment.filters.chain import FilterChain
 from polyref.augment.filters.load import filter_chain
 from polyref.augment.filters.presets import PRESETS
@@ -17,10 +19,12 @@ from polyref.augment.tally import Tally
 from polyref.augment.writer import augment_file, check_output, journal_path
 from polyref.cli.files.overwriting import refuse_overwriting
 from polyref.cli.options.generation import GeneratingCommand, generation_options, loading_from, processes_for
+from polyref.cli.options.rewriting import rewriting_from, rewriting_options, summary, write_requests
 from polyref.cli.options.search import SENTENCES, decoding_from
 from polyref.cli.printing import json_object, tell
 from polyref.errors import UsageError
 from polyref.paraphrase import load_paraphraser
+from polyref.store import file_sha256
 from polyref.tables import text_table
 
 
@@ -30,6 +34,7 @@ from polyref.tables import text_table
 @click.option("-o", "--output", default="-", metavar="FILE", help="Where to write. [default: stdout]")
 @generation_options()
 @SENTENCES
+@rewriting_options(sets=True)
 @click.option(
     "--filter",
     "preset",
@@ -56,6 +61,7 @@ def command(
     loading: dict[str, Any],
     search: dict[str, Any],
     sentences: str,
+    rewriting: dict[str, Any],
     preset: str,
     select: str,
     dropped: str | None,
@@ -80,7 +86,11 @@ def command(
         raise UsageError("--json prints the summary on stdout, where --dropped goes", remedy="name a file")
     if k < 1:
         raise UsageError(f"-k is {k}, expected 1 or more paraphrases a segment")
-    refuse_overwriting([*references, preset if preset not in PRESETS else None], output, dropped)
+    batch = rewriting["batch"] or ("", None)
+    read = [*references, preset if preset not in PRESETS else None, rewriting["source"], rewriting["prompt"]]
+    refuse_overwriting([*read, batch[1] if batch[0] == "read" else None], output, dropped, rewriting["answers"])
+    refuse_overwriting(read, batch[1])
+    asked = rewriting_from(loading["model"], rewriting, search, output, _hash(rewriting["source"]))
     _, decoding = decoding_from(OVERGENERATE * k, search, loading["backend"])
     options = loading_from(loading, search["semantics"])
     chosen = selection(select)
@@ -93,18 +103,29 @@ def command(
     def resumed(segments: int) -> None:
         click.echo(f"polyref: {segments} segments are finished in {journal_path(output)}: going on", err=True)
 
-    with Inputs(references) as inputs:
-        options |= processes_for(loading, inputs.length)
+    with (
+        Inputs(references) if asked is None else InputsInContext(references, rewriting["source"], asked.context)
+    ) as inputs:
+        options |= {"rewriting": asked, **processes_for(loading, inputs.length, asked)}
         paraphraser = load_paraphraser(loading["model"], lang=lang, **options)
+        if batch[0] == "write" and batch[1]:
+            write_requests(paraphraser, inputs.segments(), OVERGENERATE * k, batch[1])
+            return
         paraphraser = filtered_sentences(paraphraser, chain, lang, sentences)
         work = Augmentation(paraphraser, k, chain, decoding, lang, search["seed"], chosen, arithmetic)
         tally = augment_file(inputs, output, work, dropped=dropped, progress=not quiet, resumed=resumed)
     if not quiet:
         _summarise(tally, chain, k)
+    more = summary(paraphraser, rewriting, quiet=quiet)
     for warning in tally.warnings():
         tell("warning", warning)
     if as_json:
-        click.echo(json_object(work.signature, [tally.as_row(chain.reasons)]))
+        click.echo(json_object(work.signature, [{**tally.as_row(chain.reasons), **more}]))
+
+
+def _hash(source: str | None) -> str | None:
+    """What a signature says of the file of sources; None where there is none (its reader says why)."""
+    return file_sha256(source)[:12] if source is not None and Path(source).is_file() else None
 
 
 def _summarise(tally: Tally, chain: FilterChain, k: int) -> None:

@@ -12,6 +12,7 @@ from polyref.cli.options.search import DIVERSE_BEAM, LISTS, SEARCH
 from polyref.errors import UsageError
 from polyref.paraphrase.generators import generators
 from polyref.paraphrase.loading_options import BACKENDS, DTYPES_CPU, DTYPES_ELSEWHERE, PRISM_B, check_penalty
+from polyref.paraphrase.rewriting.options import RewritingOptions
 from polyref.processes import available
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -123,7 +124,9 @@ def loading_from(loading: dict[str, Any], semantics: str | None) -> dict[str, An
     return {**rest, "prism_a": a, "prism_b": b}
 
 
-def processes_for(loading: dict[str, Any], texts: int) -> dict[str, int | None]:
+def processes_for(
+    loading: dict[str, Any], texts: int, rewriting: RewritingOptions | None = None
+) -> dict[str, int | None]:
     """``jobs`` and ``threads`` of ``load_paraphraser``: as asked, or one process a core where nothing else is said.
 
     Who asks for a number of processes gets one thread in each, so that the number does not matter to the last digit.
@@ -131,8 +134,16 @@ def processes_for(loading: dict[str, Any], texts: int) -> dict[str, int | None]:
     Args:
         loading: The options of loading.
         texts: How many texts there are.
+        rewriting: How a language model is asked: in one process, with several requests at a time.
+
+    Raises:
+        UsageError: Processes are asked for where there is one.
     """
     jobs, threads = loading["jobs"], loading["threads"]
+    if rewriting is not None:
+        if jobs not in (None, 1):
+            raise UsageError(f"--jobs is {jobs}, but language models are asked by one process", remedy="--concurrency")
+        return {"jobs": 1, "threads": threads}
     if jobs is not None:
         return {"jobs": jobs, "threads": threads or 1}
     if threads is not None or loading["device"] != "cpu" or loading["backend"] == "fairseq":
