@@ -29,6 +29,8 @@ RULES = (
 GERMAN = "Der Ausschuss wird sich am kommenden Freitag wieder in diesem Haus treffen, sagen die Leute im Dorf ({})."
 FINGERPRINT = "fp_of_the_tests"
 
+#: Troubles, beside errors by their number, in which there is no whole answer.
+UNANSWERED = frozenset(("half a JSON", "hangs up", "slow"))
 #: Says what goes wrong with a request: its text, how often it came before, whether it is a second one for an answer
 #: that could not be used.
 Trouble = Callable[[str, int, bool], str | None]
@@ -59,29 +61,20 @@ class ChatServer:
         self.delay = 0.0
         self.most = 0
         self._now = 0
+        self._admitted = 0
         self._lock = threading.Lock()
         self._hold_after: int | None = None
         self._released = threading.Event()
 
     def hold_after(self, given: int) -> None:
-        """Answer so many requests in all, and keep all others waiting."""
+        """Give so many whole answers in all, and keep waiting who would get another one."""
         self._released.clear()
         self._hold_after = given
 
     def release(self) -> None:
-        """Drop the requests that wait, and answer those that come."""
+        """Drop the requests that wait, unanswered, and answer those that come."""
         self._hold_after = None
         self._released.set()
-
-    def admitted(self) -> bool:
-        """Whether a request is answered; a held one never is, not even after :meth:`release`."""
-        with self._lock:
-            if self._hold_after is None:
-                return True
-            if self._hold_after > sum(self.given.values()) + self._now:
-                return True
-        self._released.wait(60)
-        return False
 
     @contextmanager
     def running(self) -> Iterator[str]:
@@ -113,20 +106,24 @@ class ChatServer:
                 http.shutdown()
 
     def serve(self, handler: BaseHTTPRequestHandler, body: dict[str, Any], headers: dict[str, str]) -> None:
-        if not self.admitted():
-            handler.close_connection = True
-            return
         key = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
         with self._lock:
-            self.requests.append(body)
-            self.headers.append(headers)
-            attempt = self.attempts[key]
-            self.attempts[key] += 1
-            self._now += 1
-            self.most = max(self.most, self._now)
+            trouble = self.trouble(text_of(body), self.attempts[key], len(body["messages"]) > 2)
+            answered = trouble not in UNANSWERED and not (trouble or "")[:3].isdigit()
+            held = answered and self._hold_after is not None and self._admitted >= self._hold_after
+            if not held:
+                self._admitted += answered
+                self.requests.append(body)
+                self.headers.append(headers)
+                self.attempts[key] += 1
+                self._now += 1
+                self.most = max(self.most, self._now)
+        if held:
+            self._released.wait(60)
+            handler.close_connection = True
+            return
         try:
             time.sleep(self.delay)
-            trouble = self.trouble(text_of(body), attempt, len(body["messages"]) > 2)
             whole = self._reply(handler, body, trouble, headers)
         finally:
             with self._lock:

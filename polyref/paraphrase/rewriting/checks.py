@@ -34,9 +34,13 @@ _COMMON: Final = 7
 #: A rewrite longer than this many times its text, and some letters, explains something.
 _LONGEST: Final = 3
 _SLACK: Final = 80
-#: A language is another one when this much speaks for it, and no more than that for the expected one.
-_OTHER: Final = 0.8
+#: A rewrite is in another language when this much speaks for it, no more than that for the expected one, and at least
+#: so much for the expected one in the text itself: names and quotations make a text look foreign, and its rewrites too.
+_OTHER: Final = 0.5
 _OWN: Final = 0.02
+_TEXT: Final = 0.1
+#: Without a language that is named, that of the text counts, where it is as certain as this.
+_CERTAIN: Final = 0.8
 
 
 class Checks:
@@ -98,18 +102,18 @@ class Checks:
         return None
 
     def _foreign(self, text: str, rewrite: str) -> bool:
+        own = _ranking(text)
         expected = self._language
-        ranked = _ranking(text)
         if expected is None:
-            expected, certainty = next(iter(ranked.items()))
-            if certainty < _OTHER:
+            expected = next(iter(own))
+            if own[expected] < _CERTAIN:
                 return False
         found = _ranking(rewrite)
         best = next(iter(found))
-        if expected not in found or best == expected:
-            return False
-        # A text that itself looks foreign (names, quotations) says nothing about its rewrites.
-        return found[best] >= _OTHER and found[expected] <= _OWN and ranked[best] < _OTHER
+        # A language that the library does not know is not judged.
+        return (
+            own.get(expected, 0.0) >= _TEXT and best != expected and found[best] >= _OTHER and found[expected] <= _OWN
+        )
 
 
 def tidied(rewrite: str, text: str) -> str:

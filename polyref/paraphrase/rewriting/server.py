@@ -171,8 +171,15 @@ class Server:
         return GivenUpError(f"request not accepted ({status})", said)
 
     def _shown(self, error: BaseException) -> str:
-        said = " ".join(self._without_key(str(error).encode("utf-8", "replace")).decode("utf-8", "replace").split())
-        return said if len(said) <= _SHOWN else f"{said[:_SHOWN]}..."
+        """What an error says, on one line, not too long, and without the key."""
+        body = getattr(error, "body", None)
+        # OpenAI says "message"; servers that are made with FastAPI say "detail".
+        said = (
+            next((body[key] for key in ("message", "detail") if key in body), body) if isinstance(body, dict) else body
+        )
+        text = str(said or error).encode("utf-8", "replace")
+        line = " ".join(self._without_key(text).decode("utf-8", "replace").split())
+        return line if len(line) <= _SHOWN else f"{line[:_SHOWN]}..."
 
     def _without_key(self, text: bytes) -> bytes:
         """A text of the server in which the key, if it repeats it, is crossed out."""
