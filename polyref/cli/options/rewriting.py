@@ -128,8 +128,8 @@ def write_requests(paraphraser: Paraphraser, segments: Iterable[Segment], k: int
     from polyref.paraphrase.rewriting.batch import write_batch
     from polyref.paraphrase.rewriting.rewriter import Rewriter
 
-    if not isinstance(paraphraser, Rewriter):
-        raise UsageError(f"--batch is an option of language models, but {paraphraser.name} is none")
+    if not isinstance(paraphraser, Rewriter):  # the options were checked
+        raise TypeError(f"{paraphraser.name} is no language model")
     texts = [ref.text for segment in segments for ref in segment.originals if ref.text.strip()]
     for _ in paraphraser.paraphrase(texts, k):
         pass
@@ -141,6 +141,8 @@ def summary(paraphraser: Paraphraser, given: dict[str, Any], *, quiet: bool) -> 
     """Say what was asked and what it cost; the same for programs, empty where nothing could be asked."""
     from polyref.paraphrase.rewriting.rewriter import Rewriter
 
+    # Who splits texts has the generator inside.
+    paraphraser = getattr(paraphraser, "inner", paraphraser)
     if not isinstance(paraphraser, Rewriter):
         return {}
     usage = paraphraser.answers.usage

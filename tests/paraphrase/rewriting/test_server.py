@@ -96,6 +96,8 @@ def test_the_signature_says_who_answers_and_what_was_asked(asking: Asking) -> No
 
 def test_a_search_is_refused(asking: Asking) -> None:
     rewriter, _ = asking()
+    with pytest.raises(UsageError, match="`jobs` is 2, but openai runs in one process"):
+        load_paraphraser("openai:tiny", jobs=2)
     with pytest.raises(UsageError, match=r"openai:tiny does not search: it has rewriting\(faithful-1,list\)"):
         rewriter(TEXT, decoding=DiverseBeam(beam=8))
 
@@ -315,6 +317,10 @@ def test_addresses_that_are_none_or_hold_a_key_are_refused(url: str) -> None:
             "--body names 'n', which polyref sets",
         ),
         (["--model", "openai:x", "--batch", "write", "b", "--prompt", "mine"], "mine: no such prompt"),
+        (
+            ["--model", "openai:x", "--base-url", "http://x", "--jobs", "2"],
+            "--jobs is 2, but language models are asked",
+        ),
         (["--model", "openai:", "--batch", "write", "b"], "no model is named"),
     ],
 )
