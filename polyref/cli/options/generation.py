@@ -8,6 +8,7 @@ from typing import Any, Final, TypeVar
 
 import click
 
+from polyref.cli.options.headings import HeadedCommand
 from polyref.cli.options.search import DIVERSE_BEAM, LISTS, SEARCH
 from polyref.errors import UsageError
 from polyref.paraphrase.generators import generators
@@ -63,7 +64,7 @@ _LOADING = (
 )
 
 
-class GeneratingCommand(click.Command):
+class GeneratingCommand(HeadedCommand):
     """A command whose help lists the generators that are installed."""
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import click
 
+from polyref.cli.options.headings import HeadedOption
 from polyref.cli.printing import tell
 from polyref.errors import UsageError
 from polyref.paraphrase import Paraphraser
@@ -21,29 +22,28 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 #: What stands behind the name of the output, for the file of answers.
 ANSWERS: Final = ".answers"
+_option = partial(click.option, cls=HeadedOption, heading="Language models (--model openai:NAME, chat:DIR)")
 _ANY = (
-    click.option("--base-url", metavar="URL", help="Server of openai:NAME, such as http://localhost:8000/v1."),
-    click.option("--prompt", metavar="NAME|FILE", help="faithful, diverse, or a TOML file. [default: faithful]"),
-    click.option(
+    _option("--base-url", metavar="URL", help="Server of openai:NAME, such as http://localhost:8000/v1."),
+    _option("--prompt", metavar="NAME|FILE", help="faithful, diverse, or a TOML file. [default: faithful]"),
+    _option(
         "--form",
         type=click.Choice(FORMS),
         help="All paraphrases in one answer, as JSON, or one in each of several. [default: list]",
     ),
-    click.option("--max-tokens", type=int, metavar="N", help="Most tokens of an answer. [default: what it may need]"),
-    click.option("--body", metavar="JSON", help='More parts of every request: {"top_p": 0.9}; null takes one out.'),
-    click.option("--concurrency", type=int, metavar="N", help="Requests at a time. [default: 8]"),
-    click.option("--retries", type=int, metavar="N", help="Further tries of a request. [default: 6]"),
-    click.option("--timeout", type=float, metavar="S", help="Seconds for a whole answer. [default: 120]"),
-    click.option("--answers", metavar="FILE", help="Where answers are kept. [default: that of -o with .answers]"),
-    click.option("--retry-failed", is_flag=True, default=None, help="Ask again what the server did not answer."),
-    click.option(
-        "--price", nargs=2, type=float, metavar="IN OUT", help="Of a million tokens; the summary has the cost."
-    ),
+    _option("--max-tokens", type=int, metavar="N", help="Most tokens of an answer. [default: what it may need]"),
+    _option("--body", metavar="JSON", help='More parts of every request: {"top_p": 0.9}; null takes one out.'),
+    _option("--concurrency", type=int, metavar="N", help="Requests at a time. [default: 8]"),
+    _option("--retries", type=int, metavar="N", help="Further tries of a request. [default: 6]"),
+    _option("--timeout", type=float, metavar="S", help="Seconds for a whole answer. [default: 120]"),
+    _option("--answers", metavar="FILE", help="Where answers are kept. [default: that of -o with .answers]"),
+    _option("--retry-failed", is_flag=True, default=None, help="Ask again what the server did not answer."),
+    _option("--price", nargs=2, type=float, metavar="IN OUT", help="Of a million tokens; the summary has the cost."),
 )
 _SETS = (
-    click.option("--source", metavar="FILE", help="Sources of the segments, one a line, shown to the language model."),
-    click.option("--context", type=int, metavar="N", help="Neighbours on each side, shown to it too. [default: 0]"),
-    click.option(
+    _option("--source", metavar="FILE", help="Sources of the segments, one a line, shown to the language model."),
+    _option("--context", type=int, metavar="N", help="Neighbours on each side, shown to it too. [default: 0]"),
+    _option(
         "--batch",
         nargs=2,
         type=(click.Choice(("write", "read")), str),
