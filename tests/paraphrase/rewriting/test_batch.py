@@ -46,6 +46,7 @@ def _answered(requests: str, results: str, trouble: Callable[..., str | None] = 
     Path(results).write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
+@pytest.mark.slow
 def test_a_batch_gives_what_the_server_gives(polyref: Callable[..., Any]) -> None:
     command = ["augment", "refs", "-k", 2, "--model", "openai:tiny", "--filter", "none"]
     written = polyref(*command, "-o", "out", "--batch", "write", "batch")
@@ -69,6 +70,7 @@ def test_a_batch_gives_what_the_server_gives(polyref: Callable[..., Any]) -> Non
     assert {line["custom_id"] for line in lines} <= set(Answers("live.answers")._known)
 
 
+@pytest.mark.slow
 def test_repairs_are_a_second_batch(polyref: Callable[..., Any]) -> None:
     def trouble(text: str, attempt: int, repair: bool) -> str | None:
         if "Prices" in text:
@@ -89,6 +91,7 @@ def test_repairs_are_a_second_batch(polyref: Callable[..., Any]) -> None:
     assert last["kept"] == 4 and last["failed"] == first["failed"]
 
 
+@pytest.mark.slow
 def test_what_the_batch_leaves_out_fails_and_is_not_kept_as_failed(polyref: Callable[..., Any]) -> None:
     command = ["augment", "refs", "-k", 2, "--model", "openai:tiny", "--filter", "none", "-o", "out", "--json"]
     assert polyref(*command, "--batch", "write", "one").code == 0

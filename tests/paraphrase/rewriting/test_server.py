@@ -80,6 +80,7 @@ def test_parts_of_the_request_can_be_added_and_taken_out(asking: Asking) -> None
     assert plain.signature != rewriter.signature
 
 
+@pytest.mark.slow
 def test_the_signature_says_who_answers_and_what_was_asked(asking: Asking) -> None:
     rewriter, _ = asking(seed=5, temperature=0.25)
     parts = rewriter.signature.split("|")
@@ -251,6 +252,7 @@ def test_waits_double_and_vary_with_the_seed() -> None:
         assert 0.5 * middle <= wait <= 1.5 * middle
 
 
+@pytest.mark.slow
 def test_results_depend_neither_on_concurrency_nor_on_order(asking: Asking) -> None:
     troubles = [None, "wrong count", "429", None, "refuses"]
 
@@ -268,6 +270,7 @@ def test_results_depend_neither_on_concurrency_nor_on_order(asking: Asking) -> N
     assert many(texts[::-1], k=2) == alone[::-1]
 
 
+@pytest.mark.slow
 def test_a_generator_that_is_left_early_can_be_used_again(asking: Asking) -> None:
     rewriter, _ = asking()
     texts = [f"This is the sentence with number {number}." for number in range(30)]
@@ -284,6 +287,14 @@ def test_a_server_that_changes_is_noticed(asking: Asking) -> None:
     server.fingerprint = "fp_later"
     rewriter(TEXT, k=2)
     assert rewriter.answers.usage.other == 1
+
+
+def test_answers_of_one_server_do_not_count_for_another(asking: Asking, tmp_path: Path) -> None:
+    for number in range(2):
+        rewriter, server = asking(answers=tmp_path / "answers")
+        assert rewriter(TEXT, k=1).paraphrases == rewrites(0)
+        assert len(server.requests) == 2 and len(rewriter.answers) == 2, number
+        rewriter.answers.close()
 
 
 def test_no_server_is_asked_that_nobody_named(polyref: Callable[..., Any], tmp_path: Path) -> None:
@@ -372,6 +383,7 @@ def test_the_key_is_nowhere_but_in_the_header(tmp_path: Path) -> None:
     assert not [path for path in files if key.encode() in path.read_bytes()]
 
 
+@pytest.mark.slow
 def test_the_set_says_what_it_is_made_of(
     polyref: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
