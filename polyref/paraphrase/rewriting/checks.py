@@ -162,7 +162,7 @@ def _identifier() -> Any:
     return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=128)
 def _ranking(text: str) -> dict[str, float]:
     """Languages with their probabilities, the most probable first."""
     found: dict[str, float] = {}

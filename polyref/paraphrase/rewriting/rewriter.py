@@ -134,8 +134,9 @@ class Rewriter(Paraphraser):
         """See :class:`Paraphraser`. Requests of several texts run at a time; lists come in the order of the texts."""
         total = len(texts) if isinstance(texts, list | tuple) else None
         pool = ThreadPoolExecutor(self._options.concurrency, thread_name_prefix="polyref-rewriting")
-        waiting: deque[Future[NBest]] = deque()
+        waiting: deque[tuple[tuple[object, ...], Future[NBest]]] = deque()
         running: dict[tuple[object, ...], Future[NBest]] = {}
+        same: tuple[object, ...]
         rest = iter(texts)
         bar = tqdm(total=total, desc="rewriting", unit="text", disable=not progress)
         try:
@@ -149,11 +150,14 @@ class Rewriter(Paraphraser):
                     same = (str(given), given.source, given.before, given.after)
                     if same not in running:
                         running[same] = pool.submit(self.rewrite, given, k)
-                    waiting.append(running[same])
+                    waiting.append((same, running[same]))
                 if not waiting:
                     break
-                yield waiting[0].result()
+                same, future = waiting[0]
+                yield future.result()
                 waiting.popleft()
+                if all(other != same for other, _ in waiting):
+                    del running[same]
                 bar.update()
         finally:
             if waiting:  # somebody stops early: what is under way is finished and kept, nothing new is begun

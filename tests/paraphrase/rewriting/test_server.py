@@ -18,6 +18,7 @@ from polyref.errors import ModelError, UsageError
 from polyref.paraphrase import DiverseBeam
 from polyref.paraphrase.rewriting import RewritingOptions, TextInContext
 from polyref.paraphrase.rewriting.rewriter import Rewriter
+from polyref.paraphrase.rewriting.server import Server
 
 TEXT = "The committee will meet again in the town next week."
 Asking = Callable[..., tuple[Rewriter, ChatServer]]
@@ -115,6 +116,17 @@ def test_source_and_neighbours_are_shown(asking: Asking) -> None:
     # The same text elsewhere is another request; in the same place it is asked for once.
     rewriter([TEXT, text, TEXT, TextInContext(TEXT, before=["Other."])], k=1)
     assert len(server.requests) == 4
+
+
+def test_a_word_in_place_of_a_key_is_left_in_answers(asking: Asking, monkeypatch: pytest.MonkeyPatch) -> None:
+    rewriter, server = asking()
+    monkeypatch.setenv("OPENAI_API_KEY", "town")
+    named = Server("tiny", rewriter._options)
+    body = rewriter.requests.first(TextInContext(TEXT), 1)[0].body
+    assert "in the town" in named.answer(body).content
+    assert server.headers[-1]["authorization"] == "Bearer town"
+    monkeypatch.setenv("OPENAI_API_KEY", "in the town next")
+    assert "again [key] week" in Server("tiny", rewriter._options).answer(body).content
 
 
 def test_empty_texts_are_not_sent(asking: Asking) -> None:
