@@ -78,7 +78,7 @@ def load(
     use_threads(threads)
     torch_device(device)
     chat = LocalChat(folder, device, dtype)
-    known = [f"sha:{chat.digest}"] + ([] if dtype == "float32" else [f"dtype:{dtype}"])
+    known = [] if dtype == "float32" else [f"dtype:{dtype}"]
     return Rewriter("chat", chat, known, options, Answers(options.answers), lang)
 
 
@@ -91,16 +91,15 @@ class LocalChat:
         dtype: What it computes in.
 
     Attributes:
-        digest: The first 12 digits of the SHA-256 of its files.
-        model: Name of the folder and digest: requests to other models have other keys.
+        model: Name of the folder and the first 12 digits of the SHA-256 of its files: requests to other models have
+            other keys.
 
     Raises:
         ModelError: It cannot be loaded, or has no chat template.
     """
 
     def __init__(self, folder: Path, device: str, dtype: str) -> None:
-        self.digest = hash_model(folder)[:12]
-        self.model = f"{folder.resolve().name}@{self.digest}"
+        self.model = f"{folder.resolve().name}@{hash_model(folder)[:12]}"
         self._device = torch.device(device)
         self._turn = threading.Lock()
         self._tokenizer = load_tokenizer(folder)

@@ -301,6 +301,18 @@ def test_a_server_that_changes_is_noticed(asking: Asking) -> None:
     assert rewriter.answers.usage.other == 1
 
 
+@pytest.mark.parametrize("library", ["openai", "py3langid.langid"])
+def test_a_library_that_is_not_installed_is_named(
+    asking: Asking, monkeypatch: pytest.MonkeyPatch, library: str
+) -> None:
+    from polyref.paraphrase.rewriting.checks import _identifier
+
+    _identifier.cache_clear()
+    monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(ModelError, match=r"cannot be imported: .*pip install 'polyref\[llm\]'"):
+        asking()
+
+
 def test_answers_of_one_server_do_not_count_for_another(asking: Asking, tmp_path: Path) -> None:
     for number in range(2):
         rewriter, server = asking(answers=tmp_path / "answers")
