@@ -169,6 +169,7 @@ class Augmentation:
         tally.empty += len(segment.originals) - sources
         tally.references += sources
         tally.truncated += proposed.truncated
+        tally.failed.update(proposed.failed)
         offers = self.filters.start((ref.text for ref in segment.originals), (ref.text for ref in segment.extras))
         merge = self.source.merge
         first = self.select == Rank() and not self.filters.measures and merge is None and not self.keep

@@ -37,10 +37,12 @@ class Proposed:
     Attributes:
         candidates: In the order in which the filter looks at them.
         truncated: References of which the generator read only the beginning.
+        failed: Why the generator failed, of each reference for which it did.
     """
 
     candidates: tuple[Candidate, ...]
     truncated: int = 0
+    failed: tuple[str, ...] = ()
 
 
 #: Waits for the candidates of some segments.
@@ -147,7 +149,8 @@ class Generated(Source):
             for index, nbest in zip(of, nbests, strict=True)
             for found in nbest.hypotheses[rank : rank + 1]
         ]
-        return Proposed(tuple(candidates), sum(nbest.truncated for nbest in nbests))
+        failed = tuple(nbest.failure for nbest in nbests if nbest.failure is not None)
+        return Proposed(tuple(candidates), sum(nbest.truncated for nbest in nbests), failed)
 
 
 def paraphrased(segment: Segment) -> list[int]:
@@ -263,7 +266,8 @@ class Several(Source):
                 replace(one, source=number) for number, proposed in enumerate(every) for one in proposed.candidates
             ]
             truncated = max(proposed.truncated for proposed in every)
-            found.append(Proposed(tuple(self.merge.offered(several)), truncated))
+            failed = tuple(reason for proposed in every for reason in proposed.failed)
+            found.append(Proposed(tuple(self.merge.offered(several)), truncated, failed))
         return found
 
 

@@ -24,6 +24,7 @@ class Tally:
         kept: Candidates that became references.
         surplus: Candidates that passed the filter but were not selected.
         dropped: Candidates that the filter refused, by reason.
+        failed: References for which the paraphraser failed, by reason.
     """
 
     segments: int = 0
@@ -35,12 +36,14 @@ class Tally:
     kept: int = 0
     surplus: int = 0
     dropped: Counter[str] = field(default_factory=Counter)
+    failed: Counter[str] = field(default_factory=Counter)
 
     def add(self, other: Tally) -> None:
         """Count ``other`` in."""
         for name in ("segments", "references", "empty", "truncated", "short", "candidates", "kept", "surplus"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.dropped.update(other.dropped)
+        self.failed.update(other.failed)
 
     def as_row(self, reasons: Iterable[str]) -> dict[str, Any]:
         """All counts as plain values; ``reasons`` are those that the filter can give, in their order."""
@@ -54,6 +57,7 @@ class Tally:
             "short": self.short,
             "empty": self.empty,
             "truncated": self.truncated,
+            **({"failed": dict(sorted(self.failed.items()))} if self.failed else {}),
         }
 
     def outcomes(self, reasons: Iterable[str]) -> list[tuple[str, int]]:
@@ -70,7 +74,7 @@ class Tally:
         return f"{table}\n{short}" if self.short else table
 
     def warnings(self) -> list[str]:
-        """What a user should know about references that are empty or too long."""
+        """What a user should know about references that are empty, too long, or failed."""
         found = []
         if self.empty:
             some = "reference is" if self.empty == 1 else "references are"
@@ -80,4 +84,8 @@ class Tally:
             found.append(
                 f"{self.truncated} {some} longer than the model reads: kept whole, the paraphrases are of the beginning"
             )
+        if self.failed:
+            some = "reference" if self.failed.total() == 1 else "references"
+            why = ", ".join(f"{reason} ({count})" for reason, count in sorted(self.failed.items()))
+            found.append(f"{self.failed.total()} {some} failed and got no paraphrases: {why}")
         return found

@@ -9,7 +9,6 @@ import click
 
 from polyref.augment.filters.load import filter_chain
 from polyref.augment.filters.presets import PRESETS
-from polyref.augment.inputs import Inputs
 from polyref.augment.kept import Kept
 from polyref.augment.pipeline import Augmentation
 from polyref.augment.select import selection
@@ -19,6 +18,7 @@ from polyref.cli.files.overwriting import refuse_overwriting
 from polyref.cli.options.augment import Origin, generators_from, input_options, output_options, source_from, was_given
 from polyref.cli.options.generation import GeneratingCommand, arithmetic, generation_options, processes_for
 from polyref.cli.options.reading import reading_options
+from polyref.cli.options.rewriting import open_inputs, rewriting_options, summaries, write_requests
 from polyref.cli.options.search import SENTENCES
 from polyref.cli.printing import json_object, tell
 from polyref.errors import UsageError
@@ -32,6 +32,7 @@ from polyref.tables import shown
 @reading_options()
 @generation_options(several=True)
 @SENTENCES
+@rewriting_options(sets=True)
 @output_options
 def command(
     references: tuple[str, ...],
@@ -42,6 +43,7 @@ def command(
     loading: dict[str, Any],
     search: dict[str, Any],
     sentences: str,
+    rewriting: dict[str, Any],
     preset: str,
     select: str,
     dropped: str | None,
@@ -80,9 +82,13 @@ def command(
         raise UsageError("standard input (-) is named twice")
     if origin.peers and not was_given("preset"):
         preset = "none"  # the checks are made for paraphrases: another translation has other words
-    refuse_overwriting([*references, *origin.files, preset if preset not in PRESETS else None], output, dropped)
+    batch = rewriting["batch"] or ("", None)
+    chain_file = preset if preset not in PRESETS else None
+    read = [*references, *origin.files, chain_file, rewriting["source"], rewriting["prompt"]]
+    refuse_overwriting([*read, batch[1] if batch[0] == "read" else None], output, dropped, rewriting["answers"])
+    refuse_overwriting(read, batch[1])
     wanted = origin.wanted(k)
-    generators = generators_from(origin, wanted, loading, search)
+    generators = generators_from(origin, wanted, loading, search, rewriting, output)
     chosen = selection(select)
     chain = filter_chain(preset, lang or "en")
     check_output(output, dropped)
@@ -91,14 +97,20 @@ def command(
         journal = shown(str(journal_path(output)))
         click.echo(f"polyref: {segments} segments are finished in {journal}: going on", err=True)
 
+    loaded: list[Paraphraser] = []
+
     def load(name: str, **options: Any) -> Paraphraser:
-        options |= processes_for(loading, inputs.length)
-        paraphraser = load_paraphraser(name, lang=lang or "en", **options)
-        return filtered_sentences(paraphraser, chain, lang or "en", sentences)
+        options |= processes_for(loading, inputs.length, options["rewriting"])
+        loaded.append(load_paraphraser(name, lang=lang or "en", **options))
+        return filtered_sentences(loaded[-1], chain, lang or "en", sentences)
 
     with ExitStack() as stack:
-        inputs = stack.enter_context(Inputs(references, reading))
+        models = loading["model"] if generators else ()
+        inputs = stack.enter_context(open_inputs(references, reading, models, rewriting))
         source = source_from(origin, inputs, generators, load, stack)
+        if batch[0] == "write" and batch[1]:
+            write_requests(source, inputs.segments(), batch[1])
+            return
         seed = search["seed"]
         if isinstance(source, Kept):
             wanted, lang, seed = k or source.k, lang or source.lang, source.seed
@@ -107,7 +119,8 @@ def command(
         tally = augment_file(inputs, output, work, dropped=dropped, progress=not quiet, resumed=resumed)
     if not quiet:
         click.echo(tally.summary(chain.reasons, wanted), err=True)
+    more = summaries(loaded, rewriting, quiet=quiet)
     for warning in tally.warnings():
         tell("warning", warning)
     if as_json:
-        click.echo(json_object(work.signature, [tally.as_row(chain.reasons)]))
+        click.echo(json_object(work.signature, [{**tally.as_row(chain.reasons), **more}]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import Any
 
 import click
@@ -10,6 +11,7 @@ import click
 from polyref.cli.files.overwriting import refuse_overwriting
 from polyref.cli.options.generation import GeneratingCommand, generation_options, loading_from, processes_for
 from polyref.cli.options.reading import reading_options
+from polyref.cli.options.rewriting import rewriting_from, rewriting_options, summary
 from polyref.cli.options.search import SENTENCES, decoding_from
 from polyref.cli.printing import json_object, tell
 from polyref.formats import Reading
@@ -24,6 +26,7 @@ from polyref.textfiles import check_writable, display_name, write_atomically
 @reading_options(sets=False)
 @generation_options(lists=True)
 @SENTENCES
+@rewriting_options()
 @click.option("--lang", metavar="CODE", help="Language to write, for models of several.")
 @click.option("--tokens", is_flag=True, help="Add the token ids of every paraphrase.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object {signature, rows}.")
@@ -36,6 +39,7 @@ def command(
     loading: dict[str, Any],
     search: dict[str, Any],
     sentences: str,
+    rewriting: dict[str, Any],
     lang: str | None,
     tokens: bool,
     as_json: bool,
@@ -56,25 +60,28 @@ def command(
     from polyref.paraphrase.sentences import by_sentences
 
     # Everything that can be refused is refused before the model loads.
+    asked = rewriting_from(loading["model"], rewriting, search, output)
     k, decoding = decoding_from(k, search, loading["backend"])
     options = loading_from(loading, search["semantics"])
-    refuse_overwriting([file], output)
+    refuse_overwriting([file, rewriting["prompt"]], output, rewriting["answers"])
     check_writable(output)
     given = ReferenceSet.load(file, form=reading.form, fields=reading.fields)
     lines = [segment.refs[0].text if segment.refs else "" for segment in given]
     # With options of its own, the list of the search is wanted as it is.
     mode = sentences if isinstance(decoding, DiverseBeam) else "whole"
-    options |= processes_for(loading, len(lines))
+    options |= {"rewriting": asked, **processes_for(loading, len(lines), asked)}
     loaded = load_paraphraser(loading["model"], lang=lang, **options)
     paraphraser = by_sentences(loaded, lang or "en", mode)
     signature = f"{paraphraser.describe(decoding, k)}|k:{k}"
     rows: list[dict[str, Any]] = []
     empty = truncated = 0
+    failed: Counter[str] = Counter()
     with write_atomically(output) as out:
         results = paraphraser.paraphrase(lines, k, decoding=decoding, progress=not quiet)
         for number, nbest in enumerate(results, 1):
             empty += not nbest.text.strip()
             truncated += nbest.truncated
+            failed.update([nbest.failure] if nbest.failure else [])
             found = []
             for hypothesis in nbest.hypotheses:
                 item: dict[str, Any] = {"text": hypothesis.text, "score": hypothesis.score}
@@ -100,3 +107,7 @@ def command(
     if truncated:
         text = "line is" if truncated == 1 else "lines are"
         tell("warning", f"{name}: {truncated} {text} longer than the model reads; it saw the beginning")
+    for reason, count in sorted(failed.items()):
+        text = "line" if count == 1 else "lines"
+        tell("warning", f"{name}: {count} {text} failed and got no paraphrases: {reason}")
+    summary(paraphraser, rewriting, quiet=quiet)

@@ -35,6 +35,7 @@ OPTIONS: Final[Mapping[str, Any]] = {
     "prism_b": PRISM_B,
     "dtype": "float32",
     "memory": None,
+    "rewriting": None,
 }
 
 
@@ -93,14 +94,21 @@ class Generator:
 
 
 def _built_in(name: str, module: str, summary: str, *, alone: bool = False) -> Generator:
-    entry = EntryPoint(name, f"polyref.paraphrase.backends.{module}:load", GROUP)
+    entry = EntryPoint(name, f"polyref.paraphrase.{module}:load", GROUP)
     return Generator(name, summary, entry, alone)
 
 
 BUILT_IN: Final = (
-    _built_in("shipped", "shipped", "a model of the package (shipped/en), or a folder of that kind", alone=True),
-    _built_in("checkpoint", "checkpoint", "a fairseq or Hugging Face encoder-decoder: a folder or a hub name"),
-    _built_in("fairseq", "fairseq", "a fairseq checkpoint, run by fairseq 0.12.2 itself, where it is installed"),
+    _built_in(
+        "shipped", "backends.shipped", "a model of the package (shipped/en), or a folder of that kind", alone=True
+    ),
+    _built_in("checkpoint", "backends.checkpoint", "a fairseq or Hugging Face encoder-decoder: a folder or a hub name"),
+    _built_in(
+        "fairseq", "backends.fairseq", "a fairseq checkpoint, run by fairseq 0.12.2 itself, where it is installed"
+    ),
+    _built_in("roundtrip", "backends.roundtrip", "two translation models, there and back: roundtrip:DIR,DIR"),
+    _built_in("openai", "rewriting.server", "a language model behind a server: openai:NAME"),
+    _built_in("chat", "rewriting.local", "a chat model of this machine, run by Transformers: chat:DIR"),
 )
 
 

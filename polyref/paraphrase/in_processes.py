@@ -53,7 +53,7 @@ class InProcesses(Paraphraser):
         """See :meth:`Paraphraser.generate`. The first texts are on their way when this returns."""
         from tqdm import tqdm
 
-        feed = iter(texts)
+        feed = map(str, texts)  # what stands around a text is for other generators
         waiting: deque[Future[list[NBest]]] = deque()
 
         def fill() -> None:

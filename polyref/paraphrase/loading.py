@@ -12,6 +12,8 @@ from polyref.paraphrase.generators import Generator, built_in, find_generator, g
 from polyref.paraphrase.in_processes import InProcesses
 from polyref.paraphrase.loading_options import BACKENDS, PRISM_B, check_penalty
 from polyref.paraphrase.paraphraser import Paraphraser
+from polyref.paraphrase.rewriting.options import GENERATORS as REWRITING
+from polyref.paraphrase.rewriting.options import RewritingOptions
 
 
 def load_paraphraser(
@@ -27,6 +29,7 @@ def load_paraphraser(
     dtype: str = "float32",
     memory: int | None = None,
     jobs: int = 1,
+    rewriting: RewritingOptions | None = None,
 ) -> Paraphraser:
     """Load a generator.
 
@@ -50,6 +53,8 @@ def load_paraphraser(
             last digits of sums at most.
         jobs: Processes, each with a copy of the model and, unless ``threads`` says otherwise, one thread. The lists do
             not depend on it. A script that asks for several needs ``if __name__ == "__main__":``.
+        rewriting: How a language model is asked (``openai:NAME``, ``chat:DIR``), and by which server: without one named
+            here, the network is not used.
 
     Raises:
         ModelError: There is no such model, or it is broken; or fairseq is missing.
@@ -74,9 +79,12 @@ def load_paraphraser(
         "prism_b": prism_b,
         "dtype": dtype,
         "memory": memory,
+        "rewriting": rewriting,
     }
     if jobs == 1:
         return generator.load(argument, options)
+    if generator.name in REWRITING:
+        raise UsageError(f"`jobs` is {jobs}, but {generator.name} runs in one process", remedy="`concurrency`")
     options["threads"] = threads or 1
     return InProcesses(partial(load_paraphraser, name_or_path, backend=backend, **options), jobs)
 

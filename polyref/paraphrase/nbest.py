@@ -34,12 +34,14 @@ class NBest:
         hypotheses: Distinct texts; fewer than asked for where there are fewer, none for an empty text.
         truncated: Whether the text was longer than the model can read and was cut for generation.
         composed: Whether the paraphrases were put together from those of the sentences.
+        failure: Why there are none, where something failed; None where nothing did.
     """
 
     text: str
     hypotheses: tuple[Hypothesis, ...]
     truncated: bool = False
     composed: bool = False
+    failure: str | None = None
 
     @property
     def paraphrases(self) -> list[str]:

@@ -18,6 +18,7 @@ from polyref.augment.kept import Kept
 from polyref.augment.pipeline import OVERGENERATE
 from polyref.augment.sources import MERGES, Generated, Merge, Several, Source
 from polyref.cli.options.generation import loading_from
+from polyref.cli.options.rewriting import rewritings_from
 from polyref.cli.options.search import decoding_from
 from polyref.errors import UsageError
 from polyref.paraphrase.paraphraser import Paraphraser
@@ -189,7 +190,12 @@ Load = Callable[..., Paraphraser]
 
 
 def generators_from(
-    origin: Origin, k: int, loading: Mapping[str, Any], search: Mapping[str, Any]
+    origin: Origin,
+    k: int,
+    loading: Mapping[str, Any],
+    search: Mapping[str, Any],
+    rewriting: Mapping[str, Any],
+    output: str,
 ) -> list[Callable[[Load], Source]]:
     """The generators that the options ask for, checked before anything is loaded.
 
@@ -198,6 +204,8 @@ def generators_from(
         k: Paraphrases a segment.
         loading: Values of the options of loading.
         search: Values of the options of the search.
+        rewriting: Values of the options of language models.
+        output: Where the set goes: the answers of language models go beside it.
 
     Returns:
         One function a generator, which loads it.
@@ -209,7 +217,7 @@ def generators_from(
     if without and not (origin.candidates and was_given("model")):
         context = click.get_current_context()
         for option in context.command.params:
-            names = {*loading, *search, "sentences", *(() if origin.candidates else ("share", "merge"))}
+            names = {*loading, *search, *rewriting, "sentences", *(() if origin.candidates else ("share", "merge"))}
             if option.name in names and was_given(option.name or ""):
                 flag = max(option.opts, key=len)
                 raise UsageError(f"{flag} is of no use: {without} loads no generator", remedy="leave it out")
@@ -217,10 +225,13 @@ def generators_from(
     options = loading_from(dict(loading), search["semantics"])
     shares = origin.merging().shares or ()
     made = []
-    for number, name in enumerate(loading["model"]):
+    models = loading["model"]
+    for number, (name, how) in enumerate(zip(models, rewritings_from(models, rewriting, output), strict=True)):
         asked = OVERGENERATE * (shares[number] if number < len(shares) else k)
-        _, decoding = decoding_from(asked, dict(search), loading["backend"])
-        made.append(_generator(name, options, asked, decoding))
+        own = dict(search)
+        rewritten = how(own)
+        _, decoding = decoding_from(asked, own, loading["backend"])
+        made.append(_generator(name, {**options, "rewriting": rewritten}, asked, decoding))
     return made
 
 

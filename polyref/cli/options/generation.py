@@ -8,11 +8,12 @@ from typing import Any, Final, TypeVar
 
 import click
 
+from polyref.cli.options.headings import HeadedCommand
 from polyref.cli.options.search import DIVERSE_BEAM, LISTS, SEARCH
-from polyref.cli.options.variadic import MultiCommand
 from polyref.errors import UsageError
 from polyref.paraphrase.generators import generators
 from polyref.paraphrase.loading_options import BACKENDS, DTYPES_CPU, DTYPES_ELSEWHERE, PRISM_B, check_penalty
+from polyref.paraphrase.rewriting.options import RewritingOptions
 from polyref.processes import available
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -74,7 +75,7 @@ _LOADING = (
 )
 
 
-class GeneratingCommand(MultiCommand):
+class GeneratingCommand(HeadedCommand):
     """A command whose help lists the generators that are installed.
 
     Where a command line begins with an option, each option takes one value and the words after it are files, as in
@@ -152,7 +153,9 @@ def arithmetic(loading: dict[str, Any]) -> dict[str, Any]:
     return {name: given[name] for name in ("memory", "threads", "device") if given[name] is not None}
 
 
-def processes_for(loading: dict[str, Any], texts: int) -> dict[str, int | None]:
+def processes_for(
+    loading: dict[str, Any], texts: int, rewriting: RewritingOptions | None = None
+) -> dict[str, int | None]:
     """``jobs`` and ``threads`` of ``load_paraphraser``: as asked, or one process a core where nothing else is said.
 
     Who asks for a number of processes gets one thread in each, so that the number does not matter to the last digit.
@@ -160,8 +163,16 @@ def processes_for(loading: dict[str, Any], texts: int) -> dict[str, int | None]:
     Args:
         loading: The options of loading.
         texts: How many texts there are.
+        rewriting: How a language model is asked: in one process, with several requests at a time.
+
+    Raises:
+        UsageError: Processes are asked for where there is one.
     """
     jobs, threads = loading["jobs"], loading["threads"]
+    if rewriting is not None:
+        if jobs not in (None, 1):
+            raise UsageError(f"--jobs is {jobs}, but language models are asked by one process", remedy="--concurrency")
+        return {"jobs": 1, "threads": threads}
     if jobs is not None:
         return {"jobs": jobs, "threads": threads or 1}
     if threads is not None or loading["device"] != "cpu" or loading["backend"] == "fairseq":

@@ -40,7 +40,7 @@ SEARCH = (
     click.option("--min-len-a", type=float, metavar="A", help="At least A x source length more."),
     click.option("--max-len-a", type=float, metavar="A", help="At most A x source length + B tokens."),
     click.option("--max-len-b", type=int, metavar="B", help="See --max-len-a."),
-    click.option("--temperature", type=float, metavar="T", help="Divides the logits."),
+    click.option("--temperature", type=float, metavar="T", help="Divides the logits; of language models too."),
     click.option("--no-repeat-ngram", type=int, metavar="N", help="No n-gram of tokens twice."),
     click.option(
         "--early-stopping",
@@ -51,7 +51,12 @@ SEARCH = (
     click.option("--sampling-topk", type=int, metavar="K", help="Draw from the K most probable tokens."),
     click.option("--sampling-topp", type=float, metavar="P", help="Draw from the smallest set with probability P."),
     click.option("--sampling-epsilon", type=float, metavar="E", help="Draw from tokens at least that probable."),
-    click.option("--seed", type=int, metavar="S", help="Of the draws; each sentence has a stream of its own."),
+    click.option(
+        "--seed",
+        type=int,
+        metavar="S",
+        help="Of the draws; each sentence has a stream of its own. Language models get it with every request.",
+    ),
 )
 #: For commands that write the list of the search.
 LISTS = (

@@ -1,0 +1,93 @@
+"""References with what stands around them: their sources, and their neighbours in the document."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+
+from polyref.augment.inputs import Inputs
+from polyref.errors import DataError
+from polyref.formats import Reading
+from polyref.paraphrase.rewriting.context import TextInContext
+from polyref.references import Segment
+from polyref.store import file_sha256
+from polyref.textfiles import read_lines
+
+
+def in_context(segments: Iterable[Segment], neighbours: int = 0) -> Iterator[Segment]:
+    """Segments whose human references know their source and their neighbours, where there are any.
+
+    Args:
+        segments: In the order of their documents; a segment's ``source`` is that of its references.
+        neighbours: How many segments on each side are shown. Where segments name their document (``doc``), it is not
+            left. Of a segment with several references the first one is shown.
+    """
+    before: deque[Segment] = deque(maxlen=neighbours)
+    rest = iter(segments)
+    after = deque(islice(rest, neighbours + 1))
+    while after:
+        segment = after.popleft()
+        after.extend(islice(rest, 1))
+        shown = [
+            [_shown(one) for one in around if one.doc == segment.doc] for around in (before, islice(after, neighbours))
+        ]
+        yield _told(segment, *([text for text in texts if text] for texts in shown))
+        before.append(segment)
+
+
+def _shown(segment: Segment) -> str:
+    return next((str(ref.text) for ref in segment.originals), "")
+
+
+def _told(segment: Segment, before: Sequence[str], after: Sequence[str]) -> Segment:
+    refs = (
+        replace(ref, text=TextInContext(ref.text, source=segment.source, before=before, after=after))
+        if ref.original
+        else ref
+        for ref in segment.refs
+    )
+    return replace(segment, refs=tuple(refs))
+
+
+class InputsInContext(Inputs):
+    """References as :class:`Inputs` reads them, in their context.
+
+    Args:
+        paths: As for ``Inputs``.
+        source: A file with the source of every segment, one a line; None takes those that the references bring.
+        neighbours: See :func:`in_context`.
+        reading: As for ``Inputs``.
+
+    Raises:
+        DataError: As for ``Inputs``; or ``source`` has another number of lines than there are segments.
+        UsageError: As for ``Inputs``.
+    """
+
+    def __init__(
+        self,
+        paths: Sequence[str | Path],
+        source: str | Path | None = None,
+        neighbours: int = 0,
+        reading: Reading = Reading(),  # noqa: B008 (frozen)
+    ) -> None:
+        super().__init__(paths, reading)
+        self._neighbours = neighbours
+        self._sources = None if source is None else read_lines(source)
+        if source is None or self._sources is None:
+            return
+        if len(self._sources) != self.length:
+            self.__exit__(None, None, None)
+            raise DataError(
+                f"has {len(self._sources)} lines, expected one for each of {self.length} segments", file=source
+            )
+        self.files = [*self.files, {"name": Path(source).name, "sha256": file_sha256(source)}]
+
+    def segments(self) -> Iterator[Segment]:
+        """The segments, from the first; may be called again. See :meth:`Inputs.segments`."""
+        found = super().segments()
+        if self._sources is not None:
+            found = (replace(one, source=source) for one, source in zip(found, self._sources, strict=True))
+        return in_context(found, self._neighbours)

@@ -1,0 +1,151 @@
+"""The generator ``roundtrip``: n-best translations into another language, and n-best translations of these back."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from tqdm import tqdm
+
+from polyref.errors import UsageError
+from polyref.paraphrase.backends import checkpoint
+from polyref.paraphrase.diverse_beam import Decoding
+from polyref.paraphrase.nbest import Hypothesis, NBest
+from polyref.paraphrase.paraphraser import Paraphraser
+from polyref.paraphrase.search.options import SearchOptions
+from polyref.paraphrase.search_paraphraser import SearchParaphraser
+
+#: Digits kept of scores, as of those of a single model.
+_DIGITS: Final = 5
+
+
+def load(
+    argument: str | None,
+    *,
+    device: str = "cpu",
+    threads: int | None = None,
+    lang: str | None = None,
+    dtype: str = "float32",
+    memory: int | None = None,
+) -> RoundTrip:
+    """Two translation models.
+
+    Args:
+        argument: ``THERE,BACK``: two folders or hub names, as the generator ``checkpoint`` takes them. Each translates
+            into one language.
+        device: A torch device.
+        threads: Threads of torch (None: leave as they are).
+        lang: Language that the second one writes, for models that name theirs.
+        dtype: What the networks compute in.
+        memory: About the memory that a batch of one of them may take, in MB (None: 1024).
+
+    Raises:
+        ModelError: There is no such model, or it is broken.
+        UsageError: The argument does not name two models, or an option does not fit one of them.
+    """
+    names = (argument or "").split(",")
+    if len(names) != 2 or not all(names):
+        raise UsageError(f"roundtrip:{argument or ''} names no two models", remedy="roundtrip:EN-DE_DIR,DE-EN_DIR")
+    there, back = (
+        checkpoint.load(name, device=device, threads=threads, lang=code, dtype=dtype, memory=memory)
+        for name, code in zip(names, (None, lang), strict=True)
+    )
+    return RoundTrip(there, back)
+
+
+class RoundTrip(Paraphraser):
+    """Paraphrases by way of another language.
+
+    A paraphrase y of x may come by several translations z. Its score is the logarithm of the sum of p(z|x) p(y|z) over
+    those of the list, divided by the number of tokens of y (Mallinson, Sennrich & Lapata 2017, "Paraphrasing revisited
+    with neural machine translation"). The sum over all translations is larger: there are more than the list holds.
+
+    Args:
+        there: Translates from the language of the texts.
+        back: Translates into it.
+    """
+
+    single_sentences = True
+
+    def __init__(self, there: SearchParaphraser, back: SearchParaphraser) -> None:
+        self.there, self.back = there, back
+        self.name = f"roundtrip:{there.name},{back.name}"
+        self.signature = f"roundtrip|{there.signature}|{back.signature}"
+        self.languages, self.lang = back.languages, back.lang
+
+    def describe_decoding(self, decoding: Decoding | None, k: int) -> str:
+        """Both searches: ``roundtrip(dbs(beam=5,...),dbs(beam=20,...))``.
+
+        Raises:
+            UsageError: As :meth:`SearchParaphraser.settle`; or options of the search itself are given, whose scores
+                need not be probabilities.
+        """
+        if isinstance(decoding, SearchOptions):
+            raise UsageError(
+                "options of the search itself are given, but a round trip adds up probabilities",
+                remedy="leave them out: `beam`, `groups` and `strength` are for both ways",
+            )
+        ways = (self.there.describe_decoding(decoding, pivots(k)), self.back.describe_decoding(decoding, k))
+        return f"roundtrip({','.join(ways)})"
+
+    def generate(
+        self, texts: Iterable[str], k: int, *, decoding: Decoding | None = None, progress: bool = False
+    ) -> Iterator[NBest]:
+        """See :meth:`Paraphraser.generate`. The square root of ``k`` translations go back, ``k`` ways each."""
+        waiting: deque[NBest] = deque()
+
+        def translations() -> Iterator[str]:
+            for found in self.there.generate(texts, pivots(k), decoding=decoding):
+                waiting.append(found)
+                # A text without a translation has an empty one, which has no way back.
+                yield from found.paraphrases or [""]
+
+        returned = self.back.generate(translations(), k, decoding=decoding)
+        total = len(texts) if isinstance(texts, Sequence) else None
+        with tqdm(total=total, desc="round trips", unit="seg", disable=not progress) as bar:
+            for first in returned:
+                found = waiting.popleft()
+                lists = [first, *(next(returned) for _ in found.hypotheses[1:])]
+                cut = found.truncated or any(one.truncated for one in lists)
+                yield NBest(found.text, tuple(merged(found.hypotheses, lists, k)), cut)
+                bar.update()
+
+
+def pivots(k: int) -> int:
+    """How many translations there are on the way to ``k`` paraphrases."""
+    return math.isqrt(k - 1) + 1
+
+
+def merged(translations: Sequence[Hypothesis], lists: Sequence[NBest], k: int) -> list[Hypothesis]:
+    """The ``k`` best paraphrases of several lists, each text once.
+
+    Args:
+        translations: Those on the way, with length-normalised scores.
+        lists: The list of each.
+        k: Most paraphrases.
+    """
+    sums: dict[str, list[float]] = {}
+    first: dict[str, Hypothesis] = {}
+    for translation, nbest in zip(translations, lists, strict=False):  # the list of an empty translation is empty
+        for one in nbest.hypotheses:
+            sums.setdefault(one.text, []).append(_total(translation) + _total(one))
+            # Most tokens: the score of a text must not depend on which way was found first.
+            if one.text not in first or len(one.tokens) > len(first[one.text].tokens):
+                first[one.text] = one
+    scored = [
+        Hypothesis(text, round(_log_sum(ways) / max(len(first[text].tokens), 1), _DIGITS), first[text].tokens)
+        for text, ways in sums.items()
+    ]
+    return sorted(scored, key=lambda one: (-(one.score or 0.0), one.text))[:k]
+
+
+def _total(hypothesis: Hypothesis) -> float:
+    """Log-probability of the whole, in nats."""
+    return (hypothesis.score or 0.0) * max(len(hypothesis.tokens), 1)
+
+
+def _log_sum(values: Sequence[float]) -> float:
+    highest = max(values)
+    return min(highest + math.log(sum(math.exp(value - highest) for value in values)), 0.0)

@@ -1,0 +1,171 @@
+"""Checks of single rewrites: what a language model writes beside, or instead of, a rewrite.
+
+Whether a rewrite says the same as its text is a question for the filters of ``augment``, which ask it of every
+generator. Here it is only asked whether it is a rewrite at all.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import Any, Final
+
+from polyref.errors import ModelError
+from polyref.models.languages import base
+from polyref.paraphrase.rewriting.context import TextInContext
+
+_WORD: Final = re.compile(r"\w+")
+_NUMBERING: Final = re.compile(r"\s*(?:\(?\d{1,3}[.)]|[-*•>])\s+")
+_QUOTES: Final = ('""', "“”", "„“", "«»", "‘’", "''", "「」")
+#: How assistants speak of what they do, in the language that nearly all of them do it in.
+_TALK: Final = re.compile(
+    r"\A\W*(?:sure\b[,!.]|certainly\b[,!.]|of course[,!]"
+    r"|here (?:is|are|'s)\b.{0,60}(?:rewrit|rephras|paraphras|version)"
+    r"|(?:rewrite|rewritten|rewritten (?:text|sentence)|paraphrase|rephrased|version|option|alternative)(?: \d+)?:"
+    r"|note(?: that)?:|explanation:|as an ai\b|as a language model\b"
+    r"|i(?:'m| am) (?:sorry|unable|not able)\b.{0,60}(?:rewrit|rephras|paraphras|request|assist|help)"
+    r"|i (?:can(?:not|'t|’t)|won't|will not) (?:rewrite|rephrase|paraphrase|assist|help|fulfil))",
+    re.IGNORECASE | re.DOTALL,
+)
+#: Words in a row that no rewrite has in common with its instruction by chance.
+_COMMON: Final = 7
+#: A rewrite longer than this many times its text, and some letters, explains something.
+_LONGEST: Final = 3
+_SLACK: Final = 80
+#: A rewrite is in another language when this much speaks for it, no more than that for the expected one, and at least
+#: so much for the expected one in the text itself: names and quotations make a text look foreign, and its rewrites too.
+_OTHER: Final = 0.5
+_OWN: Final = 0.02
+_TEXT: Final = 0.1
+#: Without a language that is named, that of the text counts, where it is as certain as this.
+_CERTAIN: Final = 0.8
+
+
+class Checks:
+    """What a rewrite must be to be kept.
+
+    Args:
+        instructions: The fixed parts of the prompt: no rewrite may repeat them.
+        language: Code of the language to write; None takes that of each text.
+
+    Raises:
+        ModelError: The library that tells languages apart is not installed.
+    """
+
+    def __init__(self, instructions: Iterable[str], language: str | None) -> None:
+        _identifier()  # here, and not in every thread
+        self._language = None if language is None else base(language)
+        self._instructions = frozenset().union(*(_grams(text) for text in instructions))
+
+    def sort(self, text: TextInContext, found: Sequence[str], have: Sequence[str] = ()) -> tuple[list[str], list[str]]:
+        """Sort rewrites into good and bad ones.
+
+        Args:
+            text: What they are rewrites of.
+            found: The rewrites as they were written.
+            have: Those that are there already. To say one of them again is no fault, and adds nothing.
+
+        Returns:
+            The rewrites to keep, tidied and each once, and the faults of the others, both in order.
+        """
+        kept: list[str] = []
+        faults: list[str] = []
+        seen = {_key(one) for one in have}
+        for rewrite in found:
+            tidy = tidied(rewrite, text)
+            fault = self.fault(text, tidy)
+            if fault is not None:
+                faults.append(fault)
+            elif (key := _key(tidy)) not in seen:
+                kept.append(tidy)
+                seen.add(key)
+        return kept, faults
+
+    def fault(self, text: TextInContext, rewrite: str) -> str | None:
+        """Why a rewrite, tidied, is not kept, in a word or two; None where it is."""
+        key = _key(rewrite)
+        if not key:
+            return "empty"
+        if key == _key(text):
+            return "a copy"
+        around = (text.source or "", *text.before, *text.after)
+        if key in {_key(one) for one in around}:
+            return "a copy of the context"
+        if (_grams(rewrite) - _grams(text)) & self._instructions:
+            return "the prompt"
+        if _explains(text, rewrite):
+            return "an explanation"
+        if self._foreign(text, rewrite):
+            return "another language"
+        return None
+
+    def _foreign(self, text: str, rewrite: str) -> bool:
+        own = _ranking(text)
+        expected = self._language
+        if expected is None:
+            expected = next(iter(own))
+            if own[expected] < _CERTAIN:
+                return False
+        found = _ranking(rewrite)
+        best = next(iter(found))
+        # A language that the library does not know is not judged.
+        return (
+            own.get(expected, 0.0) >= _TEXT and best != expected and found[best] >= _OTHER and found[expected] <= _OWN
+        )
+
+
+def tidied(rewrite: str, text: str) -> str:
+    """A rewrite without what lists put around it, where its text has no such thing: a number, a dash, quotes."""
+    rewrite = unicodedata.normalize("NFC", rewrite).strip()
+    if not _NUMBERING.match(text):
+        rewrite = _NUMBERING.sub("", rewrite, count=1) if _NUMBERING.match(rewrite) else rewrite
+    for first, last in _QUOTES:
+        quoted = len(rewrite) > 1 and rewrite[0] == first and rewrite[-1] == last
+        if quoted and not (text[:1] == first and text.strip()[-1:] == last) and first not in rewrite[1:-1]:
+            rewrite = rewrite[1:-1].strip()
+            break
+    return " ".join(rewrite.splitlines()) if _lines(rewrite) == _lines(text) else rewrite
+
+
+def _lines(text: str) -> int:
+    return sum(bool(line.strip()) for line in text.splitlines())
+
+
+def _explains(text: str, rewrite: str) -> bool:
+    if len(rewrite) > _LONGEST * len(text) + _SLACK or _lines(rewrite) > _lines(text):
+        return True
+    return _TALK.match(rewrite) is not None and _TALK.match(text) is None
+
+
+def _key(text: str) -> str:
+    """What two texts have in common that differ in case, spaces and punctuation alone."""
+    return " ".join(_WORD.findall(unicodedata.normalize("NFKC", text).casefold())) or "".join(text.split())
+
+
+@lru_cache(maxsize=1024)
+def _grams(text: str) -> frozenset[tuple[str, ...]]:
+    words = _WORD.findall(text.casefold())
+    return frozenset(tuple(words[at : at + _COMMON]) for at in range(len(words) - _COMMON + 1))
+
+
+@lru_cache(maxsize=1)
+def _identifier() -> Any:
+    try:
+        from py3langid.langid import MODEL_FILE, LanguageIdentifier
+    except ImportError as error:
+        raise ModelError(
+            f"the library that tells languages apart cannot be imported: {error}",
+            remedy="pip install 'polyref[llm]'",
+        ) from None
+    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+
+
+@lru_cache(maxsize=128)
+def _ranking(text: str) -> dict[str, float]:
+    """Languages with their probabilities, the most probable first."""
+    found: dict[str, float] = {}
+    for code, value in _identifier().rank(text):
+        found.setdefault(base(code), float(value))
+    return found

@@ -1,0 +1,153 @@
+"""The answers of a run, each on the disk before it is used: none is asked, or paid, for twice."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from polyref.errors import DataError
+from polyref.paraphrase.rewriting.answers import Answer
+from polyref.store import Journal
+
+_SETTINGS: Final = {"answers of language models": 1}
+_FIELDS: Final = frozenset(Answer.__dataclass_fields__)
+
+
+@dataclass
+class Usage:
+    """What was asked and answered.
+
+    Attributes:
+        requests: Requests that were answered, or given up, now.
+        known: Requests whose answer was there before.
+        repairs: Second requests among both.
+        retries: How often a request was sent again.
+        failures: Requests without an answer among both.
+        prompt_tokens: Tokens read for the answers that are new.
+        completion_tokens: Tokens written for them.
+        other: New answers of a server that had changed meanwhile.
+    """
+
+    requests: int = 0
+    known: int = 0
+    repairs: int = 0
+    retries: int = 0
+    failures: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    other: int = 0
+
+    def cost(self, prices: tuple[float, float]) -> float:
+        """What the new answers cost, at these prices of a million tokens read and written."""
+        return (self.prompt_tokens * prices[0] + self.completion_tokens * prices[1]) / 1e6
+
+
+def identity(model: str, answers: Iterable[Answer]) -> list[str]:
+    """The names of models other than the one that was asked for, and the fingerprints, in parts of a signature."""
+    there = list(answers)
+    found = {
+        "model": {answer.model for answer in there if answer.model not in (None, model)},
+        "fingerprint": {answer.fingerprint for answer in there if answer.fingerprint is not None},
+    }
+    return [f"{part}:{'+'.join(sorted(map(str, names)))}" for part, names in found.items() if names]
+
+
+class Answers:
+    """Answers by the keys of their requests, in memory and in a file. Threads may share it.
+
+    An answer holds for the server that gave it; one from a batch holds for any.
+
+    Args:
+        path: The file; None keeps them in memory alone.
+        server: Address of the server; None for a batch, or for a model of this machine.
+        retry_failed: Forget requests that the server did not answer.
+
+    Attributes:
+        usage: What this run asked for.
+
+    Raises:
+        DataError: The file cannot be written, is in use, or is no such journal.
+    """
+
+    def __init__(self, path: str | Path | None, server: str | None = None, *, retry_failed: bool = False) -> None:
+        self.path = None if path is None else Path(path)
+        self.usage = Usage()
+        self._server = server
+        self._lock = threading.Lock()
+        self._known: dict[str, Answer] = {}
+        self._journal = None if path is None else Journal.open(path, _SETTINGS)
+        for record in self._journal or ():
+            key, answer = self._read(record)
+            if record.get("server") not in (None, server) and server is not None:
+                continue
+            if not (retry_failed and answer.failure is not None):
+                self._known[key] = answer
+            else:
+                self._known.pop(key, None)
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def get(self, key: str) -> Answer | None:
+        """The answer to a request, if there is one."""
+        with self._lock:
+            found = self._known.get(key)
+            self.usage.known += found is not None
+            self.usage.failures += found is not None and found.failure is not None
+            return found
+
+    def add(self, key: str, answer: Answer) -> None:
+        """Keep an answer that was just given, and wait until it is on the disk."""
+        with self._lock:
+            self.usage.requests += 1
+            self.usage.failures += answer.failure is not None
+            self.usage.prompt_tokens += answer.prompt_tokens
+            self.usage.completion_tokens += answer.completion_tokens
+            self._keep(key, answer, self._server)
+
+    def identity(self, model: str) -> list[str]:
+        """What the answers say of who gave them: models by other names, and fingerprints, for a signature."""
+        return identity(model, self._known.values())
+
+    def take_over(self, answers: Iterable[tuple[str, Answer]]) -> int:
+        """Keep answers that come from elsewhere, where there is none yet; how many these were."""
+        taken = 0
+        with self._lock:
+            for key, answer in answers:
+                known = self._known.get(key)
+                if known is None or known.failure is not None:
+                    self._keep(key, answer, None)
+                    taken += 1
+        return taken
+
+    def count(self, **more: int) -> None:
+        """Count something in ``usage``."""
+        with self._lock:
+            self.usage = replace(
+                self.usage, **{name: getattr(self.usage, name) + value for name, value in more.items()}
+            )
+
+    def _keep(self, key: str, answer: Answer, server: str | None) -> None:
+        if self._journal is not None:
+            about = {} if server is None else {"server": server}
+            self._journal.append({"key": key, **about, "answer": answer.record()})
+        self._known[key] = answer
+
+    def _read(self, record: Any) -> tuple[str, Answer]:
+        try:
+            values = record["answer"]
+            return str(record["key"]), Answer(**{name: values[name] for name in values.keys() & _FIELDS})
+        except (TypeError, KeyError, AttributeError):
+            raise DataError("holds a record that is no answer", file=self.path, remedy="move it away") from None
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._journal is not None:
+            self._journal.__exit__(None, None, None)
+
+    def __del__(self) -> None:
+        if hasattr(self, "_journal"):
+            self.close()

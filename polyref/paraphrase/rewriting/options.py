@@ -1,0 +1,115 @@
+"""How texts are rewritten by a language model: options, checked before anything is loaded or asked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from polyref.errors import UsageError
+from polyref.paraphrase.search.options import LARGEST_WHOLE, check_real, check_whole
+
+#: Generators that take these options.
+GENERATORS: Final = ("openai", "chat")
+#: All paraphrases in one answer, or one in each of several.
+FORMS: Final = ("list", "samples")
+
+
+@dataclass(frozen=True)
+class RewritingOptions:
+    """What is asked for, of whom, and how patiently.
+
+    The first group changes the paraphrases and is part of the signature. The second changes how they are come by, not
+    what they are.
+
+    Attributes:
+        prompt: ``faithful``, ``diverse``, or a TOML file of that form.
+        form: ``list`` asks for all paraphrases in one answer, as JSON; ``samples`` for each of them by a request of
+            its own, with seeds that follow each other.
+        temperature: 0 is greedy; None takes the prompt's.
+        seed: Sent with every request.
+        max_tokens: Most tokens of an answer; None allows what such an answer can need.
+        body: Further parts of the request, such as ``{"top_p": 0.9}``; None as a value takes a part out.
+        context: The reader of references gives so many neighbours on each side. For the signature.
+        source: The reader of references gives sources: their hash. For the signature.
+        base_url: The server; None asks none: what is not known already counts as failed.
+        answers: File for the answers: none of them is asked for twice. None keeps them in memory.
+        retry_failed: Ask again for what failed by the server's fault.
+        batch: A batch's file of results, which are taken as answers.
+        concurrency: Most requests at a time.
+        retries: How often a request is sent again that the server did not answer.
+        timeout: Seconds until an answer must be there as a whole.
+    """
+
+    prompt: str = "faithful"
+    form: str = "list"
+    temperature: float | None = None
+    seed: int = 0
+    max_tokens: int | None = None
+    body: Mapping[str, Any] = field(default_factory=dict)
+    context: int = 0
+    source: str | None = None
+
+    base_url: str | None = None
+    answers: str | Path | None = None
+    retry_failed: bool = False
+    batch: str | Path | None = None
+    concurrency: int = 8
+    retries: int = 6
+    timeout: float = 120.0
+
+    def __post_init__(self) -> None:
+        if self.form not in FORMS:
+            raise UsageError(f"`form` is {self.form!r}, expected one of {', '.join(FORMS)}")
+        if self.temperature is not None:
+            check_real("temperature", self.temperature, 0.0, 100.0)
+        if self.form == "samples" and self.temperature == 0:
+            raise UsageError(
+                "`temperature` is 0, and all samples would be the same", remedy="name more, or `form` list"
+            )
+        for name, least in (("max_tokens", 1), ("seed", 0), ("context", 0), ("concurrency", 1), ("retries", 0)):
+            value = getattr(self, name)
+            if value is not None:
+                check_whole(name, value, least, LARGEST_WHOLE)
+        check_real("timeout", self.timeout, 0.001, 1e6)
+        if self.base_url is not None:
+            check_url(self.base_url)
+
+
+def check_url(url: str) -> None:
+    """Refuse what is no address of a server, or holds a key. The message does not repeat the address.
+
+    Raises:
+        UsageError: See above.
+    """
+    try:
+        parts = urlsplit(url)
+        fine = parts.scheme in ("http", "https") and bool(parts.hostname)
+    except ValueError:
+        fine = False
+    if not fine:
+        raise UsageError("`base_url` is no address of a server, expected one such as http://localhost:8000/v1")
+    if parts.username or parts.password or parts.query or parts.fragment:
+        raise UsageError(
+            "`base_url` has a user, a password or a query", remedy="keys are taken from OPENAI_API_KEY alone"
+        )
+
+
+def parse_body(text: str) -> dict[str, Any]:
+    """Parts of a request from a JSON object.
+
+    Raises:
+        UsageError: It is none, or would change what polyref itself decides.
+    """
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise UsageError(f'`body` is {text!r}, expected a JSON object such as {{"top_p": 0.9}}')
+    if taken := sorted(found.keys() & {"model", "messages", "n", "stream"}):
+        raise UsageError(f"`body` names {taken[0]!r}, which polyref sets")
+    return found

@@ -1,0 +1,210 @@
+"""The generator ``openai``: a model behind any server that speaks OpenAI's protocol, by their own client.
+
+The server is the one that the user names, and no other: without an address nothing is sent, and redirections are not
+followed. The key comes from the environment, goes into the header of requests, and nowhere else.
+"""
+
+from __future__ import annotations
+
+import email.utils
+import json
+import os
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from polyref.errors import ModelError, UsageError
+from polyref.paraphrase.rewriting.answers import Answer, NoAnswerError, read_completion
+from polyref.paraphrase.rewriting.batch import read_batch
+from polyref.paraphrase.rewriting.journal import Answers
+from polyref.paraphrase.rewriting.options import RewritingOptions
+from polyref.paraphrase.rewriting.retries import GivenUpError, TransientError
+from polyref.paraphrase.rewriting.rewriter import Nobody, Rewriter
+
+#: Environment variable of the key.
+KEY: Final = "OPENAI_API_KEY"
+#: Bytes of an answer after which it is none.
+_LONGEST: Final = 16 << 20
+#: A key with fewer letters is a word such as EMPTY, for servers that want none; answers may hold it.
+_SHORTEST_KEY: Final = 12
+_SHOWN: Final = 300
+
+
+def load(argument: str | None, *, lang: str | None = None, rewriting: RewritingOptions | None = None) -> Rewriter:
+    """A model behind a server, or the answers of a batch.
+
+    Args:
+        argument: Name of the model, as the server calls it.
+        lang: Code of the language to write; None for that of each text.
+        rewriting: How to ask. Without the address of a server nothing is asked.
+
+    Raises:
+        ModelError: The server, the key or the model is not there, or a library is missing.
+        DataError: A file of prompts, answers or a batch is missing or broken.
+        UsageError: No model is named.
+    """
+    if not argument:
+        raise UsageError("no model is named", remedy="openai:NAME, with the name that the server gives it")
+    options = rewriting or RewritingOptions()
+    if options.base_url is None:
+        answers = Answers(options.answers)
+        if options.batch is not None:
+            answers.take_over(read_batch(options.batch))
+        # Nobody is asked: there is nothing to wait for.
+        return Rewriter(
+            "openai", Nobody(argument), answers.identity(argument), replace(options, concurrency=1), answers, lang
+        )
+    server = Server(argument, options)
+    answers = Answers(options.answers, options.base_url, retry_failed=options.retry_failed)
+    if options.batch is not None:
+        answers.take_over(read_batch(options.batch))
+    rewriter = Rewriter("openai", server, (), options, answers, lang)
+    rewriter.greet()
+    return rewriter
+
+
+class Server:
+    """A server and a model of it.
+
+    Args:
+        model: Name of the model.
+        options: Address and timeout.
+
+    Raises:
+        ModelError: The client is not installed.
+    """
+
+    def __init__(self, model: str, options: RewritingOptions) -> None:
+        try:
+            import openai
+        except ImportError as error:
+            raise ModelError(
+                f"the client of such servers cannot be imported: {error}", remedy="pip install 'polyref[llm]'"
+            ) from None
+        self.model = model
+        self._openai = openai
+        self._key = os.environ.get(KEY, "").strip()
+        self._timeout = options.timeout
+        self._client = openai.OpenAI(
+            api_key=self._key or "none",  # servers of one's own ask for none, the client does
+            base_url=options.base_url,
+            max_retries=0,
+            timeout=options.timeout,
+            http_client=openai.DefaultHttpxClient(follow_redirects=False),
+        )
+
+    def answer(self, body: Mapping[str, Any]) -> Answer:
+        """Send a request once.
+
+        Raises:
+            TransientError: No answer, but the next try may get one.
+            GivenUpError: The server does not want this request.
+            ModelError: It wants none: the key is wrong, the model unknown, or the account empty.
+        """
+        openai = self._openai
+        try:
+            return read_completion(json.loads(self._send(body)))
+        except (ValueError, RecursionError) as error:
+            what = str(error) if isinstance(error, NoAnswerError) else "no whole JSON"
+            raise TransientError(f"broken answer ({what})") from None
+        except openai.APITimeoutError:
+            raise TransientError("timeout") from None
+        except openai.APIConnectionError as error:
+            if _unreachable(error):
+                reason = self._shown(error.__cause__ or error)
+                raise TransientError(
+                    "no connection", fatal=f"the server {self._client.base_url} cannot be reached: {reason}"
+                ) from None
+            raise TransientError("connection lost") from None
+        except openai.APIStatusError as error:
+            raise self._refused(error) from None
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_client"):
+            self.close()
+
+    def _send(self, body: Mapping[str, Any]) -> bytes:
+        """The bytes of the response, all of them within the timeout, however slowly they come."""
+        end = time.monotonic() + self._timeout
+        # Not `create(**body)`: parts that the client does not know are sent as they are.
+        call = self._client.chat.completions.with_streaming_response.create
+        known = {name: body[name] for name in ("model", "messages")}
+        rest = {name: part for name, part in body.items() if name not in known}
+        received = bytearray()
+        try:
+            with call(**known, extra_body=rest) as response:
+                for block in response.iter_bytes():
+                    received += block
+                    if time.monotonic() > end:
+                        raise TransientError("timeout")
+                    if len(received) > _LONGEST:
+                        raise TransientError(f"broken answer (more than {_LONGEST} bytes)")
+        except (TransientError, self._openai.OpenAIError):
+            raise
+        except Exception as error:
+            # While the body is read, errors are those of the HTTP library: httpx, or httpx2 of later clients.
+            if not type(error).__module__.startswith("httpx"):
+                raise
+            slow = "timeout" in type(error).__name__.lower()
+            raise TransientError("timeout" if slow else "connection lost") from None
+        return self._without_key(bytes(received)) if len(self._key) >= _SHORTEST_KEY else bytes(received)
+
+    def _refused(self, error: Any) -> Exception:
+        """What a status other than success means."""
+        status = error.status_code
+        said = self._shown(error)
+        if status in (401, 403):
+            remedy = f"check {KEY} in the environment" if self._key else f"set {KEY} in the environment"
+            return ModelError(f"the server does not accept the key ({status}): {said}", remedy=remedy)
+        if status == 404 or status < 400:
+            return ModelError(
+                f"the server has no such model or address ({status}): {said}",
+                remedy="`base_url` mostly ends in /v1; the server lists its models under /models",
+            )
+        if status == 429:
+            if error.code == "insufficient_quota":
+                return ModelError(f"the account is empty ({status}): {said}", remedy="no answer is lost")
+            return TransientError("rate limit", _retry_after(error.response.headers))
+        if status in (408, 409, 425) or status >= 500:
+            return TransientError(f"server error {status}", _retry_after(error.response.headers))
+        return GivenUpError(f"request not accepted ({status})", said)
+
+    def _shown(self, error: BaseException) -> str:
+        """What an error says, on one line, not too long, and without the key."""
+        body = getattr(error, "body", None)
+        # OpenAI says "message"; servers that are made with FastAPI say "detail".
+        said = (
+            next((body[key] for key in ("message", "detail") if key in body), body) if isinstance(body, dict) else body
+        )
+        text = str(said or error).encode("utf-8", "replace")
+        line = " ".join(self._without_key(text).decode("utf-8", "replace").split())
+        return line if len(line) <= _SHOWN else f"{line[:_SHOWN]}..."
+
+    def _without_key(self, text: bytes) -> bytes:
+        """A text of the server in which the key, if it repeats it, is crossed out."""
+        return text.replace(self._key.encode(), b"[key]") if self._key else text
+
+
+def _unreachable(error: BaseException) -> bool:
+    """Whether no connection was made at all."""
+    cause = error.__cause__
+    return cause is not None and type(cause).__name__ in ("ConnectError", "ConnectTimeout", "UnsupportedProtocol")
+
+
+def _retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds to wait, as the header ``Retry-After`` says them: a number, or a date."""
+    for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+        value = headers.get(name, "")
+        if re.fullmatch(r"\s*\d{1,9}(?:\.\d+)?\s*", value):
+            return float(value) * unit
+    try:
+        date = email.utils.parsedate_to_datetime(headers.get("retry-after", ""))
+        return max(date.timestamp() - time.time(), 0.0)
+    except (TypeError, ValueError, OverflowError):
+        return None

@@ -1,0 +1,157 @@
+"""What is read in an answer, and which of it is a rewrite."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from polyref.paraphrase.rewriting import TextInContext
+from polyref.paraphrase.rewriting.answers import Answer, NoAnswerError, read_completion, rewrites_in
+from polyref.paraphrase.rewriting.checks import Checks, tidied
+from polyref.paraphrase.rewriting.prompts import load_prompt
+
+TEXT = TextInContext(
+    "The committee will meet again in the town next week.",
+    source="Der Ausschuss trifft sich nächste Woche wieder in der Stadt.",
+    before=["Nobody was there yesterday."],
+)
+
+
+def _body(**message: Any) -> dict[str, Any]:
+    return {"choices": [{"message": message, "finish_reason": "stop"}], "usage": {"prompt_tokens": 3}}
+
+
+def test_a_completion_is_read() -> None:
+    body = {**_body(content="x"), "model": "m", "system_fingerprint": "f"}
+    body["usage"]["completion_tokens"] = 4
+    expected = Answer("x", model="m", fingerprint="f", prompt_tokens=3, completion_tokens=4)
+    assert read_completion(body) == expected
+    assert Answer(**expected.record()) == expected
+
+
+@pytest.mark.parametrize(
+    "body", [None, [], {}, {"choices": []}, {"choices": [3]}, {"choices": [{}]}, {"choices": [{"message": "x"}]}]
+)
+def test_what_is_no_completion_is_none(body: Any) -> None:
+    with pytest.raises(NoAnswerError):
+        read_completion(body)
+
+
+def test_odd_values_are_as_if_they_were_not_there() -> None:
+    body = _body(content=7, refusal={})
+    body |= {"usage": {"prompt_tokens": True, "completion_tokens": -1}, "model": 3, "system_fingerprint": ""}
+    assert read_completion(body) == Answer()
+
+
+@pytest.mark.parametrize(
+    ("content", "found", "fault"),
+    [
+        ('{"rewrites": ["a", "b"]}', ["a", "b"], None),
+        ('{"rewrites": ["a", "b", "c"]}', ["a", "b"], None),
+        ('["a", "b"]', ["a", "b"], None),
+        ('```json\n{"paraphrases": ["a", "b"]}\n```', ["a", "b"], None),
+        ('Sure! Here it is: {"rewrites": ["a", "b"]} I hope it helps.', ["a", "b"], None),
+        ('<think>{"rewrites": ["no"]}</think>\n{"rewrites": ["a", "b"]}', ["a", "b"], None),
+        ('{"rewrites": ["a"]}', ["a"], "1 rewrites of 2"),
+        ('{"rewrites": ["a", 3]}', [], "no JSON list"),
+        ('{"rewrites": ["a", "b"]', ["a", "b"], None),
+        ('{"rewrites": ["a", "b', [], "no JSON list"),
+        ('{"one": ["a"], "two": ["b"]}', [], "no JSON list"),
+        ("a\nb", [], "no JSON list"),
+        ("[" * 100_000, [], "no JSON list"),
+        ("", [], "empty"),
+        ("<think>hm</think> ", [], "empty"),
+    ],
+)
+def test_the_list_in_an_answer(content: str, found: list[str], fault: str | None) -> None:
+    assert rewrites_in(Answer(content), 2, listed=True) == (found, fault)
+
+
+def test_a_sample_is_the_answer_itself() -> None:
+    assert rewrites_in(Answer("<think>hm</think>\n a b "), 1, listed=False) == (["a b"], None)
+    assert rewrites_in(Answer("a", finish="length"), 1, listed=False) == ([], "cut short")
+    assert rewrites_in(Answer("a", finish="content_filter"), 1, listed=False) == ([], "refused")
+    assert rewrites_in(Answer(refusal="no"), 1, listed=False) == ([], "refused")
+
+
+@pytest.fixture(scope="module")
+def checks() -> Checks:
+    prompt = load_prompt("faithful")
+    bare = [message["content"] for message in prompt.messages(TextInContext(""), 2, "en")]
+    return Checks([*bare, prompt.repair], "en")
+
+
+@pytest.mark.parametrize(
+    ("rewrite", "fault"),
+    [
+        ("Next week, the committee is to meet in the town once more.", None),
+        ("The committee meets again.", None),
+        ("the committee will meet again, in the town, NEXT week!", "a copy"),
+        ("", "empty"),
+        ("Nobody was there yesterday!", "a copy of the context"),
+        ("Der Ausschuss trifft sich nächste Woche wieder in der Stadt", "a copy of the context"),
+        ("Der Ausschuss wird sich in der kommenden Woche erneut in der Stadt versammeln.", "another language"),
+        ("Le comité se réunira de nouveau dans la ville la semaine prochaine.", "another language"),
+        ("委员会下周将再次在镇上开会。", "another language"),
+        ("Here is a rewritten version: the committee will meet.", "an explanation"),
+        ("Sure, the committee will meet in town again.", "an explanation"),
+        ("I'm sorry, but I cannot help with that request.", "an explanation"),
+        ("I cannot rewrite this text.", "an explanation"),
+        ("As an AI I have no view on committees.", "an explanation"),
+        ("Rewrite 2: The committee is going to meet again.", "an explanation"),
+        ("The committee meets.\nThis keeps the meaning.", "an explanation"),
+        ("The committee meets " + "and meets " * 40, "an explanation"),
+        ("Rewrite this text in 2 different ways, in the language of the text.", "the prompt"),
+        ("I cannot come, the committee said.", None),
+        ("Here are the people of the committee, and they will meet again.", None),
+        ("Sure enough the committee will meet again.", None),
+    ],
+)
+def test_what_is_no_rewrite_is_told(checks: Checks, rewrite: str, fault: str | None) -> None:
+    assert checks.sort(TEXT, [rewrite]) == (([rewrite], []) if fault is None else ([], [fault]))
+
+
+def test_each_is_kept_once(checks: Checks) -> None:
+    found = ["The committee meets again.", "The committee meets again!", "It meets again."]
+    assert checks.sort(TEXT, found, ["It meets, again."]) == (found[:1], [])
+
+
+@pytest.mark.parametrize(
+    ("text", "rewrite"),
+    [
+        ("Note: the door is shut.", "Note: the door has been shut."),
+        ("Sure, come in.", "Sure, do come in."),
+        ("Guten Tag, Herr Müller, wie geht es Ihnen?", "Guten Tag, wie geht es Ihnen, Herr Müller?"),
+        ("Borussia Dortmund 2, Bayern München 1", "Bayern München 1, Borussia Dortmund 2"),
+    ],
+)
+def test_what_the_text_does_too_is_no_fault(checks: Checks, text: str, rewrite: str) -> None:
+    assert checks.fault(TextInContext(text), rewrite) is None
+
+
+def test_without_a_language_that_of_the_text_counts() -> None:
+    checks = Checks([], None)
+    assert checks.fault(TEXT, "Der Ausschuss wird sich erneut in der Stadt versammeln.") == "another language"
+    german = TextInContext("Der Ausschuss trifft sich nächste Woche wieder in der Stadt.")
+    assert checks.fault(german, "Nächste Woche tagt der Ausschuss abermals in der Stadt.") is None
+    assert checks.fault(german, "The committee will meet again in the town next week.") == "another language"
+    assert checks.fault(TextInContext("OK"), "Der Ausschuss trifft sich nächste Woche wieder.") is None
+
+
+@pytest.mark.parametrize(
+    ("rewrite", "text", "expected"),
+    [
+        ("1. It is late.", "It is very late.", "It is late."),
+        ("- It is late.", "It is very late.", "It is late."),
+        ("1. It is late.", "2. It is very late.", "1. It is late."),
+        ('"It is late."', "It is very late.", "It is late."),
+        ("“It is late.”", "“It is very late.”", "“It is late.”"),
+        ('"It" is "late"', "It is very late.", '"It" is "late"'),
+        ("1990 was late.", "It was 1990.", "1990 was late."),
+        (" It is\nlate. ", "It is very late.", "It is\nlate."),
+        ("", "It is late.", ""),
+    ],
+)
+def test_what_lists_put_around_a_rewrite_is_taken_off(rewrite: str, text: str, expected: str) -> None:
+    assert tidied(rewrite, text) == expected
