@@ -24,6 +24,7 @@ from polyref.errors import UsageError
 from polyref.formats import Reading
 from polyref.paraphrase import load_paraphraser
 from polyref.tables import shown, text_table
+from polyref.textfiles import display_name
 
 
 @click.command("augment", cls=GeneratingCommand)
@@ -50,6 +51,7 @@ from polyref.tables import shown, text_table
 )
 @click.option("--dropped", metavar="FILE", help="Write the candidates that the filter drops, with the reasons.")
 @click.option("--lang", default="en", show_default=True, metavar="CODE", help="Language of the references.")
+@click.option("--force", is_flag=True, help="Take text in a language that the model does not write.")
 @click.option("--json", "as_json", is_flag=True, help="The summary as one JSON object on stdout (needs -o).")
 @click.option("--quiet", is_flag=True, help="No progress bar and no summary; warnings stay.")
 def command(
@@ -64,6 +66,7 @@ def command(
     select: str,
     dropped: str | None,
     lang: str,
+    force: bool,
     as_json: bool,
     quiet: bool,
 ) -> None:
@@ -103,6 +106,9 @@ def command(
     with Inputs(references, reading) as inputs:
         options |= processes_for(loading, inputs.length)
         paraphraser = load_paraphraser(loading["model"], lang=lang, **options)
+        if not force:
+            texts = (ref.text for segment in inputs.segments() for ref in segment.originals)
+            paraphraser.check_texts(texts, lang, display_name(references[0]))
         paraphraser = filtered_sentences(paraphraser, chain, lang, sentences)
         work = Augmentation(paraphraser, k, chain, decoding, lang, search["seed"], chosen, arithmetic)
         tally = augment_file(inputs, output, work, dropped=dropped, progress=not quiet, resumed=resumed)

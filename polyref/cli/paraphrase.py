@@ -25,6 +25,7 @@ from polyref.textfiles import check_writable, display_name, write_atomically
 @generation_options(lists=True)
 @SENTENCES
 @click.option("--lang", metavar="CODE", help="Language to write, for models of several.")
+@click.option("--force", is_flag=True, help="Take text in a language that the model does not write.")
 @click.option("--tokens", is_flag=True, help="Add the token ids of every paraphrase.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object {signature, rows}.")
 @click.option("--quiet", is_flag=True, help="No progress bar.")
@@ -38,6 +39,7 @@ def command(
     sentences: str,
     lang: str | None,
     tokens: bool,
+    force: bool,
     as_json: bool,
     quiet: bool,
 ) -> None:
@@ -62,10 +64,12 @@ def command(
     check_writable(output)
     given = ReferenceSet.load(file, form=reading.form, fields=reading.fields)
     lines = [segment.refs[0].text if segment.refs else "" for segment in given]
-    # With options of its own, the list of the search is wanted as it is.
-    mode = sentences if isinstance(decoding, DiverseBeam) else "whole"
     options |= processes_for(loading, len(lines))
     loaded = load_paraphraser(loading["model"], lang=lang, **options)
+    if not force:
+        loaded.check_texts(lines, lang, display_name(file))
+    # With options of its own, the list of the search is wanted as it is.
+    mode = sentences if isinstance(decoding, DiverseBeam) else "whole"
     paraphraser = by_sentences(loaded, lang or "en", mode)
     signature = f"{paraphraser.describe(decoding, k)}|k:{k}"
     rows: list[dict[str, Any]] = []

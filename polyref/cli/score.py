@@ -51,6 +51,7 @@ def command(
     paired_bs_n: int,
     seed: int,
     allow_missing: bool,
+    force: bool,
     **options: Any,
 ) -> None:
     """Score systems with any number of references.
@@ -95,7 +96,7 @@ def command(
     warn_byte_order_marks([*references, *inputs], say)
     test, trials = _test(asked, len(systems), sentence)
     found = calculate(systems, refs, chosen, ks or None, sources=sources, test=test, trials=trials, seed=seed,
-                      allow_missing=allow_missing)  # fmt: skip
+                      allow_missing=allow_missing, force=force)  # fmt: skip
     for note in found.notes:
         say("warning", note)
     found = found.segment if sentence else found

@@ -112,6 +112,9 @@ _OPTIONS: Final = (
     ),
     click.option("--seed", default=12345, show_default=True, type=click.IntRange(min=0), help="Of samples and trials."),
     click.option("--allow-missing", is_flag=True, help="Leave out segments that have no reference."),
+    click.option(
+        "--force", is_flag=True, help="Score references in a language that the model of a metric does not know."
+    ),
 )
 
 
