@@ -7,7 +7,14 @@ from typing import Any
 import click
 
 from polyref.cli.files.overwriting import refuse_overwriting
-from polyref.cli.files.systems import parallel_lines, read_references, read_systems, system_names, warn_byte_order_marks
+from polyref.cli.files.systems import (
+    notes_of_copies,
+    parallel_lines,
+    read_references,
+    read_systems,
+    system_names,
+    warn_byte_order_marks,
+)
 from polyref.cli.options.headings import HeadedCommand
 from polyref.cli.options.metrics import make_metrics, metric_options
 from polyref.cli.options.score import HEADINGS, score_options
@@ -93,6 +100,8 @@ def command(
                                [segment.doc for segment in refs])  # fmt: skip
     else:
         systems = dict(zip(names, parallel_lines(inputs, first, encoding), strict=True))
+    for note in notes_of_copies(systems, refs):
+        say("note", note)
     warn_byte_order_marks([*references, *inputs], say)
     test, trials = _test(asked, len(systems), sentence)
     found = calculate(systems, refs, chosen, ks or None, sources=sources, test=test, trials=trials, seed=seed,
