@@ -8,6 +8,7 @@ output.
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import io
 import lzma
@@ -70,7 +71,7 @@ def _open_bytes(path: str | Path) -> Iterator[BinaryIO]:
     except FileNotFoundError:
         raise DataError("no such file", file=path, remedy="check the path") from None
     except IsADirectoryError:
-        raise DataError("is a directory, expected a text file", file=path) from None
+        raise DataError("is a directory, expected a text file", file=path, remedy="name a file in it") from None
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror}", file=path) from None
     with stream:
@@ -165,6 +166,8 @@ def check_encoding(encoding: str) -> None:
 def _decode(raw: bytes, name: str, number: int, encoding: str) -> str:
     if number == 1 and encoding == "utf-8" and raw.startswith(b"\xef\xbb\xbf"):
         raw = raw[3:]
+    if number == 1 and raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise DataError("is UTF-16, expected UTF-8", file=name, remedy="convert it: iconv -f UTF-16 -t UTF-8")
     if b"\0" in raw:
         raise DataError(
             f"NUL byte at column {raw.index(0) + 1}, expected text", file=name, line=number, remedy="is it a text file?"
@@ -195,7 +198,9 @@ def read_lines(path: str | Path, *, allow_empty_file: bool = False, encoding: st
     """
     lines = list(iter_lines(path, encoding))
     if not lines and not allow_empty_file:
-        raise DataError("the file is empty, expected one segment a line", file=display_name(path))
+        raise DataError(
+            "the file is empty, expected one segment a line", file=display_name(path), remedy="check how it was made"
+        )
     return lines
 
 

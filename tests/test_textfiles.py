@@ -73,7 +73,7 @@ def test_what_is_written_is_read(tmp_path_factory: pytest.TempPathFactory, lines
         (b"ok\nok\nna\xefve\n", "f.txt:3: invalid UTF-8: byte 0xef at column 3"),
         (b"\xed\xa0\x80\n", "f.txt:1: invalid UTF-8: byte 0xed at column 1"),
         (b"cut \xe2\x82\n", "f.txt:1: invalid UTF-8"),
-        ("utf-16".encode("utf-16"), "f.txt:1: NUL byte"),
+        ("utf-16".encode("utf-16"), "f.txt: is UTF-16, expected UTF-8 (convert it: iconv"),
         (b"", "f.txt: the file is empty, expected one segment a line"),
     ],
 )

@@ -16,6 +16,7 @@ from polyref.augment.sentences import filtered_sentences
 from polyref.augment.tally import Tally
 from polyref.augment.writer import augment_file, check_output, journal_path
 from polyref.cli.files.overwriting import refuse_overwriting
+from polyref.cli.options.completion import argument_or_option
 from polyref.cli.options.generation import GeneratingCommand, generation_options, loading_from, processes_for
 from polyref.cli.options.reading import reading_options
 from polyref.cli.options.search import SENTENCES, decoding_from
@@ -28,7 +29,7 @@ from polyref.textfiles import display_name
 
 
 @click.command("augment", cls=GeneratingCommand)
-@click.argument("references", nargs=-1, metavar="REFS...")
+@click.argument("references", nargs=-1, metavar="REFS...", shell_complete=argument_or_option)
 @click.option("-k", "k", type=int, default=10, show_default=True, help="Paraphrases a segment.")
 @click.option("-o", "--output", default="-", metavar="FILE", help="Where to write. [default: stdout]")
 @reading_options()

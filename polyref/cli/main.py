@@ -10,7 +10,14 @@ from typing import Any
 import click
 
 from polyref import __version__
-from polyref.cli.endings import CANNOT_WRITE, cannot_write, file_name, flushed, leave_cleanly_when_terminated
+from polyref.cli.endings import (
+    CANNOT_WRITE,
+    cannot_write,
+    file_name,
+    flushed,
+    leave_cleanly_when_terminated,
+    usage_error,
+)
 from polyref.cli.options.lazy import LazyGroup
 from polyref.cli.printing import in_flags, tell
 from polyref.errors import PolyrefError, PolyrefWarning
@@ -78,6 +85,12 @@ def _run(argv: list[str] | None) -> int:
     except click.exceptions.Abort:
         click.echo("polyref: interrupted", err=True)
         return 130
+    except click.exceptions.NoArgsIsHelpError as error:
+        error.show()
+        return error.exit_code
+    except click.UsageError as error:
+        usage_error(error)
+        return error.exit_code
     except click.ClickException as error:
         error.show()
         return error.exit_code

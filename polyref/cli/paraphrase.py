@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from polyref.cli.files.overwriting import refuse_overwriting
+from polyref.cli.options.completion import argument_or_option
 from polyref.cli.options.generation import GeneratingCommand, generation_options, loading_from, processes_for
 from polyref.cli.options.reading import reading_options
 from polyref.cli.options.search import SENTENCES, decoding_from
@@ -18,7 +19,7 @@ from polyref.textfiles import check_writable, display_name, write_atomically
 
 
 @click.command("paraphrase", cls=GeneratingCommand)
-@click.argument("file", default="-", metavar="[FILE|-]")
+@click.argument("file", default="-", metavar="[FILE|-]", shell_complete=argument_or_option)
 @click.option("-k", "k", type=int, metavar="K", help="Most paraphrases a sentence. [default: 10]")
 @click.option("-o", "--output", default="-", metavar="FILE", help="Where to write. [default: stdout]")
 @reading_options(sets=False)

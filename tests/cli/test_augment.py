@@ -256,7 +256,7 @@ def test_something_else_where_the_journal_goes(
         (["--json"], "--json prints the summary on stdout"),
         (["-"], "several"),
         (["-", "-"], "named twice"),
-        (["--nonsense"], "No such option"),
+        (["--nonsense"], "no such option"),
     ],
 )
 def test_bad_usage(

@@ -435,8 +435,8 @@ BAD: list[tuple[str, list[str], int, list[str]]] = [
     ("output is a folder", ["refA.en", "-i", "poor.en", "-o", "."], 1, ["is a directory"]),
     ("twice", ["refA.en", "-i", "poor.en", "poor.en"], 2, ["-i names poor.en twice"]),
     ("standard input twice", ["-", "-i", "-"], 2, ["standard input (-) is named twice"]),
-    ("no system", ["refA.en"], 2, ["Missing option '-i'"]),
-    ("no references", ["-i", "poor.en"], 2, ["Missing argument 'REFS...'"]),
+    ("no system", ["refA.en"], 2, ["missing option '-i'"]),
+    ("no references", ["-i", "poor.en"], 2, ["missing argument 'REFS...'"]),
     ("unknown metric", ["refA.en", "-i", "poor.en", "-m", "blue"], 2, ["unknown metric 'blue', expected one of bleu"]),
     (
         "k without added references",

@@ -7,6 +7,7 @@ from typing import Any, Final, TypeVar
 
 import click
 
+from polyref.cli.options.completion import argument_or_option, file_names, metric_names
 from polyref.cli.options.metrics import METRIC_HELP
 from polyref.cli.options.reading import format_option, reading_options
 
@@ -18,8 +19,17 @@ HEADINGS: Final = {
     "Files": ("form", "fields", "input_form", "test_set", "pair", "num_refs", "encoding"),
 }
 _OPTIONS: Final = (
-    click.argument("references", nargs=-1, metavar="REFS..."),
-    click.option("-i", "--input", "inputs", multiple=True, required=True, metavar="SYS", help="System outputs."),
+    click.argument("references", nargs=-1, metavar="REFS...", shell_complete=argument_or_option),
+    click.option(
+        "-i",
+        "--input",
+        "inputs",
+        multiple=True,
+        required=True,
+        metavar="SYS",
+        help="System outputs.",
+        shell_complete=file_names,
+    ),
     click.option(
         "-m",
         "--metrics",
@@ -28,6 +38,7 @@ _OPTIONS: Final = (
         show_default=True,
         metavar="METRIC",
         help=METRIC_HELP,
+        shell_complete=metric_names,
     ),
     click.option(
         "-k",
