@@ -32,6 +32,7 @@ _LONGEST_LINE: Final = 16 << 20
 #: Most bytes that a packed file (``.gz``, ``.npz``) may unpack to, if not the default.
 MAX_UNPACKED: Final = "POLYREF_MAX_UNPACKED"
 _MOST_UNPACKED: Final = 4 << 30
+_GZIP: Final = b"\x1f\x8b"
 
 
 def display_name(path: str | Path) -> str:
@@ -75,7 +76,19 @@ def _open_bytes(path: str | Path) -> Iterator[BinaryIO]:
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror}", file=path) from None
     with stream:
+        _check_packed(path)
         yield stream
+
+
+def _check_packed(path: str | Path) -> None:
+    """Refuse a file whose name says that it is packed, and which is not; a pipe cannot be looked at before."""
+    if str(path).endswith(".gz") and Path(path).is_file():
+        with Path(path).open("rb") as raw:
+            start = raw.read(2)
+        if start not in (b"", _GZIP):
+            raise DataError(
+                "is no gzip file, although its name says so", file=path, remedy="rename it without .gz, or pack it"
+            )
 
 
 def iter_lines(path: str | Path, encoding: str = "utf-8") -> Iterator[str]:

@@ -103,7 +103,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
         (tmp_path / "absent", "no such file"),
         (tmp_path / "absent.gz", "no such file"),
         (tmp_path, "is a directory"),
-        (_file(tmp_path, b"plain\n", "plain.gz"), "plain.gz:1: broken gzip data"),
+        (_file(tmp_path, b"plain\n", "plain.gz"), "plain.gz: is no gzip file, although its name says so"),
         (_file(tmp_path, torn, "torn.gz"), "torn.gz:1: broken gzip data"),
         (_file(tmp_path, bytes(damaged), "damaged.gz"), "damaged.gz:1: broken gzip data"),
         (_file(tmp_path, b"plain\n", "plain.xz"), "plain.xz:1: broken xz data"),

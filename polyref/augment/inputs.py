@@ -42,7 +42,7 @@ class Inputs:
 
     def __init__(self, paths: Sequence[str | Path], reading: Reading = Reading()) -> None:  # noqa: B008 (frozen)
         if sum(str(path) == "-" for path in paths) > 1:
-            raise UsageError("standard input (-) is named twice")
+            raise UsageError("standard input (-) is named twice", remedy="it can be read once: use a file")
         self._stack = ExitStack()
         self._names: dict[str, str] = {}
         paths, self.reading = located(paths, replace(reading, whole=False))

@@ -85,7 +85,7 @@ def command(
     if source is not None:
         check_sources(chosen)
     if [*references, *inputs, source].count("-") > 1:
-        raise UsageError("standard input (-) is named twice")
+        raise UsageError("standard input (-) is named twice", remedy="it can be read once: use a file")
     names = system_names(inputs)
     of_outputs = {key: role for key, role in reading.fields.items() if role == "output"}
     of_references = {key: role for key, role in reading.fields.items() if role != "output"}
