@@ -66,7 +66,7 @@ def test_again_and_as_json(
     assert {path.name: path.read_bytes() for path in (tmp_path / "polyref-demo").iterdir()} == first
 
 
-@pytest.mark.parametrize("name", [*EXAMPLES, "refs.polyref.jsonl", "dropped.jsonl", "scores.json"])
+@pytest.mark.parametrize("name", [*EXAMPLES, "refs.polyref.jsonl", "dropped.jsonl", "scores.json", "refs.html"])
 def test_files_of_others_stay(polyref: Callable[..., Any], rules: None, tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("mine\n")
     result = polyref("demo", "-o", tmp_path)
@@ -91,6 +91,21 @@ def test_results_of_others_beside_the_examples_stay(polyref: Callable[..., Any],
         (tmp_path / name).write_text(before, "utf-8")
     (tmp_path / "sysB.en").unlink()
     assert polyref("demo", "-o", tmp_path).code == 2
+
+
+@pytest.mark.parametrize("there_is_a_browser", [True, False])
+def test_the_page(
+    polyref: Callable[..., Any], rules: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there_is_a_browser: bool
+) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr("webbrowser.open", lambda url: opened.append(url) or there_is_a_browser)
+    result = polyref("demo", "-o", tmp_path / "a demo", "--open")
+    assert result.code == 0, result.err
+    page = tmp_path / "a demo" / "refs.html"
+    assert opened == [page.as_uri()]
+    assert "Nobody was injured in the fire" in page.read_text("utf-8")
+    assert (f"the page is {page}" in result.err) is not there_is_a_browser
+    assert polyref("demo", "-o", tmp_path / "a demo").code == 0
 
 
 def test_folders_that_cannot_be_made(polyref: Callable[..., Any], tmp_path: Path) -> None:

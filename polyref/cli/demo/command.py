@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import webbrowser
 
 import click
 
 from polyref.cli import augment, score
-from polyref.cli.demo.folder import COMBINE, DROPPED, KS, MADE, METRICS, SCORES, K, demo_folder
+from polyref.cli.demo.folder import COMBINE, DROPPED, KS, MADE, METRICS, PAGE, SCORES, K, demo_folder
 from polyref.cli.demo.screen import screen
+from polyref.cli.printing import tell
+from polyref.eval.inspection.inspection import inspect
 from polyref.references import ReferenceSet
 from polyref.textfiles import read_lines
 
@@ -24,9 +27,10 @@ from polyref.textfiles import read_lines
 )
 @click.option("--model", default="shipped", show_default=True, metavar="NAME|DIR", help="The paraphraser.")
 @click.option("--threads", type=click.IntRange(min=1), metavar="N", help="CPU threads. [default: torch's]")
+@click.option("--open", "show", is_flag=True, help="Show a page about the references and paraphrases in a browser.")
 @click.option("--json", "as_json", is_flag=True, help="Print the scores as one JSON object on stdout.")
 @click.pass_context
-def command(ctx: click.Context, output: str, model: str, threads: int | None, as_json: bool) -> None:
+def command(ctx: click.Context, output: str, model: str, threads: int | None, show: bool, as_json: bool) -> None:
     """Run the main job on the example texts that come with polyref.
 
     Copies 12 references and the outputs of two imaginary systems to DIR, adds up to ten paraphrases to each reference
@@ -58,6 +62,11 @@ def command(ctx: click.Context, output: str, model: str, threads: int | None, as
         output=str(scores),
         quiet=True,
     )
+    if show:
+        page = folder / PAGE
+        inspect(ReferenceSet.load(made), name=MADE, dropped=folder / DROPPED).save(page)
+        if not webbrowser.open(page.resolve().as_uri()):
+            tell("note", f"no browser can be opened here: the page is {page}")
     if as_json:
         click.echo(scores.read_text("utf-8"), nl=False)
         return

@@ -13,7 +13,7 @@ from polyref.textfiles import check_writable, write_atomically
 
 EXAMPLES = ("refs.en", "sysA.en", "sysB.en", "README.md")
 #: What the demo makes of them.
-MADE, DROPPED, SCORES = "refs.polyref.jsonl", "dropped.jsonl", "scores.json"
+MADE, DROPPED, SCORES, PAGE = "refs.polyref.jsonl", "dropped.jsonl", "scores.json", "refs.html"
 K = 10
 KS = (0, K)
 METRICS = ("bleu", "chrf++")
@@ -55,7 +55,7 @@ def _refuse_overwriting(folder: Path) -> None:
     there = [name for name in EXAMPLES if os.path.lexists(folder / name)]
     theirs = [name for name in there if not _holds(folder / name, _packaged(name))]
     made = _made_here(folder / MADE)
-    ours = {MADE: made, DROPPED: made, SCORES: _scored_here(folder / SCORES)}
+    ours = {MADE: made, DROPPED: made, PAGE: made, SCORES: _scored_here(folder / SCORES)}
     for name, is_ours in ours.items():
         if os.path.lexists(folder / name) and not (len(there) == len(EXAMPLES) and is_ours):
             theirs.append(name)

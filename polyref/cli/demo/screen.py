@@ -40,7 +40,7 @@ def screen(
         f"{_scores(rows)}\n",
         _why(rows),
         "The texts were written to show how it works: an illustration, no evidence that it helps elsewhere.\n",
-        "Try next: Prism, which needs no paraphrases to get this right; then references of your own.",
+        "Try next: Prism, which needs no paraphrases to get this right; references of your own; --open for a page.",
         f"  polyref score {folder / 'refs.en'} -i {folder / _RIGHT} {folder / _WRONG} -m prism",
         f"  polyref augment YOUR-REFERENCES -k {K} -o refs.polyref.jsonl",
     ]
