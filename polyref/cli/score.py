@@ -69,7 +69,8 @@ def command(
     a file may hold several systems. With -k 0 the scores are sacreBLEU's.
 
     \b
-    polyref score refs.polyref.jsonl -i sysA.en sysB.en -m bleu chrf++ -k 0 1 5 10
+    polyref score refs.en -i sysA.en sysB.en -m prism
+    polyref score refs.polyref.jsonl -i sysA.en sysB.en -m bleu chrf++ --combine expected -k 0 1 5 10
     polyref score refA.en refB.en -i sysA.en --sentence --json
     """  # noqa: D301
     refuse_overwriting([*references, *inputs, source, options.get("bertscore_rescale")], output)

@@ -136,6 +136,6 @@ def _peek(path: str | Path, stack: ExitStack, reading: Reading) -> tuple[Lines, 
         if size > _LOOKED_AT:
             break
     if not sample:
-        raise DataError("the file is empty, expected one segment a line", file=name)
+        raise DataError("the file is empty, expected one segment a line", file=name, remedy="check how it was made")
     rest: Iterator[str] = chain(sample, lines)
     return Lines(name, rest, reading), sample

@@ -436,7 +436,7 @@ BAD: list[tuple[str, list[str], int, list[str]]] = [
     ("twice", ["refA.en", "-i", "poor.en", "poor.en"], 2, ["-i names poor.en twice"]),
     ("standard input twice", ["-", "-i", "-"], 2, ["standard input (-) is named twice"]),
     ("no system", ["refA.en"], 2, ["missing option '-i'"]),
-    ("no references", ["-i", "poor.en"], 2, ["missing argument 'REFS...'"]),
+    ("no references", ["-i", "poor.en"], 2, ["Missing argument 'REFS...'"]),
     ("unknown metric", ["refA.en", "-i", "poor.en", "-m", "blue"], 2, ["unknown metric 'blue', expected one of bleu"]),
     (
         "k without added references",
@@ -448,7 +448,7 @@ BAD: list[tuple[str, list[str], int, list[str]]] = [
         "a reference set as a system",
         ["refA.en", "-i", "refs.jsonl"],
         2,
-        ["refs.jsonl holds references", "reference files come first, systems after -i"],
+        ["refs.jsonl: is in the simple form, which holds references", "name a file of outputs"],
     ),
     ("negative k", ["refA.en", "-i", "poor.en", "-k", "-1"], 2, ["-1 is not in the range"]),
     ("tokeniser", ["refA.en", "-i", "poor.en", "--tokenize", "moses"], 2, ["'moses' is not one of 'none'"]),

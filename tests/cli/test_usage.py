@@ -19,7 +19,7 @@ MISTAKES = [
     (["score", "r", "-i", "s", "--xyzzy"], "no such option '--xyzzy' (polyref score --help)"),
     (["score", "r", "-i", "s", "--combine", "mx"], "'mx' is not one of 'max'"),
     (["score", "r", "-i", "s", "-k", "x"], "invalid value for '-k': 'x' is not a whole number"),
-    (["augment"], "missing argument 'REFS...' (polyref augment --help)"),
+    (["augment"], "Missing argument 'REFS...' (the files of references"),
     (["evaluate", "x"], "missing option '-l'"),
 ]
 
