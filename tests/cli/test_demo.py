@@ -136,7 +136,7 @@ def test_as_a_new_user(polyref: Callable[..., Any], tmp_path: Path) -> None:
     assert "no evidence" in result.out
     lines = (result.err + result.out).split("\n")[:-1]
     assert len(lines) <= 30
-    assert max(map(len, result.out.split("\n"))) <= 110 + 2 * len(str(tmp_path / "demo"))
+    assert max(map(len, result.out.split("\n"))) <= 100 + 3 * len(str(tmp_path / "demo"))
     for word in re.findall(r"^reference   (.*)$", result.out, re.M):
         assert word in TEXTS["refs.en"]
     made = ReferenceSet.load(tmp_path / "demo" / "refs.polyref.jsonl")
