@@ -179,7 +179,7 @@ def check_encoding(encoding: str) -> None:
 def _decode(raw: bytes, name: str, number: int, encoding: str) -> str:
     if number == 1 and encoding == "utf-8" and raw.startswith(b"\xef\xbb\xbf"):
         raw = raw[3:]
-    if number == 1 and raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+    if number == 1 and encoding == "utf-8" and raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         raise DataError("is UTF-16, expected UTF-8", file=name, remedy="convert it: iconv -f UTF-16 -t UTF-8")
     if b"\0" in raw:
         raise DataError(
