@@ -8,6 +8,7 @@ output.
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import io
 import lzma
@@ -31,6 +32,7 @@ _LONGEST_LINE: Final = 16 << 20
 #: Most bytes that a packed file (``.gz``, ``.npz``) may unpack to, if not the default.
 MAX_UNPACKED: Final = "POLYREF_MAX_UNPACKED"
 _MOST_UNPACKED: Final = 4 << 30
+_GZIP: Final = b"\x1f\x8b"
 
 
 def display_name(path: str | Path) -> str:
@@ -70,11 +72,23 @@ def _open_bytes(path: str | Path) -> Iterator[BinaryIO]:
     except FileNotFoundError:
         raise DataError("no such file", file=path, remedy="check the path") from None
     except IsADirectoryError:
-        raise DataError("is a directory, expected a text file", file=path) from None
+        raise DataError("is a directory, expected a text file", file=path, remedy="name a file in it") from None
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror}", file=path) from None
     with stream:
+        _check_packed(path)
         yield stream
+
+
+def _check_packed(path: str | Path) -> None:
+    """Refuse a file whose name says that it is packed, and which is not; a pipe cannot be looked at before."""
+    if str(path).endswith(".gz") and Path(path).is_file():
+        with Path(path).open("rb") as raw:
+            start = raw.read(2)
+        if start not in (b"", _GZIP):
+            raise DataError(
+                "is no gzip file, although its name says so", file=path, remedy="rename it without .gz, or pack it"
+            )
 
 
 def iter_lines(path: str | Path, encoding: str = "utf-8") -> Iterator[str]:
@@ -165,6 +179,8 @@ def check_encoding(encoding: str) -> None:
 def _decode(raw: bytes, name: str, number: int, encoding: str) -> str:
     if number == 1 and encoding == "utf-8" and raw.startswith(b"\xef\xbb\xbf"):
         raw = raw[3:]
+    if number == 1 and encoding == "utf-8" and raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise DataError("is UTF-16, expected UTF-8", file=name, remedy="convert it: iconv -f UTF-16 -t UTF-8")
     if b"\0" in raw:
         raise DataError(
             f"NUL byte at column {raw.index(0) + 1}, expected text", file=name, line=number, remedy="is it a text file?"
@@ -195,7 +211,9 @@ def read_lines(path: str | Path, *, allow_empty_file: bool = False, encoding: st
     """
     lines = list(iter_lines(path, encoding))
     if not lines and not allow_empty_file:
-        raise DataError("the file is empty, expected one segment a line", file=display_name(path))
+        raise DataError(
+            "the file is empty, expected one segment a line", file=display_name(path), remedy="check how it was made"
+        )
     return lines
 
 

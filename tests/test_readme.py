@@ -86,7 +86,7 @@ def test_commands_run(
         else:
             assert json.loads(made.read_text("utf-8").split("\n")[0])
     else:
-        assert re.search(r"BLEU|BERTScore k=10", result.out)
+        assert re.search(r"BLEU|BERTScore k=10|Prism-ref", result.out)
 
 
 @pytest.mark.slow

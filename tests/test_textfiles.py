@@ -73,7 +73,7 @@ def test_what_is_written_is_read(tmp_path_factory: pytest.TempPathFactory, lines
         (b"ok\nok\nna\xefve\n", "f.txt:3: invalid UTF-8: byte 0xef at column 3"),
         (b"\xed\xa0\x80\n", "f.txt:1: invalid UTF-8: byte 0xed at column 1"),
         (b"cut \xe2\x82\n", "f.txt:1: invalid UTF-8"),
-        ("utf-16".encode("utf-16"), "f.txt:1: NUL byte"),
+        ("utf-16".encode("utf-16"), "f.txt: is UTF-16, expected UTF-8 (convert it: iconv"),
         (b"", "f.txt: the file is empty, expected one segment a line"),
     ],
 )
@@ -103,7 +103,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
         (tmp_path / "absent", "no such file"),
         (tmp_path / "absent.gz", "no such file"),
         (tmp_path, "is a directory"),
-        (_file(tmp_path, b"plain\n", "plain.gz"), "plain.gz:1: broken gzip data"),
+        (_file(tmp_path, b"plain\n", "plain.gz"), "plain.gz: is no gzip file, although its name says so"),
         (_file(tmp_path, torn, "torn.gz"), "torn.gz:1: broken gzip data"),
         (_file(tmp_path, bytes(damaged), "damaged.gz"), "damaged.gz:1: broken gzip data"),
         (_file(tmp_path, b"plain\n", "plain.xz"), "plain.xz:1: broken xz data"),

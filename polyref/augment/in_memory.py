@@ -34,6 +34,7 @@ def augment(
     progress: bool = False,
     tally: Tally | None = None,
     dropped: list[Dropped] | None = None,
+    force: bool = False,
 ) -> ReferenceSet:
     """Add up to ``k`` paraphrases to every segment.
 
@@ -52,6 +53,7 @@ def augment(
         progress: Show a bar on stderr.
         tally: Counts what happened to the candidates, if given.
         dropped: The candidates that the filter refused are added here with their reasons, if given.
+        force: Take references in a language that the model does not write.
 
     Returns:
         A ragged set: a segment has fewer than ``k`` new references where fewer survived, none where it is empty.
@@ -59,12 +61,15 @@ def augment(
     Raises:
         UsageError: ``references`` is one string, ``k`` is below 1, or there is no such filter or way to select.
         ModelError: ``paraphraser`` names no model.
+        DataError: The human references are clearly in another language than the one that is to be written.
     """
     before = as_reference_set(references)
     chain = filter_chain(filters, lang) if isinstance(filters, str) else filters
     chosen = selection(select) if isinstance(select, str) else select
     if not isinstance(paraphraser, Paraphraser):
         paraphraser = load_paraphraser(paraphraser, lang=lang)
+    if not force:
+        paraphraser.check_texts((ref.text for segment in before for ref in segment.originals), lang)
     paraphraser = filtered_sentences(paraphraser, chain, lang, sentences)
     if k < 1:
         raise UsageError(f"`k` is {k}, expected 1 or more paraphrases a segment")

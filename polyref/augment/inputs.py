@@ -52,7 +52,7 @@ class Inputs:
         whole: bool = False,
     ) -> None:
         if sum(str(path) == "-" for path in paths) > 1:
-            raise UsageError("standard input (-) is named twice")
+            raise UsageError("standard input (-) is named twice", remedy="it can be read once: use a file")
         self._stack = ExitStack()
         self._names: dict[str, str] = {}
         self.names = [display_name(path) for path in paths]

@@ -61,9 +61,13 @@ class Tally:
         }
 
     def outcomes(self, reasons: Iterable[str]) -> list[tuple[str, int]]:
-        """What became of the candidates, for people: a few words and a count."""
+        """What became of the candidates, for people: a few words and a count; reasons that were none are left out."""
         surplus = [("not selected", self.surplus)] if self.surplus else []
-        return [("kept", self.kept), *surplus, *((f"dropped: {reason}", self.dropped[reason]) for reason in reasons)]
+        return [
+            ("kept", self.kept),
+            *surplus,
+            *((f"dropped: {reason}", self.dropped[reason]) for reason in reasons if self.dropped[reason]),
+        ]
 
     def summary(self, reasons: Iterable[str], k: int) -> str:
         """The outcomes as a table, and how many segments got fewer than ``k``."""

@@ -25,6 +25,7 @@ from polyref.errors import UsageError
 from polyref.formats import Reading
 from polyref.paraphrase import Paraphraser, load_paraphraser
 from polyref.tables import shown
+from polyref.textfiles import display_name
 
 
 @click.command("augment", cls=GeneratingCommand)
@@ -49,6 +50,7 @@ def command(
     dropped: str | None,
     keep_dropped: bool,
     lang: str | None,
+    force: bool,
     as_json: bool,
     quiet: bool,
 ) -> None:
@@ -102,6 +104,9 @@ def command(
     def load(name: str, **options: Any) -> Paraphraser:
         options |= processes_for(loading, inputs.length, options["rewriting"])
         loaded.append(load_paraphraser(name, lang=lang or "en", **options))
+        if not force:
+            texts = (ref.text for segment in inputs.segments() for ref in segment.originals)
+            loaded[-1].check_texts(texts, lang or "en", display_name(references[0]))
         return filtered_sentences(loaded[-1], chain, lang or "en", sentences)
 
     with ExitStack() as stack:

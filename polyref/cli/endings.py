@@ -1,4 +1,4 @@
-"""How a command ends: terminated, with its output closed, or with nowhere to write."""
+"""How a command ends: terminated, wrongly called, with its output closed, or with nowhere to write."""
 
 from __future__ import annotations
 
@@ -56,3 +56,12 @@ def cannot_write(error: OSError) -> None:
 def file_name(error: OSError) -> str:
     """The file that an error names."""
     return os.fsdecode(error.filename) if isinstance(error.filename, bytes) else str(error.filename)
+
+
+def usage_error(error: click.UsageError) -> None:
+    """Say in one line what is wrong with the command, what may have been meant, and where to read more."""
+    command = "polyref" if error.ctx is None else error.ctx.command_path
+    message = error.format_message().rstrip(".").replace("a valid integer range", "a whole number")
+    if isinstance(error, click.NoSuchOption) and error.possibilities:
+        message = f"{error.message.rstrip('.')}: did you mean {error.possibilities[0]}?"
+    click.echo(f"polyref: error: {shown(message[:1].lower() + message[1:])} ({command} --help)", err=True)

@@ -10,9 +10,9 @@ from typing import Any, Final
 import click
 
 from polyref.cli.options.evaluate import HEADINGS, evaluate_options
-from polyref.cli.options.headings import HeadedCommand
 from polyref.cli.options.metrics import metric_parameters
 from polyref.cli.options.reading import fields_from
+from polyref.cli.parsing.headings import HeadedCommand
 from polyref.cli.printing import json_object, tell
 from polyref.errors import UsageError
 from polyref.tables import name_as_text

@@ -10,8 +10,15 @@ from typing import Any
 import click
 
 from polyref import __version__
-from polyref.cli.endings import CANNOT_WRITE, cannot_write, file_name, flushed, leave_cleanly_when_terminated
-from polyref.cli.options.lazy import LazyGroup
+from polyref.cli.endings import (
+    CANNOT_WRITE,
+    cannot_write,
+    file_name,
+    flushed,
+    leave_cleanly_when_terminated,
+    usage_error,
+)
+from polyref.cli.parsing.lazy import LazyGroup
 from polyref.cli.printing import in_flags, tell
 from polyref.errors import PolyrefError, PolyrefWarning
 from polyref.tables import shown
@@ -46,9 +53,9 @@ def cli() -> None:
     """Add references to a test set, score systems with them, and prove whether they help.
 
     \b
-    polyref paraphrase refs.en -k 10 -o nbest.jsonl
+    polyref score refs.en -i sysA.en sysB.en -m prism
     polyref augment refs.en -k 10 -o refs.polyref.jsonl
-    polyref score refs.polyref.jsonl -i sysA.en sysB.en -m bleu chrf++ -k 0 1 5 10
+    polyref score refs.polyref.jsonl -i sysA.en sysB.en -m bleu chrf++ --combine expected -k 0 10
     polyref evaluate DIR -l zh-en --refs refs.polyref.jsonl --gold mqm -m bleu -k 0 1 5 10
 
     Exit codes: 0 done, 1 bad data, 2 bad usage.
@@ -78,6 +85,12 @@ def _run(argv: list[str] | None) -> int:
     except click.exceptions.Abort:
         click.echo("polyref: interrupted", err=True)
         return 130
+    except click.exceptions.NoArgsIsHelpError as error:
+        error.show()
+        return error.exit_code
+    except click.UsageError as error:
+        usage_error(error)
+        return error.exit_code
     except click.ClickException as error:
         error.show()
         return error.exit_code

@@ -13,6 +13,7 @@ from polyref.cli.options.generation import GeneratingCommand, generation_options
 from polyref.cli.options.reading import reading_options
 from polyref.cli.options.rewriting import rewriting_from, rewriting_options, summary
 from polyref.cli.options.search import SENTENCES, decoding_from
+from polyref.cli.parsing.completion import argument_or_option
 from polyref.cli.printing import json_object, tell
 from polyref.formats import Reading
 from polyref.references import ReferenceSet
@@ -20,7 +21,7 @@ from polyref.textfiles import check_writable, display_name, write_atomically
 
 
 @click.command("paraphrase", cls=GeneratingCommand)
-@click.argument("file", default="-", metavar="[FILE|-]")
+@click.argument("file", default="-", metavar="[FILE|-]", shell_complete=argument_or_option)
 @click.option("-k", "k", type=int, metavar="K", help="Most paraphrases a sentence. [default: 10]")
 @click.option("-o", "--output", default="-", metavar="FILE", help="Where to write. [default: stdout]")
 @reading_options(sets=False)
@@ -28,6 +29,7 @@ from polyref.textfiles import check_writable, display_name, write_atomically
 @SENTENCES
 @rewriting_options()
 @click.option("--lang", metavar="CODE", help="Language to write, for models of several.")
+@click.option("--force", is_flag=True, help="Take text in a language that the model does not write.")
 @click.option("--tokens", is_flag=True, help="Add the token ids of every paraphrase.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object {signature, rows}.")
 @click.option("--quiet", is_flag=True, help="No progress bar.")
@@ -42,6 +44,7 @@ def command(
     rewriting: dict[str, Any],
     lang: str | None,
     tokens: bool,
+    force: bool,
     as_json: bool,
     quiet: bool,
 ) -> None:
@@ -67,10 +70,12 @@ def command(
     check_writable(output)
     given = ReferenceSet.load(file, form=reading.form, fields=reading.fields)
     lines = [segment.refs[0].text if segment.refs else "" for segment in given]
-    # With options of its own, the list of the search is wanted as it is.
-    mode = sentences if isinstance(decoding, DiverseBeam) else "whole"
     options |= {"rewriting": asked, **processes_for(loading, len(lines), asked)}
     loaded = load_paraphraser(loading["model"], lang=lang, **options)
+    if not force:
+        loaded.check_texts(lines, lang, display_name(file))
+    # With options of its own, the list of the search is wanted as it is.
+    mode = sentences if isinstance(decoding, DiverseBeam) else "whole"
     paraphraser = by_sentences(loaded, lang or "en", mode)
     signature = f"{paraphraser.describe(decoding, k)}|k:{k}"
     rows: list[dict[str, Any]] = []

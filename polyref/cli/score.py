@@ -7,10 +7,17 @@ from typing import Any
 import click
 
 from polyref.cli.files.overwriting import refuse_overwriting
-from polyref.cli.files.systems import parallel_lines, read_references, read_systems, system_names, warn_byte_order_marks
-from polyref.cli.options.headings import HeadedCommand
+from polyref.cli.files.systems import (
+    notes_of_copies,
+    parallel_lines,
+    read_references,
+    read_systems,
+    system_names,
+    warn_byte_order_marks,
+)
 from polyref.cli.options.metrics import make_metrics, metric_options
 from polyref.cli.options.score import HEADINGS, score_options
+from polyref.cli.parsing.headings import HeadedCommand
 from polyref.cli.printing import json_object, tell
 from polyref.errors import UsageError
 from polyref.formats import Reading
@@ -51,6 +58,7 @@ def command(
     paired_bs_n: int,
     seed: int,
     allow_missing: bool,
+    force: bool,
     **options: Any,
 ) -> None:
     """Score systems with any number of references.
@@ -61,7 +69,8 @@ def command(
     a file may hold several systems. With -k 0 the scores are sacreBLEU's.
 
     \b
-    polyref score refs.polyref.jsonl -i sysA.en sysB.en -m bleu chrf++ -k 0 1 5 10
+    polyref score refs.en -i sysA.en sysB.en -m prism
+    polyref score refs.polyref.jsonl -i sysA.en sysB.en -m bleu chrf++ --combine expected -k 0 1 5 10
     polyref score refA.en refB.en -i sysA.en --sentence --json
     """  # noqa: D301
     refuse_overwriting([*references, *inputs, source, options.get("bertscore_rescale")], output)
@@ -77,7 +86,7 @@ def command(
     if source is not None:
         check_sources(chosen)
     if [*references, *inputs, source].count("-") > 1:
-        raise UsageError("standard input (-) is named twice")
+        raise UsageError("standard input (-) is named twice", remedy="it can be read once: use a file")
     names = system_names(inputs)
     of_outputs = {key: role for key, role in reading.fields.items() if role == "output"}
     of_references = {key: role for key, role in reading.fields.items() if role != "output"}
@@ -92,10 +101,12 @@ def command(
                                [segment.doc for segment in refs])  # fmt: skip
     else:
         systems = dict(zip(names, parallel_lines(inputs, first, encoding), strict=True))
+    for note in notes_of_copies(systems, refs):
+        say("note", note)
     warn_byte_order_marks([*references, *inputs], say)
     test, trials = _test(asked, len(systems), sentence)
     found = calculate(systems, refs, chosen, ks or None, sources=sources, test=test, trials=trials, seed=seed,
-                      allow_missing=allow_missing)  # fmt: skip
+                      allow_missing=allow_missing, force=force)  # fmt: skip
     for note in found.notes:
         say("warning", note)
     found = found.segment if sentence else found

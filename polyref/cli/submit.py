@@ -6,9 +6,9 @@ from typing import Any
 
 import click
 
-from polyref.cli.options.headings import HeadedCommand
 from polyref.cli.options.metrics import METRIC_HELP, metric_options
 from polyref.cli.options.reading import fields_from, fields_option, format_option
+from polyref.cli.parsing.headings import HeadedCommand
 from polyref.cli.printing import tell
 from polyref.tables import shown
 

@@ -55,7 +55,7 @@ def open_references(paths: Sequence[str | Path], stack: ExitStack, reading: Read
     if not paths:
         raise UsageError("no reference file given, expected at least one")
     if sum(str(path) == "-" for path in paths) > 1:
-        raise UsageError("standard input (-) is named twice")
+        raise UsageError("standard input (-) is named twice", remedy="it can be read once: use a file")
     check_fields(reading.fields)
     paths, reading = located(paths, reading)
     files = [_peek(path, stack, reading) for path in paths]
@@ -136,6 +136,6 @@ def _peek(path: str | Path, stack: ExitStack, reading: Reading) -> tuple[Lines, 
         if size > _LOOKED_AT:
             break
     if not sample:
-        raise DataError("the file is empty, expected one segment a line", file=name)
+        raise DataError("the file is empty, expected one segment a line", file=name, remedy="check how it was made")
     rest: Iterator[str] = chain(sample, lines)
     return Lines(name, rest, reading), sample

@@ -211,6 +211,7 @@ def score(
     seed: int = SEED,
     allow_missing: bool = False,
     target_lang: str | None = None,
+    force: bool = False,
 ) -> ScoreTable:
     """Score systems with any number of references. With ``ks=0`` the scores are sacreBLEU's.
 
@@ -232,13 +233,16 @@ def score(
         allow_missing: Leave out segments that have no reference, instead of refusing them.
         target_lang: Language of the outputs, for metrics given by name: it chooses BLEU's tokeniser as sacreBLEU does
             (``zh``, ``ja-mecab``, ``ko-mecab``, otherwise ``13a``), and models of several languages read it.
+        force: Score references in a language that a metric's model does not know.
 
     Returns:
         A table: ``print`` shows it, ``.rows`` are plain values, ``.segment`` is the same of single segments.
 
     Raises:
-        DataError: Lengths differ, a segment has no reference or source that a metric needs.
-        UsageError: A value is out of range, a name is unknown, or something is given that has no use.
+        DataError: Lengths differ, a segment has no reference or source that a metric needs, or the references are
+            clearly in a language that a metric's model does not know.
+        UsageError: A value is out of range, a name is unknown, something is given that has no use, or added references
+            are asked for where there are none.
     """
     outputs = {name: _stripped(texts, f"`systems`[{name!r}]") for name, texts in _named(systems).items()}
     refset = _without_trailing_space(as_reference_set(references))
@@ -255,6 +259,13 @@ def score(
     wanted = tuple(dict.fromkeys(asked or (0, max(counts))))
     if min(wanted) < 0:
         raise UsageError(f"`ks` holds {min(wanted)}, expected 0 or more")
+    if max(wanted) and not max(counts):
+        raise UsageError(
+            f"`ks` asks for {max(wanted)} added references, but the references have none",
+            remedy="add paraphrases with polyref augment, and score with what it writes; or ask for 0",
+        )
+    for metric in () if force else chosen.values():
+        metric.check_language(refset)
     tokenizers = {metric.tokenize for metric in chosen.values() if hasattr(metric, "tokenize")}
     notes = [*_empty(refset, outputs), *doubts(tokenizers, outputs, refset.texts())]
     results = []

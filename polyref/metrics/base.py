@@ -32,6 +32,7 @@ from polyref.metrics.combination import Combination
 from polyref.metrics.option import check_fields, fields_of
 from polyref.metrics.signature import signature
 from polyref.metrics.statistics import Floats, Integers, Scores, Statistics
+from polyref.models.language_recognition import language_name, other_language
 from polyref.references import ReferenceSet
 
 
@@ -90,6 +91,28 @@ class Metric(ABC):
     @abstractmethod
     def name(self) -> str:
         """The registry name, such as ``chrf++``."""
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """Codes of the languages that its model knows; empty: any, or the model does not say."""
+        return ()
+
+    def check_language(self, references: ReferenceSet) -> None:
+        """Refuse human references that are clearly in a language that the metric's model does not know.
+
+        Raises:
+            DataError: Naming the language that was found, and those of the model.
+        """
+        if not self.needs_references or not self.languages:
+            return
+        texts = (ref.text for segment in references for ref in segment.originals)
+        if (found := other_language(texts, self.languages)) is not None:
+            names = ", ".join(map(language_name, self.languages))
+            raise DataError(
+                f"the references are {found.name}, but the model of {self.label} is for {names}",
+                remedy=f"`target_lang` {found.code} where the model knows {found.name}, else another model or a metric "
+                "without one, such as chrf; or `force`",
+            )
 
     @property
     @abstractmethod

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import overload
 
-from polyref.errors import UsageError
-from polyref.models.languages import resolve
+from polyref.errors import DataError, UsageError
+from polyref.models.language_recognition import language_name, other_language
+from polyref.models.languages import matching, resolve
 from polyref.paraphrase.diverse_beam import Decoding, DiverseBeam
 from polyref.paraphrase.nbest import NBest
 from polyref.paraphrase.search.options import LARGEST_WHOLE, check_whole
@@ -160,6 +162,30 @@ class Paraphraser(ABC):
                 f"the language is {lang!r}, but {self.name} was loaded to write {self.lang!r}",
                 remedy=f"load_paraphraser(..., lang={lang!r})",
             )
+
+    def check_texts(self, texts: Iterable[str], lang: str | None = None, file: str | Path | None = None) -> None:
+        """Refuse texts that are clearly in another language than the one that is written here.
+
+        Args:
+            texts: All texts of one piece of work: single ones are too short to tell.
+            lang: Their language, where the generator does not say what it writes.
+            file: Where they come from, for the message.
+
+        Raises:
+            DataError: Naming the language that was found, and the remedy.
+        """
+        if self.languages and self.lang is None:
+            written: Sequence[str] = self.languages
+        else:
+            written = [code for code in (self.lang or lang,) if code]
+        if (found := other_language(texts, written)) is None:
+            return
+        if not self.languages or matching(found.code, self.languages):
+            remedy = f"`lang` {found.code}, or `force` to go on"
+        else:
+            remedy = f"name a `model` that writes {found.name}, or `force` this one"
+        names = ", ".join(dict.fromkeys(map(language_name, written)))
+        raise DataError(f"the text is {found.name}, but {self.name} is to write {names}", file=file, remedy=remedy)
 
     def describe_decoding(self, decoding: Decoding | None, k: int) -> str:
         """How ``k`` paraphrases are made, for signatures: ``procedure``, or what a subclass with a search says.

@@ -265,7 +265,7 @@ def test_help_shows_the_common_options_first(polyref: Callable[..., Any]) -> Non
     flags = [line.split()[0].rstrip(",") for line in common.splitlines() if line.startswith("  -")]
     assert flags == [
         "-i", "-m", "-k", "--source", "-sl", "--json", "-f", "-o", "-w", "-b", "-v", "-sh", "-q", "-ci", "-par",
-        "--paired-bs-shift", "-pbs", "--allow-missing", "--combine", "-lc", "-tok", "--target-lang", "-h",
+        "--paired-bs-shift", "-pbs", "--allow-missing", "--force", "--combine", "-lc", "-tok", "--target-lang", "-h",
     ]  # fmt: skip
     headings = [part.splitlines()[0] for part in rest if part.strip()]
     assert headings[:5] == ["Files:", "Intervals and tests:", "How references combine:", "Options of bleu:",
@@ -413,7 +413,7 @@ def test_tokenised_text_is_named_as_by_sacrebleu(
     Path("tokenised.en").write_text("The ferry leaves .\n" * lines + "The ferry leaves.\n" * (120 - lines))
     err = polyref("score", "many.ref", "-i", "tokenised.en", "many.ref", *options).err
     assert ("100 in tokenised.en" in err and "look tokenised" in err) is warned
-    assert "many.ref" not in err
+    assert "in many.ref" not in err
 
 
 BAD: list[tuple[str, list[str], int, list[str]]] = [
@@ -435,9 +435,21 @@ BAD: list[tuple[str, list[str], int, list[str]]] = [
     ("output is a folder", ["refA.en", "-i", "poor.en", "-o", "."], 1, ["is a directory"]),
     ("twice", ["refA.en", "-i", "poor.en", "poor.en"], 2, ["-i names poor.en twice"]),
     ("standard input twice", ["-", "-i", "-"], 2, ["standard input (-) is named twice"]),
-    ("no system", ["refA.en"], 2, ["Missing option '-i'"]),
+    ("no system", ["refA.en"], 2, ["missing option '-i'"]),
     ("no references", ["-i", "poor.en"], 2, ["Missing argument 'REFS...'"]),
     ("unknown metric", ["refA.en", "-i", "poor.en", "-m", "blue"], 2, ["unknown metric 'blue', expected one of bleu"]),
+    (
+        "k without added references",
+        ["refA.en", "refB.en", "-i", "poor.en", "-k", "0", "10"],
+        2,
+        ["-k asks for 10 added references, but the references have none", "polyref augment"],
+    ),
+    (
+        "a reference set as a system",
+        ["refA.en", "-i", "refs.jsonl"],
+        2,
+        ["refs.jsonl: is in the simple form, which holds references", "name a file of outputs"],
+    ),
     ("negative k", ["refA.en", "-i", "poor.en", "-k", "-1"], 2, ["-1 is not in the range"]),
     ("tokeniser", ["refA.en", "-i", "poor.en", "--tokenize", "moses"], 2, ["'moses' is not one of 'none'"]),
     ("smoothing", ["refA.en", "-i", "poor.en", "--smooth-method", "x"], 2, ["'x' is not one of 'none'"]),
@@ -589,3 +601,13 @@ def test_a_table_for_latex(files: Path, polyref: Callable[..., Any]) -> None:
     assert r"$\pm$" in tested and "±" not in tested
     run = polyref(*base, "-f", "latex", "--json")
     assert (run.code, "contradict each other" in run.err) == (2, True)
+
+
+def test_a_reference_as_a_system_is_noticed(files: Path, polyref: Callable[..., Any]) -> None:
+    outcome = polyref("score", "refA.en", "refB.en", "-i", "good.v1.en", "refB.en", "-w", "1")
+    assert outcome.code == 0
+    assert outcome.err == "polyref: note: refB.en equals reference 2 line for line: is it the output of a system?\n"
+    one = polyref("score", "refs.jsonl", "-i", "refA.en", "-k", "0")
+    assert "note: refA.en equals the reference line for line" in one.err
+    assert polyref("score", "refs.jsonl", "-i", "refA.en", "-k", "0", "-q").err == ""
+    assert polyref("score", "refs.jsonl", "-i", "good.v1.en", "-k", "0").err == ""

@@ -6,7 +6,7 @@ import click
 
 from polyref.cli.files.overwriting import refuse_overwriting
 from polyref.cli.options.reading import reading_options
-from polyref.cli.options.variadic import MultiCommand
+from polyref.cli.parsing.variadic import MultiCommand
 from polyref.cli.printing import tell
 from polyref.formats import Reading
 from polyref.formats.writing.save import WRITTEN

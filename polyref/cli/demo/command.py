@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+import webbrowser
 
 import click
 
 from polyref.cli import augment, score
-from polyref.cli.demo.folder import EXAMPLES, KS, METRICS, K, demo_folder
-from polyref.tables import text_table
+from polyref.cli.demo.folder import COMBINE, DROPPED, KS, MADE, METRICS, PAGE, SCORES, K, demo_folder
+from polyref.cli.demo.screen import screen
+from polyref.cli.printing import tell
+from polyref.eval.inspection.inspection import inspect
+from polyref.references import ReferenceSet
+from polyref.textfiles import read_lines
 
 
 @click.command("demo")
@@ -23,42 +27,53 @@ from polyref.tables import text_table
 )
 @click.option("--model", default="shipped", show_default=True, metavar="NAME|DIR", help="The paraphraser.")
 @click.option("--threads", type=click.IntRange(min=1), metavar="N", help="CPU threads. [default: torch's]")
+@click.option("--open", "show", is_flag=True, help="Show a page about the references and paraphrases in a browser.")
 @click.option("--json", "as_json", is_flag=True, help="Print the scores as one JSON object on stdout.")
 @click.pass_context
-def command(ctx: click.Context, output: str, model: str, threads: int | None, as_json: bool) -> None:
+def command(ctx: click.Context, output: str, model: str, threads: int | None, show: bool, as_json: bool) -> None:
     """Run the main job on the example texts that come with polyref.
 
-    Copies 30 references and the outputs of two imaginary systems to DIR, adds ten paraphrases to each reference with
-    the shipped model, and scores both systems with 0, 1, 5 and 10 of them.
+    Copies 12 references and the outputs of two imaginary systems to DIR, adds up to ten paraphrases to each reference
+    with the shipped model, scores both systems without and with them, and shows what changed and why.
     """
     folder = demo_folder(output)
-    refs, made, scores = folder / "refs.en", folder / "refs.polyref.jsonl", folder / "scores.json"
+    refs, made, scores = folder / "refs.en", folder / MADE, folder / SCORES
     systems = (str(folder / "sysA.en"), str(folder / "sysB.en"))
-    _announce("augment", refs, "-k", K, "-o", made)
+    _announce("augment", refs, "-k", K, "-o", made, "--dropped", folder / DROPPED)
     ctx.invoke(
-        augment.command, references=(str(refs),), k=K, output=str(made), model=model, threads=threads, quiet=as_json
+        augment.command,
+        references=(str(refs),),
+        k=K,
+        output=str(made),
+        dropped=str(folder / DROPPED),
+        model=model,
+        threads=threads,
+        quiet=True,
     )
-    _announce("score", made, "-i", *systems, "-m", *METRICS, "-k", *KS, "--json", "-o", scores)
+    _announce("score", made, "-i", *systems, "-m", *METRICS, "--combine", COMBINE, "-k", *KS, "--json", "-o", scores)
     ctx.invoke(
-        score.command, references=(str(made),), inputs=systems, metrics=METRICS, ks=KS, as_json=True, output=str(scores)
+        score.command,
+        references=(str(made),),
+        inputs=systems,
+        metrics=METRICS,
+        combine=COMBINE,
+        ks=KS,
+        as_json=True,
+        output=str(scores),
+        quiet=True,
     )
+    if show:
+        page = folder / PAGE
+        inspect(ReferenceSet.load(made), name=MADE, dropped=folder / DROPPED).save(page)
+        if not webbrowser.open(page.resolve().as_uri()):
+            tell("note", f"no browser can be opened here: the page is {page}")
     if as_json:
         click.echo(scores.read_text("utf-8"), nl=False)
-    else:
-        click.echo(_table(json.loads(scores.read_text("utf-8"))["rows"]))
-        click.echo("\nsysA says the same in other words; sysB is closer in wording, and wrong in every line.\n")
-    click.echo(f"References with paraphrases: {made}", err=as_json)
-    click.echo(f"Scores with their signatures: {scores}", err=as_json)
-    click.echo(f"Texts: {', '.join(str(folder / name) for name in EXAMPLES)}", err=as_json)
-
-
-def _table(rows: list[dict[str, Any]]) -> str:
-    """One line a system, one column a metric and k."""
-    systems = dict.fromkeys(row["system"] for row in rows)
-    columns = dict.fromkeys((row["name"], row["k"]) for row in rows)
-    cells = {(row["system"], row["name"], row["k"]): f"{row['score']:.1f}" for row in rows}
-    header = ["system", *(name if k == 0 else f"{name} k={k}" for name, k in columns)]
-    return text_table(header, [[system, *(cells[(system, *column)] for column in columns)] for system in systems])
+        return
+    dropped = [json.loads(line)["reason"] for line in read_lines(folder / DROPPED, allow_empty_file=True)]
+    outputs = [read_lines(path) for path in systems]
+    rows = json.loads(scores.read_text("utf-8"))["rows"]
+    click.echo(screen(ReferenceSet.load(made), outputs, rows, dropped, folder))
 
 
 def _announce(*words: object) -> None:

@@ -12,9 +12,13 @@ from polyref.errors import DataError, UsageError
 from polyref.textfiles import check_writable, write_atomically
 
 EXAMPLES = ("refs.en", "sysA.en", "sysB.en", "README.md")
+#: What the demo makes of them.
+MADE, DROPPED, SCORES, PAGE = "refs.polyref.jsonl", "dropped.jsonl", "scores.json", "refs.html"
 K = 10
-KS = (0, 1, 5, 10)
+KS = (0, K)
 METRICS = ("bleu", "chrf++")
+#: What the README advises for the paraphrases of the shipped model.
+COMBINE = "expected"
 
 
 def demo_folder(output: str) -> Path:
@@ -30,7 +34,7 @@ def demo_folder(output: str) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise DataError(f"cannot be made: {error.strerror}", file=output, remedy="choose another folder: -o") from None
-    check_writable(folder / "refs.polyref.jsonl")
+    check_writable(folder / MADE)
     for name in EXAMPLES:
         if not (folder / name).exists():
             with write_atomically(folder / name) as target:
@@ -50,8 +54,10 @@ def _refuse_overwriting(folder: Path) -> None:
     """
     there = [name for name in EXAMPLES if os.path.lexists(folder / name)]
     theirs = [name for name in there if not _holds(folder / name, _packaged(name))]
-    for name, is_ours in (("refs.polyref.jsonl", _made_here), ("scores.json", _scored_here)):
-        if os.path.lexists(folder / name) and not (len(there) == len(EXAMPLES) and is_ours(folder / name)):
+    made = _made_here(folder / MADE)
+    ours = {MADE: made, DROPPED: made, PAGE: made, SCORES: _scored_here(folder / SCORES)}
+    for name, is_ours in ours.items():
+        if os.path.lexists(folder / name) and not (len(there) == len(EXAMPLES) and is_ours):
             theirs.append(name)
     if theirs:
         raise UsageError(f"{folder / theirs[0]} is there and not of this demo", remedy="choose another folder: -o")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from polyref.errors import DataError, UsageError
@@ -116,6 +116,20 @@ def read_systems(
             systems[called] = list(texts)
             check_parallel([first, (display_name(path), len(texts))])
     return systems
+
+
+def notes_of_copies(systems: Mapping[str, Sequence[str]], references: ReferenceSet) -> Iterator[str]:
+    """Which systems are the same text as one of the human references, from the first line to the last."""
+    several = max((len(segment.originals) for segment in references), default=0)
+    humans = [
+        [segment.originals[place].text if place < len(segment.originals) else None for segment in references]
+        for place in range(several)
+    ]
+    for name, lines in systems.items():
+        for number, texts in enumerate(humans, 1):
+            if list(lines) == texts:
+                which = "the reference" if several == 1 else f"reference {number}"
+                yield f"{name} equals {which} line for line: is it the output of a system?"
 
 
 def warn_byte_order_marks(paths: Sequence[str], say: Callable[[str, str], None]) -> None:

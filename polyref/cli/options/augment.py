@@ -20,6 +20,7 @@ from polyref.augment.sources import MERGES, Generated, Merge, Several, Source
 from polyref.cli.options.generation import loading_from
 from polyref.cli.options.rewriting import rewritings_from
 from polyref.cli.options.search import decoding_from
+from polyref.cli.parsing.completion import argument_or_option
 from polyref.errors import UsageError
 from polyref.paraphrase.paraphraser import Paraphraser
 
@@ -27,7 +28,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 _DEFAULT_K: Final = 10
 _FIRST = (
-    click.argument("references", nargs=-1, metavar="REFS..."),
+    click.argument("references", nargs=-1, metavar="REFS...", shell_complete=argument_or_option),
     click.option(
         "-k", "k", type=int, metavar="K", help="Paraphrases a segment. [default: 10, or what --share adds up to]"
     ),
@@ -89,6 +90,7 @@ _LAST = (
         help="Keep all candidates in the set, with the reasons of those that were not added, for --refilter.",
     ),
     click.option("--lang", metavar="CODE", help="Language of the references. [default: en]"),
+    click.option("--force", is_flag=True, help="Take text in a language that the model does not write."),
     click.option("--json", "as_json", is_flag=True, help="The summary as one JSON object on stdout (needs -o)."),
     click.option("--quiet", is_flag=True, help="No progress bar and no summary; warnings stay."),
 )

@@ -10,13 +10,16 @@ import click
 from polyref.cli.options.listing import ListingOption
 from polyref.cli.options.metrics import metric_options
 from polyref.cli.options.reading import fields_option, format_option
+from polyref.cli.parsing.completion import argument_or_option, metric_names
 from polyref.eval.judgements.registry import JUDGEMENTS
 from polyref.eval.statistics.registry import STATISTICS
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 _MEASURED: Final = (
-    click.argument("set_dirs", nargs=-1, required=True, metavar="SET_DIR...", type=click.Path()),
+    click.argument(
+        "set_dirs", nargs=-1, required=True, metavar="SET_DIR...", type=click.Path(), shell_complete=argument_or_option
+    ),
     click.option(
         "-l",
         "--language-pair",
@@ -91,6 +94,7 @@ _MEASURED: Final = (
         default=("bleu", "chrf"),
         show_default=True,
         metavar="METRIC",
+        shell_complete=metric_names,
         help="A metric that polyref computes, or of which the set has a score file (stored:NAME).",
     ),
     click.option(

@@ -8,8 +8,8 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from polyref.cli.options.headings import HeadedCommand
 from polyref.cli.options.search import DIVERSE_BEAM, LISTS, SEARCH
+from polyref.cli.parsing.headings import HeadedCommand
 from polyref.errors import UsageError
 from polyref.paraphrase.generators import generators
 from polyref.paraphrase.loading_options import BACKENDS, DTYPES_CPU, DTYPES_ELSEWHERE, PRISM_B, check_penalty

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
-from polyref.cli.options.headings import HeadedOption
+from polyref.cli.parsing.headings import HeadedOption
 from polyref.metrics import registry
 from polyref.metrics.base import Metric
 from polyref.metrics.option import Option

@@ -12,7 +12,7 @@ import click
 from polyref.augment.context import InputsInContext
 from polyref.augment.inputs import Inputs
 from polyref.augment.sources import Generated, Source
-from polyref.cli.options.headings import HeadedOption
+from polyref.cli.parsing.headings import HeadedOption
 from polyref.cli.printing import tell
 from polyref.errors import UsageError
 from polyref.formats import Reading

@@ -9,6 +9,7 @@ import click
 
 from polyref.cli.options.metrics import METRIC_HELP
 from polyref.cli.options.reading import format_option, reading_options
+from polyref.cli.parsing.completion import argument_or_option, file_names, metric_names
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -18,8 +19,17 @@ HEADINGS: Final = {
     "Files": ("form", "fields", "input_form", "test_set", "pair", "num_refs", "encoding"),
 }
 _OPTIONS: Final = (
-    click.argument("references", nargs=-1, metavar="REFS..."),
-    click.option("-i", "--input", "inputs", multiple=True, required=True, metavar="SYS", help="System outputs."),
+    click.argument("references", nargs=-1, metavar="REFS...", shell_complete=argument_or_option),
+    click.option(
+        "-i",
+        "--input",
+        "inputs",
+        multiple=True,
+        required=True,
+        metavar="SYS",
+        help="System outputs.",
+        shell_complete=file_names,
+    ),
     click.option(
         "-m",
         "--metrics",
@@ -28,6 +38,7 @@ _OPTIONS: Final = (
         show_default=True,
         metavar="METRIC",
         help=METRIC_HELP,
+        shell_complete=metric_names,
     ),
     click.option(
         "-k",
@@ -112,6 +123,9 @@ _OPTIONS: Final = (
     ),
     click.option("--seed", default=12345, show_default=True, type=click.IntRange(min=0), help="Of samples and trials."),
     click.option("--allow-missing", is_flag=True, help="Leave out segments that have no reference."),
+    click.option(
+        "--force", is_flag=True, help="Score references in a language that the model of a metric does not know."
+    ),
 )
 
 

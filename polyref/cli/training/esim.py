@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from polyref.cli.options.variadic import MultiCommand
+from polyref.cli.parsing.variadic import MultiCommand
 from polyref.errors import UsageError
 from polyref.tables import shown
 

@@ -6,7 +6,7 @@ from typing import Final
 
 import click
 
-from polyref.cli.options.lazy import LazyGroup
+from polyref.cli.parsing.lazy import LazyGroup
 
 # Command -> its module, one line of help.
 TRAININGS: Final[dict[str, tuple[str, str]]] = {

@@ -35,6 +35,11 @@ class EncoderMetric(PairMetric):
         """The encoder."""
         return load_encoder(self.model, self.device)
 
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """See :class:`Metric`."""
+        return self.encoder.languages
+
     @cached_property
     def depth(self) -> int:
         """The layer in use."""

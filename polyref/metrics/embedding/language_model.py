@@ -36,10 +36,12 @@ class LanguageModel(ABC):
     Attributes:
         name: Name in signatures.
         digest: Hash of its content, 12 hex digits or more.
+        languages: Codes of the languages it knows; empty: not stated.
     """
 
     name: str
     digest: str
+    languages: tuple[str, ...] = ()
 
     def __init__(self) -> None:
         self._known: dict[str, float] = {}
@@ -90,6 +92,8 @@ class Unconditional(LanguageModel):
         self._scorer = scorer
         self.name = f"{scorer.name}(unconditional)"
         self.digest = scorer.digest
+        written = scorer.written(None)
+        self.languages = () if written is None else (written,)
 
     def _means(self, texts: list[str]) -> list[float]:
         written = self._scorer.written(None)

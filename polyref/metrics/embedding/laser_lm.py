@@ -111,6 +111,11 @@ class LaserLM(EncoderMetric):
     def _own_layer(self) -> int:
         return self.encoder.layers
 
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """See :class:`Metric`: those of the language model where the encoder states none."""
+        return self.encoder.languages or self.language_model.languages
+
     @cached_property
     def language_model(self) -> LanguageModel:
         """The language model."""

@@ -89,6 +89,11 @@ class SequenceMetric(Metric):
         """The options, as plain JSON values; where to compute is none of them."""
         return {name: value for name, value in super().options.items() if name not in _WHERE}
 
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """See :class:`Metric`: the one that it is told to write."""
+        return () if self._target_lang is None else (self._target_lang,)
+
     @cached_property
     def scorer(self) -> ForcedScorer:
         """The model, loaded at the first use."""

@@ -68,7 +68,16 @@ def _command(served: Served, folder: Path, *more: str) -> list[str]:
     (folder / "refs").write_text("".join(f"The ferry number {n} has not come back.\n" for n in range(COUNT)))
     return [
         *(sys.executable, "-m", "polyref", "augment", str(folder / "refs"), "-o", str(folder / "out"), "-k", "1"),
-        *("--model", f"openai:{served.model}", "--base-url", served.url, "--answer-form", "samples", "--max-tokens", "40"),
+        *(
+            "--model",
+            f"openai:{served.model}",
+            "--base-url",
+            served.url,
+            "--answer-form",
+            "samples",
+            "--max-tokens",
+            "40",
+        ),
         *("--filter", "none", "--json", "--concurrency", "3", *more),
     ]
 

@@ -43,12 +43,14 @@ class Encoder(ABC):
         layers: Number of blocks.
         width: Length of a vector.
         longest: Most tokens it reads, special ones included.
+        languages: Codes of the languages it knows; empty: not stated.
     """
 
     name: str
     layers: int
     width: int
     longest: int
+    languages: tuple[str, ...] = ()
 
     @property
     @abstractmethod

@@ -39,6 +39,7 @@ class PointerEncoder(Encoder):
             self.layers = int(config["network"]["encoder_layers"])
             self.width = int(config["network"]["d_model"])
             self.longest = int(config["network"]["max_source"])
+            self.languages = (str(config["language"]),)
         except (ValueError, KeyError, TypeError, OverflowError) as error:
             raise ModelError(f"not a model configuration: {error!r}", file=folder / "config.json") from None
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from polyref.cli.options.variadic import MultiCommand
+from polyref.cli.parsing.variadic import MultiCommand
 
 
 class HeadedOption(click.Option):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
 
@@ -36,6 +37,10 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """As click does, noting which command runs in the list that the entry point gave."""
+        if args[0] not in self._modules and not args[0].startswith("-") and not ctx.resilient_parsing:
+            near = get_close_matches(args[0], self._modules)
+            meant = f"did you mean {near[0]!r}?" if near else f"expected one of {', '.join(self._modules)}"
+            ctx.fail(f"no command {args[0]!r}: {meant}")
         name, command, rest = super().resolve_command(ctx, args)
         if command is not None and ctx.obj is not None:
             ctx.obj.append(command)

@@ -1,0 +1,1 @@
+"""How words of a command line become options: several values, headings, commands loaded late, completion."""

@@ -1,0 +1,30 @@
+"""What the shell completes: files and names, also after the first value of an option that takes several."""
+
+from __future__ import annotations
+
+import os
+
+import click
+from click.shell_completion import CompletionItem, split_arg_string
+
+
+def argument_or_option(context: click.Context, argument: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Completions of an argument that is a file, or of the option whose values come last: ``-m bleu <TAB>``."""
+    words = split_arg_string(os.environ.get("COMP_WORDS", ""))
+    flag = next((word for word in reversed(words) if word.startswith("-") and word not in ("-", incomplete)), None)
+    for option in context.command.get_params(context):
+        if isinstance(option, click.Option) and option.multiple and flag in option.opts:
+            return option.shell_complete(context, incomplete)
+    return [CompletionItem(incomplete, type="file")]
+
+
+def metric_names(_context: click.Context, _option: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Names of metrics."""
+    from polyref.metrics.registry import metric_names
+
+    return [CompletionItem(name) for name in metric_names() if name.startswith(incomplete)]
+
+
+def file_names(_context: click.Context, _option: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Files."""
+    return [CompletionItem(incomplete, type="file")]

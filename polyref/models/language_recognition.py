@@ -1,0 +1,135 @@
+"""Texts in a language that a model does not know: told by their script and their function words.
+
+The question is never "which language is this?" but "is this clearly none of these languages?". Short or odd texts, and
+mixtures, are no clear evidence: they pass.
+"""
+
+from __future__ import annotations
+
+import string
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.resources import files
+from typing import Final
+
+from polyref.models.languages import base
+
+#: Share of the letters that must be of other scripts, and the fewest of them.
+_FOREIGN_LETTERS: Final = 0.6
+_FEWEST_LETTERS: Final = 5
+#: Share of the words that must be function words of another language, and the fewest of them, alike and unlike.
+_FOREIGN_WORDS: Final = 0.06
+_FEWEST_WORDS: Final = 5
+#: How many times as many of them there must be as function words of the model's languages.
+_CLEARLY_MORE: Final = 3
+#: Kana tell Japanese from Chinese: Japanese is written in Chinese characters as well.
+_KANA: Final = ("HIRAGANA", "KATAKANA")
+_KANA_SHARE: Final = 0.1
+_PUNCTUATION: Final = string.punctuation + "«»„“”‘’‚…–—¿¡।،؛؟"
+
+
+@dataclass(frozen=True)
+class Language:
+    """What a language looks like.
+
+    Attributes:
+        code: ISO 639-1.
+        name: In English.
+        scripts: First words of the Unicode names of its letters.
+        words: Frequent function words, in lower case.
+    """
+
+    code: str
+    name: str
+    scripts: frozenset[str]
+    words: frozenset[str]
+
+
+@lru_cache(maxsize=1)
+def known_languages() -> dict[str, Language]:
+    """The languages that can be told, by code."""
+    lines = files("polyref.models").joinpath("languages.tsv").read_text("utf-8").splitlines()
+    rows = [line.split("\t") for line in lines]
+    return {
+        code: Language(code, name, frozenset(scripts.split(",")), frozenset(words.split()))
+        for code, name, scripts, words in rows
+    }
+
+
+def language_name(code: str) -> str:
+    """English name of a language, or the code itself: ``de`` and ``deu_Latn`` give ``German``."""
+    language = known_languages().get(base(code))
+    return code if language is None else language.name
+
+
+def other_language(texts: Iterable[str], languages: Sequence[str]) -> Language | None:
+    """The language of texts that are clearly in none of some languages; None where there is doubt.
+
+    Args:
+        texts: Segments; all of them count together.
+        languages: Codes. Where there is none, or one that cannot be told, no text is refused.
+
+    Returns:
+        The most probable other language. Only the script of a language such as Burmese is looked at.
+    """
+    known = known_languages()
+    wanted = [known[code] for code in dict.fromkeys(map(base, languages)) if code in known]
+    if not wanted or len(wanted) < len({base(code) for code in languages}):
+        return None
+    letters: Counter[str] = Counter()
+    words: Counter[str] = Counter()
+    for text in texts:
+        letters.update(text)
+        words.update(word.strip(_PUNCTUATION) for word in text.lower().split())
+    del words[""]
+    scripts = _scripts(letters)
+    usual = frozenset().union(*(language.scripts for language in wanted))
+    foreign = sum(count for script, count in scripts.items() if script not in usual)
+    if foreign >= max(_FEWEST_LETTERS, _FOREIGN_LETTERS * scripts.total()):
+        return _by_script(scripts, words)
+    return _by_words(words, wanted)
+
+
+def _scripts(letters: Counter[str]) -> Counter[str]:
+    """Letters of each script that a known language is written in."""
+    scripts = frozenset().union(*(language.scripts for language in known_languages().values()))
+    found: Counter[str] = Counter()
+    for letter, count in letters.items():
+        script = unicodedata.name(letter, "").split(" ")[0].split("-")[0] if letter.isalpha() else ""
+        if script in scripts:
+            found[script] += count
+    return found
+
+
+def _by_script(scripts: Counter[str], words: Counter[str]) -> Language:
+    """The language of a text in foreign script; of several languages, the one with the most function words."""
+    known = known_languages()
+    if sum(scripts[script] for script in _KANA) > _KANA_SHARE * scripts.total():
+        return known["ja"]
+    ((script, _),) = scripts.most_common(1)
+    if script == "CJK":
+        return known["zh"]
+    candidates = [language for language in known.values() if script in language.scripts]
+    return max(candidates, key=lambda language: sum(words[word] for word in language.words))
+
+
+def _by_words(words: Counter[str], wanted: Sequence[Language]) -> Language | None:
+    """The other language whose function words are clearly more than those of the wanted languages."""
+    if not all(language.words for language in wanted):
+        return None
+    common = frozenset().union(*(language.words for language in wanted))
+    best, most = None, 0
+    for language in known_languages().values():
+        if language in wanted:
+            continue
+        # Words that both have, such as "in" of English and German, say nothing.
+        theirs = {word: words[word] for word in language.words - common if words[word]}
+        hits = sum(theirs.values())
+        ours = sum(words[word] for word in common - language.words)
+        clear = len(theirs) >= _FEWEST_WORDS and hits >= max(_CLEARLY_MORE * ours, _FOREIGN_WORDS * words.total())
+        if clear and hits > most:
+            best, most = language, hits
+    return best
