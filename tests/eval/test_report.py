@@ -116,8 +116,8 @@ def test_the_page_is_well_formed_and_loads_nothing(page: str) -> None:
     assert "default-src 'none'" in page
     for anchor in ("gains", "curves", "references", "systems", "decisions", "sizes", "examples", "settings"):
         assert anchor in parser.ids
-    # Two curves, two gains, two scatters, two size curves.
-    assert parser.tags.count("figure") == parser.tags.count("svg") == 8
+    # Three curves, three gains, two scatters, two size curves.
+    assert parser.tags.count("figure") == parser.tags.count("svg") == 10
 
 
 def test_text_is_shown_as_it_is(page: str, report: Path) -> None:
@@ -146,7 +146,7 @@ def test_colours_follow_the_page(page: str) -> None:
 def test_tables_beside_the_page(report: Path) -> None:
     with (report / "rows.csv").open(newline="", encoding="utf-8") as stream:
         rows = list(csv.DictReader(stream))
-    assert len(rows) == 2 * 2 * 3
+    assert len(rows) == 5 * 2 * 3
     data = json.loads((report / "report.json").read_text("utf-8"))
     assert data["polyref_report"] == 1
     assert len(data["rows"]) == len(rows)
@@ -175,7 +175,7 @@ def test_tables_beside_the_page(report: Path) -> None:
 def test_verdicts_are_what_intervals_say(report: Path) -> None:
     rows = json.loads((report / "report.json").read_text("utf-8"))["rows"]
     for row in rows:
-        if row["k"] == 0:
+        if row["k"] == 0 or row["statistic"] == "tie-rate":
             assert row["verdict"] == ""
         elif row["level"] == "sys":
             p = row["p"]
@@ -193,7 +193,7 @@ def test_latex(report: Path) -> None:
     lines = text.splitlines()
     assert lines[0] == r"\begin{tabular}{llrlrrr}" and lines[-1] == r"\end{tabular}"
     body = [line for line in lines if line.endswith(r"\\")]
-    assert len(body) == 1 + 4
+    assert len(body) == 1 + 8
     assert all(line.count(" & ") == 6 for line in body)
     assert escape_latex(r"a_b 5% {x} \ ~^ #$&") == (
         r"a\_b 5\% \{x\} \textbackslash{} \textasciitilde{}\textasciicircum{} \#\$\&"
@@ -212,8 +212,9 @@ def test_latex(report: Path) -> None:
 def test_latex_without_correction_has_the_p_values_of_segments(folder: Path) -> None:
     out = _evaluate(folder, "--gold", "mqm", "-m", "bleu", "-k", "0", "2", to="uncorrected")
     rows = json.loads((out / "report.json").read_text("utf-8"))["rows"]
-    (p,) = [row["p_bootstrap"] for row in rows if row["level"] == "seg" and row["k"] == 2]
-    (line,) = [line for line in (out / "gains.tex").read_text("utf-8").splitlines() if "Kendall" in line]
+    (p,) = [row["p_bootstrap"] for row in rows if row["statistic"] == "kendall-tau-b" and row["k"] == 2]
+    lines = (out / "gains.tex").read_text("utf-8").splitlines()
+    (line,) = [line for line in lines if r"Kendall's $\tau$-b" in line]
     assert line.split(" & ")[6] == rf"{p:.3f} \\"
 
 
@@ -454,8 +455,8 @@ def test_repeated_references_are_counted() -> None:
 def test_one_evaluation_says_nothing_twice(page: str, folder: Path) -> None:
     titles = set(re.findall(r'data-title="([^"]+)"', page))
     assert not {"set", "gold"} & titles
-    assert "held against MQM" in page and 'id="pairs"' not in page and "All 12 rows" in page
-    out = _evaluate(folder, "--gold", "mqm", "-m", "bleu", "-k", "2", to="one-k")
+    assert "held against MQM" in page and 'id="pairs"' not in page and "All 30 rows" in page
+    out = _evaluate(folder, "--gold", "wmt-z", "-m", "bleu", "-k", "2", to="one-k")
     # All rows are those of the headline.
     assert "<details><summary>All" not in (out / "index.html").read_text("utf-8")
     out = _evaluate(folder, "--gold", "mqm", "-m", "bleu", "-k", "0", "2", "--originals", "kept", "replaced", to="two")
@@ -474,7 +475,7 @@ def test_gains_of_segments_have_p_values(folder: Path, report: Path) -> None:
 
     rows = json.loads((report / "report.json").read_text("utf-8"))["rows"]
     assert all(row["p_bootstrap"] is None for row in rows if row["level"] == "sys")
-    (row,) = [row for row in rows if (row["level"], row["metric"], row["k"]) == ("seg", "bleu", 2)]
+    (row,) = [row for row in rows if (row["statistic"], row["metric"], row["k"]) == ("kendall-tau-b", "bleu", 2)]
     # The same test with loops.
     evalset = EvalSet(folder, "de-en")
     gold = evalset.gold("mqm").without([])
@@ -598,15 +599,15 @@ def test_in_a_browser(browsed: tuple[str, list[dict[str, Any]], list[str]]) -> N
         assert seen["inner"] == width
         assert seen["scroll"] <= width, "the page scrolls sideways"
         assert seen["hidden"] == []
-        assert len(seen["drawings"]) == 8
+        assert len(seen["drawings"]) == 10
         for drawn, high, shapes, label in seen["drawings"]:
             assert 250 <= drawn <= width and high > 50 and shapes > 5 and len(label) > 20
         (_, up, ascending), (_, down, descending), (_, by_name, names) = seen["sorted"]
         assert (up, down, by_name) == ("ascending", "descending", "ascending")
         numbers = [float(value) for value in ascending]
-        assert numbers == sorted(numbers) and len(numbers) == 4
+        assert numbers == sorted(numbers) and len(numbers) == 8
         assert [float(value) for value in descending] == numbers[::-1]
-        assert names == ["BLEU", "BLEU", "chrF", "chrF"]
+        assert names == ["BLEU"] * 4 + ["chrF"] * 4
         brightness = [sum(map(int, re.findall(r"\d+", seen[part])[:3])) for part in ("ink", "paper")]
         assert (brightness[0] > brightness[1]) == (scheme == "dark")
 

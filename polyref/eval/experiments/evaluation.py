@@ -14,6 +14,7 @@ from polyref.eval.experiments.choices import KEPT
 from polyref.eval.experiments.series import Series
 from polyref.eval.judgements.gold import Gold
 from polyref.eval.statistics.agreement import Row
+from polyref.eval.statistics.comparisons import verdict
 from polyref.references import ReferenceSet
 
 BoolArray = npt.NDArray[np.bool_]
@@ -98,6 +99,8 @@ class Evaluation:
                 "p": plain(row.p),
                 "p_perm_both": plain(row.p_perm_both),
                 "p_adjusted": plain(row.p_adjusted),
+                "redrawn": row.redrawn or None,
+                "verdict": verdict(row) or None,
                 "signature": self.signatures[row.metric, row.k],
                 # Runs without a placebo have nothing to tell apart.
                 **({"control": row.control or "real"} if self.controls else {}),
