@@ -135,16 +135,10 @@ def _control_cells(evaluations: Sequence[Evaluation], width: int) -> tuple[list[
     header += ["placebo", "real - placebo", "interval"]
     body = []
     for one in evaluations:
-        gains = {(row.level, row.metric, row.k, row.statistic): row.gain for row in one.rows}
-        placebo: float | None = None
-        for row in one.controls:
-            if row.control == "placebo":
-                placebo = row.gain
-                continue
-            cells = [*(str(getattr(one, name)) for name in front), row.level, row.metric, str(row.k), row.statistic]
-            gain = gains[row.level, row.metric, row.k, row.statistic]
-            cells += [_shown(gain, width, "+"), _shown(placebo, width, "+"), _shown(row.value, width, "+")]
-            body.append([*cells, _interval(row.ci, width, "+")])
+        for real, fake, difference in one.compared_with_placebo():
+            cells = [*(str(getattr(one, name)) for name in front), real.level, real.metric, str(real.k)]
+            cells += [real.statistic, *(_shown(value, width, "+") for value in (real.gain, fake.gain))]
+            body.append([*cells, _shown(difference.value, width, "+"), _interval(difference.ci, width, "+")])
     return header, body
 
 

@@ -521,6 +521,31 @@ def test_names_as_people_write_them() -> None:
     assert (gold_name("mqm"), gold_name("mine")) == ("MQM", "mine")
 
 
+@pytest.mark.slow
+def test_placebo(folder: Path, report: Path) -> None:
+    out = _evaluate(folder, "--gold", "mqm", "-m", "bleu", "-k", "0", "1", "2", "--placebo", "2", to="placebo")
+    data = json.loads((out / "report.json").read_text("utf-8"))
+    kinds = {kind: [row for row in data["rows"] if row["control"] == kind] for kind in ("real", "placebo")}
+    differences = [row for row in data["rows"] if row["control"] == "real - placebo"]
+    assert (len(kinds["real"]), len(kinds["placebo"]), len(differences)) == (15, 10, 10)
+    page = (out / "index.html").read_text("utf-8")
+    part = _section(page, "placebo")
+    rows = part.split("<tbody>")[1].split("</tr>")[:-1]
+    shown = [dict(re.findall(r'<td data-title="([^"]+)"[^>]*>([^<]*)</td>', row)) for row in rows]
+    assert len(shown) == 10
+    added = [row for row in kinds["real"] if row["k"]]
+    for told, real, fake, difference in zip(shown, added, kinds["placebo"], differences, strict=True):
+        assert (told["metric"], told["k"]) == ("BLEU", str(real["k"]))
+        values = (real["gain"], fake["gain"], difference["value"])
+        assert [told[name] for name in ("real", "placebo", "real − placebo")] == [
+            f"{value:+.3f}".replace("-", "−") for value in values
+        ]
+        assert difference["value"] == pytest.approx(real["value"] - fake["value"])
+    assert f"Beyond the placebo: {sum(row['verdict'] == 'better' for row in differences)} gains are" in page
+    # Runs without a placebo have nothing to say of one.
+    assert "placebo" not in (report / "index.html").read_text("utf-8")
+
+
 # In a browser.
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -76,6 +76,12 @@ class Evaluation:
     def ends(self, series: Series) -> list[int | None]:
         """The smallest k that the metric has (where gains start) and the largest one asked for."""
         return list(dict.fromkeys([series.ks[0], self.shown_ks(series)[-1]]))
+
+    def compared_with_placebo(self) -> Iterator[tuple[Row, Row, Row]]:
+        """Rows of added references, of their placebos, and of the difference; none without a placebo."""
+        real = {(row.level, row.statistic, row.metric, row.k): row for row in self.rows}
+        for fake, difference in zip(self.controls[::2], self.controls[1::2], strict=True):
+            yield real[fake.level, fake.statistic, fake.metric, fake.k], fake, difference
 
     def row_values(self) -> list[dict[str, Any]]:
         """The rows as plain JSON values, with what they belong to; None where a value is undefined."""

@@ -104,6 +104,26 @@ def agreement_table(
     return Table(caption, columns, body).where_any()
 
 
+def placebo_table(evaluations: Sequence[Evaluation], metrics: Mapping[str, str]) -> Table:
+    """What added references gain, what a placebo of them gains, and the difference, with its interval and verdict."""
+    columns = [Column("set"), Column("level"), Column("metric"), Column("k", True), Column("statistic")]
+    columns += [Column(name, True) for name in ("real", "placebo", "real − placebo", "interval of the difference")]
+    columns += [Column("verdict")]
+    body = []
+    for one in evaluations:
+        for real, fake, difference in one.compared_with_placebo():
+            told = verdict(difference)
+            body.append(
+                [
+                    Cell(one.name), Cell(LEVELS[real.level]), Cell(metrics[real.metric]), whole(real.k),
+                    Cell(statistic_name(real.statistic)), number(real.gain, sign="+"), number(fake.gain, sign="+"),
+                    number(difference.value, sign="+"), interval(difference.ci, sign="+"),
+                    Cell(_VERDICTS[told], style=told if told != "unclear" else ""),
+                ]
+            )  # fmt: skip
+    return Table("Gains and the placebo's", columns, body).where_any()
+
+
 def averages_table(averages: Sequence[Mapping[str, Any]], metrics: Mapping[str, str]) -> Table:
     """Averages over language pairs."""
     columns = [Column(name) for name in ("generator", "originals", "metric")]

@@ -31,7 +31,7 @@ _LATEX: Final = {
 
 def flat(evaluation: Evaluation, row: Row) -> dict[str, Any]:
     """One row as plain values, intervals in two columns each; None where a value is undefined."""
-    values = asdict(row)
+    values = {**asdict(row), "control": row.control or "real"}
     for name in ("ci", "gain_ci"):
         values[f"{name}_low"], values[f"{name}_high"] = values.pop(name) or (None, None)
     return {**place(evaluation), **{key: finite(value) for key, value in values.items()}, "verdict": verdict(row)}
