@@ -204,7 +204,8 @@ def test_rows_say_what_was_redrawn(choices: dict[str, Any], polyref: Any) -> Non
 
 
 def _row(level: str, redrawn: str, gain_ci: tuple[float, float] | None, p: float | None = None, **more: Any) -> Row:
-    given = {"gold": "g", "metric": "m", "k": 5, "statistic": "pearson", "value": 0.5, "gain": 0.1, "n": 9, "ci": None}
+    statistic = "pearson" if level == "sys" else "kendall-without-ties"
+    given = {"gold": "g", "metric": "m", "k": 5, "statistic": statistic, "value": 0.5, "gain": 0.1, "n": 9, "ci": None}
     return Row(level=level, redrawn=redrawn, gain_ci=gain_ci, p=p, segments=9, **{**given, **more})
 
 
@@ -225,6 +226,9 @@ def test_verdicts_about_systems_never_come_from_segments_alone() -> None:
         assert verdict(_row("sys", "segments and systems", None, **beyond)) == told
     assert verdict(_row("seg", "segments", above, statistic="tie-rate")) == ""
     assert verdict(_row("seg", "segments", above, control="placebo")) == ""
+    # Pooled over all segments: no verdict, whatever was redrawn.
+    for statistic in ("pearson", "kendall-tau-b", "kendall-tau-b@3-12words"):
+        assert verdict(_row("seg", "segments and systems", above, statistic=statistic)) == ""
 
 
 @pytest.mark.slow

@@ -175,7 +175,11 @@ def test_tables_beside_the_page(report: Path) -> None:
 def test_verdicts_are_what_intervals_say(report: Path) -> None:
     rows = json.loads((report / "report.json").read_text("utf-8"))["rows"]
     for row in rows:
-        if row["k"] == 0 or row["statistic"] == "tie-rate":
+        if (
+            row["k"] == 0
+            or row["statistic"] == "tie-rate"
+            or (row["level"], row["statistic"]) == ("seg", "kendall-tau-b")
+        ):
             assert row["verdict"] == ""
         elif row["level"] == "sys":
             p = row["p"]

@@ -34,10 +34,12 @@ def verdict(row: Row) -> str:
 
     Segments: the interval of the gain excludes zero; it speaks of what was redrawn. Systems: the interval where
     segments and systems were redrawn, else Williams' test, two-sided at 5 %. Intervals over segments alone hold the
-    systems fixed: they exclude zero for gains that other systems would not show. A tie rate is neither better nor
-    worse.
+    systems fixed: they exclude zero for gains that other systems would not show.
+
+    Two kinds of statistics have no verdict. A tie rate is neither better nor worse. Those that are pooled over all
+    segments move with how hard and how long segments are: a metric that sees nothing but lengths gains there.
     """
-    if _without_direction(row.statistic):
+    if _says_nothing(row):
         return ""
     if row.control == REAL_MINUS_PLACEBO:
         return _of_interval(row.ci) if row.level == "seg" or _both(row) else ""
@@ -61,9 +63,11 @@ def _of_interval(interval: tuple[float, float] | None) -> str:
     return BETTER if low > 0 else WORSE if high < 0 else UNCLEAR
 
 
-def _without_direction(statistic: str) -> bool:
-    name = statistic.partition("@")[0]  # without the part of the test set
-    return name in STATISTICS.names() and all(one.higher_is_better is None for one in statistics_called(name))
+def _says_nothing(row: Row) -> bool:
+    name = row.statistic.partition("@")[0]  # without the part of the test set
+    if name not in STATISTICS.names():
+        return False
+    return any(one.pooled or one.higher_is_better is None for one in statistics_called(name) if one.level == row.level)
 
 
 def with_perm_both(
