@@ -13,12 +13,12 @@ from polyref.cli.options.evaluate import HEADINGS, evaluate_options
 from polyref.cli.options.headings import HeadedCommand
 from polyref.cli.options.metrics import metric_parameters
 from polyref.cli.options.reading import fields_from
-from polyref.cli.printing import json_object, tell
+from polyref.cli.printing import json_object, remember, tell
 from polyref.errors import UsageError
 
 _NAMED: Final = re.compile(r"([\w.+-]+)=(.+)", re.DOTALL)
 #: Options that change nothing in a report.
-_NO_SETTINGS: Final = frozenset({"output", "as_json", "width", "keep"})
+_NO_SETTINGS: Final = frozenset({"output", "as_json", "width", "verbose", "keep"})
 
 
 @click.command(cls=HeadedCommand, headings=HEADINGS)
@@ -35,6 +35,7 @@ def command(
     output: str | None,
     as_json: bool,
     width: int,
+    verbose: bool,
     **options: Any,
 ) -> None:
     """Measure agreement with human judgements against the number of references.
@@ -49,6 +50,7 @@ def command(
     polyref evaluate wmt22 -l zh-en --ref refA --refs paraphrases.jsonl --gold wmt-z -m bleu -k 0 1 5 10 -o report
     """  # noqa: D301
     from polyref.eval.api import evaluate
+    from polyref.eval.text_tables import signatures
 
     if output is not None:
         from polyref.eval.report import check_report
@@ -71,7 +73,11 @@ def command(
     if output is not None:
         page = found.report(output, _settings())
         tell("note", f"report: {page}")
-    click.echo(json_object(found.signature, found.rows) if as_json else found.text(width))
+    if as_json:
+        click.echo(json_object(found.signature, found.rows))
+        return
+    remember(signatures(found))
+    click.echo(found.text(width, full=verbose))
 
 
 def named_files(values: Sequence[str]) -> dict[str, str]:

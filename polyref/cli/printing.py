@@ -12,6 +12,7 @@ import click
 from polyref.tables import shown
 
 _PARAMETER: Final = re.compile(r"`([a-z]\w*)`")
+_HASH: Final = re.compile("[0-9a-f]{10}")
 #: Parameter of the library -> what it is at the command line, where neither an option's flag nor its name says so. A
 #: command has one of these.
 _ALIASES: Final[dict[str, tuple[str, ...]]] = {
@@ -30,6 +31,27 @@ _ALIASES: Final[dict[str, tuple[str, ...]]] = {
 def json_object(signature: Any, rows: Sequence[Mapping[str, Any]]) -> str:
     """The common machine output: one object with ``signature`` and ``rows``. NaN must be given as None."""
     return json.dumps({"signature": signature, "rows": list(rows)}, ensure_ascii=False, allow_nan=False)
+
+
+def remember(signatures: Mapping[str, str]) -> None:
+    """Keep what hashes of signatures stand for, so that ``polyref info HASH`` can tell."""
+    from polyref.store import Cache
+
+    Cache().put({_kept(name): text.encode() for name, text in signatures.items()})
+
+
+def recalled(name: str) -> str | None:
+    """The signature that a hash stands for; None for what is no hash, or is not known here."""
+    from polyref.store import Cache
+
+    if not _HASH.fullmatch(name):
+        return None
+    found = Cache().get([_kept(name)])
+    return found[_kept(name)].decode() if found else None
+
+
+def _kept(name: str) -> bytes:
+    return f"signature {name}".encode()
 
 
 def tell(kind: str, message: str) -> None:

@@ -11,7 +11,7 @@ from polyref.cli.files.systems import parallel_lines, read_systems, system_names
 from polyref.cli.options.headings import HeadedCommand
 from polyref.cli.options.metrics import make_metrics, metric_options
 from polyref.cli.options.score import HEADINGS, score_options
-from polyref.cli.printing import json_object, tell
+from polyref.cli.printing import json_object, remember, tell
 from polyref.errors import UsageError
 from polyref.formats import Reading
 from polyref.metrics.api import TESTS, check_sources, check_test
@@ -98,7 +98,10 @@ def command(
         elif score_only:
             stream.writelines(f"{number}\n" for number in found.numbers(width))
         else:
-            stream.write(found.text(width, verbose=verbose) + "\n")
+            full = verbose or output != "-"
+            if not full and not short:
+                remember(found.signatures)
+            stream.write(found.text(width, verbose=verbose, full=full) + "\n")
 
 
 def _test(asked: dict[str, int], systems: int, sentence: bool) -> tuple[str | None, int | None]:

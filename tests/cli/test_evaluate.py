@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -12,7 +13,8 @@ import pytest
 
 MINIMAL = Path(__file__).resolve().parent.parent / "eval" / "minimal"
 KEYS = ["set", "pair", "generator", "originals", "gold", "level", "metric", "k", "statistic", "value", "gain", "ci",
-        "gain_ci", "n", "segments", "p", "p_perm_both", "p_adjusted", "redrawn", "verdict", "signature"]  # fmt: skip
+        "gain_ci", "n", "segments", "references", "without_added", "p", "p_perm_both", "p_adjusted", "redrawn",
+        "verdict", "signature"]  # fmt: skip
 
 
 @pytest.fixture
@@ -78,13 +80,26 @@ def test_same_command_same_bytes(augmented: list[str]) -> None:
 def test_table(polyref: Callable[..., Any], augmented: list[str]) -> None:
     run = polyref("evaluate", *augmented, "-m", "chrf", "-k", "0", "1", "-n", "20")
     assert run.code == 0
-    header, _, first, *_ = run.out.splitlines()
-    assert header.split()[:6] == ["gold", "level", "metric", "k", "statistic", "value"]
-    # Relative rankings are the default where there are any.
-    assert first.split()[:5] == ["darr", "seg", "chrf", "0", "kendall-darr-without-ties"]
-    for statistic in ("kendall-darr ", "kendall-darr-without-ties", "tie-rate"):
-        assert run.out.count(statistic) == 2
-    assert "parCHRF|" in run.out
+    headline, _, title, header, _, first, *_ = run.out.splitlines()
+    assert headline == (
+        "Agreement with people: minimal de-en; 95 % intervals: segments redrawn 20 times; gains over the same metric "
+        "with k = 0."
+    )
+    # Relative rankings are the default where there are any; the rate of ties stands beside what leaves them out.
+    assert title == "Kendall's τ (without ties) within segments ↑, DARR, 7 rankings"
+    assert re.split(" {2,}", header)[:7] == ["metric", "k", "refs", "value", "95 %", "ties", "gain"]
+    assert first.split()[:3] == ["chrF", "0", "1"]
+    titles = [block.splitlines()[0] for block in run.out.split("\n\n")[1:-1]]
+    assert [one.split(",")[0] for one in titles] == [
+        "Kendall's τ (without ties) within segments ↑",
+        "Kendall's τ (ties discordant) within segments ↑",
+        "Pearson's r of systems ↑",
+    ]
+    (found,) = re.findall("Signature: ([0-9a-f]{10}) ", run.out)
+    told = polyref("info", found).out
+    assert told.startswith("set:minimal|") and "\nparCHRF|" in told
+    full = polyref("evaluate", *augmented, "-m", "chrf", "-k", "0", "1", "-n", "20", "-v").out
+    assert told.splitlines() == full.splitlines()[-3:]
 
 
 def test_options_reach_the_metric(polyref: Callable[..., Any], minimal: Path) -> None:
@@ -505,8 +520,8 @@ def test_several_sets_pairs_and_generators(polyref: Callable[..., Any], minimal:
     assert _row(alone, level="sys", k=1)["value"] == one["value"]
     # Three systems are too few for Fisher's z.
     assert not [row for row in answer["rows"] if row["pair"] == "average"]
-    header = polyref(*base, *both, "-m", "chrf").out.splitlines()[0].split()
-    assert header[:5] == ["set", "pair", "generator", "originals", "gold"]
+    header = polyref(*base, *both, "-m", "chrf").out.splitlines()[3].split()
+    assert header[:5] == ["set", "pair", "generator", "originals", "metric"]
     for arguments, message in (
         ((*base[:2], other, "-l", "de-en", "fi-en", "cs-en", *base[6:]), "nothing for the pair 'cs-en'"),
         ((*base, "--refs", str(minimal / "de-en.jsonl")), "one --refs file for several sets or language pairs"),

@@ -77,6 +77,21 @@ class Evaluation:
         """The smallest k that the metric has (where gains start) and the largest one asked for."""
         return list(dict.fromkeys([series.ks[0], self.shown_ks(series)[-1]]))
 
+    def coverage(self, k: int | None) -> tuple[float, int] | None:
+        """References of a segment with ``k``, on average over those that are scored, and segments without an added one.
+
+        None for score files, of which it is not known.
+        """
+        if k is None or self.references is None:
+            return None
+        scored = [True] * len(self.references) if self.scored is None else self.scored
+        here = [segment for segment, one in zip(self.references, scored, strict=True) if one]
+        added = [min(k, len(segment.extras)) for segment in here]
+        human = [0 if k and self.originals != KEPT else len(segment.originals) for segment in here]
+        return float(np.mean([*map(sum, zip(added, human, strict=True))])), sum(
+            not count for count in added
+        ) if k else 0
+
     def compared_with_placebo(self) -> Iterator[tuple[Row, Row, Row]]:
         """Rows of added references, of their placebos, and of the difference; none without a placebo."""
         real = {(row.level, row.statistic, row.metric, row.k): row for row in self.rows}
@@ -85,6 +100,7 @@ class Evaluation:
 
     def row_values(self) -> list[dict[str, Any]]:
         """The rows as plain JSON values, with what they belong to; None where a value is undefined."""
+        covered: Any = {row.k: self.coverage(row.k) for row in (*self.rows, *self.controls)}
         return [
             {
                 "set": self.set_name,
@@ -102,6 +118,8 @@ class Evaluation:
                 "gain_ci": list(row.gain_ci) if row.gain_ci else None,
                 "n": row.n,
                 "segments": row.segments,
+                "references": covered[row.k] and covered[row.k][0],
+                "without_added": covered[row.k] and covered[row.k][1],
                 "p": plain(row.p),
                 "p_perm_both": plain(row.p_perm_both),
                 "p_adjusted": plain(row.p_adjusted),

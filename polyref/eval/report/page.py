@@ -14,10 +14,10 @@ from markupsafe import Markup
 
 from polyref import __version__
 from polyref.eval.experiments.evaluation import Evaluation
+from polyref.eval.names import gold_name, metric_names, visible
 from polyref.eval.report import page_tables, panels, plots
 from polyref.eval.report.data import Derived, headline_rows, main_statistics
 from polyref.eval.report.examples import Example
-from polyref.eval.report.names import gold_name, metric_names, visible
 from polyref.eval.report.page_tables import Table
 from polyref.eval.report.reference_summary import reference_summaries
 from polyref.eval.report.settings import Settings

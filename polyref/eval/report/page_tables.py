@@ -10,9 +10,9 @@ from typing import Any, Final
 
 from polyref.eval.experiments.evaluation import Evaluation
 from polyref.eval.experiments.system_pairs import CORRECT, INCORRECT, NOT_SIGNIFICANT
+from polyref.eval.names import gold_name, statistic_name
 from polyref.eval.report.data import Derived
 from polyref.eval.report.examples import Example
-from polyref.eval.report.names import gold_name, statistic_name
 from polyref.eval.report.reference_summary import ReferenceSummary
 from polyref.eval.statistics.agreement import Row
 from polyref.eval.statistics.comparisons import verdict

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from polyref.eval.experiments.evaluation import Evaluation
+from polyref.eval.names import gold_name, statistic_name
 from polyref.eval.report import plots
 from polyref.eval.report.data import Derived, curve_statistics, headline_rows
-from polyref.eval.report.names import gold_name, statistic_name
 from polyref.eval.report.page_tables import LEVELS
 
 #: Metrics that get a plot of their own for each set; the others are in the tables.

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from markupsafe import Markup, escape
 
+from polyref.eval.names import visible
 from polyref.eval.report.data import Scatter, Sizes
-from polyref.eval.report.names import visible
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -13,8 +13,8 @@ from dataclasses import asdict
 from typing import Any, Final
 
 from polyref.eval.experiments.evaluation import Evaluation
+from polyref.eval.names import metric_names, statistic_name
 from polyref.eval.report.data import Derived
-from polyref.eval.report.names import metric_names, statistic_name
 from polyref.eval.statistics.agreement import Row
 from polyref.eval.statistics.comparisons import verdict
 
