@@ -65,7 +65,9 @@ class SegmentPairs:
         once = values.sum(axis=0)[None]
         if systems is None:
             return once
-        return np.concatenate([once, (systems[:, self.first] * systems[:, self.second]) @ values])
+        often: FloatArray = systems[:, self.first] * systems[:, self.second]
+        drawn: FloatArray = often @ values
+        return np.concatenate([once, drawn])
 
 
 def kendall_without_ties(
@@ -149,10 +151,10 @@ def divided(numerator: FloatArray, denominator: FloatArray) -> FloatArray:
 
 def _over_segments(values: FloatArray, draws: FloatArray | None) -> FloatArray:
     """Sums over segments, each as often as it was drawn: one a row of ``values``, or a draw, or both together."""
+    total: FloatArray
     if draws is None:
-        return values.sum(axis=-1)
+        total = values.sum(axis=-1)
+        return total
     weights = np.vstack([np.ones((1, draws.shape[1])), draws])
-    if len(values) == 1:
-        return weights @ values[0]
-    total: FloatArray = np.einsum("rs,rs->r", weights, values)
+    total = weights @ values[0] if len(values) == 1 else np.einsum("rs,rs->r", weights, values)
     return total
