@@ -13,8 +13,11 @@ from polyref.cli.options.evaluate import HEADINGS, evaluate_options
 from polyref.cli.options.headings import HeadedCommand
 from polyref.cli.options.metrics import metric_parameters
 from polyref.cli.options.reading import fields_from
+from polyref.cli.options.threads import threads_option
 from polyref.cli.printing import json_object, remember, tell
+from polyref.cli.progress import bars
 from polyref.errors import UsageError
+from polyref.progress import listening
 
 _NAMED: Final = re.compile(r"([\w.+-]+)=(.+)", re.DOTALL)
 #: Options that change nothing in a report.
@@ -22,6 +25,7 @@ _NO_SETTINGS: Final = frozenset({"output", "as_json", "width", "verbose", "keep"
 
 
 @click.command(cls=HeadedCommand, headings=HEADINGS)
+@threads_option
 @evaluate_options
 def command(
     set_dirs: tuple[str, ...],
@@ -57,19 +61,20 @@ def command(
 
         check_report(output)
     of_metrics = {name: options.pop(name) for name in metric_parameters()}
-    found = evaluate(
-        set_dirs,
-        pairs,
-        references=named_files(extra),
-        fields=fields_from(fields) or None,
-        ref=refs,
-        gold=golds,
-        judgements=_kinds(judgements),
-        exclude=excluded,
-        options=of_metrics,
-        say=tell,
-        **options,
-    )
+    with listening(bars):
+        found = evaluate(
+            set_dirs,
+            pairs,
+            references=named_files(extra),
+            fields=fields_from(fields) or None,
+            ref=refs,
+            gold=golds,
+            judgements=_kinds(judgements),
+            exclude=excluded,
+            options=of_metrics,
+            say=tell,
+            **options,
+        )
     if output is not None:
         page = found.report(output, _settings())
         tell("note", f"report: {page}")

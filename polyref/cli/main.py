@@ -12,6 +12,7 @@ import click
 from polyref import __version__
 from polyref.cli.endings import CANNOT_WRITE, cannot_write, flushed, leave_cleanly_when_terminated
 from polyref.cli.options.lazy import LazyGroup
+from polyref.cli.options.threads import announce_threads
 from polyref.cli.printing import in_flags, tell
 from polyref.errors import PolyrefError, PolyrefWarning
 from polyref.tables import shown
@@ -70,6 +71,7 @@ def main(argv: list[str] | None = None) -> None:
 
 def _run(argv: list[str] | None) -> int:
     ran: list[click.Command] = []
+    announce_threads(sys.argv[1:] if argv is None else argv)
     try:
         code = cli.main(args=argv, prog_name="polyref", standalone_mode=False, obj=ran)
     except PolyrefError as error:

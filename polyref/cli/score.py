@@ -11,17 +11,21 @@ from polyref.cli.files.systems import parallel_lines, read_systems, system_names
 from polyref.cli.options.headings import HeadedCommand
 from polyref.cli.options.metrics import make_metrics, metric_options
 from polyref.cli.options.score import HEADINGS, score_options
+from polyref.cli.options.threads import threads_option
 from polyref.cli.printing import json_object, remember, tell
+from polyref.cli.progress import bars
 from polyref.errors import UsageError
 from polyref.formats import Reading
 from polyref.metrics.api import TESTS, check_sources, check_test
 from polyref.metrics.api import score as calculate
+from polyref.progress import listening
 from polyref.references import ReferenceSet
 from polyref.textfiles import check_writable, display_name, write_atomically
 
 
 @click.command(cls=HeadedCommand, headings=HEADINGS, short_help="Score systems with any number of references.")
 @score_options
+@threads_option
 @metric_options
 def command(
     references: tuple[str, ...],
@@ -86,8 +90,9 @@ def command(
                            [segment.doc for segment in refs])  # fmt: skip
     warn_byte_order_marks([*references, *inputs], say)
     test, trials = _test(asked, len(systems), sentence)
-    found = calculate(systems, refs, chosen, ks or None, sources=sources, test=test, trials=trials, seed=seed,
-                      allow_missing=allow_missing)  # fmt: skip
+    with listening(None if quiet else bars):
+        found = calculate(systems, refs, chosen, ks or None, sources=sources, test=test, trials=trials, seed=seed,
+                          allow_missing=allow_missing)  # fmt: skip
     for note in found.notes:
         say("warning", note)
     found = found.segment if sentence else found

@@ -9,7 +9,10 @@ import click
 from polyref.cli.options.headings import HeadedCommand
 from polyref.cli.options.metrics import METRIC_HELP, metric_options
 from polyref.cli.options.reading import fields_from, fields_option, format_option
+from polyref.cli.options.threads import threads_option
 from polyref.cli.printing import tell
+from polyref.cli.progress import bars
+from polyref.progress import listening
 
 
 @click.command(cls=HeadedCommand)
@@ -26,6 +29,7 @@ from polyref.cli.printing import tell
 @click.option("--testset", required=True, metavar="NAME", help="What the task calls the test set.")
 @click.option("--reference", metavar="NAME", help="What the task calls the reference. [default: from --ref, by year]")
 @click.option("-o", "--output", required=True, metavar="DIR", type=click.Path(), help="Directory to write to.")
+@threads_option
 @metric_options
 def command(
     set_dir: str,
@@ -56,14 +60,15 @@ def command(
     """  # noqa: D301
     from polyref.eval.submit import Submission, submit
 
-    made = submit(
-        set_dir,
-        pairs,
-        output,
-        Submission(year, name, testset, metric, refs, extra, k, reference, form, fields_from(fields)),
-        options=options,
-        say=tell,
-    )
+    with listening(bars):
+        made = submit(
+            set_dir,
+            pairs,
+            output,
+            Submission(year, name, testset, metric, refs, extra, k, reference, form, fields_from(fields)),
+            options=options,
+            say=tell,
+        )
     for path, checked in made.items():
         for pair, systems in checked.pairs.items():
             click.echo(f"{path}: {pair}, {len(systems)} systems, {checked.segments.get(pair, 'no')} segments", err=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Final
@@ -25,6 +25,7 @@ from polyref.eval.statistics.resampling import (
     percentile_interval,
     redrawn,
 )
+from polyref.progress import Advance, work
 
 #: What controls are called.
 PLACEBO: Final = "placebo"
@@ -157,15 +158,25 @@ def agreement(
         raise UsageError(f"the baseline {baseline!r} is not among the metrics", remedy="name it with -m as well")
     if known is not None:
         gold = _of_known(gold, known, systems)
-    measured = list(_measured(series, gold, known, systems, bootstrap, chosen))
+    numbers = (1 + len(placebos)) * len(chosen) * sum(len(one.ks) for one in series)
+    with work("resampling" if bootstrap.resamples else "correlating", "numbers", numbers) as advance:
+        measured, *controls = (
+            list(_counted(_measured(one, gold, known, systems, bootstrap, chosen), advance))
+            for one in (series, *placebos)
+        )
     for one in series:
         if not any(item.metric == one.metric for item in measured):
             raise DataError(
                 f"{one.metric} and the judgement {gold.name!r} have no level (sys, seg) in common",
                 remedy="choose another `gold` or metric",
             )
-    controls = [list(_measured(one, gold, known, systems, bootstrap, chosen)) for one in placebos]
     return list(_compared(measured, controls, bootstrap, baseline))
+
+
+def _counted(measured: Iterable[_Measured], advance: Advance) -> Iterator[_Measured]:
+    for one in measured:
+        advance(1)
+        yield one
 
 
 def _measured(
