@@ -68,6 +68,15 @@ def statistic_name(statistic: str) -> str:
     return f"{statistics_called(name)[0].label if name in STATISTICS.names() else name}{part}"
 
 
+def level_name(statistic: str, level: str) -> str:
+    """Where a statistic stands: ``systems``, ``within segments``, or ``all outputs`` of all segments at once."""
+    if level == "sys":
+        return "systems"
+    name = statistic.partition("@")[0]
+    found = statistics_called(name) if name in STATISTICS.names() else ()
+    return "all outputs" if any(one.pooled for one in found if one.level == level) else "within segments"
+
+
 def arrow(statistic: str, level: str) -> str:
     """``↑`` where more is more agreement, ``↓`` where less is, else nothing."""
     if statistic in _EXPERIMENTS:

@@ -8,10 +8,10 @@ from functools import partial
 from typing import Any, Protocol
 
 from polyref.eval.experiments.evaluation import Evaluation
-from polyref.eval.names import arrow, gold_name, metric_names, statistic_name
+from polyref.eval.names import arrow, gold_name, level_name, metric_names, statistic_name
 from polyref.eval.statistics.agreement import Row
 from polyref.eval.statistics.comparisons import verdict
-from polyref.eval.statistics.registry import STATISTICS, statistics_called
+from polyref.eval.statistics.registry import STATISTICS
 from polyref.eval.statistics.resampling import Bootstrap
 from polyref.metrics.signature import digest
 from polyref.tables import shown, text_table
@@ -102,8 +102,8 @@ def _title(level: str, statistic: str, rows: Sequence[tuple[Evaluation, Row]]) -
     label = statistic_name(statistic)
     name = statistic.partition("@")[0]
     if name in STATISTICS.names() and "segment" not in label:
-        pooled = any(one.pooled for one in statistics_called(name) if one.level == level)
-        label += " of systems" if level == "sys" else " of all outputs (pooled)" if pooled else " within segments"
+        place = level_name(statistic, level)
+        label += {"systems": " of systems", "all outputs": " of all outputs (pooled)"}.get(place, f" {place}")
     parts = [" ".join(filter(None, [label, arrow(statistic, level)]))]
     golds = {gold_name(row.gold) for _, row in rows}
     parts += golds if len(golds) == 1 else []
@@ -139,8 +139,8 @@ def _cells(
         told = verdict(row)
         # Without a verdict there is nothing that a p-value could support.
         p = (row.p_bootstrap if row.p is None else row.p) if told else None
-        cells += ["-"] * 3 if base else [number(row.gain, sign="+"), interval(row.gain_ci, sign="+"), number(p)]
-        cells += [number(None if base else row.p_perm_both), number(row.p_adjusted), told or "-", str(row.n)]
+        cells += ["-"] * 3 if base else [number(row.gain, sign="+"), interval(row.gain_ci, sign="+"), _p(p, width)]
+        cells += [_p(None if base else row.p_perm_both, width), _p(row.p_adjusted, width), told or "-", str(row.n)]
         body.append(cells)
     same = {"gold", "n"} - ({"gold"} if len({row.gold for _, row in rows}) > 1 else set())
     same -= {"n"} if len({row.n for _, row in rows}) > 1 else set()
@@ -201,6 +201,12 @@ def _varying(evaluations: Sequence[Evaluation]) -> list[str]:
 
 def _number(value: float | None, width: int, sign: str = "") -> str:
     return "-" if value is None or math.isnan(value) else f"{value:{sign}.{width}f}"
+
+
+def _p(value: float | None, width: int) -> str:
+    """A p-value, which is never zero."""
+    text = _number(value, width)
+    return f"<{10.0**-width:.{width}f}" if value is not None and text == f"{0:.{width}f}" and width else text
 
 
 def _interval(pair: tuple[float, float] | None, width: int, sign: str = "") -> str:

@@ -501,7 +501,12 @@ def test_gains_of_segments_have_p_values(folder: Path, report: Path) -> None:
             not_above += one - other <= 1e-12
     assert row["p_bootstrap"] == pytest.approx((1 + not_above) / (1 + defined))
     part = _section((report / "index.html").read_text("utf-8"), "gains")
-    assert f">{row['p_bootstrap']:.4f}</td>" in part
+    # Pooled statistics have p-values in files alone; those within segments stand on the page.
+    assert f">{row['p_bootstrap']:.4f}</td>" not in part
+    (within,) = [
+        row for row in rows if (row["statistic"], row["metric"], row["k"]) == ("kendall-without-ties", "bleu", 2)
+    ]
+    assert f">{within['p_bootstrap']:.4f}</td>" in part
 
 
 def test_names_as_people_write_them() -> None:
@@ -534,18 +539,28 @@ def test_placebo(folder: Path, report: Path) -> None:
     assert (len(kinds["real"]), len(kinds["placebo"]), len(differences)) == (15, 10, 10)
     page = (out / "index.html").read_text("utf-8")
     part = _section(page, "placebo")
-    rows = part.split("<tbody>")[1].split("</tr>")[:-1]
-    shown = [dict(re.findall(r'<td data-title="([^"]+)"[^>]*>([^<]*)</td>', row)) for row in rows]
-    assert len(shown) == 10
-    added = [row for row in kinds["real"] if row["k"]]
-    for told, real, fake, difference in zip(shown, added, kinds["placebo"], differences, strict=True):
+    largest, every = (
+        [dict(re.findall(r'<td data-title="([^"]+)"[^>]*>([^<]*)</td>', row)) for row in table.split("</tr>")[:-1]]
+        for table in re.findall("<tbody>(.*?)</tbody>", part, re.DOTALL)
+    )
+    # Rates of ties gain nothing; the others stand on the page, those of the largest k first.
+    assert len(every) == 8 and largest == [told for told in every if told["k"] == "2"]
+    differences = [row for row in differences if row["statistic"] != "tie-rate"]
+    fakes = [row for row in kinds["placebo"] if row["statistic"] != "tie-rate"]
+    added = [row for row in kinds["real"] if row["k"] and row["statistic"] != "tie-rate"]
+    order = ["kendall-without-ties", "acc23", "pearson", "kendall-tau-b"]
+    by_statistic = sorted(
+        zip(added, fakes, differences, strict=True), key=lambda rows: order.index(rows[0]["statistic"])
+    )
+    for told, (real, fake, difference) in zip(every, by_statistic, strict=True):
         assert (told["metric"], told["k"]) == ("BLEU", str(real["k"]))
         values = (real["gain"], fake["gain"], difference["value"])
         assert [told[name] for name in ("real", "placebo", "real − placebo")] == [
             f"{value:+.3f}".replace("-", "−") for value in values
         ]
         assert difference["value"] == pytest.approx(real["value"] - fake["value"])
-    assert f"Beyond the placebo: {sum(row['verdict'] == 'better' for row in differences)} gains are" in page
+    better = sum(row["verdict"] == "better" and row["k"] == 2 for row in differences)
+    assert f"Beyond the placebo: {better} gains are" in page
     # Runs without a placebo have nothing to say of one.
     assert "placebo" not in (report / "index.html").read_text("utf-8")
 

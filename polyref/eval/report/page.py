@@ -22,6 +22,7 @@ from polyref.eval.report.page_tables import Table
 from polyref.eval.report.reference_summary import reference_summaries
 from polyref.eval.report.settings import Settings
 from polyref.eval.statistics.comparisons import verdict
+from polyref.eval.statistics.resampling import BOTH
 
 #: Anchor, which is also the name of the template, and heading.
 _SECTIONS: Final = {
@@ -75,7 +76,10 @@ def page(
         permuted=any(row.p_perm_both is not None for _, row in headline),
         corrected=any(row.p_adjusted is not None for _, row in headline),
         gains=table(page_tables.agreement_table(headline, "Gains", settings.correction, metrics)),
-        placebo=table(page_tables.placebo_table(evaluations, metrics)),
+        placebo=table(page_tables.placebo_table(evaluations, metrics, largest=True)),
+        placebo_rows=table(page_tables.placebo_table(evaluations, metrics, largest=False)),
+        redrawn={BOTH: "segments and systems"}.get(settings.bootstrap.over, settings.bootstrap.over),
+        both=settings.bootstrap.over == BOTH,
         averages=page_tables.averages_table(averages, metrics) if averages else None,
         rows=table(page_tables.agreement_table(every, "All rows", settings.correction, metrics)),
         curve_plots=panels.curve_panels(evaluations, metrics) if drawn else [],
@@ -137,16 +141,20 @@ def _setting(value: Any) -> str:
 def _summary(verdicts: Mapping[str, int], settings: Settings) -> str:
     if not verdicts["better"] + verdicts["worse"] + verdicts["unclear"]:
         return "No gain has an interval: every metric is a score file, has one number of references, or -n is 0."
+    how = f"bootstrap intervals of {_percent(settings)} over segments and systems"
+    if settings.bootstrap.over != BOTH:
+        what = settings.bootstrap.over
+        how = f"systems: Williams' test; within segments: bootstrap intervals of {_percent(settings)} over {what}"
     return (
         f"Gains in agreement with people: {verdicts['better']} significant, {verdicts['worse']} significant losses, "
-        f"{verdicts['unclear']} not significant (systems: "
-        f"Williams' test; segments: bootstrap intervals of {_percent(settings)})."
+        f"{verdicts['unclear']} not significant ({how})."
     )
 
 
 def _beyond(evaluations: Sequence[Evaluation]) -> str:
-    """What is left of the gains beyond the placebo; empty without one."""
-    found = Counter(verdict(last) for one in evaluations for *_, last in one.compared_with_placebo())
+    """What is left of the gains of the largest k beyond the placebo; empty without one."""
+    rows = [last for one in evaluations for *_, last in one.compared_with_placebo() if last.k == max(one.ks)]
+    found = Counter(map(verdict, rows))
     if not found:
         return ""
     return (

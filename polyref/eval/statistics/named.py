@@ -184,7 +184,7 @@ ACC23: Final = SegmentStatistic(
 )
 KENDALL_WITHOUT_TIES: Final = SegmentStatistic(
     "kendall-without-ties",
-    "Kendall's τ within segments (without ties)",
+    "Kendall's τ (without ties)",
     "over the pairs of outputs of one segment that neither people nor the metric tie",
     within_segments.kendall_without_ties,
     with_systems=within_segments.kendall_without_ties,
