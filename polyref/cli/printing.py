@@ -35,14 +35,14 @@ def json_object(signature: Any, rows: Sequence[Mapping[str, Any]]) -> str:
 
 def remember(signatures: Mapping[str, str]) -> None:
     """Keep what hashes of signatures stand for, so that ``polyref info HASH`` can tell."""
-    from polyref.store import Cache
+    from polyref.cache import Cache
 
     Cache().put({_kept(name): text.encode() for name, text in signatures.items()})
 
 
 def recalled(name: str) -> str | None:
     """The signature that a hash stands for; None for what is no hash, or is not known here."""
-    from polyref.store import Cache
+    from polyref.cache import Cache
 
     if not _HASH.fullmatch(name):
         return None

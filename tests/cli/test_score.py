@@ -277,7 +277,7 @@ def test_help_shows_the_common_options_first(polyref: Callable[..., Any]) -> Non
     flags = [line.split()[0].rstrip(",") for line in common.splitlines() if line.startswith("  -")]
     assert flags == [
         "-i", "-m", "-k", "--source", "-sl", "--json", "-f", "-o", "-w", "-b", "-v", "-sh", "-q", "-ci", "-par",
-        "--paired-bs-shift", "-pbs", "--allow-missing", "--combine", "-lc", "-tok", "--target-lang", "-h",
+        "--paired-bs-shift", "-pbs", "--allow-missing", "--threads", "--combine", "-lc", "-tok", "--target-lang", "-h",
     ]  # fmt: skip
     headings = [part.splitlines()[0] for part in rest if part.strip()]
     assert headings[:5] == ["Files:", "Intervals and tests:", "How references combine:", "Options of bleu:",

@@ -62,7 +62,7 @@ class SegmentPairs:
         Returns:
             Shape (1 + resamples, segments), the test set as it is first; (1, segments) without draws.
         """
-        once = values.sum(axis=0)[None]
+        once: FloatArray = values.sum(axis=0)[None]
         if systems is None:
             return once
         often: FloatArray = systems[:, self.first] * systems[:, self.second]

@@ -16,7 +16,6 @@ import torch
 from torch import Tensor
 
 from polyref.models.scoring.base import ForcedScorer, Tokens
-from polyref.progress import work
 
 #: Most target positions of a batch, padding included.
 _BATCH: Final = 1024
@@ -44,7 +43,7 @@ class _BatchedScorer(ForcedScorer):
     _positions = _BATCH
 
     def _score(self, sources: list[Tokens], targets: list[Tokens]) -> list[Row]:
-        with torch.inference_mode(), work("scoring", "texts", len(targets)) as advance:
+        with torch.inference_mode():
             states = self._states(sorted(set(sources), key=lambda tokens: (-len(tokens), tokens)))
             order = sorted(range(len(targets)), key=lambda i: (-len(targets[i]), -len(sources[i]), sources[i]))
             results: dict[int, Row] = {}
@@ -54,7 +53,6 @@ class _BatchedScorer(ForcedScorer):
                 start += len(batch)
                 scored = self._batch([sources[i] for i in batch], states, [targets[i] for i in batch])
                 results.update(zip(batch, scored, strict=True))
-                advance(len(batch))
         return [results[i] for i in range(len(targets))]
 
     def _states(self, sources: list[Tokens]) -> dict[Tokens, Tensor]:

@@ -24,7 +24,6 @@ from polyref.models.scoring.base import ForcedScorer, Tokens
 from polyref.models.scoring.batched import _BATCH, Row, _picked
 from polyref.models.scoring.dropout import NoisyTransformer, dropout
 from polyref.models.scoring.segmentations import Segmenter
-from polyref.progress import work
 
 
 class LeanScorer(ForcedScorer):
@@ -121,14 +120,12 @@ class Scorer:
         order = [i for i in range(len(targets)) if len(targets[i])]
         order.sort(key=lambda i: (-len(targets[i]), -len(sources[i]), tuple(sources[i])))
         start = 0
-        with work("scoring", "texts", len(order)) as advance:
-            while start < len(order):
-                size = max(self._max_tokens // len(targets[order[start]]), 1)
-                batch = order[start : start + size]
-                for index, scores in zip(batch, self._batch([sources[i] for i in batch], [targets[i] for i in batch])):
-                    results[index] = scores
-                start += size
-                advance(len(batch))
+        while start < len(order):
+            size = max(self._max_tokens // len(targets[order[start]]), 1)
+            batch = order[start : start + size]
+            for index, scores in zip(batch, self._batch([sources[i] for i in batch], [targets[i] for i in batch])):
+                results[index] = scores
+            start += size
         return results
 
     def _batch(
