@@ -35,10 +35,13 @@ def test_everything_that_is_done_is_heard() -> None:
     with listening(listener):
         polyref.evaluate(MINIMAL, "de-en", ref="refA", gold="mqm", metrics=["bleu", "ter"], resamples=10)
         polyref.score(["a b"], ["a c"], "prism")
+        for test in ("paired_ar", "confidence"):
+            polyref.score({"A": ["a b"], "B": ["a"]}, ["a c"], "chrf", test=test, trials=9)
     polyref.score(["a b"], ["a c"])  # nobody listens any more
     pieces = [tuple(piece[:3]) for piece in heard]
     assert pieces.count(("counting n-grams", "segments", 5)) == 2
     assert ("resampling", "numbers", 2 * 5) in pieces
+    assert {("permuting", "trials", 9), ("resampling", "samples", 9)} <= set(pieces)
     assert any(what == "scoring" and unit == "texts" for what, unit, _ in pieces)
     assert all(done == total > 0 for *_, total, done in heard)
 
