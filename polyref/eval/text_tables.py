@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from polyref.eval.experiments.evaluation import Evaluation
 from polyref.eval.names import arrow, gold_name, level_name, metric_names, statistic_name
 from polyref.eval.statistics.agreement import Row
-from polyref.eval.statistics.comparisons import verdict
+from polyref.eval.statistics.comparisons import p_behind, verdict
 from polyref.eval.statistics.registry import STATISTICS
 from polyref.eval.statistics.resampling import Bootstrap
 from polyref.metrics.signature import digest
@@ -137,9 +137,11 @@ def _cells(
         cells += [str(covered[1]) if covered and covered[1] else "-", number(row.value), interval(row.ci)]
         cells.append(number(ties.get((id(one), row.metric, row.k))))
         told = verdict(row)
-        # Without a verdict there is nothing that a p-value could support.
-        p = (row.p_bootstrap if row.p is None else row.p) if told else None
-        cells += ["-"] * 3 if base else [number(row.gain, sign="+"), interval(row.gain_ci, sign="+"), _p(p, width)]
+        cells += (
+            ["-"] * 3
+            if base
+            else [number(row.gain, sign="+"), interval(row.gain_ci, sign="+"), _p(p_behind(row), width)]
+        )
         cells += [_p(None if base else row.p_perm_both, width), _p(row.p_adjusted, width), told or "-", str(row.n)]
         body.append(cells)
     same = {"gold", "n"} - ({"gold"} if len({row.gold for _, row in rows}) > 1 else set())

@@ -18,7 +18,7 @@ from polyref.eval.statistics import named
 from polyref.eval.statistics.accuracy import pairwise_accuracy_with_ties
 from polyref.eval.statistics.agreement import Row
 from polyref.eval.statistics.base import People, SegmentStatistic
-from polyref.eval.statistics.comparisons import verdict
+from polyref.eval.statistics.comparisons import p_behind, verdict
 from polyref.eval.statistics.correlation import kendall_tau_b, pearson
 from polyref.eval.statistics.resampling import Bootstrap
 
@@ -226,6 +226,11 @@ def test_verdicts_about_systems_never_come_from_segments_alone() -> None:
         assert verdict(_row("sys", "segments and systems", None, **beyond)) == told
     assert verdict(_row("seg", "segments", above, statistic="tie-rate")) == ""
     assert verdict(_row("seg", "segments", above, control="placebo")) == ""
+    # The p-value beside a verdict is that of the test behind it.
+    rows = [_row(level, redrawn, above, 0.01, p_bootstrap=0.02) for level in ("seg", "sys") for redrawn in
+            ("segments", "segments and systems")]  # fmt: skip
+    assert [p_behind(row) for row in rows] == [0.02, 0.02, 0.01, 0.02]
+    assert p_behind(_row("seg", "segments", above, p_bootstrap=0.02, statistic="pearson")) is None
     # Pooled over all segments: no verdict, whatever was redrawn.
     for statistic in ("pearson", "kendall-tau-b", "kendall-tau-b@3-12words"):
         assert verdict(_row("seg", "segments and systems", above, statistic=statistic)) == ""

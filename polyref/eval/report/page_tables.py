@@ -15,7 +15,7 @@ from polyref.eval.report.data import Derived
 from polyref.eval.report.examples import Example
 from polyref.eval.report.reference_summary import ReferenceSummary
 from polyref.eval.statistics.agreement import Row
-from polyref.eval.statistics.comparisons import verdict
+from polyref.eval.statistics.comparisons import p_behind, verdict
 
 _CORRECTIONS: Final = {"holm": "Holm", "bonferroni": "Bonferroni", "bh": "Benjamini-Hochberg"}
 _VERDICTS: Final = {"better": "▲ better", "worse": "▼ worse", "unclear": "unclear", "": ""}
@@ -96,7 +96,7 @@ def agreement_table(
                 Cell(level_name(row.statistic, row.level)), Cell(metrics[row.metric]), whole(row.k),
                 number((one.coverage(row.k) or (math.nan,))[0], 1), number(row.value), interval(row.ci), *gain,
                 Cell(_VERDICTS[told], style=told if told != "unclear" else ""),
-                p_value(None if base or not told else row.p_bootstrap if row.p is None else row.p),
+                p_value(None if base else p_behind(row)),
                 p_value(None if base else row.p_perm_both), p_value(row.p_adjusted), whole(row.n),
             ]
         )  # fmt: skip

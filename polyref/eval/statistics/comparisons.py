@@ -52,6 +52,13 @@ def verdict(row: Row) -> str:
     return BETTER if row.p < _TAIL else WORSE if row.p > 1 - _TAIL else UNCLEAR
 
 
+def p_behind(row: Row) -> float | None:
+    """The one-sided p-value that goes with the verdict: of the bootstrap, or of Williams' test; None without one."""
+    if not verdict(row):
+        return None
+    return row.p_bootstrap if row.level == "seg" or _both(row) else row.p
+
+
 def _both(row: Row) -> bool:
     return row.redrawn == redrawn(segments=True, systems=True)
 
