@@ -14,8 +14,7 @@ from polyref.cli.options.headings import HeadedCommand
 from polyref.cli.options.metrics import metric_parameters
 from polyref.cli.options.reading import fields_from
 from polyref.cli.options.threads import threads_option
-from polyref.cli.printing import json_object, remember, tell
-from polyref.cli.progress import bars
+from polyref.cli.printing import bars, json_object, remember, tell
 from polyref.errors import UsageError
 from polyref.progress import listening
 

@@ -12,8 +12,7 @@ from polyref.cli.options.headings import HeadedCommand
 from polyref.cli.options.metrics import make_metrics, metric_options
 from polyref.cli.options.score import HEADINGS, score_options
 from polyref.cli.options.threads import threads_option
-from polyref.cli.printing import json_object, remember, tell
-from polyref.cli.progress import bars
+from polyref.cli.printing import bars, json_object, remember, tell
 from polyref.errors import UsageError
 from polyref.formats import Reading
 from polyref.metrics.api import TESTS, check_sources, check_test

@@ -10,8 +10,7 @@ from polyref.cli.options.headings import HeadedCommand
 from polyref.cli.options.metrics import METRIC_HELP, metric_options
 from polyref.cli.options.reading import fields_from, fields_option, format_option
 from polyref.cli.options.threads import threads_option
-from polyref.cli.printing import tell
-from polyref.cli.progress import bars
+from polyref.cli.printing import bars, tell
 from polyref.progress import listening
 
 

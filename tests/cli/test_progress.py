@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import polyref
-from polyref.cli import progress
+from polyref.cli import printing
 from polyref.progress import Advance, listening, work
 
 MINIMAL = Path(__file__).resolve().parents[1] / "eval/minimal"
@@ -49,25 +49,25 @@ def test_everything_that_is_done_is_heard() -> None:
 def test_without_a_listener_nothing_happens(capfd: pytest.CaptureFixture[str]) -> None:
     with work("anything", "texts", 3) as advance:
         advance(3)
-    with listening(progress.bars), listening(None), work("anything", "texts", 3) as advance:
+    with listening(printing.bars), listening(None), work("anything", "texts", 3) as advance:
         advance(3)
     assert capfd.readouterr() == ("", "")
 
 
 def test_long_work_is_announced_once(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(progress, "MEASURED", 0.0)
-    with listening(progress.bars), work("encoding", "texts", 2) as advance:
+    monkeypatch.setattr(printing, "MEASURED", 0.0)
+    with listening(printing.bars), work("encoding", "texts", 2) as advance:
         advance(1)
         advance(1)
     assert capsys.readouterr().err == ""
-    monkeypatch.setattr(progress, "LONG", 0.0)
-    with listening(progress.bars), work("encoding", "texts", 10**9) as advance:
+    monkeypatch.setattr(printing, "LONG", 0.0)
+    with listening(printing.bars), work("encoding", "texts", 10**9) as advance:
         advance(7)
         advance(1)
     captured = capsys.readouterr()
     assert captured.out == "" and captured.err.count("polyref: warning: ") == 1
     assert "encoding: 1000000000 texts will take up to " in captured.err and "by the first 7" in captured.err
-    assert [progress._duration(seconds) for seconds in (200, 5000, 9000)] == ["3 minutes", "83 minutes", "2.5 hours"]
+    assert [printing._duration(seconds) for seconds in (200, 5000, 9000)] == ["3 minutes", "83 minutes", "2.5 hours"]
 
 
 @pytest.mark.slow

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from polyref.cli.options.threads import threads_option
-from polyref.cli.progress import bars
+from polyref.cli.printing import bars
 from polyref.errors import UsageError
 from polyref.progress import listening
 from polyref.textfiles import check_writable, read_lines
