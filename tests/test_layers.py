@@ -35,6 +35,7 @@ LAYERS = Layers(
                 "store",
                 "processes",
                 "cache",
+                "progress",
                 "textfiles",
                 "publishing",
                 "tables",

@@ -81,7 +81,7 @@ def command(
     if as_json and dropped == "-":
         raise UsageError("--json prints the summary on stdout, where --dropped goes", remedy="name a file")
     if [*references, *origin.files].count("-") > 1:
-        raise UsageError("standard input (-) is named twice")
+        raise UsageError("standard input (-) is named twice", remedy="it can be read once: use a file")
     if origin.peers and not was_given("preset"):
         preset = "none"  # the checks are made for paraphrases: another translation has other words
     batch = rewriting["batch"] or ("", None)

@@ -12,17 +12,20 @@ import click
 from polyref.cli.options.evaluate import HEADINGS, evaluate_options
 from polyref.cli.options.metrics import metric_parameters
 from polyref.cli.options.reading import fields_from
+from polyref.cli.options.threads import threads_option
 from polyref.cli.parsing.headings import HeadedCommand
-from polyref.cli.printing import json_object, tell
+from polyref.cli.printing import bars, json_object, remember, tell
 from polyref.errors import UsageError
+from polyref.progress import listening
 from polyref.tables import name_as_text
 
 _NAMED: Final = re.compile(r"([\w.+-]+)=(.+)", re.DOTALL)
 #: Options that change nothing in a report.
-_NO_SETTINGS: Final = frozenset({"output", "as_json", "width", "keep"})
+_NO_SETTINGS: Final = frozenset({"output", "as_json", "width", "verbose", "keep"})
 
 
 @click.command(cls=HeadedCommand, headings=HEADINGS)
+@threads_option
 @evaluate_options
 def command(
     set_dirs: tuple[str, ...],
@@ -36,43 +39,50 @@ def command(
     output: str | None,
     as_json: bool,
     width: int,
+    verbose: bool,
     **options: Any,
 ) -> None:
     """Measure agreement with human judgements against the number of references.
 
     SET_DIR is a directory in the mt-metrics-eval layout or a WMT release; several are measured one after the other. For
-    every metric and k: Pearson's r of the systems' scores, and Kendall's tau of the segments' (relative rankings: ties
-    discordant, and without ties; otherwise tau-b over all judged outputs), each with the gain over k = 0 and bootstrap
-    intervals over segments. Translations made by people are left out.
+    every metric and k, with the gain over k = 0 and bootstrap intervals: agreement within segments (Kendall's tau
+    without ties, accuracy with calibrated ties), Pearson's r of the systems' scores, and tau-b over all judged outputs.
+    Translations made by people are left out.
 
     \b
     polyref evaluate wmt21.news -l zh-en --ref refA --gold mqm -m bleu chrf
     polyref evaluate wmt22 -l zh-en --ref refA --refs paraphrases.jsonl --gold wmt-z -m bleu -k 0 1 5 10 -o report
     """  # noqa: D301
     from polyref.eval.api import evaluate
+    from polyref.eval.text_tables import signatures
 
     if output is not None:
         from polyref.eval.report import check_report
 
         check_report(output)
     of_metrics = {name: options.pop(name) for name in metric_parameters()}
-    found = evaluate(
-        set_dirs,
-        pairs,
-        references=named_files(extra),
-        fields=fields_from(fields) or None,
-        ref=refs,
-        gold=golds,
-        judgements=_kinds(judgements),
-        exclude=excluded,
-        options=of_metrics,
-        say=tell,
-        **options,
-    )
+    with listening(bars):
+        found = evaluate(
+            set_dirs,
+            pairs,
+            references=named_files(extra),
+            fields=fields_from(fields) or None,
+            ref=refs,
+            gold=golds,
+            judgements=_kinds(judgements),
+            exclude=excluded,
+            options=of_metrics,
+            say=tell,
+            **options,
+        )
     if output is not None:
         page = found.report(output, _settings())
         tell("note", f"report: {page}")
-    click.echo(json_object(found.signature, found.rows) if as_json else found.text(width))
+    if as_json:
+        click.echo(json_object(found.signature, found.rows))
+        return
+    remember(signatures(found))
+    click.echo(found.text(width, full=verbose))
 
 
 def named_files(values: Sequence[str]) -> dict[str, str]:

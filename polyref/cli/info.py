@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from polyref.cli.printing import json_object
+from polyref.cli.printing import json_object, recalled
 from polyref.tables import shown
 
 
@@ -20,8 +20,13 @@ def command(model: str, as_json: bool) -> None:
     Also says which generators are installed, which library multiplies matrices on this host's CPU, and why.
 
     MODEL is what --model takes elsewhere: `shipped`, a model folder (polyref, fairseq, Hugging Face), a hub name, or a
-    generator by its name.
+    generator by its name. It can also be the hash of a signature, as `polyref score` and `polyref evaluate` print it:
+    then the signature is printed in full.
     """
+    if (signature := recalled(model)) is not None:
+        rows = [{"hash": model, "signature": line} for line in signature.splitlines()]
+        click.echo(json_object(signature.splitlines()[0], rows) if as_json else signature)
+        return
     from polyref.models.networks.matmul_library import library_choice
     from polyref.paraphrase.generators import generators
     from polyref.paraphrase.info import properties

@@ -18,6 +18,7 @@ from polyref.cli.endings import (
     leave_cleanly_when_terminated,
     usage_error,
 )
+from polyref.cli.options.threads import announce_threads
 from polyref.cli.parsing.lazy import LazyGroup
 from polyref.cli.printing import in_flags, tell
 from polyref.errors import PolyrefError, PolyrefWarning
@@ -77,6 +78,7 @@ def main(argv: list[str] | None = None) -> None:
 
 def _run(argv: list[str] | None) -> int:
     ran: list[click.Command] = []
+    announce_threads(sys.argv[1:] if argv is None else argv)
     try:
         code = cli.main(args=argv, prog_name="polyref", standalone_mode=False, obj=ran)
     except PolyrefError as error:

@@ -17,18 +17,21 @@ from polyref.cli.files.systems import (
 )
 from polyref.cli.options.metrics import make_metrics, metric_options
 from polyref.cli.options.score import HEADINGS, score_options
+from polyref.cli.options.threads import threads_option
 from polyref.cli.parsing.headings import HeadedCommand
-from polyref.cli.printing import json_object, tell
+from polyref.cli.printing import bars, json_object, remember, tell
 from polyref.errors import UsageError
 from polyref.formats import Reading
 from polyref.metrics.api import TESTS, check_sources, check_test
 from polyref.metrics.api import score as calculate
+from polyref.progress import listening
 from polyref.references import ReferenceSet
 from polyref.textfiles import check_writable, display_name, write_atomically
 
 
 @click.command(cls=HeadedCommand, headings=HEADINGS, short_help="Score systems with any number of references.")
 @score_options
+@threads_option
 @metric_options
 def command(
     references: tuple[str, ...],
@@ -105,8 +108,9 @@ def command(
         say("note", note)
     warn_byte_order_marks([*references, *inputs], say)
     test, trials = _test(asked, len(systems), sentence)
-    found = calculate(systems, refs, chosen, ks or None, sources=sources, test=test, trials=trials, seed=seed,
-                      allow_missing=allow_missing, force=force)  # fmt: skip
+    with listening(None if quiet else bars):
+        found = calculate(systems, refs, chosen, ks or None, sources=sources, test=test, trials=trials, seed=seed,
+                          allow_missing=allow_missing, force=force)  # fmt: skip
     for note in found.notes:
         say("warning", note)
     found = found.segment if sentence else found
@@ -119,7 +123,10 @@ def command(
         elif layout == "latex":
             stream.write(found.latex(width) + "\n")
         else:
-            stream.write(found.text(width, verbose=verbose) + "\n")
+            full = verbose or output != "-"
+            if not full and not short:
+                remember(found.signatures)
+            stream.write(found.text(width, verbose=verbose, full=full) + "\n")
 
 
 def _test(asked: dict[str, int], systems: int, sentence: bool) -> tuple[str | None, int | None]:

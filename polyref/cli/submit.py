@@ -8,8 +8,10 @@ import click
 
 from polyref.cli.options.metrics import METRIC_HELP, metric_options
 from polyref.cli.options.reading import fields_from, fields_option, format_option
+from polyref.cli.options.threads import threads_option
 from polyref.cli.parsing.headings import HeadedCommand
-from polyref.cli.printing import tell
+from polyref.cli.printing import bars, tell
+from polyref.progress import listening
 from polyref.tables import shown
 
 
@@ -29,6 +31,7 @@ from polyref.tables import shown
 @click.option("-o", "--output", required=True, metavar="DIR", type=click.Path(), help="Directory to write to.")
 @click.option("--collection", metavar="NAME", help="Of a WMT XML release: submit this collection. [default: all]")
 @click.option("--test-suites", is_flag=True, help="Of a WMT XML release: submit the test suites as well.")
+@threads_option
 @metric_options
 def command(
     set_dir: str,
@@ -61,16 +64,17 @@ def command(
     """  # noqa: D301
     from polyref.eval.submit import Submission, submit
 
-    made = submit(
-        set_dir,
-        pairs,
-        output,
-        Submission(year, name, testset, metric, refs, extra, k, reference, form, fields_from(fields)),
-        options=options,
-        collection=collection,
-        test_suites=test_suites,
-        say=tell,
-    )
+    with listening(bars):
+        made = submit(
+            set_dir,
+            pairs,
+            output,
+            Submission(year, name, testset, metric, refs, extra, k, reference, form, fields_from(fields)),
+            options=options,
+            collection=collection,
+            test_suites=test_suites,
+            say=tell,
+        )
     for path, checked in made.items():
         for pair, systems in checked.pairs.items():
             count = checked.segments.get(pair, "no")

@@ -15,7 +15,7 @@ from polyref.eval.evaluation_table import EvaluationTable
 from polyref.eval.experiments.choices import KEPT, Choices
 from polyref.eval.experiments.inputs import metric_name
 from polyref.eval.experiments.measure import Say, measure
-from polyref.eval.statistics.resampling import Bootstrap
+from polyref.eval.statistics.resampling import SEGMENTS, Bootstrap
 from polyref.metrics.base import Metric
 from polyref.metrics.registry import named_metrics
 from polyref.references import ReferenceSet
@@ -56,6 +56,7 @@ def evaluate(
     baseline: str | None = None,
     resamples: int = 1000,
     confidence: float = 0.95,
+    over: str = SEGMENTS,
     perm_both: int | None = None,
     placebo: int | None = None,
     correction: str | None = None,
@@ -69,9 +70,9 @@ def evaluate(
 ) -> EvaluationTable:
     """Measure agreement with human judgements against the number of references.
 
-    For every metric and k: Pearson's r of the systems' scores, and Kendall's tau of the segments' (relative rankings:
-    ties discordant, and without ties; otherwise tau-b over all judged outputs), each with the gain over k = 0 and
-    bootstrap intervals over segments.
+    For every metric and k, each with the gain over k = 0 and bootstrap intervals: agreement within segments (Kendall's
+    tau without ties, and accuracy with calibrated ties; of relative rankings Kendall's tau without ties and with ties
+    discordant), Pearson's r of the systems' scores, and tau-b over all judged outputs.
 
     Args:
         data: A folder in the mt-metrics-eval layout or a WMT release, or several: they are measured one by one.
@@ -108,8 +109,11 @@ def evaluate(
         top: Keep that many systems, those that people like best.
         scores: Folder of score files in the set, if not ``metric-scores`` or ``scores``.
         baseline: Name of the metric that gains are measured from, instead of each one's k = 0.
-        resamples: Bootstrap resamples over segments; 0 makes no intervals.
+        resamples: Bootstrap resamples; 0 makes no intervals.
         confidence: Level of the intervals, between 0 and 1.
+        over: What the bootstrap redraws: ``segments``, ``systems`` or ``both``. Intervals over segments say what other
+            segments of the same systems would show; with ``both`` they also say it of other systems, and verdicts on
+            systems are made from them instead of Williams' test.
         perm_both: Test gains with that many permutations as well (PERM-BOTH, Deutsch et al. 2021).
         placebo: Also measure that many placebos of the added references, in which every added reference is one of
             another segment of like length (:mod:`polyref.eval.experiments.placebo`): rows with ``control`` "placebo"
@@ -162,7 +166,7 @@ def evaluate(
         exclude=_several(exclude),
         top=top,
         exclude_outliers=exclude_outliers,
-        bootstrap=Bootstrap(resamples, confidence, seed),
+        bootstrap=Bootstrap(resamples, confidence, seed, over),
         perm_both=perm_both,
         placebo=placebo,
         correction=correction,

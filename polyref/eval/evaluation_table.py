@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from polyref.eval.averages import average_rows
 from polyref.eval.experiments.evaluation import Evaluation
 from polyref.eval.statistics.resampling import Bootstrap
-from polyref.tables import data_frame, html_table, shown, text_table
+from polyref.eval.text_tables import evaluation_text, statistic_tables
+from polyref.tables import data_frame, html_table
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -83,15 +82,14 @@ class EvaluationTable:
         )
         return Path(folder) / "index.html"
 
-    def text(self, width: int = 4) -> str:
-        """A table for people with so many digits, then the signatures."""
-        blocks = [text_table(*_cells(self.evaluations, width, self.correction))]
-        if any(one.controls for one in self.evaluations):
-            blocks += ["", "Against the placebo:", text_table(*_control_cells(self.evaluations, width))]
-        if self.averages:
-            blocks += ["", _averages_table(self.averages, width)]
-        signatures = dict.fromkeys(s for one in self.evaluations for s in one.signatures.values())
-        return "\n".join([*blocks, "", *(shown(one.signature) for one in self.evaluations), *map(shown, signatures)])
+    def text(self, width: int = 4, *, full: bool = False) -> str:
+        """Tables for people, one for each statistic, with so many digits.
+
+        Args:
+            width: Digits of values, gains and intervals.
+            full: Write signatures in full, not as hashes of ten digits.
+        """
+        return evaluation_text(self, width, full=full)
 
     def __str__(self) -> str:
         return self.text()
@@ -101,83 +99,4 @@ class EvaluationTable:
         return f"EvaluationTable({rows} rows: {'; '.join(one.name for one in self.evaluations)})"
 
     def _repr_html_(self) -> str:
-        caption = "; ".join(one.name for one in self.evaluations)
-        return html_table(*_cells(self.evaluations, 4, self.correction), caption=caption)
-
-
-def _cells(evaluations: Sequence[Evaluation], width: int, correction: str | None) -> tuple[list[str], list[list[str]]]:
-    """Header and rows for people; columns that are the same in every row of several evaluations are left out."""
-    shown, interval = partial(_shown, width=width), partial(_interval, width=width)
-    front = _varying(evaluations)
-    permuted = any(row.p_perm_both is not None for one in evaluations for row in one.rows)
-    header = [*(name.removesuffix("_name") for name in front), "gold", "level", "metric", "k", "statistic", "value"]
-    header += ["interval", "gain", "interval of gain", "p", *(["p (PERM-BOTH)"] if permuted else [])]
-    header += [*([f"p ({correction})"] if correction else []), "n"]
-    body = []
-    for one in evaluations:
-        for row in one.rows:
-            base = not row.k and row.gain == 0  # the baseline itself
-            cells = [*(str(getattr(one, name)) for name in front), row.gold, row.level, row.metric]
-            cells += ["-" if row.k is None else str(row.k), row.statistic, shown(row.value), interval(row.ci)]
-            cells += (
-                ["-", "-", "-"] if base else [shown(row.gain, sign="+"), interval(row.gain_ci, sign="+"), shown(row.p)]
-            )
-            cells += [shown(None if base else row.p_perm_both)] if permuted else []
-            cells += [shown(row.p_adjusted)] if correction else []
-            body.append([*cells, str(row.n)])
-    return header, body
-
-
-def _control_cells(evaluations: Sequence[Evaluation], width: int) -> tuple[list[str], list[list[str]]]:
-    """Header and rows: what added references gain, what a placebo of them gains, and the difference."""
-    front = _varying(evaluations)
-    header = [*(name.removesuffix("_name") for name in front), "level", "metric", "k", "statistic", "gain"]
-    header += ["placebo", "real - placebo", "interval"]
-    body = []
-    for one in evaluations:
-        gains = {(row.level, row.metric, row.k, row.statistic): row.gain for row in one.rows}
-        placebo: float | None = None
-        for row in one.controls:
-            if row.control == "placebo":
-                placebo = row.gain
-                continue
-            cells = [*(str(getattr(one, name)) for name in front), row.level, row.metric, str(row.k), row.statistic]
-            gain = gains[row.level, row.metric, row.k, row.statistic]
-            cells += [_shown(gain, width, "+"), _shown(placebo, width, "+"), _shown(row.value, width, "+")]
-            body.append([*cells, _interval(row.ci, width, "+")])
-    return header, body
-
-
-def _varying(evaluations: Sequence[Evaluation]) -> list[str]:
-    """What differs between evaluations and has to be said in every row."""
-    names = ("set_name", "pair", "generator", "originals")
-    return [name for name in names if len({getattr(one, name) for one in evaluations}) > 1]
-
-
-def _shown(value: float | None, width: int, sign: str = "") -> str:
-    return "-" if value is None or math.isnan(value) else f"{value:{sign}.{width}f}"
-
-
-def _interval(pair: tuple[float, float] | None, width: int, sign: str = "") -> str:
-    return "-" if pair is None else f"[{_shown(pair[0], width, sign)}, {_shown(pair[1], width, sign)}]"
-
-
-def _averages_table(averages: Sequence[dict[str, Any]], width: int) -> str:
-    """The averages over language pairs, for people."""
-    header = ["generator", "originals", "metric", "k", "average of pearson", "gain", "pairs", "n"]
-
-    shown = partial(_shown, width=width)
-    body = [
-        [
-            one["generator"] or "-",
-            one["originals"],
-            one["metric"],
-            "-" if one["k"] is None else str(one["k"]),
-            shown(one["value"]),
-            shown(one["gain"], sign="+"),
-            str(one["pairs"]),
-            str(one["n"]),
-        ]
-        for one in averages
-    ]
-    return text_table(header, body)
+        return "".join(html_table(header, body, caption=title) for title, header, body in statistic_tables(self, 4))

@@ -8,11 +8,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final
 
+import numpy as np
+
 from polyref.errors import DataError, UsageError
 from polyref.metrics.base import Metric
 from polyref.metrics.ngram.tokenizers import doubts
 from polyref.metrics.registry import named_metrics
-from polyref.metrics.signature import inputs_signature, shortened
+from polyref.metrics.signature import digest, inputs_signature, shortened
 from polyref.metrics.significance import (
     BOOTSTRAP_SAMPLES,
     RANDOMIZATION_TRIALS,
@@ -33,8 +35,6 @@ TESTS: Final = {
     "paired_bs_shift": BOOTSTRAP_SAMPLES,
     "paired_bs": BOOTSTRAP_SAMPLES,
 }
-
-
 # What is known of a BLEU, under sacreBLEU's names.
 _DETAILS: Final = ("system", "metric", "precisions", "BP", "ratio", "hyp_len", "ref_len")
 
@@ -52,6 +52,8 @@ class MetricScores:
             interval), ``p_value`` (NaN for the first system).
         details: What else there is to say of every system's score: of BLEU ``precisions``, ``bp``, ``ratio``,
             ``sys_len`` and ``ref_len``.
+        coverage: References of a segment on average, and segments that have no added one although k is above 0.
+        higher_is_better: False for error rates, whose columns have an arrow.
     """
 
     metric: str
@@ -60,6 +62,8 @@ class MetricScores:
     signature: str
     found: Mapping[str, Floats]
     details: Sequence[Mapping[str, Any]]
+    coverage: tuple[float, int]
+    higher_is_better: bool = True
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -138,18 +142,35 @@ class ScoreTable:
         """
         return [_number(row["score"], _digits(result, width)) for result in self.results for row in self._rows(result)]
 
-    def text(self, width: int | None = None, *, verbose: bool = False) -> str:
-        """A table for people, one column a metric and k, then the signatures.
+    def text(self, width: int | None = None, *, verbose: bool = False, full: bool = False) -> str:
+        """A table for people, one column a metric and k, then numbers of references, and signatures.
 
         Args:
             width: As for :meth:`numbers`.
             verbose: Add BLEU's precisions, brevity penalty, ratio of lengths, and lengths.
+            full: Write signatures in full, as those with short keys always are, not as hashes.
         """
         tables = [text_table(*self._cells(width))]
         if verbose and not self.by_segment and (details := [*self._details()]):
             tables.append(text_table(_DETAILS, details))
         signatures = [shown(self._signature(one)) for one in self.results]
-        return "\n\n".join([*tables, "\n".join(signatures)])
+        notes = [self._coverage()] if any(one.scores.k for one in self.results) else []
+        if not full and not self.short:
+            hashes = [f"{_title(one)} {digest(text)}" for one, text in zip(self.results, signatures, strict=True)]
+            last = f"Signatures: {', '.join(hashes)} (in full: -v, --json, or polyref info {digest(signatures[0])})"
+            notes, signatures = [], [*notes, last]
+        return "\n\n".join([*tables, *notes, "\n".join(signatures)])
+
+    @property
+    def signatures(self) -> dict[str, str]:
+        """What every hash that :meth:`text` prints stands for."""
+        return {digest(text): text for text in map(self._signature, self.results)}
+
+    def _coverage(self) -> str:
+        """How many references a segment has: ``References a segment: 1 with k = 0, 10.8 with k = 10``."""
+        found = {one.scores.k: one.coverage for one in self.results}
+        none = {k: f" ({without} segments have no added one)" if without else "" for k, (_, without) in found.items()}
+        return "References a segment: " + ", ".join(f"{found[k][0]:.3g} with k = {k}{none[k]}" for k in found)
 
     def latex(self, width: int | None = None) -> str:
         """The table of :meth:`text` for a paper, with the signatures below it as comments.
@@ -186,7 +207,7 @@ class ScoreTable:
 
     def _cells(self, width: int | None) -> tuple[list[str], list[list[str]]]:
         first = self.results[0].scores
-        titles = [_title(result) for result in self.results]
+        titles = [_title(result) + ("" if result.higher_is_better else " ↓") for result in self.results]
         if self.by_segment:
             return ["system", "segment", *titles], [
                 [system, segment, *(_number(r.scores.segment[s, n], _digits(r, width)) for r in self.results)]
@@ -342,8 +363,12 @@ def _result(
     name: str, metric: Metric, stats: Statistics, k: int, test: str | None, trials: int | None, seed: int
 ) -> MetricScores:
     scores, details = metric.aggregate(stats, k=k), metric.details(stats, k=k)
+    added = np.minimum(stats.extras, k)
+    coverage = float((stats.originals + added).mean()), int((added == 0).sum()) if k else 0
     if test is None:
-        return MetricScores(name, metric.digits, scores, scores.signature, {}, details)
+        return MetricScores(
+            name, metric.digits, scores, scores.signature, {}, details, coverage, metric.higher_is_better
+        )
     drawn = TESTS[test] if trials is None else trials
     found: dict[str, Floats]
     if test == "paired_ar":
@@ -358,7 +383,16 @@ def _result(
         if resampled.p_value is not None:
             found["p_value"] = resampled.p_value
     kind = {"paired_ar": f"ar:{drawn}", "paired_bs_shift": f"bs:{drawn}|null:shift"}.get(test, f"bs:{drawn}")
-    return MetricScores(name, metric.digits, scores, f"{scores.signature}|{kind}|rs:{seed}", found, details)
+    return MetricScores(
+        name,
+        metric.digits,
+        scores,
+        f"{scores.signature}|{kind}|rs:{seed}",
+        found,
+        details,
+        coverage,
+        metric.higher_is_better,
+    )
 
 
 def _plain(value: float) -> float | None:
@@ -372,7 +406,6 @@ def _title(result: MetricScores) -> str:
 
 
 def _digits(result: MetricScores, width: int | None) -> int:
-    """How many to show: as many as are asked for, or the metric's own."""
     return result.digits if width is None else width
 
 

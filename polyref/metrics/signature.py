@@ -38,6 +38,11 @@ _SHORT: Final = {
 }
 
 
+def digest(signature: str) -> str:
+    """Ten hexadecimal digits that stand for a signature: ``polyref info`` shows it in full."""
+    return hashlib.sha256(signature.encode()).hexdigest()[:10]
+
+
 def shortened(signature: str) -> str:
     """A signature with the keys that sacreBLEU's ``--short`` gives: ``nrefs:1|case:mixed`` is ``#:1|c:mixed``."""
     name, *rest = signature.split("|")

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from polyref.errors import UsageError
 from polyref.metrics.base import Metric
 from polyref.metrics.statistics import Floats, Statistics
+from polyref.progress import work
 
 #: sacreBLEU's defaults.
 BOOTSTRAP_SAMPLES: Final = 1000
@@ -124,11 +125,13 @@ def paired_randomization(
     totals = values.sum(axis=1)
     surplus = (values[baseline] - values).transpose(1, 0, 2).reshape(segments, systems * columns)
     differences = np.empty((trials, systems))
-    for start in range(0, trials, _BATCH):
-        batch = slice(start, start + _BATCH)
-        moved = (swap[batch].astype(np.float64) @ surplus).reshape(-1, systems, columns)
-        mixed = metric.score_sums(totals + moved) - metric.score_sums(totals[baseline] - moved)
-        differences[batch] = np.abs(mixed)
+    with work("permuting", "trials", trials) as advance:
+        for start in range(0, trials, _BATCH):
+            batch = slice(start, start + _BATCH)
+            moved = (swap[batch].astype(np.float64) @ surplus).reshape(-1, systems, columns)
+            mixed = metric.score_sums(totals + moved) - metric.score_sums(totals[baseline] - moved)
+            differences[batch] = np.abs(mixed)
+            advance(len(mixed))
     actual = metric.score_sums(totals)
     return _p_value(differences, np.abs(actual - actual[baseline]), baseline)
 
@@ -141,11 +144,13 @@ def _bootstrap(metric: Metric, stats: Statistics, *, k: int, samples: int, seed:
     scored = _scored(metric, stats, k)
     drawn = scored[np.random.default_rng(seed).choice(len(scored), size=(samples, len(scored)), replace=True)]
     parts = []
-    for start in range(0, samples, _BATCH):
-        rows = drawn[start : start + _BATCH]
-        cells = rows + np.arange(len(rows))[:, None] * segments
-        counts = np.bincount(cells.ravel(), minlength=len(rows) * segments).reshape(-1, segments)
-        parts.append(metric.resample(stats, counts, k=k))
+    with work("resampling", "samples", samples) as advance:
+        for start in range(0, samples, _BATCH):
+            rows = drawn[start : start + _BATCH]
+            cells = rows + np.arange(len(rows))[:, None] * segments
+            counts = np.bincount(cells.ravel(), minlength=len(rows) * segments).reshape(-1, segments)
+            parts.append(metric.resample(stats, counts, k=k))
+            advance(len(rows))
     return np.concatenate(parts)
 
 

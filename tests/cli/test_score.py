@@ -137,8 +137,20 @@ def test_table_for_people(files: Path, polyref: Callable[..., Any]) -> None:
         "k=3",
     ]
     assert [line.split()[0] for line in lines[2:4]] == ["good.v1.en", "poor.en"]
-    assert lines[5].startswith("BLEU|nrefs:1|")
-    assert lines[6].startswith("parBLEU|nrefs:var|") and "|k:3|available:1..3|refs:2..4|" in lines[6]
+    assert lines[5] == "References a segment: 1 with k = 0, 3 with k = 3"
+    # Hashes that polyref info tells in full, as --verbose and files do.
+    hashes = re.findall(r"(\S+(?: k=3)?) ([0-9a-f]{10})[, ]", lines[6])
+    assert [title for title, _ in hashes][:2] == ["BLEU", "parBLEU k=3"] and len(hashes) == 6
+    *_, first, second = [polyref("info", name).out.strip() for _, name in hashes[:2]]
+    assert first.startswith("BLEU|nrefs:1|")
+    assert second.startswith("parBLEU|nrefs:var|") and "|k:3|available:1..3|refs:2..4|" in second
+    for more in (["--verbose"], ["-o", "scores.txt"]):
+        told = polyref("score", "refs.jsonl", "-i", "good.v1.en", "poor.en", "-m", "bleu", *more).out
+        told = told or Path("scores.txt").read_text("utf-8")
+        assert {first, second} <= set(told.splitlines())
+    assert json.loads(polyref("info", hashes[0][1], "--json").out)["signature"] == first
+    unknown = polyref("info", "0123456789")
+    assert unknown.code == 1 and "0123456789" in unknown.err
     assert outcome.err == ""
     sentences = polyref("score", "refs.jsonl", "-i", "good.v1.en", "-k", "0", "--sentence").out.splitlines()
     assert sentences[4].split() == ["good.v1.en", "c", "100.0"]
@@ -265,7 +277,8 @@ def test_help_shows_the_common_options_first(polyref: Callable[..., Any]) -> Non
     flags = [line.split()[0].rstrip(",") for line in common.splitlines() if line.startswith("  -")]
     assert flags == [
         "-i", "-m", "-k", "--source", "-sl", "--json", "-f", "-o", "-w", "-b", "-v", "-sh", "-q", "-ci", "-par",
-        "--paired-bs-shift", "-pbs", "--allow-missing", "--force", "--combine", "-lc", "-tok", "--target-lang", "-h",
+        "--paired-bs-shift", "-pbs", "--allow-missing", "--force", "--threads", "--combine", "-lc", "-tok",
+        "--target-lang", "-h",
     ]  # fmt: skip
     headings = [part.splitlines()[0] for part in rest if part.strip()]
     assert headings[:5] == ["Files:", "Intervals and tests:", "How references combine:", "Options of bleu:",

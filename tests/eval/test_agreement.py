@@ -55,7 +55,7 @@ def test_equals_sacrebleu_and_scipy(minimal: Path) -> None:
                 if not np.isnan(gold.segment[name][i]):
                     metric.append(sentence.sentence_score(text, extra[i][: k + 1]).score)
                     human.append(gold.segment[name][i])
-        row = _one(rows, level="seg", k=k)
+        row = _one(rows, statistic="kendall-tau-b", k=k)
         assert row.value == pytest.approx(scipy.stats.kendalltau(metric, human).statistic, abs=1e-12)
         assert (row.statistic, row.n, row.segments) == ("kendall-tau-b", 14, 5)
 
@@ -64,8 +64,8 @@ def test_gains_are_over_k_0_and_paired(minimal: Path) -> None:
     evalset = EvalSet(minimal, "de-en")
     rows = _rows(evalset, _computed(evalset, "bleu", "chrf"), "mqm", Bootstrap(400))
     for metric in ("bleu", "chrf"):
-        for level in ("sys", "seg"):
-            base, more = (_one(rows, metric=metric, level=level, k=k) for k in (0, 1))
+        for statistic in ("pearson", "kendall-tau-b"):
+            base, more = (_one(rows, metric=metric, statistic=statistic, k=k) for k in (0, 1))
             assert base.gain == 0
             assert base.gain_ci == (0, 0)
             assert more.gain == pytest.approx(more.value - base.value, abs=1e-12)
@@ -124,7 +124,7 @@ def test_systems_are_scored_on_the_segments_that_all_have(minimal: Path) -> None
     for name in SYSTEMS:
         (minimal / f"system-outputs/de-en/{name}.txt").write_text("\n" * 5)
     with pytest.raises(DataError, match="no segment has the outputs of all judged systems"):
-        _rows(evalset, _computed(evalset, "chrf", ks=(0,)), "darr", Bootstrap(0))
+        _rows(evalset, _computed(evalset, "chrf", ks=(0,)), "wmt-z", Bootstrap(0))
 
 
 def test_outputs_that_are_unknown_are_not_scored(minimal: Path) -> None:
@@ -135,9 +135,8 @@ def test_outputs_that_are_unknown_are_not_scored(minimal: Path) -> None:
     path.write_text("\n".join([*lines[:2], "", *lines[3:]]) + "\n")
     gold = evalset.gold("mqm")
     assert not np.isnan(gold.segment["Beta.1"][2])
-    rows = [
-        row for row in _rows(evalset, _computed(evalset, "chrf", ks=(0,)), "mqm", Bootstrap(0)) if row.level == "seg"
-    ]
+    rows = _rows(evalset, _computed(evalset, "chrf", ks=(0,)), "mqm", Bootstrap(0))
+    rows = [row for row in rows if row.statistic == "kendall-tau-b"]
     references = list(evalset.reference("refA"))
     cells = [
         (sacrebleu.CHRF().sentence_score(text, [references[i]]).score, gold.segment[name][i])
@@ -154,17 +153,27 @@ def test_stored_scores(minimal: Path) -> None:
     series = StoredSeries("length", evalset.stored("length"), minimal)
     gold = evalset.gold("mqm")
     rows = agreement([series], gold, known=None, systems=SYSTEMS, bootstrap=Bootstrap(50))
-    assert [row.level for row in rows] == ["sys", "seg"]
+    assert [(row.level, row.statistic) for row in rows] == [
+        ("seg", "kendall-without-ties"),
+        ("seg", "acc23"),
+        ("seg", "tie-rate"),
+        ("sys", "pearson"),
+        ("seg", "kendall-tau-b"),
+    ]
     assert {(row.k, row.gain, row.gain_ci) for row in rows} == {(None, None, None)}
-    assert rows[0].value == pytest.approx(scipy.stats.pearsonr([4.2, 4.0, 3.8], [-0.4, -0.8, -4.0]).statistic)
-    assert rows[0].ci is None
-    assert rows[1].ci is not None
+    of_systems = rows[3]
+    assert of_systems.value == pytest.approx(scipy.stats.pearsonr([4.2, 4.0, 3.8], [-0.4, -0.8, -4.0]).statistic)
+    assert [row.redrawn for row in rows] == ["segments", "segments", "segments", "", "segments"]
+    assert [row.ci is None for row in rows] == [False, False, False, True, False]
     with pytest.raises(UsageError, match="cannot be resampled"):
         series.drawn_system(SYSTEMS, None, np.ones((1, 5)))
     # Of an error rate, less is better: everything turns round.
     error_rate = StoredSeries("length", evalset.stored("length"), minimal, higher_is_better=False)
     turned = agreement([error_rate], gold, known=None, systems=SYSTEMS, bootstrap=Bootstrap(0))
-    assert [row.value for row in turned] == pytest.approx([-row.value for row in rows])
+    found = {row.statistic: row.value for row in turned}
+    for row in rows:
+        if row.statistic not in {"acc23", "tie-rate"}:
+            assert found[row.statistic] == pytest.approx(-row.value)
 
 
 def test_a_judged_system_without_score_is_an_error(minimal: Path) -> None:
@@ -201,8 +210,8 @@ def test_placebos_follow_their_rows(minimal: Path) -> None:
     assert [row for row in rows if not row.control] == plain
     # By itself the second placebo is chrF under BLEU's name: the mean lies half way.
     chrf = agreement(other, evalset.gold("mqm"), **options)  # type: ignore[arg-type]
-    for level in ("sys", "seg"):
-        at = {"level": level, "k": 1}
+    for statistic in ("pearson", "kendall-without-ties", "acc23", "kendall-tau-b"):
+        at = {"statistic": statistic, "k": 1}
         bleu = _one(plain, **at)
         placebo, difference = _one(rows, control="placebo", **at), _one(rows, control="real - placebo", **at)
         assert placebo.value == pytest.approx((bleu.value + _one(chrf, **at).value) / 2, abs=1e-12)
@@ -220,5 +229,5 @@ def test_a_placebo_like_the_real_one_takes_all_of_its_gain(minimal: Path) -> Non
         real, evalset.gold("mqm"), known=known, systems=SYSTEMS, bootstrap=Bootstrap(50), placebos=[real, real]
     )
     differences = [row for row in rows if row.control == "real - placebo"]
-    assert len(differences) == 4
+    assert len(differences) == 2 * 5
     assert {(row.value, row.ci) for row in differences} == {(0.0, (0.0, 0.0))}

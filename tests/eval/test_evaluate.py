@@ -43,15 +43,15 @@ def _one(table: EvaluationTable, **wanted: object) -> dict[str, Any]:
 
 def test_one_tidy_table(choices: dict[str, Any]) -> None:
     table = evaluate(**choices)
-    # Two levels, two metrics, k = 0 1 2, originals kept or replaced.
-    assert len(table.rows) == 2 * 2 * 3 * 2
+    # Five statistics, two metrics, k = 0 1 2, originals kept or replaced.
+    assert len(table.rows) == 5 * 2 * 3 * 2
     columns = list(table.rows[0])
     assert {"pair", "generator", "originals", "level", "metric", "k", "statistic", "value", "gain", "p"} <= {*columns}
     assert all(list(row) == columns for row in table.rows)
     json.dumps(table.rows, allow_nan=False)
     assert table.notes == ["made by people, left out: refB",
                            "some segments have only 1 extra reference: `ks` 2 uses what there is"]  # fmt: skip
-    assert repr(table) == "EvaluationTable(24 rows: minimal de-en hand; minimal de-en hand replaced)"
+    assert repr(table) == "EvaluationTable(60 rows: minimal de-en hand; minimal de-en hand replaced)"
 
 
 def test_the_command_prints_what_the_call_returns(choices: dict[str, Any], polyref: Any) -> None:

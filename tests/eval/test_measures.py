@@ -8,6 +8,7 @@ from polyref.errors import UsageError
 from polyref.eval.judgements.gold import Gold
 from polyref.eval.judgements.relative_rankings import RankingPairs
 from polyref.eval.statistics import named as measures
+from polyref.eval.statistics import within_segments
 from polyref.eval.statistics.accuracy import pairwise_accuracy_with_ties, soft_pairwise_accuracy, system_accuracy
 from polyref.eval.statistics.averages import averaged
 from polyref.eval.statistics.base import People
@@ -76,7 +77,7 @@ def test_acc23_is_that_of_the_accuracy_module(cells: tuple[np.ndarray, np.ndarra
     calibrated = pairwise_accuracy_with_ties(scores, human)
     assert calibrated.epsilon > 0
     draws = segment_draws(np.ones(40, dtype=bool), 5, 1)
-    found = measures.tie_accuracy_samples(scores, human, draws)
+    found = within_segments.tie_accuracy(scores, human, draws)
     assert found[0] == pytest.approx(calibrated.accuracy, abs=1e-12)
     for value, draw in zip(found[1:], draws.astype(int), strict=True):
         columns = np.repeat(np.arange(40), draw)
@@ -87,7 +88,7 @@ def test_acc23_is_that_of_the_accuracy_module(cells: tuple[np.ndarray, np.ndarra
 def test_means_over_items(cells: tuple[np.ndarray, np.ndarray]) -> None:
     scores, human = cells
     for function, correlation in (
-        (measures.kendall_items_samples, kendall_tau_b),
+        (within_segments.kendall_tau_b, kendall_tau_b),
         (measures.pearson_items_samples, pearson),
     ):
         expected = averaged(correlation, scores, human, over="items")
@@ -132,13 +133,15 @@ def test_what_is_chosen() -> None:
         ("sys", "spearman"),
         ("sys", "kendall-tau-c"),
     ]
+    within = [("seg", "kendall-without-ties"), ("seg", "acc23"), ("seg", "tie-rate")]
     assert names(["acc23", "soft-pairwise-accuracy", "spearman"], segments) == [
+        *within,
         ("sys", "soft-pairwise-accuracy"),
         ("seg", "kendall-tau-b"),
-        ("seg", "acc23"),
         ("seg", "spearman"),
     ]
     assert names(["pearson", "kendall-tau-b"], both) == [
+        *within,
         ("sys", "pearson"),
         ("sys", "kendall-tau-b"),
         ("seg", "kendall-tau-b"),
@@ -150,5 +153,5 @@ def test_what_is_chosen() -> None:
         chosen_statistics(["acc23"], systems)
     with pytest.raises(UsageError, match="pairwise-accuracy needs scores of systems"):
         chosen_statistics(["pairwise-accuracy"], segments)
-    with pytest.raises(UsageError, match="tie-rate needs relative rankings"):
-        chosen_statistics(["tie-rate"], both)
+    with pytest.raises(UsageError, match="kendall-darr needs relative rankings"):
+        chosen_statistics(["kendall-darr"], both)

@@ -74,7 +74,8 @@ def test_the_command_says_what_is_left_beyond_a_placebo(minimal: Path, polyref: 
         assert difference["value"] == pytest.approx(real["value"] - fake["value"], abs=1e-12)
         assert difference["ci"][0] <= difference["value"] <= difference["ci"][1]
     printed = polyref(*run, "--placebo", "3").out
-    assert "Against the placebo:" in printed and "real - placebo" in printed and "|placebo:3|" in printed
+    assert "Against the placebo: Kendall's" in printed and "real - placebo" in printed
+    assert "|placebo:3|" in polyref(*run, "--placebo", "3", "-v").out
     assert "placebo" not in polyref(*run).out
 
 

@@ -117,8 +117,8 @@ def test_the_page_is_well_formed_and_loads_nothing(page: str) -> None:
     assert "default-src 'none'" in page
     for anchor in ("gains", "curves", "references", "systems", "decisions", "sizes", "examples", "settings"):
         assert anchor in parser.ids
-    # Two curves, two gains, two scatters, two size curves.
-    assert parser.tags.count("figure") == parser.tags.count("svg") == 8
+    # Three curves, three gains, two scatters, two size curves.
+    assert parser.tags.count("figure") == parser.tags.count("svg") == 10
 
 
 def test_text_is_shown_as_it_is(page: str, report: Path) -> None:
@@ -147,7 +147,7 @@ def test_colours_follow_the_page(page: str) -> None:
 def test_tables_beside_the_page(report: Path) -> None:
     with (report / "rows.csv").open(newline="", encoding="utf-8") as stream:
         rows = list(csv.DictReader(stream))
-    assert len(rows) == 2 * 2 * 3
+    assert len(rows) == 5 * 2 * 3
     data = json.loads((report / "report.json").read_text("utf-8"))
     assert data["polyref_report"] == 1
     assert len(data["rows"]) == len(rows)
@@ -176,7 +176,11 @@ def test_tables_beside_the_page(report: Path) -> None:
 def test_verdicts_are_what_intervals_say(report: Path) -> None:
     rows = json.loads((report / "report.json").read_text("utf-8"))["rows"]
     for row in rows:
-        if row["k"] == 0:
+        if (
+            row["k"] == 0
+            or row["statistic"] == "tie-rate"
+            or (row["level"], row["statistic"]) == ("seg", "kendall-tau-b")
+        ):
             assert row["verdict"] == ""
         elif row["level"] == "sys":
             p = row["p"]
@@ -194,7 +198,7 @@ def test_latex(report: Path) -> None:
     lines = text.splitlines()
     assert lines[0] == r"\begin{tabular}{llrlrrr}" and lines[-1] == r"\end{tabular}"
     body = [line for line in lines if line.endswith(r"\\")]
-    assert len(body) == 1 + 4
+    assert len(body) == 1 + 8
     assert all(line.count(" & ") == 6 for line in body)
     assert escape_latex(r"a_b 5% {x} \ ~^ #$&") == (
         r"a\_b 5\% \{x\} \textbackslash{} \textasciitilde{}\textasciicircum{} \#\$\&"
@@ -213,8 +217,9 @@ def test_latex(report: Path) -> None:
 def test_latex_without_correction_has_the_p_values_of_segments(folder: Path) -> None:
     out = _evaluate(folder, "--gold", "mqm", "-m", "bleu", "-k", "0", "2", to="uncorrected")
     rows = json.loads((out / "report.json").read_text("utf-8"))["rows"]
-    (p,) = [row["p_bootstrap"] for row in rows if row["level"] == "seg" and row["k"] == 2]
-    (line,) = [line for line in (out / "gains.tex").read_text("utf-8").splitlines() if "Kendall" in line]
+    (p,) = [row["p_bootstrap"] for row in rows if row["statistic"] == "kendall-tau-b" and row["k"] == 2]
+    lines = (out / "gains.tex").read_text("utf-8").splitlines()
+    (line,) = [line for line in lines if r"Kendall's $\tau$-b" in line]
     assert line.split(" & ")[6] == rf"{p:.3f} \\"
 
 
@@ -455,8 +460,8 @@ def test_repeated_references_are_counted() -> None:
 def test_one_evaluation_says_nothing_twice(page: str, folder: Path) -> None:
     titles = set(re.findall(r'data-title="([^"]+)"', page))
     assert not {"set", "gold"} & titles
-    assert "held against MQM" in page and 'id="pairs"' not in page and "All 12 rows" in page
-    out = _evaluate(folder, "--gold", "mqm", "-m", "bleu", "-k", "2", to="one-k")
+    assert "held against MQM" in page and 'id="pairs"' not in page and "All 30 rows" in page
+    out = _evaluate(folder, "--gold", "wmt-z", "-m", "bleu", "-k", "2", to="one-k")
     # All rows are those of the headline.
     assert "<details><summary>All" not in (out / "index.html").read_text("utf-8")
     out = _evaluate(folder, "--gold", "mqm", "-m", "bleu", "-k", "0", "2", "--originals", "kept", "replaced", to="two")
@@ -475,7 +480,7 @@ def test_gains_of_segments_have_p_values(folder: Path, report: Path) -> None:
 
     rows = json.loads((report / "report.json").read_text("utf-8"))["rows"]
     assert all(row["p_bootstrap"] is None for row in rows if row["level"] == "sys")
-    (row,) = [row for row in rows if (row["level"], row["metric"], row["k"]) == ("seg", "bleu", 2)]
+    (row,) = [row for row in rows if (row["statistic"], row["metric"], row["k"]) == ("kendall-tau-b", "bleu", 2)]
     # The same test with loops.
     evalset = EvalSet(folder, "de-en")
     gold = evalset.gold("mqm").without([])
@@ -497,11 +502,16 @@ def test_gains_of_segments_have_p_values(folder: Path, report: Path) -> None:
             not_above += one - other <= 1e-12
     assert row["p_bootstrap"] == pytest.approx((1 + not_above) / (1 + defined))
     part = _section((report / "index.html").read_text("utf-8"), "gains")
-    assert f">{row['p_bootstrap']:.4f}</td>" in part
+    # Pooled statistics have p-values in files alone; those within segments stand on the page.
+    assert f">{row['p_bootstrap']:.4f}</td>" not in part
+    (within,) = [
+        row for row in rows if (row["statistic"], row["metric"], row["k"]) == ("kendall-without-ties", "bleu", 2)
+    ]
+    assert f">{within['p_bootstrap']:.4f}</td>" in part
 
 
 def test_names_as_people_write_them() -> None:
-    from polyref.eval.report.names import gold_name, metric_names, statistic_name
+    from polyref.eval.names import gold_name, metric_names, statistic_name
     from polyref.eval.statistics.registry import STATISTICS
     from polyref.metrics.registry import METRICS, metric_label
 
@@ -519,6 +529,41 @@ def test_names_as_people_write_them() -> None:
     assert statistic_name("pearson@3-12words") == "Pearson's r, 3–12 words"
     assert statistic_name("hybrid-hits@1") == "Hits@1 over hybrid systems"
     assert (gold_name("mqm"), gold_name("mine")) == ("MQM", "mine")
+
+
+@pytest.mark.slow
+def test_placebo(folder: Path, report: Path) -> None:
+    out = _evaluate(folder, "--gold", "mqm", "-m", "bleu", "-k", "0", "1", "2", "--placebo", "2", to="placebo")
+    data = json.loads((out / "report.json").read_text("utf-8"))
+    kinds = {kind: [row for row in data["rows"] if row["control"] == kind] for kind in ("real", "placebo")}
+    differences = [row for row in data["rows"] if row["control"] == "real - placebo"]
+    assert (len(kinds["real"]), len(kinds["placebo"]), len(differences)) == (15, 10, 10)
+    page = (out / "index.html").read_text("utf-8")
+    part = _section(page, "placebo")
+    largest, every = (
+        [dict(re.findall(r'<td data-title="([^"]+)"[^>]*>([^<]*)</td>', row)) for row in table.split("</tr>")[:-1]]
+        for table in re.findall("<tbody>(.*?)</tbody>", part, re.DOTALL)
+    )
+    # Rates of ties gain nothing; the others stand on the page, those of the largest k first.
+    assert len(every) == 8 and largest == [told for told in every if told["k"] == "2"]
+    differences = [row for row in differences if row["statistic"] != "tie-rate"]
+    fakes = [row for row in kinds["placebo"] if row["statistic"] != "tie-rate"]
+    added = [row for row in kinds["real"] if row["k"] and row["statistic"] != "tie-rate"]
+    order = ["kendall-without-ties", "acc23", "pearson", "kendall-tau-b"]
+    by_statistic = sorted(
+        zip(added, fakes, differences, strict=True), key=lambda rows: order.index(rows[0]["statistic"])
+    )
+    for told, (real, fake, difference) in zip(every, by_statistic, strict=True):
+        assert (told["metric"], told["k"]) == ("BLEU", str(real["k"]))
+        values = (real["gain"], fake["gain"], difference["value"])
+        assert [told[name] for name in ("real", "placebo", "real − placebo")] == [
+            f"{value:+.3f}".replace("-", "−") for value in values
+        ]
+        assert difference["value"] == pytest.approx(real["value"] - fake["value"])
+    better = sum(row["verdict"] == "better" and row["k"] == 2 for row in differences)
+    assert f"Beyond the placebo: {better} gains are" in page
+    # Runs without a placebo have nothing to say of one.
+    assert "placebo" not in (report / "index.html").read_text("utf-8")
 
 
 # In a browser.
@@ -599,15 +644,15 @@ def test_in_a_browser(browsed: tuple[str, list[dict[str, Any]], list[str]]) -> N
         assert seen["inner"] == width
         assert seen["scroll"] <= width, "the page scrolls sideways"
         assert seen["hidden"] == []
-        assert len(seen["drawings"]) == 8
+        assert len(seen["drawings"]) == 10
         for drawn, high, shapes, label in seen["drawings"]:
             assert 250 <= drawn <= width and high > 50 and shapes > 5 and len(label) > 20
         (_, up, ascending), (_, down, descending), (_, by_name, names) = seen["sorted"]
         assert (up, down, by_name) == ("ascending", "descending", "ascending")
         numbers = [float(value) for value in ascending]
-        assert numbers == sorted(numbers) and len(numbers) == 4
+        assert numbers == sorted(numbers) and len(numbers) == 8
         assert [float(value) for value in descending] == numbers[::-1]
-        assert names == ["BLEU", "BLEU", "chrF", "chrF"]
+        assert names == ["BLEU"] * 4 + ["chrF"] * 4
         brightness = [sum(map(int, re.findall(r"\d+", seen[part])[:3])) for part in ("ink", "paper")]
         assert (brightness[0] > brightness[1]) == (scheme == "dark")
 

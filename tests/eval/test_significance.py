@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import scipy.stats
 
+from polyref.eval.experiments.slices import outliers
 from polyref.eval.statistics.agreement import Row
 from polyref.eval.statistics.comparisons import with_correction
-from polyref.eval.statistics.outliers import outliers
 from polyref.eval.statistics.significance import (
     adjusted,
     bootstrap_difference,

@@ -10,6 +10,7 @@ import pytest
 import polyref
 from polyref.errors import DataError, PolyrefError, UsageError
 from polyref.metrics.registry import get_metric
+from polyref.metrics.signature import digest
 from polyref.metrics.significance import confidence, paired_bootstrap, paired_randomization
 from polyref.references import ReferenceSet
 
@@ -113,10 +114,15 @@ def test_notes_say_what_the_reader_has_to_know(refset: ReferenceSet) -> None:
 def test_what_people_see(refset: ReferenceSet) -> None:
     table = polyref.score({"<A>": GOOD, "B": POOR}, refset, ["bleu", "ter"], [0, 1])
     assert repr(table) == "ScoreTable(2 systems: BLEU, parBLEU k=1, TER, parTER k=1)"
-    header, _, first, _, _, *signatures = str(table).splitlines()
-    assert header.split() == ["system", "BLEU", "parBLEU", "k=1", "TER", "parTER", "k=1"]
+    header, _, first, _, _, coverage, hashes = str(table).splitlines()
+    # Less is better of an error rate.
+    assert header.split() == ["system", "BLEU", "parBLEU", "k=1", "TER", "↓", "parTER", "k=1", "↓"]
+    assert coverage.startswith("References a segment: ") and " with k = 0, " in coverage
+    full = table.text(full=True)
+    *_, signatures = full.split("\n\n")
+    assert [f"{digest(text)}" in hashes for text in signatures.splitlines()] == [True] * 4
     assert first.split()[0] == "<A>"
-    assert signatures == list(dict.fromkeys(row["signature"] for row in table.rows))
+    assert signatures.splitlines() == list(dict.fromkeys(row["signature"] for row in table.rows))
     assert "&lt;A&gt;" in table._repr_html_() and "<A>" not in table._repr_html_()
     assert str(table.segment).splitlines()[0].split()[:2] == ["system", "segment"]
     pandas = pytest.importorskip("pandas")

@@ -143,7 +143,14 @@ _MEASURED: Final = (
         type=click.IntRange(min=0),
         default=1000,
         show_default=True,
-        help="Bootstrap resamples over segments; 0: no intervals.",
+        help="Bootstrap resamples; 0: no intervals.",
+    ),
+    click.option(
+        "--over",
+        type=click.Choice(["segments", "systems", "both"]),
+        default="segments",
+        show_default=True,
+        help="What the bootstrap redraws: with both, intervals speak of other systems too.",
     ),
     click.option(
         "--confidence",
@@ -174,6 +181,7 @@ _MEASURED: Final = (
 )
 _PRINTED: Final = (
     click.option("-w", "--width", type=click.IntRange(min=0), default=4, show_default=True, help="Digits for people."),
+    click.option("-v", "--verbose", is_flag=True, help="Print signatures in full."),
     click.option("-o", "--output", metavar="DIR", type=click.Path(), help="Write a report: HTML, CSV, LaTeX and JSON."),
     click.option("--json", "as_json", is_flag=True, help="Print one JSON object."),
 )
@@ -185,7 +193,7 @@ HEADINGS: Final = {
     "Systems": ["include_human", "excluded", "top", "exclude_outliers"],
     "Sets": ["collection", "test_suites", "scores", "keep"],
     "More to measure": ["statistics", "pairwise", "hybrids", "sizes", "length_buckets"],
-    "Intervals and tests": ["resamples", "confidence", "perm_both", "correction", "seed", "baseline"],
+    "Intervals and tests": ["resamples", "over", "confidence", "perm_both", "correction", "seed", "baseline"],
 }
 
 

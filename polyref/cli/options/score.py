@@ -81,7 +81,7 @@ _OPTIONS: Final = (
         "-v",
         "--verbose",
         is_flag=True,
-        help="Add BLEU's precisions, brevity penalty and lengths, which JSON always has.",
+        help="Add BLEU's precisions, brevity penalty and lengths, and print signatures in full; JSON has all of it.",
     ),
     click.option("-sh", "--short", is_flag=True, help="Write signatures with sacreBLEU's short keys."),
     click.option("-q", "--quiet", is_flag=True, help="Print no warnings."),

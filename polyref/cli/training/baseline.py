@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import click
 
+from polyref.cli.options.threads import threads_option
+from polyref.cli.printing import bars
 from polyref.errors import UsageError
+from polyref.progress import listening
 from polyref.tables import shown
 from polyref.textfiles import check_writable, read_lines
 
@@ -19,6 +22,7 @@ from polyref.textfiles import check_writable, read_lines
 @click.option("--words", default=31, show_default=True, type=click.IntRange(min=1), help="Most words of a text.")
 @click.option("--seed", default=12345, show_default=True, type=click.IntRange(min=0), help="Of the pairs.")
 @click.option("--device", default="cpu", show_default=True, metavar="NAME", help="Where to compute.")
+@threads_option
 def command(model: str, texts: str, output: str, pairs: int, words: int, seed: int, device: str) -> None:
     """Compute a baseline file, which rescales BERTScore.
 
@@ -38,7 +42,8 @@ def command(model: str, texts: str, output: str, pairs: int, words: int, seed: i
     from polyref.metrics.embedding.encoders.load import load_encoder
 
     encoder = load_encoder(model, device)
-    values = compute_baseline(encoder, lines, pairs=pairs, seed=seed)
+    with listening(bars):
+        values = compute_baseline(encoder, lines, pairs=pairs, seed=seed)
     write_baseline(output, values)
     used = min(pairs, len(dict.fromkeys(text for text in map(str.strip, lines) if text)) // 2)
     made_by = shown(f"{encoder.name} ({encoder.digest[:12]})")

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 
 from polyref.errors import UsageError
 from polyref.eval.judgements.relative_rankings import REPEATED
-from polyref.eval.statistics.resampling import Bootstrap
+from polyref.eval.statistics.resampling import REDRAWN, Bootstrap
 from polyref.metrics.base import Metric
 from polyref.references import ReferenceSet
 
@@ -85,5 +85,7 @@ class Choices:
         ):
             if value < least:
                 raise UsageError(f"`{name}` is {value}, expected {least} or more")
+        if self.bootstrap.over not in REDRAWN:
+            raise UsageError(f"`over` is {self.bootstrap.over!r}, expected one of {', '.join(REDRAWN)}")
         if not 0 < self.bootstrap.confidence < 1:
             raise UsageError(f"`confidence` is {self.bootstrap.confidence}, expected between 0 and 1")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +14,7 @@ from polyref.eval.experiments.choices import KEPT
 from polyref.eval.experiments.series import Series
 from polyref.eval.judgements.gold import Gold
 from polyref.eval.statistics.agreement import Row
+from polyref.eval.statistics.comparisons import verdict
 from polyref.references import ReferenceSet
 
 BoolArray = npt.NDArray[np.bool_]
@@ -76,8 +77,30 @@ class Evaluation:
         """The smallest k that the metric has (where gains start) and the largest one asked for."""
         return list(dict.fromkeys([series.ks[0], self.shown_ks(series)[-1]]))
 
+    def coverage(self, k: int | None) -> tuple[float, int] | None:
+        """References of a segment with ``k``, on average over those that are scored, and segments without an added one.
+
+        None for score files, of which it is not known.
+        """
+        if k is None or self.references is None:
+            return None
+        scored = [True] * len(self.references) if self.scored is None else self.scored
+        here = [segment for segment, one in zip(self.references, scored, strict=True) if one]
+        added = [min(k, len(segment.extras)) for segment in here]
+        human = [0 if k and self.originals != KEPT else len(segment.originals) for segment in here]
+        return float(np.mean([*map(sum, zip(added, human, strict=True))])), sum(
+            not count for count in added
+        ) if k else 0
+
+    def compared_with_placebo(self) -> Iterator[tuple[Row, Row, Row]]:
+        """Rows of added references, of their placebos, and of the difference; none without a placebo."""
+        real = {(row.level, row.statistic, row.metric, row.k): row for row in self.rows}
+        for fake, difference in zip(self.controls[::2], self.controls[1::2], strict=True):
+            yield real[fake.level, fake.statistic, fake.metric, fake.k], fake, difference
+
     def row_values(self) -> list[dict[str, Any]]:
         """The rows as plain JSON values, with what they belong to; None where a value is undefined."""
+        covered: Any = {row.k: self.coverage(row.k) for row in (*self.rows, *self.controls)}
         return [
             {
                 "set": self.set_name,
@@ -95,9 +118,13 @@ class Evaluation:
                 "gain_ci": list(row.gain_ci) if row.gain_ci else None,
                 "n": row.n,
                 "segments": row.segments,
+                "references": covered[row.k] and covered[row.k][0],
+                "without_added": covered[row.k] and covered[row.k][1],
                 "p": plain(row.p),
                 "p_perm_both": plain(row.p_perm_both),
                 "p_adjusted": plain(row.p_adjusted),
+                "redrawn": row.redrawn or None,
+                "verdict": verdict(row) or None,
                 "signature": self.signatures[row.metric, row.k],
                 # Runs without a placebo have nothing to tell apart.
                 **({"control": row.control or "real"} if self.controls else {}),

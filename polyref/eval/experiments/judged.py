@@ -9,11 +9,10 @@ from polyref.errors import UsageError
 from polyref.eval.data.evaluation_set import EvalSet
 from polyref.eval.data.open_sets import EvaluationSet, filled
 from polyref.eval.experiments.choices import Choices
-from polyref.eval.experiments.slices import top_systems
+from polyref.eval.experiments.slices import outliers, top_systems
 from polyref.eval.judgements.gold import Gold
 from polyref.eval.judgements.load import gold_from_file
 from polyref.eval.judgements.mqm import parse_weights
-from polyref.eval.statistics.outliers import outliers
 
 
 def judgement(evalset: EvaluationSet, choices: Choices, several: bool) -> tuple[Gold, dict[str, float], list[str]]:

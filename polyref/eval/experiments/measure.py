@@ -19,6 +19,7 @@ from polyref.eval.experiments.series import BoolArray
 from polyref.eval.judgements.gold import Gold
 from polyref.eval.statistics.agreement import Row, agreement
 from polyref.eval.statistics.comparisons import with_correction, with_perm_both
+from polyref.eval.statistics.resampling import BOTH
 from polyref.metrics.signature import inputs_signature
 
 #: Is told ``note`` or ``warning``, and what it says, as soon as it is known.
@@ -167,7 +168,8 @@ def _signature(evalset: EvaluationSet, gold: Gold, choices: Choices, found: Inpu
     if left_out:
         parts.append(f"without:{','.join(left_out)}")
     if bootstrap.resamples:
-        parts.append(f"bootstrap:segments*{bootstrap.resamples}|ci:{bootstrap.confidence:g}|seed:{bootstrap.seed}")
+        over = "segments+systems" if bootstrap.over == BOTH else bootstrap.over
+        parts.append(f"bootstrap:{over}*{bootstrap.resamples}|ci:{bootstrap.confidence:g}|seed:{bootstrap.seed}")
     if found.references is None:
         return "|".join([*parts, f"polyref:{__version__}"])
     if found.generator:

@@ -21,7 +21,7 @@ from polyref.eval.experiments.system_pairs import PairOutcome, outcome_table, pa
 from polyref.eval.judgements.gold import Gold
 from polyref.eval.statistics.agreement import Row, agreement
 from polyref.eval.statistics.correlation import pearson
-from polyref.eval.statistics.resampling import Bootstrap
+from polyref.eval.statistics.resampling import SEGMENTS, Bootstrap
 from polyref.references import ReferenceSet
 
 FloatArray = npt.NDArray[np.float64]
@@ -227,7 +227,7 @@ def _size_row(gold: Gold, metric: str, point: SizePoint) -> Row:
     name = gold.system_name or gold.name
     return Row(
         name, "sys", metric, point.k, "pearson-of-part", point.mean, None, point.interval, None, len(gold.system),
-        point.segments, None,
+        point.segments, None, redrawn=SEGMENTS if point.interval else "",
     )  # fmt: skip
 
 

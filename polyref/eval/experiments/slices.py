@@ -1,9 +1,10 @@
-"""Parts of a test set: the best systems, segments by length, and smaller test sets."""
+"""Parts of a test set: the best systems, those without outliers, segments by length, and smaller test sets."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +17,11 @@ from polyref.references import ReferenceSet
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
 
+#: Makes the median absolute deviation comparable with a standard deviation of normal data.
+MAD_SCALE: Final = 1.483
+#: Deviations beyond which a system is an outlier (Mathur et al. 2020, and WMT20).
+CUTOFF: Final = 2.5
+
 
 def top_systems(human: Mapping[str, float], n: int) -> list[str]:
     """The ``n`` systems with the highest human scores, best first; correlations fall as the field gets narrower
@@ -27,6 +33,31 @@ def top_systems(human: Mapping[str, float], n: int) -> list[str]:
     if not 1 <= n <= len(human):
         raise ValueError(f"top {n}, expected 1 to {len(human)}")
     return sorted(human, key=lambda name: -human[name])[:n]
+
+
+def outliers(human: Mapping[str, float], *, cutoff: float = CUTOFF) -> list[str]:
+    """Systems whose human score is far from the median (Leys et al. 2013; Mathur et al. 2020, section 4.1).
+
+    Args:
+        human: System -> human score.
+        cutoff: How many scaled median absolute deviations are far, > 0.
+
+    Returns:
+        Their names, in the order of ``human``; none where more than half of the systems have one score.
+
+    Raises:
+        ValueError: ``cutoff`` is not positive.
+    """
+    if cutoff <= 0:
+        raise ValueError(f"cutoff is {cutoff}, expected more than 0")
+    scores = np.array(list(human.values()), dtype=np.float64)
+    if not len(scores):
+        return []
+    distance = np.abs(scores - np.median(scores))
+    deviation = MAD_SCALE * float(np.median(distance))
+    if deviation == 0:
+        return []
+    return [name for name, far in zip(human, distance / deviation > cutoff, strict=True) if far]
 
 
 @dataclass(frozen=True)

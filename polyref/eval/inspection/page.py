@@ -23,7 +23,7 @@ from polyref.eval.inspection.tables import (
     summary,
     whole,
 )
-from polyref.eval.report.names import visible
+from polyref.eval.names import visible
 
 #: Added references of a segment to read; how many more there are is said.
 _MOST_ADDED: Final = 10

@@ -10,19 +10,23 @@ from typing import Final
 from polyref.eval.data.languages import target_language
 from polyref.eval.experiments.evaluation import Evaluation
 from polyref.eval.experiments.rows import outcomes_of
-from polyref.eval.experiments.slices import SizePoint, size_curve
+from polyref.eval.experiments.slices import SizePoint, outliers, size_curve
 from polyref.eval.experiments.system_pairs import PairOutcome, cross_bleu
-from polyref.eval.statistics.agreement import DARR_STATISTICS, Row
+from polyref.eval.statistics.agreement import Row
 from polyref.eval.statistics.correlation import pearson
-from polyref.eval.statistics.outliers import outliers
-from polyref.eval.statistics.registry import STATISTICS, statistics_called
 from polyref.eval.statistics.resampling import Bootstrap
 
 #: Sizes of test sets in the curve, as far as the test set reaches.
-#: Half of the level of a two-sided test at 5 %.
-_TAIL: Final = 0.025
 SIZES: Final = (25, 50, 100, 200, 400, 800, 1600, 3200)
 SIZE_SAMPLES: Final = 200
+#: Statistic that is plotted -> its level.
+_PLOTTED: Final = {
+    "kendall-without-ties": "seg",
+    "acc23": "seg",
+    "kendall-darr-without-ties": "seg",
+    "kendall-darr": "seg",
+    "pearson": "sys",
+}
 #: For closeness, where words are not written apart; these need no further package.
 _TOKENIZERS: Final = {"zh": "zh", "ja": "char", "ko": "char"}
 
@@ -179,40 +183,15 @@ def main_statistics(evaluations: Sequence[Evaluation]) -> list[tuple[str, str]]:
 
 
 def curve_statistics(evaluation: Evaluation) -> list[tuple[str, str]]:
-    """What is plotted against k: the usual statistics of both levels."""
-    usual = {"pearson", "kendall-tau-b", *list(DARR_STATISTICS)[:2]}
-    found = {(row.level, row.statistic): None for row in evaluation.rows if row.statistic in usual}
-    return [pair for pair in found if pair not in {("sys", "kendall-tau-b"), ("seg", "pearson")}]
+    """What is plotted against k: the usual statistics, best first."""
+    found = {(row.level, row.statistic): None for row in evaluation.rows if row.statistic in _PLOTTED}
+    return [(level, name) for level, name in found if level == _PLOTTED[name]]
 
 
 def headline_rows(evaluation: Evaluation, wanted: Sequence[tuple[str, str]]) -> list[Row]:
     """The rows of the largest k of every metric, in the given statistics."""
     last = {series.metric: evaluation.shown_ks(series)[-1] for series in evaluation.series}
     return [row for row in evaluation.rows if (row.level, row.statistic) in wanted and row.k == last[row.metric]]
-
-
-def verdict(row: Row) -> str:
-    """Whether a gain is significant: ``better``, ``worse`` or ``unclear``; empty where nothing says.
-
-    Segments: the interval of the gain over redrawn segments. Systems: Williams' test, two-sided at 5 %, because it is
-    about the sample of systems. Intervals over segments alone hold the systems fixed: they exclude zero for gains that
-    other systems would not show. A tie rate is neither better nor worse.
-    """
-    if row.gain is None or math.isnan(row.gain) or (not row.k and row.gain == 0) or _without_direction(row.statistic):
-        return ""
-    if row.level == "sys":
-        if row.p is None or math.isnan(row.p):
-            return ""
-        return "better" if row.p < _TAIL else "worse" if row.p > 1 - _TAIL else "unclear"
-    if row.gain_ci is None:
-        return ""
-    low, high = row.gain_ci
-    return "better" if low > 0 else "worse" if high < 0 else "unclear"
-
-
-def _without_direction(statistic: str) -> bool:
-    name = statistic.partition("@")[0]  # without the part of the test set
-    return name in STATISTICS.names() and all(one.higher_is_better is None for one in statistics_called(name))
 
 
 def _finite(scores: object) -> dict[str, float]:

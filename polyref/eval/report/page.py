@@ -14,17 +14,20 @@ from markupsafe import Markup
 
 from polyref import __version__
 from polyref.eval.experiments.evaluation import Evaluation
+from polyref.eval.names import gold_name, metric_names, visible
 from polyref.eval.report import page_tables, panels, plots
-from polyref.eval.report.data import Derived, headline_rows, main_statistics, verdict
+from polyref.eval.report.data import Derived, headline_rows, main_statistics
 from polyref.eval.report.examples import Example
-from polyref.eval.report.names import gold_name, metric_names, visible
 from polyref.eval.report.page_tables import Table
 from polyref.eval.report.reference_summary import reference_summaries
 from polyref.eval.report.settings import Settings
+from polyref.eval.statistics.comparisons import verdict
+from polyref.eval.statistics.resampling import BOTH
 
 #: Anchor, which is also the name of the template, and heading.
 _SECTIONS: Final = {
     "gains": "Gains",
+    "placebo": "Against the placebo",
     "curves": "Agreement against the number of references",
     "pairs": "Gain by language pair",
     "references": "References",
@@ -61,17 +64,22 @@ def page(
     return _templates().get_template("page.html.j2").render(
         version=__version__,
         title=f"Agreement with human judgements: {names}",
-        sections=list(_sections(len(evaluations), drawn)),
+        sections=list(_sections(evaluations, drawn)),
         drawn=drawn,
         alone=len(evaluations) == 1,
         gold=gold_name(*golds) if len(golds) == 1 else None,
         summary=_summary(Counter(verdict(row) for _, row in headline), settings),
+        beyond=_beyond(evaluations),
         bootstrap=settings.bootstrap,
         confidence=_percent(settings),
         baseline=settings.baseline and metrics[settings.baseline],
         permuted=any(row.p_perm_both is not None for _, row in headline),
         corrected=any(row.p_adjusted is not None for _, row in headline),
         gains=table(page_tables.agreement_table(headline, "Gains", settings.correction, metrics)),
+        placebo=table(page_tables.placebo_table(evaluations, metrics, largest=True)),
+        placebo_rows=table(page_tables.placebo_table(evaluations, metrics, largest=False)),
+        redrawn={BOTH: "segments and systems"}.get(settings.bootstrap.over, settings.bootstrap.over),
+        both=settings.bootstrap.over == BOTH,
         averages=page_tables.averages_table(averages, metrics) if averages else None,
         rows=table(page_tables.agreement_table(every, "All rows", settings.correction, metrics)),
         curve_plots=panels.curve_panels(evaluations, metrics) if drawn else [],
@@ -97,10 +105,13 @@ def page(
     )  # fmt: skip
 
 
-def _sections(evaluations: int, drawn: bool) -> Iterator[tuple[str, str]]:
+def _sections(evaluations: Sequence[Evaluation], drawn: bool) -> Iterator[tuple[str, str]]:
     """Those with something to say: some are plots alone, and with one pair the plots of gains go with their table."""
+    silent = set() if drawn else {"curves", "pairs", "sizes"}
+    silent |= {"pairs"} if len(evaluations) == 1 else set()
+    silent |= set() if any(one.controls for one in evaluations) else {"placebo"}
     for anchor, heading in _SECTIONS.items():
-        if (drawn or anchor not in {"curves", "pairs", "sizes"}) and (evaluations > 1 or anchor != "pairs"):
+        if anchor not in silent:
             yield anchor, heading
 
 
@@ -130,10 +141,25 @@ def _setting(value: Any) -> str:
 def _summary(verdicts: Mapping[str, int], settings: Settings) -> str:
     if not verdicts["better"] + verdicts["worse"] + verdicts["unclear"]:
         return "No gain has an interval: every metric is a score file, has one number of references, or -n is 0."
+    how = f"bootstrap intervals of {_percent(settings)} over segments and systems"
+    if settings.bootstrap.over != BOTH:
+        what = settings.bootstrap.over
+        how = f"systems: Williams' test; within segments: bootstrap intervals of {_percent(settings)} over {what}"
     return (
         f"Gains in agreement with people: {verdicts['better']} significant, {verdicts['worse']} significant losses, "
-        f"{verdicts['unclear']} not significant (systems: "
-        f"Williams' test; segments: bootstrap intervals of {_percent(settings)})."
+        f"{verdicts['unclear']} not significant ({how})."
+    )
+
+
+def _beyond(evaluations: Sequence[Evaluation]) -> str:
+    """What is left of the gains of the largest k beyond the placebo; empty without one."""
+    rows = [last for one in evaluations for *_, last in one.compared_with_placebo() if last.k == max(one.ks)]
+    found = Counter(map(verdict, rows))
+    if not found:
+        return ""
+    return (
+        f"Beyond the placebo: {found['better']} gains are significant, {found['worse']} significant losses, "
+        f"{found['unclear']} not significant."
     )
 
 

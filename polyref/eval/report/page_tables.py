@@ -10,13 +10,13 @@ from typing import Any, Final
 
 from polyref.eval.experiments.evaluation import Evaluation
 from polyref.eval.experiments.system_pairs import CORRECT, INCORRECT, NOT_SIGNIFICANT
-from polyref.eval.report.data import Derived, verdict
+from polyref.eval.names import gold_name, level_name, statistic_name
+from polyref.eval.report.data import Derived
 from polyref.eval.report.examples import Example
-from polyref.eval.report.names import gold_name, statistic_name
 from polyref.eval.report.reference_summary import ReferenceSummary
 from polyref.eval.statistics.agreement import Row
+from polyref.eval.statistics.comparisons import p_behind, verdict
 
-LEVELS: Final = {"sys": "systems", "seg": "segments"}
 _CORRECTIONS: Final = {"holm": "Holm", "bonferroni": "Bonferroni", "bh": "Benjamini-Hochberg"}
 _VERDICTS: Final = {"better": "▲ better", "worse": "▼ worse", "unclear": "unclear", "": ""}
 
@@ -81,26 +81,69 @@ def agreement_table(
     rows: Iterable[tuple[Evaluation, Row]], caption: str, correction: str | None, metrics: Mapping[str, str]
 ) -> Table:
     """Rows of agreement, without the columns that none of them needs. ``metrics``: as people write them."""
-    columns = [Column("set"), Column("gold"), Column("level"), Column("metric"), Column("k", True)]
-    columns += [Column("statistic"), Column("value", True), Column("interval", True), Column("gain", True)]
+    columns = [Column("set"), Column("gold"), Column("statistic"), Column("level"), Column("metric"), Column("k", True)]
+    columns += [Column("references", True), Column("value", True), Column("interval", True), Column("gain", True)]
     columns += [Column("interval of gain", True), Column("verdict"), Column("p", True), Column("p, PERM-BOTH", True)]
     columns += [Column(f"p, {_CORRECTIONS.get(correction or '', correction)}", True), Column("n", True)]
     body = []
-    for one, row in rows:
+    for one, row in by_statistic(rows):
         base = not row.k and row.gain == 0  # the baseline itself
         told = verdict(row)
         gain = [Cell("–")] * 2 if base else [number(row.gain, sign="+"), interval(row.gain_ci, sign="+")]
         body.append(
             [
-                Cell(one.name), Cell(gold_name(row.gold)), Cell(LEVELS[row.level]), Cell(metrics[row.metric]),
-                whole(row.k), Cell(statistic_name(row.statistic)), number(row.value), interval(row.ci), *gain,
+                Cell(one.name), Cell(gold_name(row.gold)), Cell(statistic_name(row.statistic)),
+                Cell(level_name(row.statistic, row.level)), Cell(metrics[row.metric]), whole(row.k),
+                number((one.coverage(row.k) or (math.nan,))[0], 1), number(row.value), interval(row.ci), *gain,
                 Cell(_VERDICTS[told], style=told if told != "unclear" else ""),
-                number(None if base else row.p_bootstrap if row.p is None else row.p, 4),
-                number(None if base else row.p_perm_both, 4),
-                number(row.p_adjusted, 4), whole(row.n),
+                p_value(None if base else p_behind(row)),
+                p_value(None if base else row.p_perm_both), p_value(row.p_adjusted), whole(row.n),
             ]
         )  # fmt: skip
     return Table(caption, columns, body).where_any()
+
+
+def by_statistic(rows: Iterable[tuple[Evaluation, Row]]) -> list[tuple[Evaluation, Row]]:
+    """Rows of one statistic together, the statistics in the order in which they first come."""
+    rows = list(rows)
+    order = list(dict.fromkeys((row.level, row.statistic) for _, row in rows))
+    return sorted(rows, key=lambda found: order.index((found[1].level, found[1].statistic)))
+
+
+def p_value(value: float | None) -> Cell:
+    """A p-value, which is never zero."""
+    cell = number(value, 4)
+    return Cell("<0.0001", value) if cell.text == "0.0000" else cell
+
+
+def placebo_table(evaluations: Sequence[Evaluation], metrics: Mapping[str, str], *, largest: bool) -> Table:
+    """What added references gain, what a placebo of them gains, and the difference, with its interval and verdict.
+
+    Args:
+        evaluations: What was measured.
+        metrics: Names as people write them.
+        largest: Only the largest k of every evaluation.
+    """
+    columns = [Column("set"), Column("statistic"), Column("level"), Column("metric"), Column("k", True)]
+    columns += [Column(name, True) for name in ("real", "placebo", "real − placebo", "interval of the difference")]
+    columns += [Column("verdict")]
+    body = []
+    every = [(one, *rows) for one in evaluations for rows in one.compared_with_placebo()]
+    every = [found for found in every if found[1].statistic != "tie-rate"]
+    order = list(dict.fromkeys((real.level, real.statistic) for _, real, _, _ in every))
+    for one, real, fake, difference in sorted(every, key=lambda row: order.index((row[1].level, row[1].statistic))):
+        if largest and real.k != max(one.ks):
+            continue
+        told = verdict(difference)
+        body.append(
+            [
+                Cell(one.name), Cell(statistic_name(real.statistic)), Cell(level_name(real.statistic, real.level)),
+                Cell(metrics[real.metric]), whole(real.k), number(real.gain, sign="+"), number(fake.gain, sign="+"),
+                number(difference.value, sign="+"), interval(difference.ci, sign="+"),
+                Cell(_VERDICTS[told], style=told if told != "unclear" else ""),
+            ]
+        )  # fmt: skip
+    return Table("Gains and the placebo's", columns, body).where_any()
 
 
 def averages_table(averages: Sequence[Mapping[str, Any]], metrics: Mapping[str, str]) -> Table:

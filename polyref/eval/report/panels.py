@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from polyref.eval.experiments.evaluation import Evaluation
+from polyref.eval.names import gold_name, level_name, statistic_name
 from polyref.eval.report import plots
 from polyref.eval.report.data import Derived, curve_statistics, headline_rows
-from polyref.eval.report.names import gold_name, statistic_name
-from polyref.eval.report.page_tables import LEVELS
 
 #: Metrics that get a plot of their own for each set; the others are in the tables.
 MOST_PANELS: Final = 4
@@ -31,7 +30,7 @@ def curve_panels(evaluations: Sequence[Evaluation], metrics: Mapping[str, str]) 
                     )  # fmt: skip
             if curves:
                 gold = one.gold.system_name if level == "sys" else one.gold.name
-                title = f"{one.name}, {LEVELS[level]} ({gold_name(gold or one.gold.name)})"
+                title = f"{one.name}, {level_name(statistic, level)} ({gold_name(gold or one.gold.name)})"
                 name = f"curve{place}-{level}-{statistic}"
                 drawn.append(plots.curve_plot(name, title, statistic_name(statistic), curves))
     return drawn
@@ -60,7 +59,7 @@ def gain_panels(
                     where = " ".join(filter(None, ["average", mean["generator"]]))
                     points.append(plots.GainPoint(where, label, mean["gain"], None))
         if points:
-            title = f"Gain in {statistic_name(statistic)}, {LEVELS[level]}"
+            title = f"Gain in {statistic_name(statistic)}, {level_name(statistic, level)}"
             drawn.append(plots.gain_plot(f"gain-{level}-{statistic}", title, points))
     return drawn
 

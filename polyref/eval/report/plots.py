@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from markupsafe import Markup, escape
 
+from polyref.eval.names import visible
 from polyref.eval.report.data import Scatter, Sizes
-from polyref.eval.report.names import visible
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -106,6 +106,8 @@ def curve_plot(name: str, title: str, axis: str, curves: Sequence[Curve]) -> Plo
 
 def gain_plot(name: str, title: str, points: Sequence[GainPoint]) -> Plot:
     """Gains with their intervals, a row a language pair."""
+    from matplotlib.ticker import MaxNLocator
+
     places = list(dict.fromkeys(point.place for point in points))
     labels = list(dict.fromkeys(point.label for point in points))
     with _panel(0.9 + max(1, len(places)) * max(0.32, 0.16 * len(labels))) as (figure, axes):
@@ -123,6 +125,7 @@ def gain_plot(name: str, title: str, points: Sequence[GainPoint]) -> Plot:
                 axes.hlines(y, low, high, color=style["color"], linewidth=1.4)
         axes.set_yticks(range(len(places)), places)
         axes.set_ylim(len(places) - 0.4, -0.6)
+        axes.xaxis.set_major_locator(MaxNLocator(nbins=5))  # labels of small gains are long
         _finish(figure, axes, title, "gain", None, len(labels))
         told = "; ".join(f"{p.place}, {p.label}: {p.gain:+.3f}" for p in points)
         return Plot(_svg(figure, name), title, f"Gain in correlation. {told}.")

@@ -11,9 +11,10 @@ from dataclasses import asdict
 from typing import Any, Final
 
 from polyref.eval.experiments.evaluation import Evaluation
-from polyref.eval.report.data import Derived, verdict
-from polyref.eval.report.names import metric_names, statistic_name
+from polyref.eval.names import metric_names, statistic_name
+from polyref.eval.report.data import Derived
 from polyref.eval.statistics.agreement import Row
+from polyref.eval.statistics.comparisons import verdict
 from polyref.tables import escape_latex
 
 #: Version of ``report.json``.
@@ -24,7 +25,7 @@ _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 
 def flat(evaluation: Evaluation, row: Row) -> dict[str, Any]:
     """One row as plain values, intervals in two columns each; None where a value is undefined."""
-    values = asdict(row)
+    values = {**asdict(row), "control": row.control or "real"}
     for name in ("ci", "gain_ci"):
         values[f"{name}_low"], values[f"{name}_high"] = values.pop(name) or (None, None)
     return {**place(evaluation), **{key: finite(value) for key, value in values.items()}, "verdict": verdict(row)}

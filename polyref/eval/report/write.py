@@ -40,7 +40,7 @@ def write_report(
     derived = [derive(one, settings.bootstrap) for one in evaluations]
     shown = [examples(one) for one in evaluations]
     both = list(zip(evaluations, derived, strict=True))
-    rows = [tables.flat(one, row) for one in evaluations for row in one.rows]
+    rows = [tables.flat(one, row) for one in evaluations for row in (*one.rows, *one.controls)]
     systems = [row for one, found in both for row in tables.system_rows(one, found)]
     pairs = [row for one, found in both for row in tables.pair_rows(one, found)]
     sizes = [row for one, found in both for row in tables.size_rows(one, found)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Final
@@ -16,10 +16,20 @@ from polyref.eval.judgements.gold import Gold
 from polyref.eval.judgements.relative_rankings import RankingPairs
 from polyref.eval.statistics.base import Needs, People, Statistic
 from polyref.eval.statistics.registry import block, chosen_statistics
-from polyref.eval.statistics.resampling import BoolArray, Bootstrap, FloatArray, bootstrap_p, percentile_interval
+from polyref.eval.statistics.resampling import (
+    SYSTEMS,
+    BoolArray,
+    Bootstrap,
+    FloatArray,
+    bootstrap_p,
+    percentile_interval,
+    redrawn,
+)
+from polyref.progress import Advance, work
 
-#: Names of the statistics of relative rankings: the first is the one WMT17 to WMT20 report.
-DARR_STATISTICS: Final = ("kendall-darr", "kendall-darr-without-ties", "tie-rate")
+#: What controls are called.
+PLACEBO: Final = "placebo"
+REAL_MINUS_PLACEBO: Final = "real - placebo"
 
 
 @dataclass(frozen=True)
@@ -35,16 +45,19 @@ class Row:
             have names of their own.
         value: Its value; NaN where it is undefined.
         gain: ``value`` minus the value of the baseline: the metric itself at k = 0, or another metric.
-        ci: Bootstrap interval of ``value``, or None.
+        ci: Bootstrap interval of ``value``, or None; ``redrawn`` says over what.
         gain_ci: Bootstrap interval of ``gain`` over the same redrawn test sets, or None.
         n: What it was computed over: systems, judged cells, or pairs.
         segments: How many segments took part; None for stored system-level scores.
         p: At system level, p-value of Williams' test that this correlation is higher than the baseline's.
         p_perm_both: P-value of PERM-BOTH for the same question, where it was asked for.
         p_adjusted: ``p_perm_both`` where there is one, else ``p``, corrected for many comparisons.
-        p_bootstrap: At segment level, one-sided p-value from the bootstrap that the gain is above zero, not corrected.
+        p_bootstrap: One-sided p-value from the bootstrap that the gain is above zero, not corrected; at system level
+            only where systems were redrawn.
         control: Empty for the references as they are; ``placebo`` for the mean of placebos; ``real - placebo`` for the
             difference of the two, which has an interval over the same redrawn test sets, and no gain.
+        redrawn: What the intervals redraw: ``segments``, ``systems``, ``segments and systems``; empty where there are
+            none.
     """
 
     gold: str
@@ -63,6 +76,7 @@ class Row:
     p_adjusted: float | None = None
     p_bootstrap: float | None = None
     control: str = ""
+    redrawn: str = ""
 
 
 @dataclass(frozen=True)
@@ -98,6 +112,7 @@ class _Measured:
     n: int
     segments: int | None
     scores: FloatArray  # of the metric on the given test set
+    redrawn: str  # what the samples redraw
 
 
 def agreement(
@@ -111,11 +126,11 @@ def agreement(
     statistics: Sequence[str] = (),
     placebos: Sequence[Sequence[Series]] = (),
 ) -> list[Row]:
-    """Hold metrics against one kind of judgement: system-level Pearson and segment-level Kendall, for every k.
+    """Hold metrics against one kind of judgement: within segments, between systems and over all outputs, for every k.
 
-    Segment-level Kendall is over relative rankings where ``gold`` has them, else tau-b pooled over all judged cells.
-    Human scores of systems are held fixed when segments are redrawn: the interval at system level is about the
-    metric's sample of segments.
+    Rows within segments are over relative rankings where ``gold`` has them, else over the pairs of judged outputs of
+    one segment. Human scores of systems are held fixed when segments are redrawn: the interval at system level is about
+    the metric's sample of segments, and about the sample of systems where those are redrawn too.
 
     Args:
         series: The metrics.
@@ -143,15 +158,25 @@ def agreement(
         raise UsageError(f"the baseline {baseline!r} is not among the metrics", remedy="name it with -m as well")
     if known is not None:
         gold = _of_known(gold, known, systems)
-    measured = list(_measured(series, gold, known, systems, bootstrap, chosen))
+    numbers = (1 + len(placebos)) * len(chosen) * sum(len(one.ks) for one in series)
+    with work("resampling" if bootstrap.resamples else "correlating", "numbers", numbers) as advance:
+        measured, *controls = (
+            list(_counted(_measured(one, gold, known, systems, bootstrap, chosen), advance))
+            for one in (series, *placebos)
+        )
     for one in series:
         if not any(item.metric == one.metric for item in measured):
             raise DataError(
                 f"{one.metric} and the judgement {gold.name!r} have no level (sys, seg) in common",
                 remedy="choose another `gold` or metric",
             )
-    controls = [list(_measured(one, gold, known, systems, bootstrap, chosen)) for one in placebos]
     return list(_compared(measured, controls, bootstrap, baseline))
+
+
+def _counted(measured: Iterable[_Measured], advance: Advance) -> Iterator[_Measured]:
+    for one in measured:
+        advance(1)
+        yield one
 
 
 def _measured(
@@ -190,7 +215,15 @@ def _measured(
                 segments = judged.segments if one.resamples or statistics[0].needs != "systems" else None
                 for statistic, measure in measures:
                     n = len(judged.systems) if statistic.level == "sys" else judged.cells
-                    yield _Measured(statistic, judged, one.metric, k, measure(scores), n, segments, scores)
+                    values = measure(scores)
+                    over = _redrawn(one, judged.people, statistic) if len(values) > 1 else ""
+                    yield _Measured(statistic, judged, one.metric, k, values, n, segments, scores, over)
+
+
+def _redrawn(one: Series, people: People, statistic: Statistic) -> str:
+    """What the samples of a statistic redraw; the segments behind a file's scores of systems are not known."""
+    segments = people.draws is not None and (one.resamples or statistic.needs != "systems")
+    return redrawn(segments, people.system_draws is not None)
 
 
 def _scores(one: Series, k: int | None, judged: _Judged, needs: Needs) -> FloatArray | None:
@@ -224,9 +257,9 @@ def _compared(
             continue
         placebo = replace(item, values=np.mean(placebos, axis=0))
         # The tests of a metric are about its scores, and there is no one set of scores behind a mean over seeds.
-        yield replace(_row(placebo, base, bootstrap), p=None, control="placebo")
+        yield replace(_row(placebo, base, bootstrap), p=None, control=PLACEBO)
         difference = replace(item, values=item.values - placebo.values)
-        yield replace(_row(difference, None, bootstrap), control="real - placebo")
+        yield replace(_row(difference, None, bootstrap), control=REAL_MINUS_PLACEBO)
 
 
 def _key(item: _Measured) -> tuple[str, str, str, int | None]:
@@ -240,7 +273,7 @@ def _row(item: _Measured, base: _Measured | None, bootstrap: Bootstrap) -> Row:
         if len(item.values) == len(base.values) > 1:
             gains = (item.values - base.values)[1:]
             gain_ci = percentile_interval(gains, bootstrap.confidence)
-            if item.statistic.level == "seg":
+            if item.statistic.level == "seg" or SYSTEMS in item.redrawn:
                 p_bootstrap = bootstrap_p(gains)
         p = item.statistic.test(item.scores[0], base.scores[0], item.judged.people)
     return Row(
@@ -257,6 +290,7 @@ def _row(item: _Measured, base: _Measured | None, bootstrap: Bootstrap) -> Row:
         item.segments,
         p,
         p_bootstrap=p_bootstrap,
+        redrawn=item.redrawn,
     )
 
 

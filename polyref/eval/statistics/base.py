@@ -8,7 +8,7 @@ and :class:`RankingStatistic`. Those that prepare something once for all metrics
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import ClassVar, Final, Literal
@@ -54,6 +54,26 @@ class People:
         """How often each segment is in each redrawn test set, shape (resamples, segments); None without resamples."""
         return None if self.universe is None else self.bootstrap.draws(self.universe)
 
+    @cached_property
+    def system_draws(self) -> FloatArray | None:
+        """How often each system is in each redrawn test set, shape (resamples, systems); None where they stay."""
+        return self.bootstrap.system_draws(len(self.scores) if self.pairs is None else len(self.pairs.systems))
+
+    def redrawn(self, scores: FloatArray) -> Iterator[tuple[FloatArray, FloatArray, FloatArray | None]]:
+        """Every redrawn set of systems: their scores, their human scores, and the draw of segments or None.
+
+        A system that was drawn twice is there twice.
+
+        Args:
+            scores: Of a metric, in the form of :attr:`scores`.
+        """
+        if self.system_draws is None:
+            return
+        for number, counts in enumerate(self.system_draws.astype(np.intp)):
+            chosen = np.repeat(np.arange(len(counts)), counts)
+            draw = None if self.draws is None else self.draws[number : number + 1]
+            yield scores[chosen], self.scores[chosen], draw
+
 
 @dataclass(frozen=True)
 class Statistic(ABC):
@@ -65,6 +85,8 @@ class Statistic(ABC):
         help: What it is, in one line.
         higher_is_better: Whether more of it is more agreement; None where it is neither.
         usual: Whether it is always computed, or only when it is asked for.
+        pooled: Whether it is over outputs of all segments at once, so that easy and hard segments are told apart too;
+            such statistics come last.
         level: Where its rows stand, ``sys`` or ``seg``.
         needs: What it is made from, ``systems``, ``segments`` or ``rankings``.
     """
@@ -74,6 +96,7 @@ class Statistic(ABC):
     help: str
     higher_is_better: bool | None = field(default=True, kw_only=True)
     usual: bool = field(default=False, kw_only=True)
+    pooled: bool = field(default=False, kw_only=True)
     level: ClassVar[Level]
     needs: ClassVar[Needs]
 
@@ -84,9 +107,10 @@ class Statistic(ABC):
         Returns:
             A function of one metric's scores, which are better when larger. For a statistic that needs scores of
             systems they have the shape (rows, systems), the test set and then every redrawn one, and the result is one
-            number a row. Otherwise they have the shape (systems, segments), and the result is the value on the test
-            set, followed by one value a redrawn test set (``people.draws``) where that is cheap and exact; a result of
-            one value has no interval. Undefined values are NaN.
+            number a row, with ``people.system_draws`` for the systems of each. Otherwise they have the shape (systems,
+            segments), and the result is the value on the test set, followed by one value a redrawn test set
+            (``people.draws`` and ``people.system_draws``) where that is cheap and exact; a result of one value has no
+            interval. Undefined values are NaN.
         """
 
     def test(self, first: FloatArray, second: FloatArray, people: People) -> float | None:
@@ -116,7 +140,19 @@ class SystemStatistic(Statistic):
 
     def against(self, people: People) -> Measure:
         """See :meth:`Statistic.against`."""
-        return lambda scores: self.rows(scores, people.scores)
+        if people.system_draws is None:
+            return lambda scores: self.rows(scores, people.scores)
+        drawn = [np.repeat(np.arange(len(row)), row) for row in people.system_draws.astype(np.intp)]
+
+        def measure(scores: FloatArray) -> FloatArray:
+            # Score files have no redrawn segments: the same scores for every draw of systems.
+            rows = scores[1:] if len(scores) > 1 else np.broadcast_to(scores, (len(drawn), scores.shape[1]))
+            values = [
+                self.rows(row[None, chosen], people.scores[chosen]) for row, chosen in zip(rows, drawn, strict=True)
+            ]
+            return np.concatenate([self.rows(scores[:1], people.scores), *values])
+
+        return measure
 
     def test(self, first: FloatArray, second: FloatArray, people: People) -> float | None:
         """See :meth:`Statistic.test`."""
@@ -130,15 +166,32 @@ class SegmentStatistic(Statistic):
     Attributes:
         samples: Scores and human scores of shape (systems, segments), NaN where not judged, and draws of shape
             (resamples, segments) or None -> the value, and one a draw where that is cheap and exact.
+        with_systems: The same with draws of systems, shape (resamples, systems), as a fourth argument; default:
+            ``samples`` of every redrawn set of systems, in which a system that was drawn twice is there twice.
     """
 
     samples: Callable[[FloatArray, FloatArray, FloatArray | None], FloatArray]
+    with_systems: Callable[[FloatArray, FloatArray, FloatArray | None, FloatArray], FloatArray] | None = field(
+        default=None, kw_only=True
+    )
     level: ClassVar[Level] = "seg"
     needs: ClassVar[Needs] = SEGMENTS
 
     def against(self, people: People) -> Measure:
         """See :meth:`Statistic.against`."""
-        return lambda scores: self.samples(scores, people.scores, people.draws)
+        if people.system_draws is None:
+            return lambda scores: self.samples(scores, people.scores, people.draws)
+        if self.with_systems is not None:
+            both, drawn = self.with_systems, people.system_draws
+            return lambda scores: both(scores, people.scores, people.draws, drawn)
+
+        def measure(scores: FloatArray) -> FloatArray:
+            value = self.samples(scores, people.scores, None)
+            if people.draws is not None and len(self.samples(scores, people.scores, people.draws[:1])) == 1:
+                return value  # it has no interval
+            return np.concatenate([value, *(self.samples(*drawn)[-1:] for drawn in people.redrawn(scores))])
+
+        return measure
 
 
 @dataclass(frozen=True)
@@ -164,7 +217,16 @@ class RankingStatistic(Statistic):
             if people.universe is not None:
                 counts = counts.first(len(people.universe))
             value = self.of_counts(counts, None)
-            draws = people.draws
-            return value if draws is None else np.concatenate([value, self.of_counts(counts, draws)])
+            draws, drawn = people.draws, people.system_draws
+            if drawn is None:
+                return value if draws is None else np.concatenate([value, self.of_counts(counts, draws)])
+            # A pair is there as often as both of its systems were drawn, each copy of one with each of the other.
+            found = [value]
+            for number, systems in enumerate(drawn):
+                weighted = darr_counts(scores, pairs, systems[pairs.better] * systems[pairs.worse])
+                if people.universe is not None:
+                    weighted = weighted.first(len(people.universe))
+                found.append(self.of_counts(weighted, None if draws is None else draws[number : number + 1]))
+            return np.concatenate(found)
 
         return measure

@@ -1,9 +1,10 @@
-"""Further tests of rows of agreement: PERM-BOTH, and corrections for many comparisons."""
+"""What rows of agreement allow to say: verdicts, PERM-BOTH, and corrections for many comparisons."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -11,13 +12,69 @@ import numpy.typing as npt
 from polyref.errors import UsageError
 from polyref.eval.experiments.series import Series
 from polyref.eval.judgements.gold import Gold
-from polyref.eval.statistics.agreement import Row
+from polyref.eval.statistics.agreement import REAL_MINUS_PLACEBO, Row
+from polyref.eval.statistics.registry import STATISTICS, statistics_called
+from polyref.eval.statistics.resampling import redrawn
 from polyref.eval.statistics.significance import adjusted, perm_both, pooled_pearson, system_pearson
 
 FloatArray = npt.NDArray[np.float64]
 
+#: Verdicts on a gain.
+BETTER: Final = "better"
+WORSE: Final = "worse"
+UNCLEAR: Final = "unclear"
+#: Half of the level of a two-sided test at 5 %.
+_TAIL: Final = 0.025
 #: Level -> the correlation that is compared, always Pearson's: of mean scores of systems, or of all cells.
 _STATISTICS = {"sys": system_pearson, "seg": pooled_pearson}
+
+
+def verdict(row: Row) -> str:
+    """Whether a gain is real: ``better``, ``worse`` or ``unclear``; empty where nothing says.
+
+    Segments: the interval of the gain excludes zero; it speaks of what was redrawn. Systems: the interval where
+    segments and systems were redrawn, else Williams' test, two-sided at 5 %. Intervals over segments alone hold the
+    systems fixed: they exclude zero for gains that other systems would not show.
+
+    Two kinds of statistics have no verdict. A tie rate is neither better nor worse. Those that are pooled over all
+    segments move with how hard and how long segments are: a metric that sees nothing but lengths gains there.
+    """
+    if _says_nothing(row):
+        return ""
+    if row.control == REAL_MINUS_PLACEBO:
+        return _of_interval(row.ci) if row.level == "seg" or _both(row) else ""
+    if row.control or row.gain is None or np.isnan(row.gain) or (not row.k and row.gain == 0):
+        return ""
+    if row.level == "seg" or _both(row):
+        return _of_interval(row.gain_ci)
+    if row.p is None or np.isnan(row.p):
+        return ""
+    return BETTER if row.p < _TAIL else WORSE if row.p > 1 - _TAIL else UNCLEAR
+
+
+def p_behind(row: Row) -> float | None:
+    """The one-sided p-value that goes with the verdict: of the bootstrap, or of Williams' test; None without one."""
+    if not verdict(row):
+        return None
+    return row.p_bootstrap if row.level == "seg" or _both(row) else row.p
+
+
+def _both(row: Row) -> bool:
+    return row.redrawn == redrawn(segments=True, systems=True)
+
+
+def _of_interval(interval: tuple[float, float] | None) -> str:
+    if interval is None:
+        return ""
+    low, high = interval
+    return BETTER if low > 0 else WORSE if high < 0 else UNCLEAR
+
+
+def _says_nothing(row: Row) -> bool:
+    name = row.statistic.partition("@")[0]  # without the part of the test set
+    if name not in STATISTICS.names():
+        return False
+    return any(one.pooled or one.higher_is_better is None for one in statistics_called(name) if one.level == row.level)
 
 
 def with_perm_both(

@@ -126,12 +126,13 @@ class DarrCounts:
         return rows @ self.concordant, rows @ self.discordant, rows @ self.tied
 
 
-def darr_counts(scores: FloatArray, pairs: RankingPairs) -> DarrCounts:
+def darr_counts(scores: FloatArray, pairs: RankingPairs, weights: FloatArray | None = None) -> DarrCounts:
     """Count how ``scores`` order the pairs. Scores are equal only when they are exactly equal, as in WMT's script.
 
     Args:
         scores: Shape (systems, segments), in the order of ``pairs.systems``; higher is better.
         pairs: The human preferences.
+        weights: How often each pair counts, shape (pairs,); None counts each once.
 
     Raises:
         ValueError: A cell that a pair names has no score.
@@ -143,7 +144,8 @@ def darr_counts(scores: FloatArray, pairs: RankingPairs) -> DarrCounts:
     segments = scores.shape[1]
 
     def count(which: npt.NDArray[np.bool_]) -> FloatArray:
-        return np.bincount(pairs.segment[which], minlength=segments).astype(np.float64)
+        often = None if weights is None else weights[which]
+        return np.bincount(pairs.segment[which], often, minlength=segments).astype(np.float64)
 
     return DarrCounts(count(better > worse), count(better < worse), count(better == worse))
 

@@ -8,7 +8,8 @@ from typing import ClassVar, Final
 import numpy as np
 import numpy.typing as npt
 
-from polyref.eval.statistics.accuracy import pairwise_accuracy_with_ties, soft_pairwise_accuracy
+from polyref.eval.statistics import within_segments
+from polyref.eval.statistics.accuracy import soft_pairwise_accuracy
 from polyref.eval.statistics.base import (
     SEGMENTS,
     Level,
@@ -20,9 +21,10 @@ from polyref.eval.statistics.base import (
     Statistic,
     SystemStatistic,
 )
-from polyref.eval.statistics.correlation import DarrCounts, kendall_tau_c, pearson_rows, spearman
+from polyref.eval.statistics.correlation import DarrCounts, kendall_tau_b, kendall_tau_c, pearson_rows, spearman
 from polyref.eval.statistics.pooled_tau_b import PooledTauB
 from polyref.eval.statistics.significance import williams_test
+from polyref.eval.statistics.within_segments import divided, mean_over_segments
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -38,7 +40,7 @@ def kendall_tau_b_rows(x: FloatArray, y: FloatArray) -> FloatArray:
     """Kendall's tau-b of every row of ``x`` (rows, n) with ``y`` (n,); NaN where one side is constant."""
     metric, human = _signs(x), _signs(y[None])[0]
     scale = np.sqrt((metric != 0).sum(axis=-1) * float((human != 0).sum()))
-    return _divided(metric @ human, scale)
+    return divided(metric @ human, scale)
 
 
 def kendall_tau_c_rows(x: FloatArray, y: FloatArray) -> FloatArray:
@@ -46,7 +48,7 @@ def kendall_tau_c_rows(x: FloatArray, y: FloatArray) -> FloatArray:
     n = x.shape[-1]
     levels = 1 + (np.diff(np.sort(x, axis=-1), axis=-1) > 0).sum(axis=-1)
     least = np.minimum(levels, len(np.unique(y)))
-    return _divided(2.0 * least * (_signs(x) @ _signs(y[None])[0]), float(n**2) * (least - 1))
+    return divided(2.0 * least * (_signs(x) @ _signs(y[None])[0]), float(n**2) * (least - 1))
 
 
 def system_accuracy_rows(x: FloatArray, y: FloatArray) -> FloatArray:
@@ -54,7 +56,7 @@ def system_accuracy_rows(x: FloatArray, y: FloatArray) -> FloatArray:
     human = _signs(y[None])[0]
     judged = human != 0
     right = ((_signs(x) == human) & judged).sum(axis=-1).astype(np.float64)
-    return _divided(right, np.full(len(x), float(judged.sum())))
+    return divided(right, np.full(len(x), float(judged.sum())))
 
 
 def pooled_pearson_samples(scores: FloatArray, human: FloatArray, draws: FloatArray | None) -> FloatArray:
@@ -72,46 +74,14 @@ def pooled_pearson_samples(scores: FloatArray, human: FloatArray, draws: FloatAr
         return np.where(flat, np.nan, np.clip((sxy - sx * sy / n) / np.sqrt(left * right), -1.0, 1.0))
 
 
-def tie_accuracy_samples(scores: FloatArray, human: FloatArray, draws: FloatArray | None) -> FloatArray:
-    """Acc23 within segments (Deutsch et al. 2023).
-
-    The tie threshold is calibrated on the given test set and held there in redrawn ones.
-    """
-    calibrated = pairwise_accuracy_with_ties(scores, human)
-    by_segment = np.full(human.shape[1], np.nan)
-    for segment, (x, y) in enumerate(zip(scores.T, human.T, strict=True)):
-        both = ~np.isnan(y)
-        if both.sum() >= 2:
-            metric, people = x[both], y[both]
-            i, j = np.triu_indices(len(metric), 1)
-            difference = metric[i] - metric[j]
-            told = np.where(np.abs(difference) <= calibrated.epsilon, 0.0, np.sign(difference))
-            by_segment[segment] = float((told == np.sign(people[i] - people[j])).mean())
-    return _weighted_mean(by_segment, draws)
-
-
-def kendall_items_samples(scores: FloatArray, human: FloatArray, draws: FloatArray | None) -> FloatArray:
-    """Mean over segments of Kendall's tau-b within each."""
-    return _items(kendall_tau_b_rows, scores, human, draws)
-
-
 def pearson_items_samples(scores: FloatArray, human: FloatArray, draws: FloatArray | None) -> FloatArray:
     """Mean over segments of Pearson's r within each."""
-    return _items(pearson_rows, scores, human, draws)
-
-
-def _items(
-    rows: Callable[[FloatArray, FloatArray], FloatArray],
-    scores: FloatArray,
-    human: FloatArray,
-    draws: FloatArray | None,
-) -> FloatArray:
-    by_segment = np.full(human.shape[1], np.nan)
+    by_segment = np.full((1, human.shape[1]), np.nan)
     for segment, (x, y) in enumerate(zip(scores.T, human.T, strict=True)):
         both = ~np.isnan(y)
         if both.sum() >= 2:
-            by_segment[segment] = rows(x[both][None], y[both])[0]
-    return _weighted_mean(by_segment, draws)
+            by_segment[0, segment] = pearson_rows(x[both][None], y[both])[0]
+    return mean_over_segments(by_segment, draws)
 
 
 def _pooled(
@@ -126,27 +96,24 @@ def _pooled(
     return value
 
 
+def _pooled_tau_b(scores: FloatArray, human: FloatArray, draw: FloatArray | None) -> float:
+    """Tau-b over all judged cells, with every segment as often as it was drawn, shape (1, segments)."""
+    if draw is not None:
+        drawn = np.repeat(np.arange(human.shape[1]), draw[0].astype(np.intp))
+        scores, human = scores[:, drawn], human[:, drawn]
+    judged = ~np.isnan(human)
+    return kendall_tau_b(scores[judged], human[judged])
+
+
 def _signs(x: FloatArray) -> FloatArray:
     """Sign of every pair's difference: (rows, n) -> (rows, n (n - 1) / 2)."""
     i, j = np.triu_indices(x.shape[-1], 1)
     return np.sign(x[:, i] - x[:, j])
 
 
-def _divided(numerator: FloatArray, denominator: FloatArray) -> FloatArray:
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(denominator > 0, numerator / denominator, np.nan)
-
-
 def _weights(segments: int, draws: FloatArray | None) -> FloatArray:
     ones = np.ones((1, segments))
     return ones if draws is None else np.vstack([ones, draws])
-
-
-def _weighted_mean(values: FloatArray, draws: FloatArray | None) -> FloatArray:
-    """Mean of the defined values, on the test set and on every redrawn one."""
-    defined = ~np.isnan(values)
-    weights = _weights(len(values), draws)[:, defined]
-    return _divided(weights @ values[defined], weights.sum(axis=-1))
 
 
 class PooledKendall(Statistic):
@@ -157,7 +124,11 @@ class PooledKendall(Statistic):
 
     def against(self, people: People) -> Measure:
         """See :meth:`Statistic.against`."""
-        return PooledTauB(people.scores).measure(people.draws)
+        if people.system_draws is None:
+            return PooledTauB(people.scores).measure(people.draws)
+        return lambda scores: np.array(
+            [_pooled_tau_b(scores, people.scores, None), *(_pooled_tau_b(*drawn) for drawn in people.redrawn(scores))]
+        )
 
 
 class SoftPairwiseAccuracy(Statistic):
@@ -178,19 +149,19 @@ PEARSON: Final = (
     SystemStatistic(
         "pearson", "Pearson's r", "of the systems' scores", pearson_rows, usual=True, p_value=williams_test
     ),
-    SegmentStatistic("pearson", "Pearson's r", "over all judged outputs", pooled_pearson_samples),
+    SegmentStatistic("pearson", "Pearson's r", "over all judged outputs", pooled_pearson_samples, pooled=True),
 )
 SPEARMAN: Final = (
     SystemStatistic("spearman", "Spearman's ρ", "of the systems' scores", spearman_rows),
-    SegmentStatistic("spearman", "Spearman's ρ", "over all judged outputs", _pooled(spearman)),
+    SegmentStatistic("spearman", "Spearman's ρ", "over all judged outputs", _pooled(spearman), pooled=True),
 )
 KENDALL_TAU_B: Final = (
     SystemStatistic("kendall-tau-b", "Kendall's τ-b", "of the systems' scores", kendall_tau_b_rows),
-    PooledKendall("kendall-tau-b", "Kendall's τ-b", "over all judged outputs", usual=True),
+    PooledKendall("kendall-tau-b", "Kendall's τ-b", "over all judged outputs", usual=True, pooled=True),
 )
 KENDALL_TAU_C: Final = (
     SystemStatistic("kendall-tau-c", "Kendall's τ-c", "of the systems' scores", kendall_tau_c_rows),
-    SegmentStatistic("kendall-tau-c", "Kendall's τ-c", "over all judged outputs", _pooled(kendall_tau_c)),
+    SegmentStatistic("kendall-tau-c", "Kendall's τ-c", "over all judged outputs", _pooled(kendall_tau_c), pooled=True),
 )
 PAIRWISE_ACCURACY: Final = SystemStatistic(
     "pairwise-accuracy",
@@ -205,12 +176,26 @@ SOFT_PAIRWISE_ACCURACY: Final = SoftPairwiseAccuracy(
 )
 ACC23: Final = SegmentStatistic(
     "acc23",
-    "acc23",
-    "accuracy within segments with calibrated ties (Deutsch et al. 2023)",
-    tie_accuracy_samples,
+    "accuracy with calibrated ties",
+    "within segments, in pairs of outputs (Deutsch et al. 2023)",
+    within_segments.tie_accuracy,
+    with_systems=within_segments.tie_accuracy,
+    usual=True,
+)
+KENDALL_WITHOUT_TIES: Final = SegmentStatistic(
+    "kendall-without-ties",
+    "Kendall's τ (without ties)",
+    "over the pairs of outputs of one segment that neither people nor the metric tie",
+    within_segments.kendall_without_ties,
+    with_systems=within_segments.kendall_without_ties,
+    usual=True,
 )
 KENDALL_TAU_B_ITEMS: Final = SegmentStatistic(
-    "kendall-tau-b-items", "Kendall's τ-b within segments", "averaged over segments", kendall_items_samples
+    "kendall-tau-b-items",
+    "Kendall's τ-b within segments",
+    "averaged over segments",
+    within_segments.kendall_tau_b,
+    with_systems=within_segments.kendall_tau_b,
 )
 PEARSON_ITEMS: Final = SegmentStatistic(
     "pearson-items", "Pearson's r within segments", "averaged over segments", pearson_items_samples
@@ -229,11 +214,17 @@ KENDALL_DARR_WITHOUT_TIES: Final = RankingStatistic(
     DarrCounts.tau_without_ties,
     usual=True,
 )
-TIE_RATE: Final = RankingStatistic(
-    "tie-rate",
-    "share of ties",
-    "of the relative rankings",
-    DarrCounts.tie_rate,
-    usual=True,
-    higher_is_better=None,
+TIE_RATE: Final = (
+    RankingStatistic(
+        "tie-rate", "share of ties", "of the relative rankings", DarrCounts.tie_rate, usual=True, higher_is_better=None
+    ),
+    SegmentStatistic(
+        "tie-rate",
+        "share of ties",
+        "of the pairs of outputs of one segment that people order",
+        within_segments.tie_rate,
+        with_systems=within_segments.tie_rate,
+        usual=True,
+        higher_is_better=None,
+    ),
 )

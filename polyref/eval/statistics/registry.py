@@ -23,6 +23,7 @@ STATISTICS: Final = Plugins(
         "kendall-tau-c": f"{_NAMED}:KENDALL_TAU_C",
         "pairwise-accuracy": f"{_NAMED}:PAIRWISE_ACCURACY",
         "soft-pairwise-accuracy": f"{_NAMED}:SOFT_PAIRWISE_ACCURACY",
+        "kendall-without-ties": f"{_NAMED}:KENDALL_WITHOUT_TIES",
         "acc23": f"{_NAMED}:ACC23",
         "pearson": f"{_NAMED}:PEARSON",
         "kendall-tau-b-items": f"{_NAMED}:KENDALL_TAU_B_ITEMS",
@@ -32,8 +33,16 @@ STATISTICS: Final = Plugins(
         "tie-rate": f"{_NAMED}:TIE_RATE",
     },
 )
-#: Those of polyref that are always computed, where the judgement has what they need.
-USUAL: Final = ("pearson", "kendall-tau-b", "kendall-darr", "kendall-darr-without-ties", "tie-rate")
+#: Those of polyref that are always computed, where the judgement has what they need, in the order of the rows.
+USUAL: Final = (
+    "kendall-without-ties",
+    "acc23",
+    "kendall-darr-without-ties",
+    "kendall-darr",
+    "tie-rate",
+    "pearson",
+    "kendall-tau-b",
+)
 _NEEDED: Final[dict[Needs, str]] = {
     "systems": "scores of systems",
     "segments": "scores of segments",
@@ -89,7 +98,12 @@ def chosen_statistics(asked: Sequence[str], gold: Gold) -> list[Statistic]:
     return sorted((one for one in everything if there[one.needs]), key=block)
 
 
-def block(statistic: Statistic) -> tuple[bool, bool, bool]:
-    """Statistics of one block are together in the rows of a metric: those of systems, then those of segments."""
+def block(statistic: Statistic) -> tuple[int, bool, bool]:
+    """Statistics of one block are together in the rows of a metric.
+
+    First those within segments, which say what a metric is for: to tell outputs of one text apart. Then those of
+    systems. Last those over outputs of all segments at once, which move with the difficulty of segments as well.
+    """
     of_systems = statistic.level == "sys"
-    return (not of_systems, statistic.needs != "systems", statistic.level == "seg" and not statistic.usual)
+    place = 1 if of_systems else 2 if statistic.pooled else 0
+    return (place, of_systems and statistic.needs != "systems", not of_systems and not statistic.usual)

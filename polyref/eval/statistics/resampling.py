@@ -1,18 +1,26 @@
-"""Bootstrap over segments: whole test sets are redrawn, and every metric and k sees the same draws.
+"""The bootstrap: segments, systems or both are redrawn, and every metric and k sees the same draws.
 
-A redrawn test set is a row of counts: how often each segment was drawn. The statistics are polynomials of those counts,
-so thousands of resamples are a few matrix products and no score is computed twice.
+A redrawn test set is a row of counts: how often each segment was drawn. Most statistics are polynomials of those
+counts, so thousands of resamples are a few matrix products and no score is computed twice. Redrawn systems are counted
+likewise.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
+
+SEGMENTS: Final = "segments"
+SYSTEMS: Final = "systems"
+BOTH: Final = "both"
+#: What can be redrawn, in the order of Deutsch et al. (2021): BOOT-INPUTS, BOOT-SYSTEMS, BOOT-BOTH.
+REDRAWN: Final = (SEGMENTS, SYSTEMS, BOTH)
 
 
 @dataclass(frozen=True)
@@ -23,15 +31,35 @@ class Bootstrap:
         resamples: Number of redrawn test sets; 0 makes no interval.
         confidence: Share of them inside the interval, between 0 and 1.
         seed: Equal seeds give equal intervals.
+        over: What is redrawn: ``segments``, ``systems`` or ``both``. An interval speaks of what is redrawn: with
+            segments alone it says what other segments of the same systems would show.
     """
 
     resamples: int = 1000
     confidence: float = 0.95
     seed: int = 1
+    over: str = SEGMENTS
 
     def draws(self, universe: BoolArray) -> FloatArray | None:
-        """Counts of shape (resamples, segments), or None."""
-        return segment_draws(universe, self.resamples, self.seed) if self.resamples else None
+        """Counts of segments, shape (resamples, segments); None where they are not redrawn."""
+        if not self.resamples or self.over == SYSTEMS:
+            return None
+        return segment_draws(universe, self.resamples, self.seed)
+
+    def system_draws(self, systems: int) -> FloatArray | None:
+        """Counts of systems, shape (resamples, systems); None where they are not redrawn."""
+        if not self.resamples or self.over == SEGMENTS:
+            return None
+        # Another stream than that of the segments: the two are drawn independently.
+        drawn = np.random.default_rng([self.seed, 1]).integers(systems, size=(self.resamples, systems))
+        counts = np.zeros((self.resamples, systems))
+        np.add.at(counts, (np.arange(self.resamples)[:, None], drawn), 1.0)
+        return counts
+
+
+def redrawn(segments: bool, systems: bool) -> str:
+    """What rows and tables call what was redrawn: ``segments and systems``; empty for nothing."""
+    return " and ".join(name for name, there in ((SEGMENTS, segments), (SYSTEMS, systems)) if there)
 
 
 def segment_draws(universe: BoolArray, resamples: int, seed: int) -> FloatArray:

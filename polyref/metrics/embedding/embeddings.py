@@ -25,6 +25,7 @@ import numpy.typing as npt
 from polyref.cache import Cache
 from polyref.errors import PolyrefWarning, UsageError
 from polyref.metrics.embedding.encoders.base import Encoder, Tokens
+from polyref.progress import work
 from polyref.references import as_texts
 
 DTYPES: Final = ("float32", "float16")
@@ -140,16 +141,18 @@ class Embeddings:
         read = dict(zip(texts, self.tokens(texts), strict=True)) if known is None else known
         found: dict[str, Vectors] = {}
         waiting: dict[bytes, bytes] = {}
-        for batch in self._batches(texts, read):
-            vectors = self.encoder.states(np.stack([read[text].ids for text in batch]), self.layers)
-            self.encoded += len(batch)
-            for text, array in zip(batch, vectors.astype(self._dtype, copy=False), strict=True):
-                if self._cache is not None:
-                    waiting[keys[text]] = array.tobytes()
-                found[text] = _frozen(array)
-            if self._cache is not None and len(waiting) >= _WRITE:
-                self._cache.put(waiting)
-                waiting = {}
+        with work("encoding", "texts", len(texts)) as advance:
+            for batch in self._batches(texts, read):
+                vectors = self.encoder.states(np.stack([read[text].ids for text in batch]), self.layers)
+                self.encoded += len(batch)
+                for text, array in zip(batch, vectors.astype(self._dtype, copy=False), strict=True):
+                    if self._cache is not None:
+                        waiting[keys[text]] = array.tobytes()
+                    found[text] = _frozen(array)
+                if self._cache is not None and len(waiting) >= _WRITE:
+                    self._cache.put(waiting)
+                    waiting = {}
+                advance(len(batch))
         if self._cache is not None and waiting:
             self._cache.put(waiting)
         return found

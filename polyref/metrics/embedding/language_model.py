@@ -17,6 +17,7 @@ from polyref.metrics.statistics import Floats
 from polyref.models.checkpoints.automodel import load_network
 from polyref.models.checkpoints.files import hash_model, read_config
 from polyref.models.device import torch_device
+from polyref.progress import work
 
 if TYPE_CHECKING:
     from torch import nn
@@ -147,13 +148,15 @@ class Causal(LanguageModel):
         for index, row in enumerate(rows):
             by_length.setdefault(len(row), []).append(index)
         means = [0.0] * len(rows)
-        for length in sorted(by_length, reverse=True):
-            size = max(1, _BATCH // max(1, length))
-            for first in range(0, len(by_length[length]), size):
-                batch = by_length[length][first : first + size]
-                if length > 1:  # nothing is predicted of a text without a token
-                    for index, mean in zip(batch, self._batch(np.array([rows[i] for i in batch])), strict=True):
-                        means[index] = mean
+        with work("reading", "texts", len(rows)) as advance:
+            for length in sorted(by_length, reverse=True):
+                size = max(1, _BATCH // max(1, length))
+                for first in range(0, len(by_length[length]), size):
+                    batch = by_length[length][first : first + size]
+                    if length > 1:  # nothing is predicted of a text without a token
+                        for index, mean in zip(batch, self._batch(np.array([rows[i] for i in batch])), strict=True):
+                            means[index] = mean
+                    advance(len(batch))
         return means
 
     def _batch(self, ids: npt.NDArray[np.int64]) -> list[float]:

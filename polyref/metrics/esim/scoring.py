@@ -13,6 +13,7 @@ from torch.nn.utils.rnn import pad_sequence
 from polyref.metrics.esim.network import EsimNetwork
 from polyref.metrics.esim.texts import padded
 from polyref.metrics.statistics import Floats
+from polyref.progress import work
 
 #: Most pairs, and most tokens of their longer sides with padding, in one batch.
 PAIRS: Final = 64
@@ -55,12 +56,13 @@ def compare_texts(
     sizes = [(len(read[ref]), len(read[output])) for ref, output in pairs]
     order = sorted(range(len(pairs)), key=lambda place: sizes[place])
     scores = np.empty(len(pairs))
-    with torch.inference_mode():
+    with torch.inference_mode(), work("comparing", "texts", len(pairs)) as advance:
         for chosen in _batches(order, [max(sizes[place]) for place in order], size, tokens):
             sides = [[read[pairs[place][side]] for place in chosen] for side in (0, 1)]
             m, n = (torch.tensor([len(text) for text in side]) for side in sides)
             a, b = (pad_sequence(side, batch_first=True) for side in sides)
             scores[chosen] = network.compare(a, b, m, n).double().cpu().numpy()
+            advance(len(chosen))
     return scores
 
 

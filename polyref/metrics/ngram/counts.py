@@ -25,6 +25,7 @@ from polyref.metrics.ngram import native
 from polyref.metrics.ngram.lookup import lookup_matches
 from polyref.metrics.ngram.tokens import clean_13a, number_chrf_words, number_words, tokenize_13a
 from polyref.metrics.statistics import Integers
+from polyref.progress import work
 
 #: Symbols (words or characters) that are worked on at a time: keeps the arrays in cache and memory small.
 _BLOCK_SYMBOLS: Final = 300_000
@@ -97,14 +98,15 @@ def text_blocks(texts: Texts) -> Iterator[tuple[list[int], list[list[str]]]]:
     sizes = np.array([sum(map(len, refs[:cut])) for refs, cut in zip(texts.references, used, strict=True)])
     for system in texts.systems:
         sizes += np.fromiter(map(len, system), dtype=np.int64, count=len(system))
-    for chosen in blocks(sizes.tolist()):
-        yield (
-            chosen,
-            [
-                [*texts.references[n][: used[n]], *[""] * (shown - used[n]), *(system[n] for system in texts.systems)]
-                for n in chosen
-            ],
-        )
+    with work("counting n-grams", "segments", len(used)) as advance:
+        for chosen in blocks(sizes.tolist()):
+            outputs = [[system[n] for system in texts.systems] for n in chosen]
+            rows = [
+                [*texts.references[n][: used[n]], *[""] * (shown - used[n]), *own]
+                for n, own in zip(chosen, outputs, strict=True)
+            ]
+            yield chosen, rows
+            advance(len(chosen))
 
 
 class Reader:

@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from polyref.errors import UsageError
 from polyref.models.languages import resolve
+from polyref.progress import work
 
 if TYPE_CHECKING:
     from polyref.models.scoring.segmentations import Segmenter
@@ -184,8 +185,10 @@ class ForcedScorer(ABC):
         found: dict[Job, npt.NDArray[np.float32]] = {}
         parts = list(self._stretches(list(dict.fromkeys(jobs))))
         stretches = [([source for source, _ in part], [(*tag, *target) for _, target in part]) for part in parts]
-        for part, scored in zip(parts, self.through(stretches), strict=True):
-            found.update(zip(part, (row[len(tag) :] for row in scored), strict=True))
+        with work("scoring", "texts", sum(map(len, parts))) as advance:
+            for part, scored in zip(parts, self.through(stretches), strict=True):
+                found.update(zip(part, (row[len(tag) :] for row in scored), strict=True))
+                advance(len(part))
         return [found[job] for job in jobs]
 
     def compute(self, stretch: Stretch) -> Rows:

@@ -1,6 +1,6 @@
 """Names as people write them: BLEU and Pearson's r where the command line says ``bleu`` and ``pearson``.
 
-The page and the LaTeX table say these; CSV and JSON keep the names of the command line.
+Tables and the report say these; CSV and JSON keep the names of the command line.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ _EXPERIMENTS: Final = {
     "hybrid-mrr": "MRR over hybrid systems",
     "hybrid-score-lost": "human score lost by picking hybrid systems",
 }
+#: Where more is not more agreement.
+_ARROWS: Final = {"pairs-incorrect": "↓", "pairs-not-significant": "", "hybrid-score-lost": "↓"}
 _GOLDS: Final = {
     "mqm": "MQM",
     "darr": "DARR",
@@ -64,6 +66,26 @@ def statistic_name(statistic: str) -> str:
     name, _, words = statistic.partition("@")
     part = f", {words.removesuffix('words').replace('-', '–')} words" if words else ""
     return f"{statistics_called(name)[0].label if name in STATISTICS.names() else name}{part}"
+
+
+def level_name(statistic: str, level: str) -> str:
+    """Where a statistic stands: ``systems``, ``within segments``, or ``all outputs`` of all segments at once."""
+    if level == "sys":
+        return "systems"
+    name = statistic.partition("@")[0]
+    found = statistics_called(name) if name in STATISTICS.names() else ()
+    return "all outputs" if any(one.pooled for one in found if one.level == level) else "within segments"
+
+
+def arrow(statistic: str, level: str) -> str:
+    """``↑`` where more is more agreement, ``↓`` where less is, else nothing."""
+    if statistic in _EXPERIMENTS:
+        return _ARROWS.get(statistic, "↑")
+    name = statistic.partition("@")[0]
+    if name not in STATISTICS.names():
+        return ""
+    found = [one.higher_is_better for one in statistics_called(name) if one.level == level]
+    return {True: "↑", False: "↓", None: ""}[found[0]] if found else ""
 
 
 def gold_name(gold: str) -> str:

@@ -1,0 +1,155 @@
+"""Verdicts on real judgements: a metric that sees nothing but lengths never gets better, a planted gain does."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from polyref.eval.api import evaluate
+from polyref.eval.data.evaluation_set import EvalSet
+
+PLUGIN = '''
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from polyref.metrics.pairs import PairMetric
+
+
+@dataclass(frozen=True, kw_only=True)
+class LengthOnly(PairMetric):
+    """How close an output's length in characters is to a reference's: no word of either is read."""
+
+    name = "length-only"
+    label = "Length"
+    measures = ("closeness",)
+
+    def _pairs(self, pairs):
+        near = [-abs(math.log((1 + len(output)) / (1 + len(reference)))) for reference, output in pairs]
+        return 100 * np.array(near).reshape(-1, 1)
+
+    def _describe(self, references, *, sentence):
+        return self.combination.described()
+'''
+
+
+@pytest.fixture
+def blind(tmp_path: Path) -> dict[str, str]:
+    """The environment in which the plug-in is installed."""
+    home = tmp_path / "installed"
+    info = home / "polyref_length_only-1.0.dist-info"
+    info.mkdir(parents=True)
+    (home / "polyref_length_only.py").write_text(PLUGIN)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: polyref-length-only\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[polyref.metrics]\nlength-only = polyref_length_only:LengthOnly\n")
+    return {**os.environ, "PYTHONPATH": str(home)}
+
+
+def _rows(environment: dict[str, str], *arguments: str) -> list[dict[str, Any]]:
+    command = [sys.executable, "-m", "polyref", "evaluate", *arguments, "-m", "length-only", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
+    rows: list[dict[str, Any]] = json.loads(done.stdout)["rows"]
+    return rows
+
+
+@pytest.mark.parametrize("over", ["segments", "both"])
+@pytest.mark.parametrize(
+    ("folder", "pair", "ref", "gold", "added"),
+    [
+        ("wmt22.mqm", "zh-en", "refA", "mqm", "wmt22/paraphrases/zh-en.refA.jsonl"),
+        ("wmt21.news", "zh-en", "refA", "mqm", "refB"),
+    ],
+)
+def test_nothing_is_better_for_a_metric_that_sees_lengths_alone(
+    data_dir: Path, blind: dict[str, str], tmp_path: Path, folder: str, pair: str, ref: str, gold: str, added: str,
+    over: str,
+) -> None:  # fmt: skip
+    references = data_dir / added
+    if not references.is_file():  # another reference of people
+        evalset = EvalSet(data_dir / folder, pair)
+        references = tmp_path / "added.jsonl"
+        both = zip(evalset.reference(ref), evalset.reference(added), strict=True)
+        lines = [json.dumps({"reference": one, "paraphrases": [other]}) for one, other in both]
+        references.write_text("\n".join(lines) + "\n")
+    rows = _rows(blind, str(data_dir / folder), "-l", pair, "--ref", ref, "--gold", gold, "--refs", str(references),
+                 "--placebo", "2", "-n", "200", "--over", over)  # fmt: skip
+    told = [row for row in rows if row["verdict"] is not None]
+    assert {row["control"] for row in told} == {"real", "real - placebo"}
+    assert {"seg", "sys"} == {row["level"] for row in told}
+    assert [(row["level"], row["statistic"], row["control"]) for row in told if row["verdict"] == "better"] == []
+
+
+@pytest.mark.parametrize("over", ["segments", "both"])
+@pytest.mark.parametrize(("folder", "pair", "ref", "gold"), [("wmt19", "lt-en", "ref", "darr"),
+                         ("wmt19", "gu-en", "ref", "darr"), ("wmt21.news", "zh-en", "refA", "mqm")])  # fmt: skip
+def test_lengths_alone_are_better_than_no_metric_that_reads(
+    data_dir: Path, blind: dict[str, str], folder: str, pair: str, ref: str, gold: str, over: str
+) -> None:
+    rows = _rows(blind, str(data_dir / folder), "-l", pair, "--ref", ref, "--gold", gold, "-m", "chrf", "--baseline",
+                 "chrf", "-k", "0", "-n", "200", "--over", over)  # fmt: skip
+    told = [row for row in rows if row["verdict"] is not None]
+    assert {row["metric"] for row in told} == {"length-only"}
+    assert not [row for row in told if row["verdict"] == "better"]
+    assert [row for row in told if row["verdict"] == "worse"]
+
+
+def test_intervals_over_segments_alone_would_mislead_about_systems(data_dir: Path, blind: dict[str, str]) -> None:
+    """The same metric again: its gain for these systems is sure, but other systems would not show it."""
+    rows = _rows(blind, str(data_dir / "wmt22.mqm"), "-l", "zh-en", "--ref", "refA", "--gold", "mqm", "-n", "200",
+                 "--refs", str(data_dir / "wmt22/paraphrases/zh-en.refA.jsonl"), "-k", "10")  # fmt: skip
+    (row,) = [row for row in rows if row["level"] == "sys"]
+    assert row["redrawn"] == "segments" and row["gain_ci"][0] > 0
+    assert row["p"] > 0.05 and row["verdict"] == "unclear"
+
+
+def test_a_planted_gain_within_segments_is_found(data_dir: Path) -> None:
+    """Added references that say what people liked best: the output with the highest human score."""
+    evalset = EvalSet(data_dir / "wmt21.news", "zh-en")
+    gold = evalset.gold("mqm")
+    names = list(gold.segment)
+    outputs = evalset.outputs(names)
+    human = np.stack([gold.segment[name] for name in names])
+    best = np.where(np.isnan(human), -np.inf, human).argmax(axis=0)
+    planted = [[outputs[system][segment]] for segment, system in enumerate(best)]
+    for over in ("segments", "both"):
+        table = evaluate(data_dir / "wmt21.news", "zh-en", ref="refA", gold="mqm", references=planted, metrics="chrf",
+                         ks=1, placebo=2, resamples=100, over=over)  # fmt: skip
+        found = {(row["statistic"], row["control"]): row["verdict"] for row in table.rows if row["level"] == "seg"}
+        for statistic in ("kendall-without-ties", "acc23"):
+            assert found[statistic, "real"] == found[statistic, "real - placebo"] == "better"
+            assert found[statistic, "placebo"] is None
+
+
+def test_a_planted_gain_of_systems_is_found(data_dir: Path, tmp_path: Path) -> None:
+    """Two score files: people's scores with little noise, against people's scores with much."""
+    news = tmp_path / "news"
+    news.mkdir()
+    for folder in (data_dir / "wmt21.news").iterdir():
+        if folder.is_dir() and folder.name != "metric-scores":
+            (news / folder.name).symlink_to(folder.resolve())
+    stored = news / "metric-scores/zh-en"
+    stored.mkdir(parents=True)
+    human = EvalSet(news, "zh-en").gold("mqm").system
+    noise = np.random.default_rng(3).normal(size=(2, len(human))) * np.std(list(human.values()))
+    for name, drawn, scale in (("noisy", noise[0], 1.5), ("planted", noise[1], 0.1)):
+        lines = [
+            f"{system}\t{score + scale * more}" for (system, score), more in zip(human.items(), drawn, strict=True)
+        ]
+        (stored / f"{name}-refA.sys.score").write_text("\n".join(lines) + "\n")
+    for over in ("segments", "both"):
+        table = evaluate(
+            news, "zh-en", ref="refA", gold="mqm", metrics=["noisy", "planted"], baseline="noisy", over=over
+        )
+        (row,) = [row for row in table.rows if row["metric"] == "planted" and row["level"] == "sys"]
+        # A file has no segments to redraw.
+        assert row["redrawn"] == {"segments": None, "both": "systems"}[over]
+        assert row["verdict"] == "better"

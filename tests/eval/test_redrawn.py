@@ -1,0 +1,255 @@
+"""Intervals that redraw segments, systems or both: what is redrawn, what it is called, and how often it misleads."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.stats
+
+from polyref.errors import UsageError
+from polyref.eval.api import evaluate
+from polyref.eval.judgements.relative_rankings import RankingPairs
+from polyref.eval.statistics import named
+from polyref.eval.statistics.accuracy import pairwise_accuracy_with_ties
+from polyref.eval.statistics.agreement import Row
+from polyref.eval.statistics.base import People, SegmentStatistic
+from polyref.eval.statistics.comparisons import p_behind, verdict
+from polyref.eval.statistics.correlation import kendall_tau_b, pearson
+from polyref.eval.statistics.resampling import Bootstrap
+
+SCRIPT = Path(__file__).resolve().parents[2] / "scripts/bench/exactness/interval_levels.py"
+OVER = ["segments", "systems", "both"]
+
+
+@pytest.fixture
+def cells() -> tuple[np.ndarray, np.ndarray]:
+    """Scores and human scores of 6 systems and 30 segments, with ties and unjudged cells."""
+    generator = np.random.default_rng(5)
+    human = np.round(generator.normal(size=(6, 30)))
+    scores = np.round(human + generator.normal(size=human.shape), 1)
+    human[generator.random(human.shape) < 0.2] = np.nan
+    return scores, human
+
+
+def _people(human: np.ndarray, over: str, resamples: int = 8) -> People:
+    return People(human, np.ones(human.shape[-1], dtype=np.bool_), Bootstrap(resamples, over=over))
+
+
+def _drawn(people: People, number: int, segments: int) -> tuple[list[int], list[int]]:
+    """Rows and columns of one redrawn test set."""
+    systems = len(people.scores)
+    rows = np.ones(systems) if people.system_draws is None else people.system_draws[number]
+    columns = np.ones(segments) if people.draws is None else people.draws[number]
+    return [i for i, count in enumerate(rows) for _ in range(int(count))], [
+        i for i, count in enumerate(columns) for _ in range(int(count))
+    ]
+
+
+def _pairs(scores: np.ndarray, human: np.ndarray, rows: list[int], columns: list[int]) -> list[list[tuple[int, int]]]:
+    """Orders by metric and people of every pair of outputs, a list for every drawn segment."""
+    found: list[list[tuple[int, int]]] = []
+    for s in columns:
+        found.append([])
+        for place, i in enumerate(rows):
+            for j in rows[:place]:
+                if i != j and not np.isnan(human[i, s] + human[j, s]):
+                    metric, people = scores[i, s] - scores[j, s], human[i, s] - human[j, s]
+                    found[-1].append((int(np.sign(metric)), int(np.sign(people))))
+    return found
+
+
+@pytest.mark.parametrize("over", OVER)
+def test_within_segments(cells: tuple[np.ndarray, np.ndarray], over: str) -> None:
+    scores, human = cells
+    people = _people(human, over)
+    tau, rate = named.KENDALL_WITHOUT_TIES.against(people)(scores), named.TIE_RATE[1].against(people)(scores)
+    assert len(tau) == len(rate) == 9
+    every = _pairs(scores, human, list(range(6)), list(range(30)))
+    for number in range(-1, 8):
+        drawn = every if number < 0 else _pairs(scores, human, *_drawn(people, number, 30))
+        ordered = [pair for segment in drawn for pair in segment if pair[1]]
+        told = [pair for pair in ordered if pair[0]]
+        right = sum(metric == gold for metric, gold in told)
+        assert tau[number + 1] == pytest.approx((2 * right - len(told)) / len(told), abs=1e-12)
+        assert rate[number + 1] == pytest.approx(1 - len(told) / len(ordered), abs=1e-12)
+
+
+@pytest.mark.parametrize("over", OVER)
+def test_accuracy_with_ties(cells: tuple[np.ndarray, np.ndarray], over: str) -> None:
+    scores, human = cells
+    people = _people(human, over)
+    found = named.ACC23.against(people)(scores)
+    calibrated = pairwise_accuracy_with_ties(scores, human)
+    assert found[0] == pytest.approx(calibrated.accuracy, abs=1e-12)
+    # With a difference up to the threshold as a tie.
+    coarse = np.where(np.isnan(human), np.nan, scores)
+    for number in range(8):
+        rows, columns = _drawn(people, number, 30)
+        shares = []
+        for s in columns:
+            right = []
+            for place, i in enumerate(rows):
+                for j in rows[:place]:
+                    if i != j and not np.isnan(coarse[i, s] + coarse[j, s]):
+                        difference = scores[i, s] - scores[j, s]
+                        order = 0.0 if abs(difference) <= calibrated.epsilon else np.sign(difference)
+                        right.append(order == np.sign(human[i, s] - human[j, s]))
+            if right:
+                shares.append(np.mean(right))
+        assert found[number + 1] == pytest.approx(np.mean(shares), abs=1e-12)
+
+
+@pytest.mark.parametrize("over", OVER)
+@pytest.mark.parametrize("statistic", [named.KENDALL_TAU_B[1], named.PEARSON[1], named.KENDALL_TAU_B_ITEMS,
+                                       named.PEARSON_ITEMS])  # fmt: skip
+def test_a_system_drawn_twice_is_there_twice(
+    cells: tuple[np.ndarray, np.ndarray], over: str, statistic: SegmentStatistic
+) -> None:
+    scores, human = cells
+    people = _people(human, over)
+    found = statistic.against(people)(scores)
+    correlation = kendall_tau_b if "kendall" in statistic.name else pearson
+    for number in range(8):
+        x, y = (values[np.ix_(*_drawn(people, number, 30))] for values in (scores, human))
+        groups = [(x.ravel(), y.ravel())] if statistic.pooled else list(zip(x.T, y.T, strict=True))
+        groups = [(a[~np.isnan(b)], b[~np.isnan(b)]) for a, b in groups]
+        values = [correlation(a, b) for a, b in groups if len(a) > 1]
+        assert found[number + 1] == pytest.approx(np.nanmean(values), abs=1e-12)
+
+
+@pytest.mark.parametrize("over", OVER)
+def test_rankings(cells: tuple[np.ndarray, np.ndarray], over: str) -> None:
+    scores, _ = cells
+    generator = np.random.default_rng(2)
+    better, worse = generator.integers(0, 3, size=60), generator.integers(3, 6, size=60)
+    pairs = RankingPairs(generator.integers(30, size=60), better, worse, tuple("abcdef"))
+    universe = np.bincount(pairs.segment, minlength=30).astype(np.bool_)
+    people = People(np.zeros(0), universe, Bootstrap(8, over=over), pairs)
+    found = named.KENDALL_DARR.against(people)(scores)
+    assert len(found) == 9
+    for number in range(8):
+        systems = np.ones(6) if people.system_draws is None else people.system_draws[number]
+        columns = np.ones(30) if people.draws is None else people.draws[number]
+        weights = systems[better] * systems[worse] * columns[pairs.segment]
+        right = scores[better, pairs.segment] > scores[worse, pairs.segment]
+        assert found[number + 1] == pytest.approx((weights @ np.where(right, 1.0, -1.0)) / weights.sum(), abs=1e-12)
+
+
+@pytest.mark.parametrize("over", OVER)
+def test_systems(over: str) -> None:
+    generator = np.random.default_rng(3)
+    human, scores = generator.normal(size=9), generator.normal(size=(9, 9))
+    people = _people(human, over)
+    rows = scores if over != "systems" else scores[:1]
+    found = named.PEARSON[0].against(people)(rows)
+    assert found[0] == pytest.approx(scipy.stats.pearsonr(scores[0], human).statistic, abs=1e-12)
+    for number in range(8):
+        chosen, _ = _drawn(people, number, 9)
+        row = scores[0 if over == "systems" else number + 1]
+        expected = scipy.stats.pearsonr(row[chosen], human[chosen]).statistic
+        assert found[number + 1] == pytest.approx(expected, abs=1e-12)
+
+
+def test_segments_and_systems_are_drawn_independently_and_alike_for_all() -> None:
+    both, segments, systems = (Bootstrap(50, over=over) for over in ("both", "segments", "systems"))
+    everyone = np.ones(7, dtype=np.bool_)
+    assert np.array_equal(both.draws(everyone), segments.draws(everyone))  # type: ignore[arg-type]
+    assert np.array_equal(both.system_draws(7), systems.system_draws(7))  # type: ignore[arg-type]
+    assert segments.system_draws(7) is None and systems.draws(everyone) is None
+    drawn = both.system_draws(7)
+    assert drawn is not None and (drawn.sum(axis=1) == 7).all()
+    assert not np.array_equal(drawn, both.draws(everyone))  # type: ignore[arg-type]
+    assert Bootstrap(0, over="both").system_draws(7) is None
+
+
+@pytest.fixture
+def choices(minimal: Path) -> dict[str, Any]:
+    return {
+        "data": minimal,
+        "pairs": "de-en",
+        "gold": "mqm",
+        "ref": "refA",
+        "references": f"{minimal}/paraphrases/de-en.refA.jsonl",
+        "metrics": ["bleu", "length"],
+        "ks": [0, 2],
+        "resamples": 40,
+    }
+
+
+def test_rows_say_what_was_redrawn(choices: dict[str, Any], polyref: Any) -> None:
+    names = {}
+    for over in OVER:
+        table = evaluate(**choices, over=over)
+        for row in table.rows:
+            assert (row["redrawn"] is None) == (row["ci"] is None)
+            names[over, row["level"], row["metric"]] = row["redrawn"]
+        assert f"|bootstrap:{'segments+systems' if over == 'both' else over}*40|" in table.signature
+    # A file of scores of systems has no segments to redraw.
+    assert {key: name for key, name in names.items() if key[1] == "sys"} == {
+        ("segments", "sys", "bleu"): "segments",
+        ("segments", "sys", "length"): None,
+        ("systems", "sys", "bleu"): "systems",
+        ("systems", "sys", "length"): "systems",
+        ("both", "sys", "bleu"): "segments and systems",
+        ("both", "sys", "length"): "systems",
+    }
+    assert {names[over, "seg", "length"] for over in OVER} == {"segments", "systems", "segments and systems"}
+    with pytest.raises(UsageError, match="`over` is 'people', expected one of segments, systems, both"):
+        evaluate(**choices, over="people")
+
+
+def _row(level: str, redrawn: str, gain_ci: tuple[float, float] | None, p: float | None = None, **more: Any) -> Row:
+    statistic = "pearson" if level == "sys" else "kendall-without-ties"
+    given = {"gold": "g", "metric": "m", "k": 5, "statistic": statistic, "value": 0.5, "gain": 0.1, "n": 9, "ci": None}
+    return Row(level=level, redrawn=redrawn, gain_ci=gain_ci, p=p, segments=9, **{**given, **more})
+
+
+def test_verdicts_about_systems_never_come_from_segments_alone() -> None:
+    above, below, around = (0.1, 0.3), (-0.3, -0.1), (-0.1, 0.1)
+    for interval in (above, below, around):
+        assert verdict(_row("sys", "segments", interval)) == ""
+        assert verdict(_row("sys", "segments", interval, 0.01)) == "better"
+        assert verdict(_row("sys", "segments", interval, 0.99)) == "worse"
+        assert verdict(_row("sys", "segments", interval, 0.04)) == "unclear"
+    for told, interval in (("better", above), ("worse", below), ("unclear", around)):
+        assert verdict(_row("sys", "segments and systems", interval, 0.5)) == told
+        for redrawn in ("segments", "systems", "segments and systems"):
+            assert verdict(_row("seg", redrawn, interval)) == told
+        beyond = {"control": "real - placebo", "ci": interval, "gain": None}
+        assert verdict(_row("seg", "segments", None, **beyond)) == told
+        assert verdict(_row("sys", "segments", None, **beyond)) == ""
+        assert verdict(_row("sys", "segments and systems", None, **beyond)) == told
+    assert verdict(_row("seg", "segments", above, statistic="tie-rate")) == ""
+    assert verdict(_row("seg", "segments", above, control="placebo")) == ""
+    # The p-value beside a verdict is that of the test behind it.
+    rows = [_row(level, redrawn, above, 0.01, p_bootstrap=0.02) for level in ("seg", "sys") for redrawn in
+            ("segments", "segments and systems")]  # fmt: skip
+    assert [p_behind(row) for row in rows] == [0.02, 0.02, 0.01, 0.02]
+    assert p_behind(_row("seg", "segments", above, p_bootstrap=0.02, statistic="pearson")) is None
+    # Pooled over all segments: no verdict, whatever was redrawn.
+    for statistic in ("pearson", "kendall-tau-b", "kendall-tau-b@3-12words"):
+        assert verdict(_row("seg", "segments and systems", above, statistic=statistic)) == ""
+
+
+@pytest.mark.slow
+def test_equal_metrics_are_seldom_called_different() -> None:
+    """The level of every way to a verdict, where two metrics are drawn alike."""
+    spec = importlib.util.spec_from_file_location("interval_levels", SCRIPT)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["interval_levels"] = module
+    spec.loader.exec_module(module)
+    wrong = module.wrong_verdicts(12, 60, 0.3, trials=150, resamples=200, seed=4)
+    both = "segments and systems"
+    # Three standard errors of 150 trials above 5 %.
+    assert wrong["pearson", "Williams' test"] < 0.104
+    assert wrong["pearson", both] < 0.104
+    assert wrong["kendall-without-ties", both] < 0.104
+    # Over segments alone the systems are held fixed: such intervals say nothing about others.
+    assert wrong["pearson", "segments"] > 0.3
+    assert wrong["kendall-without-ties", "segments"] > 0.15
