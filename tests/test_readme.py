@@ -104,6 +104,7 @@ def test_every_command_speaks_json(
         assert set(result.json()) == {"signature", "rows"}
 
 
+@pytest.mark.slow
 def test_python_example(capsys: pytest.CaptureFixture[str]) -> None:
     (code,) = blocks("python")
     exec(compile(code, "README.md", "exec"), {})

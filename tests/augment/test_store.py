@@ -37,6 +37,7 @@ def test_a_journal_is_taken_up_where_it_stopped(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_cut_at_any_byte_it_keeps_the_whole_records(tmp_path: Path) -> None:
     whole = _filled(tmp_path / "whole")
     ends = [index + 1 for index, byte in enumerate(whole) if byte == ord("\n")]

@@ -54,6 +54,7 @@ def test_files_and_scores(polyref: Callable[..., Any], rules: None, tmp_path: Pa
     assert len(ReferenceSet.load(folder / "refs.polyref.jsonl")) == 12
 
 
+@pytest.mark.slow
 def test_again_and_as_json(
     polyref: Callable[..., Any], rules: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -76,6 +77,7 @@ def test_files_of_others_stay(polyref: Callable[..., Any], rules: None, tmp_path
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {name: "mine\n"}
 
 
+@pytest.mark.slow
 def test_results_of_others_beside_the_examples_stay(polyref: Callable[..., Any], rules: None, tmp_path: Path) -> None:
     assert polyref("demo", "-o", tmp_path).code == 0
     made = (tmp_path / "refs.polyref.jsonl").read_text("utf-8")
@@ -93,6 +95,7 @@ def test_results_of_others_beside_the_examples_stay(polyref: Callable[..., Any],
     assert polyref("demo", "-o", tmp_path).code == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("there_is_a_browser", [True, False])
 def test_the_page(
     polyref: Callable[..., Any], rules: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there_is_a_browser: bool

@@ -366,6 +366,7 @@ def test_further_statistics(polyref: Callable[..., Any], augmented: list[str]) -
     assert (run.code, "acc23 needs scores of segments" in run.err) == (2, True)
 
 
+@pytest.mark.slow
 def test_perm_both_and_correction(polyref: Callable[..., Any], augmented: list[str]) -> None:
     from polyref.eval.statistics.significance import adjusted
 
@@ -428,6 +429,7 @@ def test_no_hybrids_of_one_system(polyref: Callable[..., Any], augmented: list[s
     assert (run.code, "made of two systems or more, and only 1 is judged" in run.err) == (2, True)
 
 
+@pytest.mark.slow
 def test_no_picking_among_hybrids_without_judgements(polyref: Callable[..., Any], augmented: list[str]) -> None:
     path = Path(augmented[0]) / "human-scores/de-en.mqm.seg.score"
     lines = [line.split() for line in path.read_text().splitlines()]
@@ -464,6 +466,7 @@ def test_length_buckets(polyref: Callable[..., Any], augmented: list[str]) -> No
     assert (run.code, "not score files" in run.err) == (2, True)
 
 
+@pytest.mark.slow
 def test_one_baseline_in_all_rows(polyref: Callable[..., Any], augmented: list[str]) -> None:
     base = ("evaluate", *augmented, "--gold", "mqm", "-k", "0", "2", "-n", "0", "--json")
     more = ("--pairwise", "--hybrids", "30", "--sizes", "3", "5", "--length-buckets", "2")
@@ -489,6 +492,7 @@ def test_one_baseline_in_all_rows(polyref: Callable[..., Any], augmented: list[s
     assert all((row["gain"] is None) == (row["metric"] == "length") for row in rows)
 
 
+@pytest.mark.slow
 def test_several_sets_pairs_and_generators(polyref: Callable[..., Any], minimal: Path, tmp_path: Path) -> None:
     other = Path(shutil.copytree(minimal, tmp_path / "second"))
     for path in sorted(other.rglob("*de-en*"), reverse=True):

@@ -34,6 +34,7 @@ def test_json_agrees_with_the_signature_of_results(polyref: Callable[..., Any], 
     assert row["products"]["library"] in ("onednn", "default") and row["products"]["reason"]
 
 
+@pytest.mark.slow
 def test_a_library_that_does_not_exist_is_one_line(
     polyref: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

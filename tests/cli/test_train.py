@@ -20,6 +20,7 @@ def test_help_names_every_training(polyref: Callable[..., Any]) -> None:
     assert polyref("train", "nonsense").code == 2
 
 
+@pytest.mark.slow
 def test_baseline(polyref: Callable[..., Any], tmp_path: Path) -> None:
     model = str(tiny_encoders.bert(tmp_path / "bert"))
     (tmp_path / "texts").write_text("\n".join(TEXTS) + "\n")

@@ -41,6 +41,7 @@ def _one(table: EvaluationTable, **wanted: object) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 def test_one_tidy_table(choices: dict[str, Any]) -> None:
     table = evaluate(**choices)
     # Five statistics, two metrics, k = 0 1 2, originals kept or replaced.
@@ -54,6 +55,7 @@ def test_one_tidy_table(choices: dict[str, Any]) -> None:
     assert repr(table) == "EvaluationTable(60 rows: minimal de-en hand; minimal de-en hand replaced)"
 
 
+@pytest.mark.slow
 def test_the_command_prints_what_the_call_returns(choices: dict[str, Any], polyref: Any) -> None:
     table = evaluate(**choices)
     run = ("evaluate", choices["data"], "-l", "de-en", "--gold", "mqm", "--ref", "refA", "-n", "30",
@@ -63,6 +65,7 @@ def test_the_command_prints_what_the_call_returns(choices: dict[str, Any], polyr
     assert polyref(*run, "--json").json() == {"signature": table.signature, "rows": table.rows}
 
 
+@pytest.mark.slow
 def test_what_is_in_memory_is_as_good_as_a_file(choices: dict[str, Any]) -> None:
     file = choices["references"]["hand"].replace("{pair}", "de-en")
     expected = evaluate(**{**choices, "references": file})
@@ -84,6 +87,7 @@ def test_metrics_with_options_have_the_names_of_a_mapping(choices: dict[str, Any
     assert found == {"max", "expected"}
 
 
+@pytest.mark.slow
 def test_replacing_the_originals(choices: dict[str, Any], minimal: Path) -> None:
     table = evaluate(**choices)
     kept, replaced = (_one(table, originals=o, metric="bleu", level="sys", k=1) for o in ("kept", "replaced"))
@@ -100,6 +104,7 @@ def test_replacing_the_originals(choices: dict[str, Any], minimal: Path) -> None
     assert replaced["value"] == pytest.approx(_one(alone, metric="bleu", level="sys")["value"], abs=1e-12)
 
 
+@pytest.mark.slow
 def test_kept_statistics_give_the_same_numbers_without_reading_text(
     choices: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

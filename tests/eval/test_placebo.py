@@ -59,6 +59,7 @@ def test_seeds() -> None:
     assert placebo(references, 3).meta["placebo"] == {"seed": 3}
 
 
+@pytest.mark.slow
 def test_the_command_says_what_is_left_beyond_a_placebo(minimal: Path, polyref: Any) -> None:
     refs = minimal / "paraphrases/de-en.refA.jsonl"
     run = ["evaluate", minimal, "-l", "de-en", "--ref", "refA", "--gold", "mqm", "-m", "bleu", "-k", "0", "1", "2",

@@ -55,6 +55,7 @@ def again(segments: tuple[Segment, ...], path: Path, form: str, **more: Any) -> 
     return ReferenceSet.load(path, **more), lost
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["normal", "simple", "nbest", "json", "tsv", "csv", "xml", "sgml"])
 def test_ragged_sets_come_back_whole(tmp_path: Path, form: str) -> None:
     found, lost = again(RAGGED, tmp_path / f"a{FILES[form]}", form)

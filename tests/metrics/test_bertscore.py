@@ -154,6 +154,7 @@ def test_order_duplicates_and_batches_change_nothing(bert: str, rows: list[Row],
     assert counted(metric, rows, ks=[1]).at(1)[..., 2] == pytest.approx(counted(metric, rows).at(1)[..., 2], abs=1e-6)
 
 
+@pytest.mark.slow
 @given(ROWS)
 @settings(max_examples=8, deadline=None)
 def test_document_frequencies_are_those_of_the_references_in_use(bert: str, rows: list[Row]) -> None:

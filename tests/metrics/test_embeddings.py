@@ -123,6 +123,7 @@ def test_each_distinct_text_is_encoded_once(bert: str) -> None:
     assert forgetful.encoded == 2 * len(TEXTS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_vectors_from_the_disk_are_the_same_bytes(bert: str, tmp_path: Path, dtype: str) -> None:
     fresh = Embeddings(load_encoder(bert), (1, 3), dtype=dtype).encode(TEXTS)

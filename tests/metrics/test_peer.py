@@ -92,6 +92,7 @@ def test_a_dropout_sample_is_a_forward_pass_of_the_thinned_network(seq2seq: dict
         assert np.array_equal(scorer.score([job], lang)[0], plain)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["shipped", "m2m"])
 def test_sampled_segmentations_spell_the_same_text(name: str, seq2seq: dict[str, Path]) -> None:
     scorer = load_scorer(seq2seq.get(name, "shipped"))

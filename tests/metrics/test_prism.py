@@ -196,6 +196,7 @@ def test_every_job_is_scored_once(references: ReferenceSet, monkeypatch: pytest.
     assert len(seen) == len(set(seen)) == len(distinct)
 
 
+@pytest.mark.slow
 def test_missing_references_empty_texts_and_long_ones(tmp_path: Path, references: ReferenceSet) -> None:
     metric = PrismRef()
     ragged = ReferenceSet.from_texts([["the mill"], [None], [""]])

@@ -111,6 +111,7 @@ def test_notes_say_what_the_reader_has_to_know(refset: ReferenceSet) -> None:
     )
 
 
+@pytest.mark.slow
 def test_what_people_see(refset: ReferenceSet) -> None:
     table = polyref.score({"<A>": GOOD, "B": POOR}, refset, ["bleu", "ter"], [0, 1])
     assert repr(table) == "ScoreTable(2 systems: BLEU, parBLEU k=1, TER, parTER k=1)"

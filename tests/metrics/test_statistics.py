@@ -15,6 +15,7 @@ from polyref.metrics import Statistics, get_metric
 from polyref.references import ReferenceSet
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["bleu", "chrf++"])
 def test_round_trip(name: str, tmp_path: Path, systems: Any, refset: ReferenceSet) -> None:
     metric = get_metric(name)
@@ -77,6 +78,7 @@ def test_unwritable(tmp_path: Path, systems: Any, refset: ReferenceSet) -> None:
         stats.save(tmp_path / "none" / "stats.npz")
 
 
+@pytest.mark.slow
 def test_every_damaged_byte_is_one_error(tmp_path: Path, systems: Any, refset: ReferenceSet) -> None:
     path = tmp_path / "stats.npz"
     get_metric("bleu").statistics(systems, refset).save(path)

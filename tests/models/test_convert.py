@@ -185,6 +185,7 @@ def test_vocabularies_of_their_own(tmp_path: Path, spm: bytes, more_source: int,
     assert again.codec.token("rest") == len(right) + 3 and again.codec.token("extra0") is None
 
 
+@pytest.mark.slow
 def test_prism_is_converted_with_its_languages(tmp_path: Path, spm: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     """By the same code; what is special is which of the tags are languages, and that the source carries none."""
     from polyref.models.checkpoints import fairseq as checkpoints

@@ -37,6 +37,7 @@ def test_the_number_of_translations_is_the_square_root() -> None:
     assert [pivots(k) for k in (1, 2, 4, 5, 9, 10, 20)] == [1, 2, 2, 3, 3, 4, 5]
 
 
+@pytest.mark.slow
 def test_lists_go_through_lists(trip: RoundTrip) -> None:
     """The same from the two generators themselves, by plain sums."""
     found = trip([TEXT[0], "", TEXT[1]], k=K)
@@ -78,6 +79,7 @@ def test_ways_to_one_text_are_added_up() -> None:
     assert [one.text for one in merged(there[::-1], lists[::-1], 2)] == ["b", "a"]
 
 
+@pytest.mark.slow
 def test_a_text_gets_the_same_alone_and_among_others(trip: RoundTrip) -> None:
     together = trip(TEXT, k=3)
     assert [one.paraphrases for one in together] == [trip(text, k=3).paraphrases for text in TEXT]

@@ -55,6 +55,7 @@ def test_samples_depend_on_the_request_alone(folder: Path) -> None:
     assert chat.answer(_body(TEXTS[0], temperature=1.0, seed=0, top_k=1)) == chat.answer(_body(TEXTS[0]))
 
 
+@pytest.mark.slow
 def test_a_prompt_longer_than_the_model_fails_alone(folder: Path) -> None:
     paraphraser = load_paraphraser(f"chat:{folder}", rewriting=RewritingOptions(max_tokens=4))
     long, short = paraphraser(["word " * POSITIONS, TEXTS[0]], k=1)
