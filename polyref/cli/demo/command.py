@@ -46,7 +46,7 @@ def command(ctx: click.Context, output: str, model: str, threads: int | None, sh
         k=K,
         output=str(made),
         dropped=str(folder / DROPPED),
-        model=model,
+        model=(model,),
         threads=threads,
         quiet=True,
     )
