@@ -318,6 +318,8 @@ def _spoilt_files(cases: list[Case], most: int, seed: int) -> Iterator[tuple[int
         path.write_bytes(content)
 
 
+# A reader may warn, of blank lines at the end for one, and read on.
+@pytest.mark.filterwarnings("ignore::polyref.errors.PolyrefWarning")
 @pytest.mark.parametrize("most", [150, pytest.param(MOST, marks=pytest.mark.slow)])
 def test_mutated_files(cases: list[Case], most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     # Waiting for the disk is not what is tried here.
@@ -336,6 +338,7 @@ def test_mutated_files(cases: list[Case], most: int, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::polyref.errors.PolyrefWarning")
 @pytest.mark.parametrize("most", [1_000])
 def test_mutated_sets_are_evaluated_and_submitted(tmp_path: Path, most: int) -> None:
     """What a reader lets through must not break what comes after it."""

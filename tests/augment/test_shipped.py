@@ -76,13 +76,20 @@ def test_same_bytes_again(made: tuple[ReferenceSet, Tally], shipped: Paraphraser
 
 
 @pytest.mark.slow
-def test_a_line_of_10_000_characters(polyref: Callable[..., Any], tmp_path: Path) -> None:
+@pytest.mark.parametrize("mode", ["whole", "long"])
+def test_a_line_of_10_000_characters(polyref: Callable[..., Any], tmp_path: Path, mode: str) -> None:
+    """As a whole it is cut for the model, with a warning; by sentences all of it is read."""
     line = ("The old mill by the river was sold to a family from the next village. " * 200)[:10_000].strip()
+    out = tmp_path / "out.jsonl"
     (tmp_path / "refs").write_text(f"{line}\nShort.\n")
-    result = polyref("augment", tmp_path / "refs", "-k", "1", "-o", tmp_path / "out.jsonl", "--threads", "1")
+    result = polyref("augment", tmp_path / "refs", "-k", "1", "-o", out, "--threads", "1", "--sentences", mode)
     assert result.code == 0
-    assert "1 reference is longer than the model reads" in result.err
-    assert ReferenceSet.load(tmp_path / "out.jsonl")[0].originals[0].text == line
+    assert ("1 reference is longer than the model reads" in result.err) == (mode == "whole")
+    first = ReferenceSet.load(out)[0]
+    assert first.originals[0].text == line
+    if mode == "long":
+        (paraphrase,) = first.extras
+        assert len(paraphrase.text) > 0.5 * len(line)
 
 
 @pytest.mark.slow

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +29,9 @@ def test_json_agrees_with_the_signature_of_results(polyref: Callable[..., Any], 
     printed = polyref("info", "shipped/en", "--json").json()
     (row,) = printed["rows"]
     (tmp_path / "in.txt").write_text("It rained.\n", "utf-8")
-    result = polyref("paraphrase", tmp_path / "in.txt", "--json", "--quiet").json()
-    assert result["signature"] == f"{printed['signature']}|{row['decoding']}|k:10"
+    for mode, split in (("whole", ""), ("long", f"+sentences(>30,sentencex={version('sentencex')})")):
+        result = polyref("paraphrase", tmp_path / "in.txt", "--json", "--quiet", "--sentences", mode).json()
+        assert result["signature"] == f"{printed['signature']}|{row['decoding']}{split}|k:10"
     assert row["hash"] in printed["signature"]
     assert row["products"]["library"] in ("onednn", "default") and row["products"]["reason"]
 
