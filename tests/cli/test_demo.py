@@ -23,7 +23,12 @@ TEXTS = {name: (files("polyref") / "examples" / name).read_text("utf-8").split("
 @pytest.fixture
 def rules(monkeypatch: pytest.MonkeyPatch) -> None:
     paraphraser = RULES["RuleParaphraser"]()
-    monkeypatch.setattr("polyref.cli.augment.load_paraphraser", lambda *args, **options: paraphraser)
+
+    def load(name: str, **options: Any) -> Any:
+        assert name == "shipped"
+        return paraphraser
+
+    monkeypatch.setattr("polyref.cli.augment.load_paraphraser", load)
 
 
 def test_the_example_texts() -> None:
