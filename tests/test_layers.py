@@ -77,6 +77,10 @@ def test_folders_and_modules_are_of_a_size_to_read(root: Path) -> None:
     assert long_modules(root) == []
 
 
+def test_commands_parse_call_and_print_and_no_more() -> None:
+    assert long_modules(PACKAGE / "cli", "*.py", most=119) == []
+
+
 def test_every_part_has_a_layer() -> None:
     found = {part_of(path, PACKAGE) for path in MODULES} - {"__init__", "examples"}
     assert found | {"__main__"} == frozenset.union(*LAYERS.order)
@@ -149,6 +153,8 @@ def test_the_measures_of_size_find_faults(tmp_path: Path) -> None:
     package = _write(tmp_path / "polyref", files)
     assert crowded_folders(package) == ["polyref/a has 13 modules, expected at most 12"]
     assert long_modules(package) == ["polyref/c/long.py has 401 lines, expected at most 400"]
+    assert long_modules(package / "c", "f*.py", most=399) == ["c/fits.py has 400 lines, expected at most 399"]
+    assert long_modules(package, "*.py", most=1) == []
     (package / "a" / "b0.py").unlink()
     assert crowded_folders(package) == []
 

@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 import click
 
 from polyref.augment.filters.load import filter_chain
-from polyref.augment.filters.presets import PRESETS
 from polyref.augment.kept import Kept
 from polyref.augment.pipeline import Augmentation
 from polyref.augment.select import selection
 from polyref.augment.sentences import filtered_sentences
-from polyref.augment.writer import augment_file, check_output, journal_path
-from polyref.cli.files.overwriting import refuse_overwriting
-from polyref.cli.options.augment import Origin, generators_from, input_options, output_options, source_from, was_given
+from polyref.augment.writer import augment_file, check_output
+from polyref.cli.files.augmented import check_files, say_resumed
+from polyref.cli.options.augment import input_options, output_options
 from polyref.cli.options.generation import GeneratingCommand, arithmetic, generation_options, processes_for
+from polyref.cli.options.origin import Origin, generators_from, source_from, was_given
 from polyref.cli.options.reading import reading_options
 from polyref.cli.options.rewriting import open_inputs, rewriting_options, summaries, write_requests
 from polyref.cli.options.search import SENTENCES
 from polyref.cli.printing import json_object, tell
-from polyref.errors import UsageError
 from polyref.formats import Reading
 from polyref.paraphrase import Paraphraser, load_paraphraser
-from polyref.tables import shown
 from polyref.textfiles import display_name
 
 
@@ -76,29 +75,15 @@ def command(
     A run with -o that was interrupted is taken up where it stopped by the same command: until it is done, finished
     work lies in FILE.partial.
     """
-    if as_json and output == "-":
-        raise UsageError("--json prints the summary on stdout, where the reference set goes", remedy="name a file: -o")
-    if as_json and dropped == "-":
-        raise UsageError("--json prints the summary on stdout, where --dropped goes", remedy="name a file")
-    if [*references, *origin.files].count("-") > 1:
-        raise UsageError("standard input (-) is named twice", remedy="it can be read once: use a file")
     if origin.peers and not was_given("preset"):
         preset = "none"  # the checks are made for paraphrases: another translation has other words
-    batch = rewriting["batch"] or ("", None)
-    chain_file = preset if preset not in PRESETS else None
-    read = [*references, *origin.files, chain_file, rewriting["source"], rewriting["prompt"]]
-    refuse_overwriting([*read, batch[1] if batch[0] == "read" else None], output, dropped, rewriting["answers"])
-    refuse_overwriting(read, batch[1])
+    check_files(references, origin, preset, rewriting, output, dropped, as_json=as_json)
+    way, requests = rewriting["batch"] or (None, "")
     wanted = origin.wanted(k)
     generators = generators_from(origin, wanted, loading, search, rewriting, output)
     chosen = selection(select)
     chain = filter_chain(preset, lang or "en")
     check_output(output, dropped)
-
-    def resumed(segments: int) -> None:
-        journal = shown(str(journal_path(output)))
-        click.echo(f"polyref: {segments} segments are finished in {journal}: going on", err=True)
-
     loaded: list[Paraphraser] = []
 
     def load(name: str, **options: Any) -> Paraphraser:
@@ -113,15 +98,17 @@ def command(
         models = loading["model"] if generators else ()
         inputs = stack.enter_context(open_inputs(references, reading, models, rewriting))
         source = source_from(origin, inputs, generators, load, stack)
-        if batch[0] == "write" and batch[1]:
-            write_requests(source, inputs.segments(), batch[1])
+        if way == "write" and requests:
+            write_requests(source, inputs.segments(), requests)
             return
         seed = search["seed"]
         if isinstance(source, Kept):
             wanted, lang, seed = k or source.k, lang or source.lang, source.seed
             chain = filter_chain(preset, lang)
         work = Augmentation(source, wanted, chain, lang or "en", seed, chosen, keep_dropped, arithmetic(loading))
-        tally = augment_file(inputs, output, work, dropped=dropped, progress=not quiet, resumed=resumed)
+        tally = augment_file(
+            inputs, output, work, dropped=dropped, progress=not quiet, resumed=partial(say_resumed, output)
+        )
     if not quiet:
         click.echo(tally.summary(chain.reasons, wanted), err=True)
     more = summaries(loaded, rewriting, quiet=quiet)

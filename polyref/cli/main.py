@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from typing import Any
 
 import click
 
@@ -19,9 +18,10 @@ from polyref.cli.endings import (
     usage_error,
 )
 from polyref.cli.options.threads import announce_threads
+from polyref.cli.parsing.flags import in_flags
 from polyref.cli.parsing.lazy import LazyGroup
-from polyref.cli.printing import in_flags, tell
-from polyref.errors import PolyrefError, PolyrefWarning
+from polyref.cli.printing import show_warning
+from polyref.errors import PolyrefError
 from polyref.tables import shown
 
 # oneDNN keeps a compiled product for each of 1,024 shapes, with its buffers: decoding meets many shapes once. A command
@@ -65,7 +65,7 @@ def cli() -> None:
 
 def main(argv: list[str] | None = None) -> None:
     """Run the command line and exit."""
-    warnings.showwarning = _show_warning
+    warnings.showwarning = show_warning
     leave_cleanly_when_terminated()
     code = 1
     try:
@@ -106,14 +106,3 @@ def _run(argv: list[str] | None) -> int:
             raise
         return 1
     return code if isinstance(code, int) else 0
-
-
-_show_other_warning = warnings.showwarning
-
-
-def _show_warning(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
-    """What polyref has to say of a result on one line; what others have to say as Python says it."""
-    if issubclass(category, PolyrefWarning):
-        tell("warning", str(message))
-    else:
-        _show_other_warning(message, category, *place, **more)

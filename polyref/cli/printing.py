@@ -6,12 +6,15 @@ import json
 import re
 import sys
 import time
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
 import click
 
+from polyref.cli.parsing.flags import in_flags
+from polyref.errors import PolyrefWarning
 from polyref.progress import Advance
 from polyref.tables import shown
 
@@ -19,21 +22,8 @@ from polyref.tables import shown
 LONG: Final = 180.0
 #: How long the first batches are measured before that, in seconds.
 MEASURED: Final = 5.0
-_PARAMETER: Final = re.compile(r"`([a-z]\w*)`")
 _HASH: Final = re.compile("[0-9a-f]{10}")
-#: Parameter of the library -> what it is at the command line, where neither an option's flag nor its name says so. A
-#: command has one of these.
-_ALIASES: Final[dict[str, tuple[str, ...]]] = {
-    "ks": ("-k",),
-    "data": ("SET_DIR...", "SET_DIR"),
-    "metrics": ("-m",),
-    "output": ("-o",),
-    "pairs": ("-l",),
-    "references": ("--refs", "REFS..."),
-    "sources": ("--source",),
-    "statistics": ("--statistic",),
-    "systems": ("-i",),
-}
+_show_other_warning = warnings.showwarning
 
 
 def json_object(signature: Any, rows: Sequence[Mapping[str, Any]]) -> str:
@@ -70,31 +60,12 @@ def tell(kind: str, message: str) -> None:
     click.echo(f"polyref: {kind}: {shown(in_flags(message, context.command if context else None))}", err=True)
 
 
-def in_flags(message: str, command: click.Command | None) -> str:
-    """A message of the library with the flags of a command where it names its parameters in backticks.
-
-    What the command has no option for stays as it is.
-    """
-    if command is None:
-        return message
-    flags = _flags(command)
-    return _PARAMETER.sub(lambda found: flags.get(found[1], found[0]), message)
-
-
-def _flags(command: click.Command) -> dict[str, str]:
-    """Name of a parameter of the library -> the option or argument of the command."""
-    flags: dict[str, str] = {}
-    there = set()
-    for parameter in command.params:
-        name = parameter.name or ""
-        if isinstance(parameter, click.Argument):
-            flags[name] = parameter.metavar or name.upper()
-            there.add(flags[name])
-            continue
-        flags[name] = max(parameter.opts, key=len)
-        there.update(parameter.opts)
-    flags |= {flag.removeprefix("--").replace("-", "_"): flag for flag in there if flag.startswith("--")}
-    return flags | {name: flag for name, known in _ALIASES.items() for flag in reversed(known) if flag in there}
+def show_warning(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+    """What polyref has to say of a result on one line; what others have to say as Python says it."""
+    if issubclass(category, PolyrefWarning):
+        tell("warning", str(message))
+    else:
+        _show_other_warning(message, category, *place, **more)
 
 
 @contextmanager

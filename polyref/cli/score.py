@@ -6,27 +6,19 @@ from typing import Any
 
 import click
 
-from polyref.cli.files.overwriting import refuse_overwriting
-from polyref.cli.files.systems import (
-    notes_of_copies,
-    parallel_lines,
-    read_references,
-    read_systems,
-    system_names,
-    warn_byte_order_marks,
-)
+from polyref.cli.files.overwriting import refuse_overwriting, refuse_second_reader
+from polyref.cli.files.systems import notes_of_copies, read_scored, warn_byte_order_marks
 from polyref.cli.options.metrics import make_metrics, metric_options
-from polyref.cli.options.score import HEADINGS, score_options
+from polyref.cli.options.score import HEADINGS, score_options, test_from
 from polyref.cli.options.threads import threads_option
 from polyref.cli.parsing.headings import HeadedCommand
 from polyref.cli.printing import bars, json_object, remember, tell
 from polyref.errors import UsageError
 from polyref.formats import Reading
-from polyref.metrics.api import TESTS, check_sources, check_test
+from polyref.metrics.api import check_sources
 from polyref.metrics.api import score as calculate
 from polyref.progress import listening
-from polyref.references import ReferenceSet
-from polyref.textfiles import check_writable, display_name, write_atomically
+from polyref.textfiles import check_writable, write_atomically
 
 
 @click.command(cls=HeadedCommand, headings=HEADINGS, short_help="Score systems with any number of references.")
@@ -84,30 +76,16 @@ def command(
     given = {"confidence": (intervals, confidence_n), "paired_ar": (paired_ar, paired_ar_n),
              "paired_bs_shift": (paired_bs_shift, paired_bs_n), "paired_bs": (paired_bs, paired_bs_n)}  # fmt: skip
     asked = {kind: trials for kind, (flag, trials) in given.items() if flag}
-    _test(asked, max(len(inputs), 2), sentence)  # one file may hold several systems
+    test_from(asked, max(len(inputs), 2), sentence)  # one file may hold several systems
     chosen = make_metrics(metrics, options)
     if source is not None:
         check_sources(chosen)
-    if [*references, *inputs, source].count("-") > 1:
-        raise UsageError("standard input (-) is named twice", remedy="it can be read once: use a file")
-    names = system_names(inputs)
-    of_outputs = {key: role for key, role in reading.fields.items() if role == "output"}
-    of_references = {key: role for key, role in reading.fields.items() if role != "output"}
-    if encoding is None and num_refs is None:
-        refs = ReferenceSet.load(*references, form=reading.form, fields=of_references, pair=reading.pair)
-    else:
-        refs = read_references(references, encoding, num_refs)
-    first = display_name(references[0]), len(refs)
-    sources = parallel_lines([source], first, encoding)[0] if source is not None else None
-    if encoding is None:
-        systems = read_systems(inputs, names, Reading(input_form, of_outputs, reading.pair), first,
-                               [segment.doc for segment in refs])  # fmt: skip
-    else:
-        systems = dict(zip(names, parallel_lines(inputs, first, encoding), strict=True))
+    refuse_second_reader([*references, *inputs, source])
+    refs, systems, sources = read_scored(references, inputs, source, reading, input_form, encoding, num_refs)
     for note in notes_of_copies(systems, refs):
         say("note", note)
     warn_byte_order_marks([*references, *inputs], say)
-    test, trials = _test(asked, len(systems), sentence)
+    test, trials = test_from(asked, len(systems), sentence)
     with listening(None if quiet else bars):
         found = calculate(systems, refs, chosen, ks or None, sources=sources, test=test, trials=trials, seed=seed,
                           allow_missing=allow_missing, force=force)  # fmt: skip
@@ -127,20 +105,6 @@ def command(
             if not full and not short:
                 remember(found.signatures)
             stream.write(found.text(width, verbose=verbose, full=full) + "\n")
-
-
-def _test(asked: dict[str, int], systems: int, sentence: bool) -> tuple[str | None, int | None]:
-    """Which test is asked for, and its trials."""
-    if not asked:
-        return None, None
-    if len(asked) > 1:
-        flags = ", ".join("--" + test.replace("_", "-") for test in TESTS)
-        raise UsageError(f"choose one of {flags}", remedy="the bootstraps have intervals as well")
-    if sentence:
-        raise UsageError("intervals and tests are for whole sets, not for --sentence")
-    ((test, trials),) = asked.items()
-    check_test(test, systems=systems)
-    return test, trials
 
 
 def _nothing(_kind: str, _message: str) -> None:

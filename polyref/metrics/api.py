@@ -2,222 +2,18 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any, Final
-
-import numpy as np
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from polyref.errors import DataError, UsageError
 from polyref.metrics.base import Metric
 from polyref.metrics.ngram.tokenizers import doubts
 from polyref.metrics.registry import named_metrics
-from polyref.metrics.signature import digest, inputs_signature, shortened
-from polyref.metrics.significance import (
-    BOOTSTRAP_SAMPLES,
-    RANDOMIZATION_TRIALS,
-    SEED,
-    Null,
-    confidence,
-    paired_bootstrap,
-    paired_randomization,
-)
-from polyref.metrics.statistics import Floats, Scores, Statistics
+from polyref.metrics.results.scores import check_test, measured
+from polyref.metrics.results.table import ScoreTable
+from polyref.metrics.signature import inputs_signature
+from polyref.metrics.significance import SEED
 from polyref.references import ReferenceSet, as_reference_set, as_texts
-from polyref.tables import data_frame, html_table, latex_table, shown, text_table
-
-#: Tests, and how often they resample where nothing else is said.
-TESTS: Final = {
-    "confidence": BOOTSTRAP_SAMPLES,
-    "paired_ar": RANDOMIZATION_TRIALS,
-    "paired_bs_shift": BOOTSTRAP_SAMPLES,
-    "paired_bs": BOOTSTRAP_SAMPLES,
-}
-# What is known of a BLEU, under sacreBLEU's names.
-_DETAILS: Final = ("system", "metric", "precisions", "BP", "ratio", "hyp_len", "ref_len")
-
-
-@dataclass(frozen=True)
-class MetricScores:
-    """The scores of one metric with one number of references.
-
-    Attributes:
-        metric: The name it was asked for by.
-        digits: How many of a score people are shown.
-        scores: Of all systems and segments.
-        signature: How the scores of the systems came about, with the test.
-        found: What the test found, an array with one value a system: ``mean``, ``ci`` (half the width of the 95 %
-            interval), ``p_value`` (NaN for the first system).
-        details: What else there is to say of every system's score: of BLEU ``precisions``, ``bp``, ``ratio``,
-            ``sys_len`` and ``ref_len``.
-        coverage: References of a segment on average, and segments that have no added one although k is above 0.
-        higher_is_better: False for error rates, whose columns have an arrow.
-    """
-
-    metric: str
-    digits: int
-    scores: Scores
-    signature: str
-    found: Mapping[str, Floats]
-    details: Sequence[Mapping[str, Any]]
-    coverage: tuple[float, int]
-    higher_is_better: bool = True
-
-
-@dataclass(frozen=True, repr=False, eq=False)
-class ScoreTable:
-    """What :func:`score` found.
-
-    Attributes:
-        results: One for every metric and k, in the order that was asked for.
-        signature: What all scores share: references, metrics, k, versions; each row says more.
-        notes: What the reader has to know: empty texts, segments with fewer references than were asked for.
-        by_segment: Whether rows are of segments; see :attr:`segment`.
-        short: Whether signatures have sacreBLEU's short keys; see :attr:`shortened`.
-    """
-
-    results: tuple[MetricScores, ...]
-    signature: str
-    notes: tuple[str, ...] = ()
-    by_segment: bool = False
-    short: bool = False
-
-    @property
-    def shortened(self) -> ScoreTable:
-        """The same with short signatures, as ``sacrebleu --short``: ``#:1|c:mixed`` for ``nrefs:1|case:mixed``."""
-        return replace(self, short=True)
-
-    @property
-    def segment(self) -> ScoreTable:
-        """The scores of single segments."""
-        return replace(self, by_segment=True)
-
-    @cached_property
-    def rows(self) -> list[dict[str, Any]]:
-        """One for every metric, k and system (and segment), as plain values; None where there is no score."""
-        return [row for result in self.results for row in self._rows(result)]
-
-    def _rows(self, result: MetricScores) -> list[dict[str, Any]]:
-        scores = result.scores
-        shared = {
-            "metric": result.metric,
-            "name": scores.name,
-            "k": scores.k,
-            "references": {"min": scores.references[0], "max": scores.references[1]},
-            "missing": scores.missing,
-            "signature": self._signature(result),
-        }
-        if self.by_segment:
-            return [
-                {"system": system, "segment": segment, **shared, "score": _plain(value)}
-                for system, values in zip(scores.systems, scores.segment.tolist(), strict=True)
-                for segment, value in zip(scores.segments, values, strict=True)
-            ]
-        return [
-            {
-                "system": system,
-                **shared,
-                "score": _plain(scores.system[s]),
-                **result.details[s],
-                **{key: _plain(values[s]) for key, values in result.found.items()},
-            }
-            for s, system in enumerate(scores.systems)
-        ]
-
-    def to_pandas(self) -> Any:
-        """The rows as a pandas DataFrame.
-
-        Raises:
-            UsageError: pandas is not installed.
-        """
-        return data_frame(self.rows)
-
-    def numbers(self, width: int | None = None) -> list[str]:
-        """The scores alone, in the order of the rows.
-
-        Args:
-            width: Digits; None is the metric's own: 1 for BLEU, chrF and TER, 4 for most others.
-        """
-        return [_number(row["score"], _digits(result, width)) for result in self.results for row in self._rows(result)]
-
-    def text(self, width: int | None = None, *, verbose: bool = False, full: bool = False) -> str:
-        """A table for people, one column a metric and k, then numbers of references, and signatures.
-
-        Args:
-            width: As for :meth:`numbers`.
-            verbose: Add BLEU's precisions, brevity penalty, ratio of lengths, and lengths.
-            full: Write signatures in full, as those with short keys always are, not as hashes.
-        """
-        tables = [text_table(*self._cells(width))]
-        if verbose and not self.by_segment and (details := [*self._details()]):
-            tables.append(text_table(_DETAILS, details))
-        signatures = [shown(self._signature(one)) for one in self.results]
-        notes = [self._coverage()] if any(one.scores.k for one in self.results) else []
-        if not full and not self.short:
-            hashes = [f"{_title(one)} {digest(text)}" for one, text in zip(self.results, signatures, strict=True)]
-            last = f"Signatures: {', '.join(hashes)} (in full: -v, --json, or polyref info {digest(signatures[0])})"
-            notes, signatures = [], [*notes, last]
-        return "\n\n".join([*tables, *notes, "\n".join(signatures)])
-
-    @property
-    def signatures(self) -> dict[str, str]:
-        """What every hash that :meth:`text` prints stands for."""
-        return {digest(text): text for text in map(self._signature, self.results)}
-
-    def _coverage(self) -> str:
-        """How many references a segment has: ``References a segment: 1 with k = 0, 10.8 with k = 10``."""
-        found = {one.scores.k: one.coverage for one in self.results}
-        none = {k: f" ({without} segments have no added one)" if without else "" for k, (_, without) in found.items()}
-        return "References a segment: " + ", ".join(f"{found[k][0]:.3g} with k = {k}{none[k]}" for k in found)
-
-    def latex(self, width: int | None = None) -> str:
-        """The table of :meth:`text` for a paper, with the signatures below it as comments.
-
-        Args:
-            width: As for :meth:`numbers`.
-        """
-        signatures = [f"% {shown(self._signature(one))}" for one in self.results]
-        return "\n".join([latex_table(*self._cells(width)), *signatures])
-
-    def __str__(self) -> str:
-        return self.text()
-
-    def __repr__(self) -> str:
-        systems = len(self.results[0].scores.systems)
-        columns = ", ".join(_title(result) for result in self.results)
-        return f"ScoreTable({systems} system{'s' * (systems > 1)}: {columns})"
-
-    def _repr_html_(self) -> str:
-        return html_table(*self._cells(None), caption=self.signature)
-
-    def _signature(self, result: MetricScores) -> str:
-        found = result.scores.segment_signature if self.by_segment else result.signature
-        return shortened(found) if self.short else found
-
-    def _details(self) -> Iterator[list[str]]:
-        """Rows of the table of what BLEU is made of, written as sacreBLEU does."""
-        for result in self.results:
-            for system, known in zip(result.scores.systems, result.details, strict=True):
-                if known:
-                    lengths = [f"{known[name]:.10g}" for name in ("sys_len", "ref_len")]
-                    precisions = "/".join(f"{value:.1f}" for value in known["precisions"])
-                    yield [system, _title(result), precisions, f"{known['bp']:.3f}", f"{known['ratio']:.3f}", *lengths]
-
-    def _cells(self, width: int | None) -> tuple[list[str], list[list[str]]]:
-        first = self.results[0].scores
-        titles = [_title(result) + ("" if result.higher_is_better else " ↓") for result in self.results]
-        if self.by_segment:
-            return ["system", "segment", *titles], [
-                [system, segment, *(_number(r.scores.segment[s, n], _digits(r, width)) for r in self.results)]
-                for s, system in enumerate(first.systems)
-                for n, segment in enumerate(first.segments)
-            ]
-        return ["system", *titles], [
-            [system, *(_cell(result, s, _digits(result, width)) for result in self.results)]
-            for s, system in enumerate(first.systems)
-        ]
 
 
 def score(
@@ -292,7 +88,7 @@ def score(
     results = []
     for name, metric in chosen.items():
         stats = metric.statistics(outputs, refset, ks=wanted, allow_missing=allow_missing)
-        results += [_result(name, metric, stats, k, test, trials, seed) for k in wanted]
+        results += [measured(name, metric, stats, k, test, trials, seed) for k in wanted]
     if asked and max(asked) > min(counts):
         fewest = min(counts)
         have = f"have only {fewest} extra reference{'s' * (fewest > 1)}" if fewest else "have no extra reference"
@@ -302,18 +98,6 @@ def score(
             notes.append(f"{missing} of {len(refset)} segments have no reference with `ks` {k} and are left out")
     weighed = {metric.weighed_by for metric in chosen.values()}
     return ScoreTable(tuple(results), inputs_signature(refset, tuple(chosen), wanted, weighed), tuple(notes))
-
-
-def check_test(test: str, *, systems: int) -> None:
-    """Refuse a test that there is not, or that has nothing to compare.
-
-    Raises:
-        UsageError: See above.
-    """
-    if test not in TESTS:
-        raise UsageError(f"`test` is {test!r}, expected one of {', '.join(TESTS)}")
-    if test != "confidence" and systems < 2:
-        raise UsageError(f"`{test}` compares systems, but `systems` names one")
 
 
 def check_sources(metrics: Mapping[str, Metric]) -> None:
@@ -357,67 +141,3 @@ def _empty(references: ReferenceSet, systems: Mapping[str, Sequence[str]]) -> li
     empty["the references"] = sum(not ref.text for segment in references for ref in segment.refs)
     found = [f"{count} in {name}" for name, count in empty.items() if count]
     return [f"empty lines are scored as they are: {', '.join(found)}"] if found else []
-
-
-def _result(
-    name: str, metric: Metric, stats: Statistics, k: int, test: str | None, trials: int | None, seed: int
-) -> MetricScores:
-    scores, details = metric.aggregate(stats, k=k), metric.details(stats, k=k)
-    added = np.minimum(stats.extras, k)
-    coverage = float((stats.originals + added).mean()), int((added == 0).sum()) if k else 0
-    if test is None:
-        return MetricScores(
-            name, metric.digits, scores, scores.signature, {}, details, coverage, metric.higher_is_better
-        )
-    drawn = TESTS[test] if trials is None else trials
-    found: dict[str, Floats]
-    if test == "paired_ar":
-        found = {"p_value": paired_randomization(metric, stats, k=k, trials=drawn, seed=seed)}
-    else:
-        if test == "confidence":
-            resampled = confidence(metric, stats, k=k, samples=drawn, seed=seed)
-        else:
-            null: Null = "shift" if test == "paired_bs_shift" else "sacrebleu"
-            resampled = paired_bootstrap(metric, stats, k=k, samples=drawn, seed=seed, null=null)
-        found = {"mean": resampled.mean, "ci": resampled.half_width}
-        if resampled.p_value is not None:
-            found["p_value"] = resampled.p_value
-    kind = {"paired_ar": f"ar:{drawn}", "paired_bs_shift": f"bs:{drawn}|null:shift"}.get(test, f"bs:{drawn}")
-    return MetricScores(
-        name,
-        metric.digits,
-        scores,
-        f"{scores.signature}|{kind}|rs:{seed}",
-        found,
-        details,
-        coverage,
-        metric.higher_is_better,
-    )
-
-
-def _plain(value: float) -> float | None:
-    return None if math.isnan(value) else float(value)
-
-
-def _title(result: MetricScores) -> str:
-    # A metric with options of its own goes by them: another one may have the same name.
-    name = result.metric if "(" in result.metric else result.scores.name
-    return name if result.scores.k == 0 else f"{name} k={result.scores.k}"
-
-
-def _digits(result: MetricScores, width: int | None) -> int:
-    return result.digits if width is None else width
-
-
-def _number(value: float | None, width: int) -> str:
-    return "-" if value is None or math.isnan(value) else f"{value:.{width}f}"
-
-
-def _cell(result: MetricScores, s: int, width: int) -> str:
-    text = _number(result.scores.system[s], width)
-    found = {key: values[s] for key, values in result.found.items()}
-    if "mean" in found:
-        text += f" ({_number(found['mean'], width)} ± {_number(found['ci'], width)})"
-    if not math.isnan(found.get("p_value", math.nan)):
-        text += f" p = {found['p_value']:.4f}"
-    return text

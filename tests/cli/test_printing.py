@@ -6,7 +6,7 @@ import click
 import pytest
 
 from polyref.cli.evaluate import command as evaluate
-from polyref.cli.printing import in_flags
+from polyref.cli.parsing.flags import in_flags
 from polyref.cli.score import command as score
 from polyref.cli.submit import command as submit
 

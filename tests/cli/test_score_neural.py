@@ -93,7 +93,7 @@ def test_bartscore_with_prompts_and_tests(files: Path, model: str, polyref: Call
     refused = polyref(*command[:6], "prism", "--bartscore-direction", "recall")
     assert refused.code == 2 and "--bartscore-direction is given, but none of prism takes it" in refused.err
     done = polyref(
-        "score", "refA.en", "-i", "good", "-m", "bartscore-src", "--bartscore-model", model, "--source", "src"
+        "score", "refA.en", "-i", "good", "-m", "bartscore-src", "--bartscore-model", model, "--source", "src", "-v"
     )
     assert done.code == 0 and "BARTScore-src|model:bart|" in done.out
 

@@ -1,8 +1,8 @@
-"""Where a command may write: never over a file that it reads."""
+"""What a command may read and write: standard input once, and never over a file that it reads."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from polyref.errors import UsageError
@@ -18,6 +18,16 @@ def refuse_overwriting(inputs: Iterable[str | None], *outputs: str | None) -> No
     for output in filter(None, outputs):
         if any(_same_file(output, path) for path in read):
             raise UsageError(f"{output} is also an input", remedy="choose another output")
+
+
+def refuse_second_reader(paths: Sequence[str | None]) -> None:
+    """Refuse inputs of which more than one is standard input, which can be read once.
+
+    Raises:
+        UsageError: See above.
+    """
+    if paths.count("-") > 1:
+        raise UsageError("standard input (-) is named twice", remedy="it can be read once: use a file")
 
 
 def _same_file(one: str, other: str) -> bool:

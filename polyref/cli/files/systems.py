@@ -13,7 +13,48 @@ from polyref.tables import name_as_text
 from polyref.textfiles import check_parallel, display_name, open_unpacked, read_lines
 
 
-def system_names(paths: Sequence[str]) -> list[str]:
+def read_scored(
+    references: Sequence[str],
+    systems: Sequence[str],
+    source: str | None,
+    reading: Reading,
+    form: str | None = None,
+    encoding: str | None = None,
+    fields: int | None = None,
+) -> tuple[ReferenceSet, dict[str, list[str]], list[str] | None]:
+    """The references, the outputs of systems and the sources that are scored together.
+
+    Args:
+        references: Files of references.
+        systems: Files of outputs.
+        source: The file of sources; None where there is none.
+        reading: What these files do not say themselves, apart from ``form``.
+        form: The form of the files of outputs.
+        encoding: Of all of them, which are plain text then; None: they say it.
+        fields: Number of references that the tabs of each line separate; None does not split lines.
+
+    Raises:
+        DataError: A file is broken, or of another length than the first one of references.
+        UsageError: Two systems have one name, or an option does not fit a file.
+    """
+    names = _system_names(systems)
+    of_outputs = {key: role for key, role in reading.fields.items() if role == "output"}
+    of_references = {key: role for key, role in reading.fields.items() if role != "output"}
+    if encoding is None and fields is None:
+        refs = ReferenceSet.load(*references, form=reading.form, fields=of_references, pair=reading.pair)
+    else:
+        refs = _plain_references(references, encoding, fields)
+    first = display_name(references[0]), len(refs)
+    sources = _parallel_lines([source], first, encoding)[0] if source is not None else None
+    if encoding is None:
+        outputs = _read_systems(systems, names, Reading(form, of_outputs, reading.pair), first,
+                               [segment.doc for segment in refs])  # fmt: skip
+    else:
+        outputs = dict(zip(names, _parallel_lines(systems, first, encoding), strict=True))
+    return refs, outputs, sources
+
+
+def _system_names(paths: Sequence[str]) -> list[str]:
     """A name for every system: its file name, or the path as given where two files have one name.
 
     Raises:
@@ -28,21 +69,19 @@ def system_names(paths: Sequence[str]) -> list[str]:
     return [name if counts[name] == 1 else path for name, path in zip(short, paths, strict=True)]
 
 
-def read_references(paths: Sequence[str], encoding: str | None = None, fields: int | None = None) -> ReferenceSet:
-    """The references: a set, or plain text files, in another encoding or with several references in a line.
+def _plain_references(paths: Sequence[str], encoding: str | None, fields: int | None) -> ReferenceSet:
+    """References from plain text files, in another encoding or with several references in a line.
 
     Args:
-        paths: As :meth:`~polyref.references.ReferenceSet.load` takes them.
-        encoding: Of plain text; None is UTF-8.
+        paths: The files; one alone where its lines hold several references.
+        encoding: Of the files; None is UTF-8.
         fields: Number of references that the tabs of each line separate (``sacrebleu --num-refs``); None does not
             split lines.
 
     Raises:
         DataError: As the reader, or a line has another number of references.
-        UsageError: One of the two is given for a set, or several references a line for several files.
+        UsageError: A file is a reference set, or several references a line for several files.
     """
-    if encoding is None and fields is None:
-        return ReferenceSet.load(*paths)
     if fields is not None and len(paths) > 1:
         raise UsageError(f"`num_refs` splits the lines of one file, but there are {len(paths)}", remedy="name one file")
     columns: list[list[str]] = []
@@ -72,14 +111,14 @@ def _split(lines: Sequence[str], fields: int, path: str) -> list[list[str]]:
     return [list(column) for column in zip(*rows, strict=True)]
 
 
-def parallel_lines(paths: Sequence[str], first: tuple[str, int], encoding: str | None = None) -> list[list[str]]:
+def _parallel_lines(paths: Sequence[str], first: tuple[str, int], encoding: str | None = None) -> list[list[str]]:
     """The lines of files, as many as the file named first has."""
     texts = [read_lines(path, encoding=encoding or "utf-8") for path in paths]
     check_parallel([first, *((display_name(path), len(lines)) for path, lines in zip(paths, texts, strict=True))])
     return texts
 
 
-def read_systems(
+def _read_systems(
     paths: Sequence[str],
     names: Sequence[str],
     reading: Reading,

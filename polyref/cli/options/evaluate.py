@@ -13,8 +13,12 @@ from polyref.cli.options.reading import fields_option, format_option
 from polyref.cli.parsing.completion import argument_or_option, metric_names
 from polyref.eval.judgements.registry import JUDGEMENTS
 from polyref.eval.statistics.registry import STATISTICS
+from polyref.tables import name_as_text
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+
+#: Options that change nothing in a report.
+_NO_SETTINGS: Final = frozenset({"output", "as_json", "width", "verbose", "keep"})
 
 _MEASURED: Final = (
     click.argument(
@@ -205,3 +209,19 @@ def evaluate_options(command: Command) -> Command:
     for option in reversed(_MEASURED):
         command = option(command)
     return command
+
+
+def settings() -> dict[str, Any]:
+    """Every option of this run with its value, defaults included."""
+    given = click.get_current_context().params
+    # Sorted: click keeps the order of the command line.
+    return {
+        name: _written(given[name]) for name in sorted(given) if given[name] is not None and name not in _NO_SETTINGS
+    }
+
+
+def _written(value: Any) -> Any:
+    """A value as JSON has it: no tuples, and names of files as text."""
+    if isinstance(value, tuple):
+        return [_written(one) for one in value]
+    return name_as_text(value) if isinstance(value, str) else value

@@ -10,6 +10,8 @@ import click
 from polyref.cli.options.metrics import METRIC_HELP
 from polyref.cli.options.reading import format_option, reading_options
 from polyref.cli.parsing.completion import argument_or_option, file_names, metric_names
+from polyref.errors import UsageError
+from polyref.metrics.results.scores import TESTS, check_test
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -135,3 +137,26 @@ def score_options(command: Command) -> Command:
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
+
+
+def test_from(asked: dict[str, int], systems: int, sentence: bool) -> tuple[str | None, int | None]:
+    """The test that the options ask for and its trials; None for both without one.
+
+    Args:
+        asked: Every test that is asked for, with its trials.
+        systems: How many there are.
+        sentence: Whether single segments are scored.
+
+    Raises:
+        UsageError: Several tests, one of single segments, or nothing to compare.
+    """
+    if not asked:
+        return None, None
+    if len(asked) > 1:
+        flags = ", ".join("--" + test.replace("_", "-") for test in TESTS)
+        raise UsageError(f"choose one of {flags}", remedy="the bootstraps have intervals as well")
+    if sentence:
+        raise UsageError("intervals and tests are for whole sets, not for --sentence")
+    ((test, trials),) = asked.items()
+    check_test(test, systems=systems)
+    return test, trials

@@ -8,7 +8,6 @@ empty line in ``sources`` or ``system-outputs`` means that the text is unknown.
 
 from __future__ import annotations
 
-import codecs
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -17,12 +16,15 @@ import numpy as np
 import numpy.typing as npt
 
 from polyref.errors import DataError, UsageError
-from polyref.eval.data.score_files import FloatArray, numbered_lines, read_segment_scores, read_system_scores
+from polyref.eval.data.score_files import FloatArray, read_segment_scores, read_system_scores
 from polyref.eval.data.text_files import (
     NO_REFERENCE,
     blank_line_more,
     checked_reference_name,
     files_by_stem,
+    has_byte_order_mark,
+    metric_files,
+    read_documents,
     read_texts,
 )
 from polyref.eval.judgements.gold import HUMAN_NAME, Gold, StoredScores
@@ -87,12 +89,7 @@ class EvalSet:
         path = self.directory / "documents" / f"{self.pair}.docs"
         if not path.is_file():
             return None
-        rows = []
-        for number, line in numbered_lines(path):
-            fields = line.split("\t") if "\t" in line else line.split()
-            if len(fields) != 2:
-                raise DataError(f"{len(fields)} columns, expected 2: DOMAIN DOCUMENT", file=path, line=number)
-            rows.append((fields[0], fields[1]))
+        rows = read_documents(path)
         if self.segments is not None and len(rows) != self.segments:
             raise DataError(f"has {len(rows)} lines, but the set has {self.segments} segments", file=path,
                             remedy="one line a segment: DOMAIN DOCUMENT")  # fmt: skip
@@ -200,10 +197,7 @@ class EvalSet:
         places = [*self.reference_files.values(), *self.output_files.values()]
         if self.source_file is not None and self.source is not None:
             places.append(self.source_file)
-        marked = []
-        for path in dict.fromkeys(places):
-            with path.open("rb") as stream:
-                marked += [name_as_text(path.name)] if stream.read(3) == codecs.BOM_UTF8 else []
+        marked = [name_as_text(path.name) for path in dict.fromkeys(places) if has_byte_order_mark(path)]
         found = []
         if marked:
             found.append(f"begins with a byte order mark, left out (sacreBLEU scores it as text): {', '.join(marked)}")
@@ -344,14 +338,7 @@ class EvalSet:
 
     def stored_names(self, folder: str = "metric-scores") -> dict[str, dict[str, dict[str, Path]]]:
         """Metric -> references -> level -> file, of the score files of this pair."""
-        found: dict[str, dict[str, dict[str, Path]]] = {}
-        for stem, path in files_by_stem(self.directory / folder / self.pair, (".score",)).items():
-            rest, _, level = stem.rpartition(".")
-            name, _, reference = rest.rpartition("-")
-            if not name or level not in {"sys", "seg", "doc", "domain"}:
-                raise DataError("the file name is not METRIC-REFERENCE.LEVEL.score", file=path)
-            found.setdefault(name, {}).setdefault(reference, {})[level] = path
-        return found
+        return metric_files(self.directory / folder / self.pair)
 
     def stored(self, name: str, references: Sequence[str] | None = None, folder: str = "metric-scores") -> StoredScores:
         """Read the scores of a metric that the set comes with.

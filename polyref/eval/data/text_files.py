@@ -1,7 +1,8 @@
-"""The text files of an evaluation set: which there are, and what their lines mean."""
+"""The files of an evaluation set: which there are, and what the lines of texts mean."""
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -45,6 +46,37 @@ def files_by_stem(folder: Path, suffixes: tuple[str, ...]) -> dict[str, Path]:
     return found
 
 
+def metric_files(folder: Path) -> dict[str, dict[str, dict[str, Path]]]:
+    """Metric -> references -> level -> file, of the score files in a folder.
+
+    Raises:
+        DataError: The name of a file does not say all three.
+    """
+    found: dict[str, dict[str, dict[str, Path]]] = {}
+    for stem, path in files_by_stem(folder, (".score",)).items():
+        rest, _, level = stem.rpartition(".")
+        name, _, reference = rest.rpartition("-")
+        if not name or level not in {"sys", "seg", "doc", "domain"}:
+            raise DataError("the file name is not METRIC-REFERENCE.LEVEL.score", file=path)
+        found.setdefault(name, {}).setdefault(reference, {})[level] = path
+    return found
+
+
+def read_documents(path: Path) -> list[tuple[str, str]]:
+    """(domain, document) of every line.
+
+    Raises:
+        DataError: A line does not hold two columns.
+    """
+    rows = []
+    for number, line in numbered_lines(path):
+        fields = line.split("\t") if "\t" in line else line.split()
+        if len(fields) != 2:
+            raise DataError(f"{len(fields)} columns, expected 2: DOMAIN DOCUMENT", file=path, line=number)
+        rows.append((fields[0], fields[1]))
+    return rows
+
+
 def read_texts(path: Path, key: str) -> list[str]:
     """Segments of a text file, without white space at their ends, as sacreBLEU and mt-metrics-eval read them."""
     if path.suffix != ".jsonl":
@@ -63,3 +95,9 @@ def read_texts(path: Path, key: str) -> list[str]:
 def blank_line_more(texts: Sequence[str], segments: int) -> bool:
     """Whether a file has one segment too many, and that is empty: what an editor leaves at the end."""
     return len(texts) == segments + 1 and not texts[-1]
+
+
+def has_byte_order_mark(path: Path) -> bool:
+    """Whether a file begins with the mark of UTF-8."""
+    with path.open("rb") as stream:
+        return stream.read(3) == codecs.BOM_UTF8

@@ -1,0 +1,57 @@
+"""The files of ``polyref augment``: which it may read and write, and the unfinished work beside its output."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import click
+
+from polyref.augment.filters.presets import PRESETS
+from polyref.augment.writer import journal_path
+from polyref.cli.files.overwriting import refuse_overwriting, refuse_second_reader
+from polyref.cli.options.origin import Origin
+from polyref.errors import UsageError
+from polyref.tables import shown
+
+
+def check_files(
+    references: Sequence[str],
+    origin: Origin,
+    preset: str,
+    rewriting: Mapping[str, Any],
+    output: str,
+    dropped: str | None,
+    *,
+    as_json: bool,
+) -> None:
+    """Refuse files that are read and written, and standard input and output for two things.
+
+    Args:
+        references: Files of references.
+        origin: Where candidates come from.
+        preset: Name of a filter, or its file.
+        rewriting: Values of the options of language models.
+        output: Where the set goes.
+        dropped: Where what the filter drops goes.
+        as_json: Whether the summary goes to standard output.
+
+    Raises:
+        UsageError: Naming the file.
+    """
+    if as_json and output == "-":
+        raise UsageError("--json prints the summary on stdout, where the reference set goes", remedy="name a file: -o")
+    if as_json and dropped == "-":
+        raise UsageError("--json prints the summary on stdout, where --dropped goes", remedy="name a file")
+    refuse_second_reader([*references, *origin.files])
+    way, batch = rewriting["batch"] or (None, None)
+    chain_file = preset if preset not in PRESETS else None
+    read = [*references, *origin.files, chain_file, rewriting["source"], rewriting["prompt"]]
+    refuse_overwriting([*read, batch if way == "read" else None], output, dropped, rewriting["answers"])
+    refuse_overwriting(read, batch)
+
+
+def say_resumed(output: str, segments: int) -> None:
+    """Say how many segments were finished by a run that was interrupted."""
+    journal = shown(str(journal_path(output)))
+    click.echo(f"polyref: {segments} segments are finished in {journal}: going on", err=True)

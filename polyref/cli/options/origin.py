@@ -1,0 +1,179 @@
+"""Where ``polyref augment`` takes candidates from, by its options: generators, lists, peers, or what a set keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any, Final
+
+import click
+from click.core import ParameterSource
+
+from polyref.augment.candidates import open_lists, open_peers
+from polyref.augment.inputs import Inputs
+from polyref.augment.kept import Kept
+from polyref.augment.pipeline import OVERGENERATE
+from polyref.augment.sources import Generated, Merge, Several, Source
+from polyref.cli.options.generation import loading_from
+from polyref.cli.options.rewriting import rewritings_from
+from polyref.cli.options.search import decoding_from
+from polyref.errors import UsageError
+from polyref.paraphrase.paraphraser import Paraphraser
+
+_DEFAULT_K: Final = 10
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where candidates come from, as the options say it.
+
+    Attributes:
+        candidates: Files of lists.
+        peers: Files of systems' outputs.
+        refilter: They are those that the set keeps.
+        share: As given.
+        merge: Name of a way to merge.
+    """
+
+    candidates: tuple[str, ...]
+    peers: tuple[str, ...]
+    refilter: bool
+    share: str | None
+    merge: str
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """What is read."""
+        return (*self.candidates, *self.peers)
+
+    @property
+    def without_generator(self) -> str | None:
+        """The option because of which no generator is loaded that is not named; None where there is none.
+
+        Raises:
+            UsageError: Two such options that exclude each other, or peers that are no fixed pool.
+        """
+        named = [f"--{name}" for name in ("refilter", "peers", "candidates") if getattr(self, name)]
+        if len(named) > 1:
+            raise UsageError(f"{named[0]} and {named[1]} exclude each other", remedy="leave one of them out")
+        if "leave-one-out" in self.peers:
+            raise UsageError(
+                "--peers leave-one-out would give every system references of its own, which no set can hold; and it "
+                "measures consensus among the systems compared, and does not rank them",
+                remedy="name systems that are not compared",
+            )
+        return named[0] if named else None
+
+    def merging(self) -> Merge:
+        """How several lists are merged.
+
+        Raises:
+            UsageError: The shares are no whole numbers from 1.
+        """
+        if self.share is None:
+            return Merge(self.merge)
+        try:
+            return Merge(self.merge, tuple(int(part) for part in self.share.split(",")))
+        except ValueError:
+            raise UsageError(f"--share is {self.share}, expected whole numbers, such as 5,5") from None
+
+    def wanted(self, k: int | None) -> int:
+        """Paraphrases a segment, where -k is not given as well.
+
+        Raises:
+            UsageError: It is not what the shares add up to, or below 1.
+        """
+        if k is not None and k < 1:
+            raise UsageError(f"-k is {k}, expected 1 or more paraphrases a segment")
+        shares = self.merging().shares
+        if shares is None:
+            return (len(self.peers) or _DEFAULT_K) if k is None else k
+        if k not in (None, sum(shares)):
+            raise UsageError(f"-k is {k}, but --share {self.share} adds up to {sum(shares)}", remedy="leave out -k")
+        return sum(shares)
+
+
+#: Loads a paraphraser by name, with options of loading.
+Load = Callable[..., Paraphraser]
+
+
+def generators_from(
+    origin: Origin,
+    k: int,
+    loading: Mapping[str, Any],
+    search: Mapping[str, Any],
+    rewriting: Mapping[str, Any],
+    output: str,
+) -> list[Callable[[Load], Source]]:
+    """The generators that the options ask for, checked before anything is loaded.
+
+    Args:
+        origin: Where candidates come from: with files, no generator is loaded that is not named.
+        k: Paraphrases a segment.
+        loading: Values of the options of loading.
+        search: Values of the options of the search.
+        rewriting: Values of the options of language models.
+        output: Where the set goes: the answers of language models go beside it.
+
+    Returns:
+        One function a generator, which loads it.
+
+    Raises:
+        UsageError: A value is out of range, does not fit the others, or is of no use.
+    """
+    without = origin.without_generator
+    if without and not (origin.candidates and was_given("model")):
+        context = click.get_current_context()
+        for option in context.command.params:
+            names = {*loading, *search, *rewriting, "sentences", *(() if origin.candidates else ("share", "merge"))}
+            if option.name in names and was_given(option.name or ""):
+                flag = max(option.opts, key=len)
+                raise UsageError(f"{flag} is of no use: {without} loads no generator", remedy="leave it out")
+        return []
+    options = loading_from(dict(loading), search["semantics"])
+    shares = origin.merging().shares or ()
+    made = []
+    models = loading["model"]
+    for number, (name, how) in enumerate(zip(models, rewritings_from(models, rewriting, output), strict=True)):
+        asked = OVERGENERATE * (shares[number] if number < len(shares) else k)
+        own = dict(search)
+        rewritten = how(own)
+        _, decoding = decoding_from(asked, own, loading["backend"])
+        made.append(_generator(name, {**options, "rewriting": rewritten}, asked, decoding))
+    return made
+
+
+def _generator(name: str, options: Mapping[str, Any], asked: int, decoding: Any) -> Callable[[Load], Source]:
+    return lambda load: Generated(load(name, **options), asked, decoding)
+
+
+def was_given(name: str) -> bool:
+    """Whether a parameter of the command that runs was given."""
+    return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE
+
+
+def source_from(
+    origin: Origin,
+    references: Inputs,
+    generators: Sequence[Callable[[Load], Source]],
+    load: Load,
+    stack: ExitStack,
+) -> Source:
+    """Where candidates come from: the generators, then the files, which ``stack`` closes; or what the set keeps.
+
+    Raises:
+        DataError: A file is missing or broken, or does not fit the references.
+        ModelError: There is no such model, or it is broken.
+        UsageError: There are not as many shares as sources, or the set keeps no candidates.
+    """
+    if origin.refilter:
+        return Kept(references.meta, references.names[0])
+    if origin.peers:
+        return open_peers(origin.peers, references, stack)
+    merge = origin.merging()
+    # Before any model: it takes less time to find out that they do not fit.
+    lists = open_lists(origin.candidates, references, stack)
+    merge.check(len(generators) + len(lists))
+    sources = [*(generator(load) for generator in generators), *lists]
+    return sources[0] if len(sources) == 1 else Several(sources, merge)

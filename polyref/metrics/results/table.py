@@ -1,0 +1,198 @@
+"""The table of scores: rows of plain values for programs; text, LaTeX and HTML for people."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Final
+
+from polyref.metrics.results.scores import MetricScores
+from polyref.metrics.signature import digest, shortened
+from polyref.tables import data_frame, html_table, latex_table, shown, text_table
+
+# What is known of a BLEU, under sacreBLEU's names.
+_DETAILS: Final = ("system", "metric", "precisions", "BP", "ratio", "hyp_len", "ref_len")
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class ScoreTable:
+    """What :func:`~polyref.metrics.api.score` found.
+
+    Attributes:
+        results: One for every metric and k, in the order that was asked for.
+        signature: What all scores share: references, metrics, k, versions; each row says more.
+        notes: What the reader has to know: empty texts, segments with fewer references than were asked for.
+        by_segment: Whether rows are of segments; see :attr:`segment`.
+        short: Whether signatures have sacreBLEU's short keys; see :attr:`shortened`.
+    """
+
+    results: tuple[MetricScores, ...]
+    signature: str
+    notes: tuple[str, ...] = ()
+    by_segment: bool = False
+    short: bool = False
+
+    @property
+    def shortened(self) -> ScoreTable:
+        """The same with short signatures, as ``sacrebleu --short``: ``#:1|c:mixed`` for ``nrefs:1|case:mixed``."""
+        return replace(self, short=True)
+
+    @property
+    def segment(self) -> ScoreTable:
+        """The scores of single segments."""
+        return replace(self, by_segment=True)
+
+    @cached_property
+    def rows(self) -> list[dict[str, Any]]:
+        """One for every metric, k and system (and segment), as plain values; None where there is no score."""
+        return [row for result in self.results for row in self._rows(result)]
+
+    def _rows(self, result: MetricScores) -> list[dict[str, Any]]:
+        scores = result.scores
+        shared = {
+            "metric": result.metric,
+            "name": scores.name,
+            "k": scores.k,
+            "references": {"min": scores.references[0], "max": scores.references[1]},
+            "missing": scores.missing,
+            "signature": self._signature(result),
+        }
+        if self.by_segment:
+            return [
+                {"system": system, "segment": segment, **shared, "score": _plain(value)}
+                for system, values in zip(scores.systems, scores.segment.tolist(), strict=True)
+                for segment, value in zip(scores.segments, values, strict=True)
+            ]
+        return [
+            {
+                "system": system,
+                **shared,
+                "score": _plain(scores.system[s]),
+                **result.details[s],
+                **{key: _plain(values[s]) for key, values in result.found.items()},
+            }
+            for s, system in enumerate(scores.systems)
+        ]
+
+    def to_pandas(self) -> Any:
+        """The rows as a pandas DataFrame.
+
+        Raises:
+            UsageError: pandas is not installed.
+        """
+        return data_frame(self.rows)
+
+    def numbers(self, width: int | None = None) -> list[str]:
+        """The scores alone, in the order of the rows.
+
+        Args:
+            width: Digits; None is the metric's own: 1 for BLEU, chrF and TER, 4 for most others.
+        """
+        return [_number(row["score"], _digits(result, width)) for result in self.results for row in self._rows(result)]
+
+    def text(self, width: int | None = None, *, verbose: bool = False, full: bool = False) -> str:
+        """A table for people, one column a metric and k, then numbers of references, and signatures.
+
+        Args:
+            width: As for :meth:`numbers`.
+            verbose: Add BLEU's precisions, brevity penalty, ratio of lengths, and lengths.
+            full: Write signatures in full, as those with short keys always are, not as hashes.
+        """
+        tables = [text_table(*self._cells(width))]
+        if verbose and not self.by_segment and (details := [*self._details()]):
+            tables.append(text_table(_DETAILS, details))
+        signatures = [shown(self._signature(one)) for one in self.results]
+        notes = [self._coverage()] if any(one.scores.k for one in self.results) else []
+        if not full and not self.short:
+            hashes = [f"{_title(one)} {digest(text)}" for one, text in zip(self.results, signatures, strict=True)]
+            last = f"Signatures: {', '.join(hashes)} (in full: -v, --json, or polyref info {digest(signatures[0])})"
+            notes, signatures = [], [*notes, last]
+        return "\n\n".join([*tables, *notes, "\n".join(signatures)])
+
+    @property
+    def signatures(self) -> dict[str, str]:
+        """What every hash that :meth:`text` prints stands for."""
+        return {digest(text): text for text in map(self._signature, self.results)}
+
+    def _coverage(self) -> str:
+        """How many references a segment has: ``References a segment: 1 with k = 0, 10.8 with k = 10``."""
+        found = {one.scores.k: one.coverage for one in self.results}
+        none = {k: f" ({without} segments have no added one)" if without else "" for k, (_, without) in found.items()}
+        return "References a segment: " + ", ".join(f"{found[k][0]:.3g} with k = {k}{none[k]}" for k in found)
+
+    def latex(self, width: int | None = None) -> str:
+        """The table of :meth:`text` for a paper, with the signatures below it as comments.
+
+        Args:
+            width: As for :meth:`numbers`.
+        """
+        signatures = [f"% {shown(self._signature(one))}" for one in self.results]
+        return "\n".join([latex_table(*self._cells(width)), *signatures])
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def __repr__(self) -> str:
+        systems = len(self.results[0].scores.systems)
+        columns = ", ".join(_title(result) for result in self.results)
+        return f"ScoreTable({systems} system{'s' * (systems > 1)}: {columns})"
+
+    def _repr_html_(self) -> str:
+        return html_table(*self._cells(None), caption=self.signature)
+
+    def _signature(self, result: MetricScores) -> str:
+        found = result.scores.segment_signature if self.by_segment else result.signature
+        return shortened(found) if self.short else found
+
+    def _details(self) -> Iterator[list[str]]:
+        """Rows of the table of what BLEU is made of, written as sacreBLEU does."""
+        for result in self.results:
+            for system, known in zip(result.scores.systems, result.details, strict=True):
+                if known:
+                    lengths = [f"{known[name]:.10g}" for name in ("sys_len", "ref_len")]
+                    precisions = "/".join(f"{value:.1f}" for value in known["precisions"])
+                    yield [system, _title(result), precisions, f"{known['bp']:.3f}", f"{known['ratio']:.3f}", *lengths]
+
+    def _cells(self, width: int | None) -> tuple[list[str], list[list[str]]]:
+        first = self.results[0].scores
+        titles = [_title(result) + ("" if result.higher_is_better else " ↓") for result in self.results]
+        if self.by_segment:
+            return ["system", "segment", *titles], [
+                [system, segment, *(_number(r.scores.segment[s, n], _digits(r, width)) for r in self.results)]
+                for s, system in enumerate(first.systems)
+                for n, segment in enumerate(first.segments)
+            ]
+        return ["system", *titles], [
+            [system, *(_cell(result, s, _digits(result, width)) for result in self.results)]
+            for s, system in enumerate(first.systems)
+        ]
+
+
+def _plain(value: float) -> float | None:
+    return None if math.isnan(value) else float(value)
+
+
+def _title(result: MetricScores) -> str:
+    # A metric with options of its own goes by them: another one may have the same name.
+    name = result.metric if "(" in result.metric else result.scores.name
+    return name if result.scores.k == 0 else f"{name} k={result.scores.k}"
+
+
+def _digits(result: MetricScores, width: int | None) -> int:
+    return result.digits if width is None else width
+
+
+def _number(value: float | None, width: int) -> str:
+    return "-" if value is None or math.isnan(value) else f"{value:.{width}f}"
+
+
+def _cell(result: MetricScores, s: int, width: int) -> str:
+    text = _number(result.scores.system[s], width)
+    found = {key: values[s] for key, values in result.found.items()}
+    if "mean" in found:
+        text += f" ({_number(found['mean'], width)} ± {_number(found['ci'], width)})"
+    if not math.isnan(found.get("p_value", math.nan)):
+        text += f" p = {found['p_value']:.4f}"
+    return text
