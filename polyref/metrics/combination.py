@@ -1,7 +1,7 @@
 """How several references make one score: the best, their mean, expected credit, a soft maximum, or a blend.
 
 A metric has one of these objects, and says which of them it can do (:attr:`polyref.metrics.base.Metric.combinations`).
-By name, as in ``chrf(combine=expected, alpha=0.5)``, :func:`make_combination` makes them.
+The options of the metric make it: ``chrf(combine=expected, alpha=0.5)`` names one of :data:`COMBINATIONS`.
 """
 
 from __future__ import annotations
@@ -322,25 +322,6 @@ def combination_options(kinds: Sequence[type[Combination]], default: Combination
         common=True,
     )
     return {"combine": combine, **{name: one for name, one in _KNOWN.items() if name in read}}
-
-
-def make_combination(combine: str, **options: Any) -> Combination:
-    """A combination by its name.
-
-    Args:
-        combine: ``max``, ``max-each``, ``mean``, ``expected``, ``consensus``, ``soft`` or ``blend``.
-        options: Attributes of its class.
-
-    Raises:
-        UsageError: There is no such combination, it has no such option, or an option is out of range.
-    """
-    if combine not in COMBINATIONS:
-        raise UsageError(f"`combine` is {combine!r}, expected one of {', '.join(COMBINATIONS)}")
-    kind = COMBINATIONS[combine]
-    for name in options:
-        if name not in fields_of(kind):
-            raise idle(name, [combine], COMBINATIONS.values())
-    return kind(**options)
 
 
 def idle(name: str, chosen: Sequence[str], kinds: Iterable[type[Combination]]) -> UsageError:

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from polyref.eval.statistics.accuracy import pairwise_accuracy_with_ties, soft_pairwise_accuracy, system_accuracy
+from polyref.eval.statistics.accuracy import pairwise_accuracy_with_ties, soft_pairwise_accuracy
 from polyref.eval.statistics.averages import averaged, fisher_average
 from polyref.eval.statistics.correlation import kendall_tau_b, pearson
+from polyref.eval.statistics.named import system_accuracy_rows
 
 # Three systems, two segments. Segment 1: people tie a and b, c is worse; segment 2: a > b > c.
 HUMAN = np.array([[3.0, 3.0], [3.0, 2.0], [1.0, 1.0]])
@@ -84,8 +85,9 @@ def test_missing_judgements_take_part_in_no_pair() -> None:
 
 def test_system_accuracy_by_hand() -> None:
     # Pairs: a-b right, a-c right, a-d tied by people, b-c wrong, b-d right, c-d tied by the metric, so wrong.
-    assert system_accuracy([4, 2, 3, 3], [3, 1, 0.5, 3]) == pytest.approx(3 / 5)
-    assert math.isnan(system_accuracy([1, 2], [1, 1]))
+    found = system_accuracy_rows(np.array([[4.0, 2, 3, 3]]), np.array([3, 1, 0.5, 3]))
+    assert found == pytest.approx([3 / 5])
+    assert np.isnan(system_accuracy_rows(np.array([[1.0, 2]]), np.array([1.0, 1]))).all()
 
 
 def test_soft_pairwise_accuracy_by_hand() -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from itertools import combinations
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -9,7 +11,7 @@ from polyref.eval.judgements.gold import Gold
 from polyref.eval.judgements.relative_rankings import RankingPairs
 from polyref.eval.statistics import named as measures
 from polyref.eval.statistics import within_segments
-from polyref.eval.statistics.accuracy import pairwise_accuracy_with_ties, soft_pairwise_accuracy, system_accuracy
+from polyref.eval.statistics.accuracy import pairwise_accuracy_with_ties, soft_pairwise_accuracy
 from polyref.eval.statistics.averages import averaged
 from polyref.eval.statistics.base import People
 from polyref.eval.statistics.correlation import kendall_tau_b, pearson
@@ -46,7 +48,8 @@ def test_rows_equal_scipy() -> None:
         assert rho == pytest.approx(stats.spearmanr(row, y).statistic, abs=1e-12)
         assert b == pytest.approx(stats.kendalltau(row, y, variant="b").statistic, abs=1e-12)
         assert c == pytest.approx(stats.kendalltau(row, y, variant="c").statistic, abs=1e-12)
-        assert accuracy == pytest.approx(system_accuracy(row, y), abs=1e-12)
+        pairs = [np.sign([row[i] - row[j], y[i] - y[j]]) for i, j in combinations(range(len(y)), 2) if y[i] != y[j]]
+        assert accuracy == pytest.approx(np.mean([ours == human for ours, human in pairs]), abs=1e-12)
 
 
 def test_constant_rows_are_undefined() -> None:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from polyref.cache import default_cache
 from polyref.errors import DataError, PolyrefWarning, UsageError
 from polyref.metrics.base import Metric
-from polyref.metrics.combination import MaximumEach, make_combination
+from polyref.metrics.combination import COMBINATIONS, MaximumEach
 from polyref.metrics.embedding.baseline import compute_baseline, read_baseline, write_baseline
 from polyref.metrics.embedding.bertscore import BERTScore
 from polyref.metrics.embedding.encoders.load import load_encoder
@@ -119,7 +119,7 @@ def counted(metric: Metric, rows: Sequence[Row], ks: Sequence[int] | None = None
 @settings(max_examples=25, deadline=None)
 def test_equals_a_plain_loop_for_every_number_of_references(bert: str, rows: list[Row], combine: str, k: int) -> None:
     metric = tiny(
-        bert, combination=make_combination(combine, **({"weights": "given"} if combine in ("mean", "blend") else {}))
+        bert, combination=COMBINATIONS[combine](**({"weights": "given"} if combine in ("mean", "blend") else {}))
     )
     stats = counted(metric, rows)
     for s, outputs in enumerate(([row[2] for row in rows], [row[3] for row in rows])):
@@ -172,7 +172,7 @@ def test_max_takes_all_measures_from_one_reference(bert: str) -> None:
         ("the cat never was closed .", ["never", "the closed bridge"], "a cat never sat", "the old bridge")
     ]
     each, best = (
-        counted(tiny(bert, combination=make_combination(combine)), rows).at(2)[0, 0] for combine in ("max-each", "max")
+        counted(tiny(bert, combination=COMBINATIONS[combine]()), rows).at(2)[0, 0] for combine in ("max-each", "max")
     )
     scored = np.array([by_hand(tiny(bert), "a cat never sat", text) for text in (rows[0][0], *rows[0][1])])
     assert best[:3] == pytest.approx(scored[scored[:, 2].argmax()], abs=1e-6)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polyref.errors import DataError, UsageError
-from polyref.metrics.combination import MAXIMUM, MEAN, Combination, make_combination
+from polyref.metrics.combination import COMBINATIONS, MAXIMUM, MEAN, Blend, Combination, ExpectedCredit
 from polyref.metrics.pairs import PairMetric
 from polyref.metrics.statistics import Floats
 from polyref.references import Reference, ReferenceSet, Segment
@@ -68,7 +68,7 @@ SETS = st.lists(st.tuples(TEXTS, st.lists(TEXTS, max_size=4), TEXTS, TEXTS), min
 def test_equals_a_plain_loop(rows: list[tuple[str, list[str], str, str]], combine: str, k: int) -> None:
     references = refset([row[0] for row in rows], [row[1] for row in rows])
     systems = {"A": [row[2] for row in rows], "B": [row[3] for row in rows]}
-    metric = Letters(combination=make_combination(combine, **({"weights": "given"} if combine == "mean" else {})))
+    metric = Letters(combination=COMBINATIONS[combine](**({"weights": "given"} if combine == "mean" else {})))
     scores = metric.aggregate(metric.statistics(systems, references), k=k)
     for s, outputs in enumerate(systems.values()):
         expected = []
@@ -101,7 +101,7 @@ def test_blend(rows: list[tuple[str, list[str], str, str]], human: Any, share: f
         segments.append(replace(segment, refs=(segment.refs[0], *second, *segment.refs[2:])))
     references = ReferenceSet(tuple(segments))
     systems = {"A": [row[2] for row in rows], "B": [row[3] for row in rows]}
-    metric = Own(combination=make_combination("blend", blend=share, weights="given"))
+    metric = Own(combination=Blend(blend=share, weights="given"))
     scores = metric.aggregate(metric.statistics(systems, references), k=k)
     for s, outputs in enumerate(systems.values()):
         for n, (segment, output) in enumerate(zip(references, outputs, strict=True)):
@@ -120,7 +120,7 @@ def test_blend(rows: list[tuple[str, list[str], str, str]], human: Any, share: f
 @given(SETS, st.randoms(use_true_random=False))
 def test_blend_does_not_ask_for_order_or_number(rows: list[tuple[str, list[str], str, str]], random: Any) -> None:
     systems = {"A": [row[2] for row in rows]}
-    metric = Letters(combination=make_combination("blend"))
+    metric = Letters(combination=Blend())
     plain = refset([row[0] for row in rows], [row[1] for row in rows])
     other = refset([row[0] for row in rows], [random.sample(row[1] * 2, 2 * len(row[1])) for row in rows])
     a, b = (metric.aggregate(metric.statistics(systems, refs), k=9) for refs in (plain, other))
@@ -130,7 +130,7 @@ def test_blend_does_not_ask_for_order_or_number(rows: list[tuple[str, list[str],
 def test_max_takes_all_measures_from_one_reference_and_max_each_does_not() -> None:
     references = refset(["abcd"], [["a", "abcdef"]])
     stats = {
-        name: Letters(combination=make_combination(name)).statistics({"A": ["abc"]}, references).at(2)[0, 0]
+        name: Letters(combination=COMBINATIONS[name]()).statistics({"A": ["abc"]}, references).at(2)[0, 0]
         for name in ("max", "max-each")
     }
     assert stats["max"].tolist() == [*_letters("abcd", "abc"), 1]
@@ -159,4 +159,4 @@ def test_names_segments_without_references_and_unknown_combinations() -> None:
     more = refset(["ab"], [["b"]])
     assert metric.aggregate(metric.statistics({"A": ["ab"]}, more), k=1).name == "parLetters"
     with pytest.raises(UsageError, match="letters: `combine` is 'expected', expected one of max, max-each, mean"):
-        Letters(combination=make_combination("expected"))
+        Letters(combination=ExpectedCredit())

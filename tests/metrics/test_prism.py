@@ -14,7 +14,7 @@ import torch
 
 from polyref.errors import DataError, UsageError
 from polyref.metrics import Statistics, get_metric
-from polyref.metrics.combination import make_combination
+from polyref.metrics.combination import COMBINATIONS
 from polyref.metrics.likelihood.prism import PrismRef, PrismSrc
 from polyref.models.checkpoints.pointer import load_pointer
 from polyref.models.find import SHIPPED
@@ -159,7 +159,7 @@ def test_references_combine_by_mean_max_and_weight(seq2seq: dict[str, Path], ref
     twice = ReferenceSet(tuple(Segment(s.id, (*s.refs, *s.refs)) for s in refs))
 
     def segment(references: ReferenceSet, combine: str, **options: str) -> np.ndarray:
-        metric = PrismRef(model=str(seq2seq["bart"]), combination=make_combination(combine, **options))
+        metric = PrismRef(model=str(seq2seq["bart"]), combination=COMBINATIONS[combine](**options))
         return metric.aggregate(metric.statistics(SYSTEMS, references), k=99).segment
 
     one = [

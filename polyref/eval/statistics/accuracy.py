@@ -98,20 +98,6 @@ def _groups(scores: FloatArray, human: FloatArray, grouping: str) -> list[tuple[
     return judged
 
 
-def system_accuracy(scores: npt.ArrayLike, human: npt.ArrayLike) -> float:
-    """Share of system pairs that the metric orders as people do (Kocmi et al. 2021), 0 to 1.
-
-    Pairs that people tie are left out; a metric's tie is wrong. NaN where no pair is left.
-    """
-    x, y = np.asarray(scores, dtype=np.float64), np.asarray(human, dtype=np.float64)
-    i, j = np.triu_indices(len(x), 1)
-    gold = np.sign(y[i] - y[j])
-    judged = gold != 0
-    if not judged.any():
-        return math.nan
-    return float((np.sign(x[i] - x[j]) == gold)[judged].mean())
-
-
 def soft_pairwise_accuracy(scores: FloatArray, human: FloatArray, *, resamples: int = 1000, seed: int = 1) -> float:
     """Soft pairwise accuracy (Thompson et al. 2024): is the metric as sure about each pair of systems as people are?
 

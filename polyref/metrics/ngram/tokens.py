@@ -85,19 +85,15 @@ def _dashes_apart(kinds: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
 
 @lru_cache(maxsize=2**16)
 def _chrf_parts(word: str) -> tuple[str, ...]:
+    """The words of chrF++ in a piece: one punctuation mark at its end, or else its start, is cut off.
+
+    sacreBLEU's ``CHRF._remove_punctuation``, after m-popovic/chrF; "(hi)" gives "(hi" and ")".
+    """
     if len(word) > 1 and word[-1] in _CHRF_PUNCTUATION:
         return word[:-1], word[-1]
     if len(word) > 1 and word[0] in _CHRF_PUNCTUATION:
         return word[0], word[1:]
     return (word,)
-
-
-def chrf_words(text: str) -> list[str]:
-    """The words of chrF++: one punctuation mark at a word's end, or else its start, is cut off.
-
-    sacreBLEU's ``CHRF._remove_punctuation``, after m-popovic/chrF; "(hi)" gives "(hi" and ")".
-    """
-    return list(chain.from_iterable(map(_chrf_parts, text.split())))
 
 
 def number_words(texts: Sequence[Sequence[str]]) -> tuple[Integers, Integers, int]:
