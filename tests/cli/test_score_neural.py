@@ -44,7 +44,7 @@ def translator(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.mark.slow
 def test_prism_with_the_shipped_model(files: Path, polyref: Callable[..., Any]) -> None:
-    done = polyref("score", "refA.en", "refB.en", "-i", "good", "poor", "-m", "prism", "-w", "4")
+    done = polyref("score", "refA.en", "refB.en", "-i", "good", "poor", "-m", "prism", "-w", "4", "-v")
     assert done.code == 0 and "Prism-ref|model:polyref-en|sha:" in done.out and "|combine:mean|" in done.out
     rows = polyref("score", "refA.en", "refB.en", "-i", "good", "poor", "-m", "prism", "--json").json()["rows"]
     from polyref.metrics.likelihood.prism import PrismRef
