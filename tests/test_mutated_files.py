@@ -339,7 +339,7 @@ def test_mutated_files(cases: list[Case], most: int, monkeypatch: pytest.MonkeyP
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::polyref.errors.PolyrefWarning")
-@pytest.mark.parametrize("most", [1_000])
+@pytest.mark.parametrize("most", [MOST // 50])
 def test_mutated_sets_are_evaluated_and_submitted(tmp_path: Path, most: int) -> None:
     """What a reader lets through must not break what comes after it."""
     home, added = tmp_path / "set", tmp_path / "added.jsonl"

@@ -6,11 +6,12 @@ import ast
 import json
 import re
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from chat_server import ChatServer
 
 README = (Path(__file__).resolve().parent.parent / "README.md").read_text("utf-8")
 
@@ -70,19 +71,37 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    """Where the server of a language model is; the README's address is that of the reader's own."""
+    with ChatServer().running() as url:
+        yield url
+
+
+def _typed(command: list[str], server: str) -> list[str]:
+    assert command[0] == "polyref"
+    return [server if word == "http://localhost:8000/v1" else word for word in command[1:]]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("command", USE, ids=[words[1] for words in USE])
 def test_commands_run(
-    polyref: Callable[..., Any], workplace: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]
+    polyref: Callable[..., Any], workplace: Path, monkeypatch: pytest.MonkeyPatch, server: str, command: list[str]
 ) -> None:
-    assert command[0] == "polyref"
     monkeypatch.chdir(workplace)
-    result = polyref(*command[1:])
+    result = polyref(*_typed(command, server))
     assert result.code == 0, result.err
-    if "-o" in command:
+    if command[1] == "convert":
+        assert (workplace / "refs.reference.en").read_text("utf-8").splitlines() == REFERENCES
+        added = [path.read_text("utf-8").splitlines() for path in workplace.glob("refs.paraphrase*.en")]
+        assert len(added) > 1 and {len(texts) for texts in added} == {len(REFERENCES)}
+    elif "-o" in command:
         made = workplace / command[command.index("-o") + 1]
         if made.is_dir():
             assert "<svg" in (made / "index.html").read_text("utf-8")
+        elif made.suffix == ".html":
+            page = made.read_text("utf-8")
+            assert page.startswith("<!doctype html>") and REFERENCES[0] in page
         else:
             assert json.loads(made.read_text("utf-8").split("\n")[0])
     else:
@@ -91,11 +110,14 @@ def test_commands_run(
 
 @pytest.mark.slow
 def test_every_command_speaks_json(
-    polyref: Callable[..., Any], workplace: Path, monkeypatch: pytest.MonkeyPatch
+    polyref: Callable[..., Any], workplace: Path, monkeypatch: pytest.MonkeyPatch, server: str
 ) -> None:
     monkeypatch.chdir(workplace)
+    assert "With `--json`, every command but `convert` prints one object" in " ".join(README.split())
     for command in USE:
-        words = command[1:]
+        words = _typed(command, server)
+        if words[0] == "convert":
+            continue
         if "-o" in words and words[0] != "augment":
             assert words[-2] == "-o"
             words = words[:-2]

@@ -407,7 +407,7 @@ def test_sets_with_file_names_that_are_no_text(tmp_path: Path) -> None:
         path.write_text(path.read_text().replace("Alpha", r"Al\xfepha"))
     added = os.fsencode(home / "paraphrases/de-en.refA.jsonl")
     base = (os.fsencode(home), "-l", "de-en", "--ref", "refA", "--refs", added)
-    for more in ((), ("--json",), ("-o", os.fsencode(home) + b".report")):
+    for more in (("-v",), ("--json",), ("-v", "-o", os.fsencode(home) + b".report")):
         done = _polyref("evaluate", *base, "--gold", "mqm", "-m", "bleu", "-n", "10", *more)
         assert done.returncode == 0, done.stderr
         assert "set:set\\xff|" in done.stdout.decode("utf-8").replace("\\\\", "\\")
