@@ -89,6 +89,7 @@ def command(
     def load(name: str, **options: Any) -> Paraphraser:
         options |= processes_for(loading, inputs.length, options["rewriting"])
         loaded.append(load_paraphraser(name, lang=lang or "en", **options))
+        stack.callback(loaded[-1].close)
         if not force:
             texts = (ref.text for segment in inputs.segments() for ref in segment.originals)
             loaded[-1].check_texts(texts, lang or "en", display_name(references[0]))

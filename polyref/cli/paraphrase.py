@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from contextlib import closing
 from typing import Any
 
 import click
@@ -81,7 +82,7 @@ def command(
     rows: list[dict[str, Any]] = []
     empty = truncated = 0
     failed: Counter[str] = Counter()
-    with write_atomically(output) as out:
+    with closing(loaded), write_atomically(output) as out:
         results = paraphraser.paraphrase(lines, k, decoding=decoding, progress=not quiet)
         for number, nbest in enumerate(results, 1):
             empty += not nbest.text.strip()

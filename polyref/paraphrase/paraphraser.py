@@ -205,6 +205,9 @@ class Paraphraser(ABC):
         """Model and settled decoding in one string, for signatures."""
         return f"{self.signature}|{self.describe_decoding(decoding, k)}"
 
+    def close(self) -> None:  # noqa: B027 (most hold nothing)
+        """Give back what it holds beside memory: processes, files. Nothing here."""
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.signature!r})"
 

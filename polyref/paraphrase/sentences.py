@@ -74,6 +74,10 @@ class SentenceBySentence(Paraphraser):
         self.name, self.signature = paraphraser.name, paraphraser.signature
         self.languages, self.lang = paraphraser.languages, paraphraser.lang
 
+    def close(self) -> None:
+        """As the paraphraser itself."""
+        self.inner.close()
+
     @property
     def ahead(self) -> int:
         """See :class:`Paraphraser`."""

@@ -147,6 +147,7 @@ class Answers:
         """Close the file."""
         if self._journal is not None:
             self._journal.__exit__(None, None, None)
+            self._journal = None
 
     def __del__(self) -> None:
         if hasattr(self, "_journal"):

@@ -166,6 +166,10 @@ class Rewriter(Paraphraser):
             pool.shutdown(wait=True, cancel_futures=True)
             bar.close()
 
+    def close(self) -> None:
+        """Close the file of answers; what was answered is still known."""
+        self.answers.close()
+
     def rewrite(self, text: TextInContext, k: int) -> NBest:
         """Up to ``k`` rewrites of one text; without any, the reason."""
         if not text.strip():
