@@ -6,8 +6,10 @@ kind of plug-in.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -58,10 +60,15 @@ class Plugins:
             ) from error
 
     def _added(self) -> Iterable[EntryPoint]:
-        # Looking through all installed packages takes longer than many a command: it waits until it is needed.
-        from importlib.metadata import entry_points
+        return _found(self.group, tuple(sys.path))
 
-        return entry_points(group=self.group)
+
+@lru_cache(maxsize=32)
+def _found(group: str, path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
+    """The entry points of a group, with this path. To look through all packages takes longer than many a command."""
+    from importlib.metadata import entry_points
+
+    return tuple(entry_points(group=group))
 
 
 def _package(entry: EntryPoint) -> str:
