@@ -107,6 +107,7 @@ def test_journals(tmp_path: Path, header: str) -> None:
     _refused(lambda path: Journal.open(path, {"k": 1}), path, "in the way")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("config", ODD)
 def test_configurations(tmp_path: Path, config: str) -> None:
     _write(tmp_path / "config.json", config)
@@ -124,6 +125,7 @@ def test_model_types(tmp_path: Path, kind: object) -> None:
     _refused(load_checkpoint, tmp_path, "model_type")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "changes",
     [

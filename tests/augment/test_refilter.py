@@ -86,6 +86,7 @@ SETTINGS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
 @pytest.mark.parametrize("first", [[], ["--select", "group", "--filter", "none"]], ids=["default", "group"])
 @pytest.mark.parametrize("keep", [[], ["--keep-dropped"]], ids=["", "kept"])

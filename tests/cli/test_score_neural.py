@@ -79,6 +79,7 @@ def test_prism_src_reads_sources(files: Path, translator: str, polyref: Callable
     assert refused.code == 1 and "short" in refused.err
 
 
+@pytest.mark.slow
 def test_bartscore_with_prompts_and_tests(files: Path, model: str, polyref: Callable[..., Any]) -> None:
     command = ["score", "refA.en", "-i", "good", "poor", "-m", "bartscore", "--bartscore-model", model]
     done = polyref(*command, "--bartscore-prompt", "the ducks", "--bartscore-prompt", "bread", "--json")
@@ -109,6 +110,7 @@ def test_peer_evaluation_with_draws(files: Path, translator: str, polyref: Calla
     assert other.json()["rows"][0]["score"] != first.json()["rows"][0]["score"]
 
 
+@pytest.mark.slow
 def test_evaluate_gives_metrics_the_sets_sources(tmp_path: Path, translator: str, polyref: Callable[..., Any]) -> None:
     home = Path(__file__).resolve().parent.parent / "eval" / "minimal"
     command = ["evaluate", home, "-l", "de-en", "--ref", "refA", "--gold", "mqm", "-n", "0", "--json"]

@@ -104,6 +104,7 @@ def test_accuracy_with_ties(cells: tuple[np.ndarray, np.ndarray], over: str) -> 
         assert found[number + 1] == pytest.approx(np.mean(shares), abs=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("over", OVER)
 @pytest.mark.parametrize("statistic", [named.KENDALL_TAU_B[1], named.PEARSON[1], named.KENDALL_TAU_B_ITEMS,
                                        named.PEARSON_ITEMS])  # fmt: skip

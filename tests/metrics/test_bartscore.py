@@ -81,6 +81,7 @@ def test_equals_the_authors_way(name: str, seq2seq: dict[str, Path], references:
             assert best[s, n] == pytest.approx((precision.max() + recall.max()) / 2, abs=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("side", ["source", "target"])
 def test_prompts_and_their_ensemble(side: str, seq2seq: dict[str, Path], references: ReferenceSet) -> None:
     program, prompts = Program(seq2seq["bart"]), ("the ducks", "boats near")
@@ -100,6 +101,7 @@ def test_prompts_and_their_ensemble(side: str, seq2seq: dict[str, Path], referen
     assert f"|prompts:{side}(the ducks+boats near)|" in signature
 
 
+@pytest.mark.slow
 def test_names_signatures_and_what_is_refused(seq2seq: dict[str, Path], references: ReferenceSet) -> None:
     metric = get_metric("bartscore", model=str(seq2seq["bart"]))
     stats = metric.statistics(SYSTEMS, references)

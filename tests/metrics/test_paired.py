@@ -45,6 +45,7 @@ def peers(name: str, corpus: Any, test: str, samples: int) -> dict[str, list[Any
     return results
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["bleu", "chrf++"])
 def test_paired_bootstrap_equals_sacrebleu(name: str, corpus: Any) -> None:
     metric = get_metric(name)

@@ -227,6 +227,7 @@ def test_missing_references_empty_texts_and_long_ones(tmp_path: Path, references
         assert part in signature
 
 
+@pytest.mark.slow
 def test_prism_src_needs_sources_and_a_model_that_translates(
     seq2seq: dict[str, Path], references: ReferenceSet
 ) -> None:

@@ -202,6 +202,7 @@ def test_prism_is_converted_with_its_languages(tmp_path: Path, spm: bytes, monke
         loaded.codec.prefix("de")
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*sacremoses")  # said where it is not installed
 def test_text_of_a_tag_is_text(tmp_path: Path, spm: bytes) -> None:
     source = random_checkpoint(tmp_path / "f", spm, {})

@@ -240,6 +240,7 @@ def test_a_language_of_a_model_without_codes(saved: Callable[[str], Family]) -> 
             codec.prefix("en")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FAMILIES)
 def test_the_copy_penalty_where_pieces_show_word_starts(saved: Callable[[str], Family], name: str) -> None:
     family = saved(name)

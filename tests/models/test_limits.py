@@ -48,6 +48,7 @@ def checked(found: list[Any], options: SearchOptions) -> None:
         assert scores == sorted(scores, reverse=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("semantics", SEMANTICS)
 @pytest.mark.parametrize("beam", [1, 2, 3, 59, 64, 128, 200])
 def test_beams_from_one_to_more_than_the_vocabulary(model: Seq2Seq, beam: int, semantics: Any) -> None:

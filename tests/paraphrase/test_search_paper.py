@@ -80,6 +80,7 @@ def test_one_group_is_plain_beam_search(beam: int, lenpen: float) -> None:
     compare(search(model, [SOURCE], options)[0], reference_search(model, SOURCE, beam, 1, 0.0, 8, lenpen))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("beam", "groups"), [(2, 2), (4, 2), (6, 3), (12, 3), (12, 12), (40, 4)])
 @pytest.mark.parametrize("strength", [0.0, 0.3, 1.0, 5.0])
 def test_groups_follow_the_published_algorithm(beam: int, groups: int, strength: float) -> None:

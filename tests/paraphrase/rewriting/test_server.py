@@ -49,6 +49,7 @@ def rewrites(*numbers: int, text: str = TEXT) -> list[str]:
     return [RULES[number].format(text) for number in numbers]
 
 
+@pytest.mark.slow
 def test_a_list_in_one_answer(asking: Asking) -> None:
     rewriter, server = asking(seed=0)
     found = rewriter(TEXT, k=3)
@@ -149,6 +150,7 @@ def test_a_faulty_answer_is_repaired_by_a_second_request(asking: Asking, trouble
     assert rewriter.answers.usage.repairs == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trouble", FAULTS)
 def test_what_cannot_be_repaired_fails_with_its_reason(asking: Asking, trouble: str) -> None:
     rewriter, server = asking(lambda text, attempt, repair: trouble if text == TEXT else None)
@@ -313,6 +315,7 @@ def test_a_library_that_is_not_installed_is_named(
         asking()
 
 
+@pytest.mark.slow
 def test_answers_of_one_server_do_not_count_for_another(asking: Asking, tmp_path: Path) -> None:
     for number in range(2):
         rewriter, server = asking(answers=tmp_path / "answers")
