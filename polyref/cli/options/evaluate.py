@@ -173,7 +173,7 @@ _MEASURED: Final = (
         "--perm-both",
         type=click.IntRange(min=1),
         metavar="N",
-        help="Test gains with N permutations as well (PERM-BOTH).",
+        help="Test gains with N permutations of outputs as well (PERM-BOTH): a test about these systems only.",
     ),
     click.option(
         "--correction", type=click.Choice(["holm", "bonferroni", "bh"]), help="Correct the p-values for their number."

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +18,8 @@ from polyref.eval.statistics.correlation import pearson, pearson_rows
 from polyref.eval.statistics.resampling import bootstrap_p, percentile_interval
 
 FloatArray = npt.NDArray[np.float64]
+#: All ways in which 14 systems can exchange their scores; of more systems, as many random ones.
+_EXCHANGES: Final = 2**14
 #: Scores of resampled sets (resamples, systems, segments) and human ones -> one number a resample.
 Statistic = Callable[[FloatArray, FloatArray], FloatArray]
 
@@ -41,13 +44,20 @@ def williams_p(r12: float, r13: float, r23: float, n: int) -> float:
         return math.nan
     if r23 >= 1.0 - 1e-12:  # the same metric, perhaps on another scale: what is left of r12 - r13 is rounding
         return 1.0
-    # The determinant of the correlation matrix; rounding can leave a tiny negative number.
-    k = max(0.0, 1 - r12**2 - r13**2 - r23**2 + 2 * r12 * r13 * r23)
-    scale = 2 * k * (n - 1) / (n - 3) + ((r12 + r13) / 2) ** 2 * (1 - r23) ** 3
-    if scale <= 0:
-        return 1.0 if r12 <= r13 else 0.0
-    statistic = (r12 - r13) * math.sqrt((n - 1) * (1 + r23) / scale)
+    statistic = float(_williams_statistic(np.array([r12]), np.array([r13]), np.array([r23]), n)[0])
+    if math.isinf(statistic):
+        return 1.0 if statistic < 0 else 0.0
     return float(student.sf(statistic, n - 3))
+
+
+def _williams_statistic(r12: FloatArray, r13: FloatArray, r23: FloatArray, n: int) -> FloatArray:
+    """The difference of two correlations in units of its standard error: infinite where there is no error."""
+    # The determinant of the correlation matrix; rounding can leave a tiny negative number.
+    k = np.maximum(0.0, 1 - r12**2 - r13**2 - r23**2 + 2 * r12 * r13 * r23)
+    scale = 2 * k * (n - 1) / (n - 3) + ((r12 + r13) / 2) ** 2 * (1 - r23) ** 3
+    exact = scale <= 0
+    statistic = (r12 - r13) * np.sqrt((n - 1) * (1 + r23) / np.where(exact, 1.0, scale))
+    return np.where(exact, np.where(r12 > r13, np.inf, -np.inf), statistic)
 
 
 def williams_test(first: npt.ArrayLike, second: npt.ArrayLike, human: npt.ArrayLike) -> float:
@@ -66,6 +76,52 @@ def williams_test(first: npt.ArrayLike, second: npt.ArrayLike, human: npt.ArrayL
     if np.array_equal(one, other):
         return math.nan if math.isnan(r12) else 1.0
     return williams_p(r12, pearson(other, human), pearson(one, other), len(one))
+
+
+def perm_systems(first: npt.ArrayLike, second: npt.ArrayLike, human: npt.ArrayLike, *, seed: int = 1) -> float:
+    """PERM-SYSTEMS: exchange the two metrics' scores of whole systems (Deutsch et al. 2021).
+
+    Are the metrics equally good for systems like these? Then either could have given a system either of its two
+    scores. What is compared is Williams' statistic, not the bare difference of the correlations: that of exchanged
+    scores varies more, since the given ones were fitted to each other by their means.
+
+    Exchanged scores must be on one scale. Give them in units of the standard deviation of the metrics' scores of single
+    outputs. The standard deviation of the systems' scores themselves is no good unit: of few and unlike systems it is
+    ill known, and the test then rejects too often.
+
+    Args:
+        first: Scores of systems by one metric, shape (systems,).
+        second: Scores by another, same shape.
+        human: Human scores, same shape.
+        seed: Of the random exchanges, for more than 14 systems; up to 14, all exchanges are tried.
+
+    Returns:
+        P-value of "the first is not better", never 0. Of a first metric that is worse it is 1 minus the p-value of
+        "the second is not better", so that a two-sided test at 5 % rejects below .025 and above .975; for five systems
+        and fewer it never does. 1 where the metrics are the same; NaN for fewer than four systems or an undefined
+        correlation.
+    """
+    x, y = (np.asarray(scores, dtype=np.float64) for scores in (first, second))
+    people = np.asarray(human, dtype=np.float64)
+    n = len(x)
+    if n < 4 or math.isnan(pearson(x, people) + pearson(y, people)):
+        return math.nan
+    x, y = x - x.mean(), y - y.mean()
+    if pearson(x, y) >= 1.0 - 1e-12:
+        return 1.0
+    if 2**n <= _EXCHANGES:
+        swap = (np.arange(2**n)[:, None] >> np.arange(n)) & 1 == 1  # the first one exchanges nothing
+    else:
+        drawn = np.random.default_rng(seed).integers(2, size=(_EXCHANGES - 1, n), dtype=np.int8) == 1
+        swap = np.concatenate([np.zeros((1, n), dtype=np.bool_), drawn])
+    one, other = np.where(swap, y, x), np.where(swap, x, y)
+    of_one, of_other, of_both = pearson_rows(one, people), pearson_rows(other, people), pearson_rows(one, other)
+    found = _williams_statistic(of_one, of_other, of_both, n)
+    worse = found[0] < 0
+    found = -found if worse else found
+    # Undefined correlations of exchanged scores count against a difference.
+    reached = float(np.mean(~(found < found[0] * (1 - 1e-9) - 1e-12)))
+    return 1.0 - reached if worse else reached
 
 
 def system_pearson(scores: FloatArray, human: FloatArray) -> FloatArray:
