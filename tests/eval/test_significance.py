@@ -229,6 +229,7 @@ def test_perm_systems_by_enumeration() -> None:
         assert perm_systems(other, one, human) == pytest.approx(1 - p, abs=1e-12)
         # Of the metrics' scales it is the relation that counts, and nothing else of them.
         assert perm_systems(3 * one + 5, 3 * other - 2, human * 9) == pytest.approx(p, abs=1e-12)
+        assert perm_systems(1e-200 * one, 1e-200 * other, human * 1e200) == pytest.approx(p, abs=1e-12)
 
 
 def test_perm_systems_of_few_same_or_constant_scores() -> None:

@@ -106,22 +106,45 @@ def perm_systems(first: npt.ArrayLike, second: npt.ArrayLike, human: npt.ArrayLi
     n = len(x)
     if n < 4 or math.isnan(pearson(x, people) + pearson(y, people)):
         return math.nan
-    x, y = x - x.mean(), y - y.mean()
     if pearson(x, y) >= 1.0 - 1e-12:
         return 1.0
     if 2**n <= _EXCHANGES:
-        swap = (np.arange(2**n)[:, None] >> np.arange(n)) & 1 == 1  # the first one exchanges nothing
+        swap = (np.arange(2**n)[:, None] >> np.arange(n)) & 1  # the first one exchanges nothing
     else:
-        drawn = np.random.default_rng(seed).integers(2, size=(_EXCHANGES - 1, n), dtype=np.int8) == 1
-        swap = np.concatenate([np.zeros((1, n), dtype=np.bool_), drawn])
-    one, other = np.where(swap, y, x), np.where(swap, x, y)
-    of_one, of_other, of_both = pearson_rows(one, people), pearson_rows(other, people), pearson_rows(one, other)
-    found = _williams_statistic(of_one, of_other, of_both, n)
+        drawn = np.random.default_rng(seed).integers(2, size=(_EXCHANGES - 1, n))
+        swap = np.concatenate([np.zeros((1, n), dtype=np.int64), drawn])
+    x, y = x - x.mean(), y - y.mean()
+    size = max(np.abs(x).max(), np.abs(y).max())  # squares of very large or small scores leave the range of numbers
+    found = _williams_statistic(*_exchanged_correlations(x / size, y / size, people, swap), n)
     worse = found[0] < 0
     found = -found if worse else found
     # Undefined correlations of exchanged scores count against a difference.
     reached = float(np.mean(~(found < found[0] * (1 - 1e-9) - 1e-12)))
     return 1.0 - reached if worse else reached
+
+
+def _exchanged_correlations(
+    x: FloatArray, y: FloatArray, human: FloatArray, swap: npt.NDArray[np.int64]
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Correlations of the first scores with people, of the second ones, and of both, one of each for every exchange.
+
+    Args:
+        x: Shape (systems,), mean 0.
+        y: Same.
+        human: Shape (systems,).
+        swap: Shape (exchanges, systems): 1 where a system exchanges its scores.
+    """
+    h = human - human.mean()
+    h = h / np.abs(h).max()
+    moved = swap.astype(np.float64) @ np.stack([y - x, y * y - x * x, (y - x) * h], axis=1)
+    # Sums, sums of squares, and products with people: of the first scores, then of the second ones.
+    sums, squares, products = (np.stack([of_x.sum() + part, of_y.sum() - part]) for of_x, of_y, part in zip(
+        (x, x * x, x * h), (y, y * y, y * h), moved.T, strict=True))  # fmt: skip
+    spread = squares - sums**2 / len(x)
+    spread = np.where(spread > 1e-13 * squares, spread, np.nan)
+    first, second = products / np.sqrt(spread * float(h @ h))
+    both = (float(x @ y) - sums[0] * sums[1] / len(x)) / np.sqrt(spread[0] * spread[1])
+    return np.clip(first, -1.0, 1.0), np.clip(second, -1.0, 1.0), np.clip(both, -1.0, 1.0)
 
 
 def system_pearson(scores: FloatArray, human: FloatArray) -> FloatArray:
