@@ -275,6 +275,10 @@ def test_windows_line_ends_change_nothing(polyref: Callable[..., Any], minimal: 
         (["-l", "de-en", "--ref", "refA", "--sys-gold", "esa"], "no system-level judgement 'esa'"),
         (["-l", "de-en", "--ref", "refA", "-k", "-1"], "-1 is not in the range"),
         (["-l", "de-en", "--ref", "refA", "--confidence", "1"], "1.0 is not in the range"),
+        (
+            ["-l", "de-en", "--ref", "refA", "--gold", "mqm", "--exclude", "Alpha", "Beta.1", "Gamma-2"],
+            "every judged system is left out",
+        ),
     ],
 )
 def test_bad_usage(polyref: Callable[..., Any], minimal: Path, arguments: list[str], message: str) -> None:

@@ -134,7 +134,9 @@ def survives(
     units: list[set[str]],
     settle: Callable[[], Any] = lambda: None,
 ) -> int:
-    """Kill ``work`` everywhere, also in the middle of a write: what it writes is old or new, and the same work once more ends as if undisturbed.
+    """Kill ``work`` everywhere, also in the middle of a write: what it writes is old or new.
+
+    The same work once more ends as if undisturbed.
 
     Args:
         work: Writes into ``place``.

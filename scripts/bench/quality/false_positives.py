@@ -9,9 +9,10 @@ of the trials. All tests are polyref's own, with 1,000 samples each, and see the
 - ``corpus``: two systems' outputs are exchanged by segment, and their corpus scores compared (``polyref score``).
 - ``outputs``: the same for tests over scores of segments (``polyref evaluate --pairwise``): the paired t-test on a
   metric's scores, the rank-sum test on people's.
-- ``agreement``: two metrics' scores are exchanged, and their agreement with people (MQM) compared, two-sided. They are
-  exchanged by output (each output keeps or exchanges its two scores), or by system (all outputs of a system do, and its
-  corpus score). Neither metric is better in both cases; but where systems are exchanged, each metric has a bias for or
+- ``agreement``: two metrics' scores are exchanged, and their agreement with people (MQM) compared: two-sided by what
+  verdicts are made from and by Williams' test, one-sided ("the first agrees better") by the others. They are exchanged
+  by output (each output keeps or exchanges its two scores), or by system (all outputs of a system do, and its corpus
+  score). Neither metric is better in both cases; but where systems are exchanged, each metric has a bias for or
   against each system, so that only tests about systems can hold their level. Verdicts are from PERM-SYSTEMS and, within
   segments, from intervals over segments.
 
@@ -237,7 +238,7 @@ def agreement_trial(
     segments: int,
     samples: int,
 ) -> Tests:
-    """Two-sided tests of "the metrics do not agree equally well", the two metrics' scores exchanged."""
+    """Tests of "the metrics do not agree equally well", or "the first agrees better", the metrics' scores exchanged."""
     rng = np.random.default_rng((9, number))
     chosen = rng.choice(human.shape[1], segments, replace=False)
     here = human[:, chosen]
@@ -248,13 +249,12 @@ def agreement_trial(
     by_system = exchanged_systems(cells[0][:, chosen], cells[1][:, chosen], swap)
 
     def permuted(scores: tuple[Floats, Floats], statistic: Any) -> float:
-        return two_sided(perm_both(*scores, here, statistic=statistic, resamples=samples, seed=number).p)
+        return perm_both(*scores, here, statistic=statistic, resamples=samples, seed=number).p
 
     def redrawn(scores: tuple[Floats, Floats]) -> float:
-        found = bootstrap_difference(
+        return bootstrap_difference(
             *scores, here, over="segments", statistic=pooled_pearson, resamples=samples, seed=number
-        )
-        return two_sided(found.p)
+        ).p
 
     def systems(scores: Sequence[Floats], outputs: tuple[Floats, Floats]) -> float:
         first, second = (one / own.std() for one, own in zip(scores, outputs, strict=True))
