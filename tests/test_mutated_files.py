@@ -49,8 +49,9 @@ from polyref.store import Journal, _checksum
 MINIMAL = Path(__file__).resolve().parent / "eval" / "minimal"
 PAIR = "de-en"
 
-#: Spoilt files in the slow test. With POLYREF_FUZZ=100000 it looks longer.
-MOST = int(os.environ.get("POLYREF_FUZZ", "20000"))
+#: Spoilt files in the slow tests, in all. With POLYREF_FUZZ they look longer.
+MOST = int(os.environ.get("POLYREF_FUZZ", "100000"))
+SEEDS = (7, 9, 10, 11)
 
 #: Put in the place of a part of a file.
 PARTS = (
@@ -320,11 +321,13 @@ def _spoilt_files(cases: list[Case], most: int, seed: int) -> Iterator[tuple[int
 
 # A reader may warn, of blank lines at the end for one, and read on.
 @pytest.mark.filterwarnings("ignore::polyref.errors.PolyrefWarning")
-@pytest.mark.parametrize("most", [150, pytest.param(MOST, marks=pytest.mark.slow)])
-def test_mutated_files(cases: list[Case], most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("most", "seed"), [(150, 7), *(pytest.param(MOST // len(SEEDS), seed, marks=pytest.mark.slow) for seed in SEEDS)]
+)
+def test_mutated_files(cases: list[Case], most: int, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     # Waiting for the disk is not what is tried here.
     monkeypatch.setattr(os, "fsync", lambda handle: None)
-    for count, path, made, reader in _spoilt_files(cases, most, seed=7):
+    for count, path, made, reader in _spoilt_files(cases, most, seed):
         try:
             start = time.monotonic()
             reader(path)
@@ -339,7 +342,7 @@ def test_mutated_files(cases: list[Case], most: int, monkeypatch: pytest.MonkeyP
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::polyref.errors.PolyrefWarning")
-@pytest.mark.parametrize("most", [MOST // 50])
+@pytest.mark.parametrize("most", [MOST // 250])
 def test_mutated_sets_are_evaluated_and_submitted(tmp_path: Path, most: int) -> None:
     """What a reader lets through must not break what comes after it."""
     home, added = tmp_path / "set", tmp_path / "added.jsonl"

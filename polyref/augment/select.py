@@ -178,14 +178,14 @@ class Coverage:
     probabilities. Multi-reference BLEU clips at the same counts: what is chosen is what may earn new matches.
 
     Attributes:
-        longest: Longest n-grams, 1 or more.
+        longest: Longest n-grams, 1 to 100.
     """
 
     longest: int = 4
 
     def __post_init__(self) -> None:
-        if self.longest < 1:
-            raise UsageError(f"`select` coverage: the longest n-gram is {self.longest}, expected 1 or more")
+        if not 1 <= self.longest <= 100:
+            raise UsageError(f"`select` coverage: the longest n-gram is {self.longest}, expected 1 to 100")
 
     @property
     def name(self) -> str:

@@ -112,9 +112,10 @@ def evaluate(
         resamples: Bootstrap resamples; 0 makes no intervals.
         confidence: Level of the intervals, between 0 and 1.
         over: What the bootstrap redraws: ``segments``, ``systems`` or ``both``. Intervals over segments say what other
-            segments of the same systems would show; with ``both`` they also say it of other systems, and verdicts on
-            systems are made from them instead of Williams' test.
-        perm_both: Test gains with that many permutations as well (PERM-BOTH, Deutsch et al. 2021).
+            segments of the same systems would show; with ``both`` they also say it of other systems. Verdicts on
+            systems are from PERM-SYSTEMS, whatever is redrawn.
+        perm_both: Test gains with that many permutations as well (PERM-BOTH, Deutsch et al. 2021): a test about these
+            systems, not about others.
         placebo: Also measure that many placebos of the added references, in which every added reference is one of
             another segment of like length (:mod:`polyref.eval.experiments.placebo`): rows with ``control`` "placebo"
             are their mean, those with "real - placebo" the difference to it, with intervals over the same redrawn test

@@ -82,6 +82,7 @@ def average_rows(averages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
             "n": one["n"],
             "segments": None,
             "p": None,
+            "p_williams": None,
             "p_perm_both": None,
             "p_adjusted": None,
             "signature": f"fisher-z|pairs:{one['pairs']}",

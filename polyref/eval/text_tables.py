@@ -126,8 +126,8 @@ def _cells(
     number, interval = partial(_number, width=width), partial(_interval, width=width)
     front, percent = _varying(table.evaluations), _percent(table)
     header = [*(name.removesuffix("_name") for name in front), "gold", "metric", "k", "refs", "no extra", "value"]
-    header += [percent, "ties", "gain", f"{percent} of gain", "p", "p (PERM-BOTH)", f"p ({table.correction})"]
-    header += ["verdict", "n"]
+    header += [percent, "ties", "gain", f"{percent} of gain", "p", "p (Williams)", "p (PERM-BOTH)"]
+    header += [f"p ({table.correction})", "verdict", "n"]
     body = []
     for one, row in rows:
         base = not row.k and row.gain == 0  # the baseline itself
@@ -142,7 +142,8 @@ def _cells(
             if base
             else [number(row.gain, sign="+"), interval(row.gain_ci, sign="+"), _p(p_behind(row), width)]
         )
-        cells += [_p(None if base else row.p_perm_both, width), _p(row.p_adjusted, width), told or "-", str(row.n)]
+        cells += [_p(None if base else p, width) for p in (row.p_williams, row.p_perm_both)]
+        cells += [_p(row.p_adjusted, width), told or "-", str(row.n)]
         body.append(cells)
     same = {"gold", "n"} - ({"gold"} if len({row.gold for _, row in rows}) > 1 else set())
     same -= {"n"} if len({row.n for _, row in rows}) > 1 else set()

@@ -83,7 +83,7 @@ class Statistics:
 
     def counts(self, k: int) -> Integers:
         """Shape (N,): the number of references every segment uses with ``k`` extra ones at most."""
-        return self.originals + np.minimum(self.extras, k)
+        return self.originals + np.minimum(self.extras, min(k, self.most_extras))
 
     def save(self, path: str | Path) -> None:
         """Write to one ``.npz`` file: the arrays, and a JSON header as bytes (no pickle). Equal input, equal bytes.

@@ -103,7 +103,8 @@ def test_scripts_without_spaces_are_compared_by_characters() -> None:
         ("mmr:x", "`select` mmr: the parameter is 'x', expected a number from 0 to 1"),
         ("mmr:1.5", "`select` mmr: lambda is 1.5, expected 0 to 1"),
         ("mmr:nan", "`select` mmr: lambda is nan, expected 0 to 1"),
-        ("coverage:0", "`select` coverage: the longest n-gram is 0, expected 1 or more"),
+        ("coverage:0", "`select` coverage: the longest n-gram is 0, expected 1 to 100"),
+        ("coverage:99999999999999999999", "the longest n-gram is 99999999999999999999, expected 1 to 100"),
         ("coverage:2.5", "`select` coverage: the parameter is '2.5', expected a whole number from 1"),
     ],
 )

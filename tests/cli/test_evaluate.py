@@ -13,8 +13,8 @@ import pytest
 
 MINIMAL = Path(__file__).resolve().parent.parent / "eval" / "minimal"
 KEYS = ["set", "pair", "generator", "originals", "gold", "level", "metric", "k", "statistic", "value", "gain", "ci",
-        "gain_ci", "n", "segments", "references", "without_added", "p", "p_perm_both", "p_adjusted", "redrawn",
-        "verdict", "signature"]  # fmt: skip
+        "gain_ci", "n", "segments", "references", "without_added", "p", "p_williams", "p_perm_both", "p_adjusted",
+        "redrawn", "verdict", "signature"]  # fmt: skip
 
 
 @pytest.fixture
@@ -275,6 +275,10 @@ def test_windows_line_ends_change_nothing(polyref: Callable[..., Any], minimal: 
         (["-l", "de-en", "--ref", "refA", "--sys-gold", "esa"], "no system-level judgement 'esa'"),
         (["-l", "de-en", "--ref", "refA", "-k", "-1"], "-1 is not in the range"),
         (["-l", "de-en", "--ref", "refA", "--confidence", "1"], "1.0 is not in the range"),
+        (
+            ["-l", "de-en", "--ref", "refA", "--gold", "mqm", "--exclude", "Alpha", "Beta.1", "Gamma-2"],
+            "every judged system is left out",
+        ),
     ],
 )
 def test_bad_usage(polyref: Callable[..., Any], minimal: Path, arguments: list[str], message: str) -> None:
@@ -396,7 +400,7 @@ def test_undefined_correlations_have_no_p_value(polyref: Callable[..., Any], aug
     systems = [row for row in rows if row["level"] == "sys"]
     assert len(systems) == 4
     for row in systems:
-        assert [row[key] for key in ("value", "gain", "p", "p_perm_both", "p_adjusted")] == [None] * 5
+        assert [row[key] for key in ("value", "gain", "p", "p_williams", "p_perm_both", "p_adjusted")] == [None] * 6
 
 
 def test_pairs_hybrids_and_sizes(polyref: Callable[..., Any], augmented: list[str]) -> None:
@@ -630,8 +634,8 @@ def test_official_gains_of_parbleu(polyref: Callable[..., Any], data_dir: Path) 
         (path,) = (archive / "expected/system-level").glob(f"DA-{row['pair'].replace('-', '')}-sig.csv")
         header, *lines = [line.split("\t") for line in path.read_text("utf-8").splitlines()]
         (published,) = [float(line[header.index("BLEU")]) for line in lines if line[0] == "parbleu"]
-        if row["p"] < 0.05:
-            assert row["p"] == pytest.approx(published, abs=1e-4)
+        if row["p_williams"] < 0.05:
+            assert row["p_williams"] == pytest.approx(published, abs=1e-4)
         else:
             assert published == 0.12  # what the tables write for all others
-    assert [row["p"] < 0.05 for row in rows[:-1]] == [False, True, True, False]
+    assert [row["p_williams"] < 0.05 for row in rows[:-1]] == [False, True, True, False]

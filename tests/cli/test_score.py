@@ -194,6 +194,8 @@ def test_more_references_than_there_are(files: Path, polyref: Callable[..., Any]
     outcome = polyref("score", "refs.jsonl", "-i", "good.v1.en", "-k", "3", "50", "--json")
     three, fifty = outcome.json()["rows"]
     assert three["score"] == fifty["score"]
+    huge = polyref("score", "refs.jsonl", "-i", "good.v1.en", "-k", str(10**30), "--json")
+    assert huge.json()["rows"][0]["score"] == three["score"]
     assert "|k:50|available:1..3|refs:2..4|" in fifty["signature"]
     assert "some segments have only 1 extra reference: -k 50 uses what there is" in outcome.err
 

@@ -121,6 +121,11 @@ def test_fewer_references_than_asked_for(
         (["--year", "2023", "--ref", "refB"], 2, "say what the task calls them: --reference"),
         (["--year", "2023", "-m", "comet"], 2, "unknown metric 'comet'"),
         (["--year", "2023", "--name", "a b"], 2, "the metric's name 'a b'"),
+        (
+            ["--year", "2024", "--name", ".."],
+            2,
+            "the metric's name '..' holds a slash or white space, begins with a dot",
+        ),
         (["--year", "2023", "-l", "fr-en"], 1, "nothing for the pair 'fr-en'"),
         (["--year", "2023", "--testset", "a\tb"], 1, "field 'testset' is 'a\\tb': it cannot be written"),
     ],

@@ -101,7 +101,7 @@ def test_faults_are_one_line(polyref: Polyref, encoder: Path, tmp_path: Path) ->
     for arguments, code, complaint in (
         ([tmp_path / "none.jsonl"], 1, "no such file"),
         ([data, "--layers", "1;2"], 2, "expected numbers with commas"),
-        ([data, "--dropout", "1"], 2, "dropout is 1.0"),
+        ([data, "--dropout", "1"], 2, "--dropout is 1.0"),
         ([data, "--hold-out", "0"], 2, "share to hold out is 0.0"),
     ):
         done = polyref("train", "esim", *arguments, "--encoder", encoder, "-o", tmp_path / "model")

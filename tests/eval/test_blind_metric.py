@@ -104,11 +104,14 @@ def test_lengths_alone_are_better_than_no_metric_that_reads(
 
 def test_intervals_over_segments_alone_would_mislead_about_systems(data_dir: Path, blind: dict[str, str]) -> None:
     """The same metric again: its gain for these systems is sure, but other systems would not show it."""
-    rows = _rows(blind, str(data_dir / "wmt22.mqm"), "-l", "zh-en", "--ref", "refA", "--gold", "mqm", "-n", "200",
+    arguments = (str(data_dir / "wmt22.mqm"), "-l", "zh-en", "--ref", "refA", "--gold", "mqm", "-n", "200",
                  "--refs", str(data_dir / "wmt22/paraphrases/zh-en.refA.jsonl"), "-k", "10")  # fmt: skip
-    (row,) = [row for row in rows if row["level"] == "sys"]
+    (row,) = [row for row in _rows(blind, *arguments) if row["level"] == "sys"]
     assert row["redrawn"] == "segments" and row["gain_ci"][0] > 0
-    assert row["p"] > 0.05 and row["verdict"] == "unclear"
+    assert row["p"] > 0.05 and row["p_williams"] > 0.05 and row["verdict"] == "unclear"
+    # PERM-BOTH is about these systems as well: it is no verdict.
+    (both,) = [one for one in _rows(blind, *arguments, "--perm-both", "1000") if one["level"] == "sys"]
+    assert both["p_perm_both"] < 0.025 and both["verdict"] == "unclear"
 
 
 def test_a_planted_gain_within_segments_is_found(data_dir: Path) -> None:

@@ -15,6 +15,7 @@ from polyref.eval.statistics.significance import (
     adjusted,
     bootstrap_difference,
     perm_both,
+    perm_systems,
     pooled_pearson,
     system_pearson,
     williams_p,
@@ -195,3 +196,58 @@ def test_outliers_by_hand() -> None:
     assert outliers({}) == []
     with pytest.raises(ValueError, match="cutoff"):
         outliers(human, cutoff=0)
+
+
+def _exchanged(first: np.ndarray, second: np.ndarray, human: np.ndarray) -> float:
+    """PERM-SYSTEMS by the book: every exchange in a loop, correlations and Williams' statistic by scipy and by hand."""
+
+    def statistic(x: np.ndarray, y: np.ndarray) -> float:
+        r12, r13, r23 = (float(scipy.stats.pearsonr(*pair).statistic) for pair in ((x, human), (y, human), (x, y)))
+        n = len(x)
+        k = 1 - r12**2 - r13**2 - r23**2 + 2 * r12 * r13 * r23
+        error = 2 * k * (n - 1) / (n - 3) + ((r12 + r13) / 2) ** 2 * (1 - r23) ** 3
+        return (r12 - r13) * math.sqrt((n - 1) * (1 + r23) / error)
+
+    first, second = first - first.mean(), second - second.mean()
+    observed = statistic(first, second)
+    ways = list(itertools.product((False, True), repeat=len(first)))
+    reached = [statistic(*_swapped(first, second, np.array(way))) >= abs(observed) - 1e-9 for way in ways]
+    return float(np.mean(reached)) if observed >= 0 else 1 - float(np.mean(reached))
+
+
+def _swapped(first: np.ndarray, second: np.ndarray, way: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    return np.where(way, second, first), np.where(way, first, second)
+
+
+def test_perm_systems_by_enumeration() -> None:
+    generator = np.random.default_rng(8)
+    for _ in range(3):
+        human = generator.normal(size=7)
+        one, other = (human + generator.normal(size=7) for _ in range(2))
+        p = perm_systems(one, other, human)
+        assert p == pytest.approx(_exchanged(one, other, human), abs=1e-12)
+        assert perm_systems(other, one, human) == pytest.approx(1 - p, abs=1e-12)
+        # Of the metrics' scales it is the relation that counts, and nothing else of them.
+        assert perm_systems(3 * one + 5, 3 * other - 2, human * 9) == pytest.approx(p, abs=1e-12)
+        assert perm_systems(1e-200 * one, 1e-200 * other, human * 1e200) == pytest.approx(p, abs=1e-12)
+
+
+def test_perm_systems_of_few_same_or_constant_scores() -> None:
+    generator = np.random.default_rng(2)
+    human = np.arange(6.0)
+    good, poor = human + 0.01 * generator.normal(size=6), generator.normal(size=6)
+    assert perm_systems(good, good, human) == perm_systems(good, 2 * good + 3, human) == 1.0
+    assert perm_systems(human, poor, human) == pytest.approx(1 / 64)  # the least of six systems
+    assert perm_systems(poor, human, human) == pytest.approx(63 / 64)
+    assert perm_systems(human[:5], poor[:5], human[:5]) >= 1 / 32
+    assert math.isnan(perm_systems(good[:3], poor[:3], human[:3]))
+    assert math.isnan(perm_systems(np.ones(6), good, human)) and math.isnan(perm_systems(good, poor, np.ones(6)))
+
+
+def test_perm_systems_of_many_systems_is_the_same_every_time() -> None:
+    generator = np.random.default_rng(4)
+    human = generator.normal(size=30)
+    good, poor = human + 0.3 * generator.normal(size=30), human + 3 * generator.normal(size=30)
+    p = perm_systems(good, poor, human)
+    assert 1 / 2**14 <= p < 0.001 and p == perm_systems(good, poor, human)
+    assert perm_systems(poor, good, human) == 1 - p

@@ -300,8 +300,8 @@ def test_unreliable_judgements_are_warned_of(encoder: str, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
-        ({"hidden": 0}, "hidden is 0, expected 1 or more"),
-        ({"dropout": 1.0}, "dropout is 1.0"),
+        ({"hidden": 0}, "`hidden` is 0, expected 1 or more"),
+        ({"dropout": 1.0}, "`dropout` is 1.0"),
         ({"rate": 0.0}, "learning rate 0.0"),
     ],
 )

@@ -178,6 +178,8 @@ def test_k_beyond_what_there_is(name: str, systems: Any, refset: ReferenceSet) -
     most, beyond = metric.aggregate(stats, k=4), metric.aggregate(stats, k=99)
     assert beyond.system.tolist() == most.system.tolist()
     assert "|k:99|available:0..4|refs:1..5|" in beyond.signature
+    # No number that a person writes is too large for the machine.
+    assert metric.aggregate(stats, k=10**30).system.tolist() == most.system.tolist()
     with pytest.raises(ValueError, match="k is 1, but statistics are stored for k = 4"):
         metric.aggregate(stats, k=1)
 
@@ -307,7 +309,11 @@ def test_wrong_use_is_refused(systems: Any, refset: ReferenceSet) -> None:
         ("bleu", {"smooth_value": -1.0}, "expected 0 or more"),
         ("bleu", {"smooth_value": float("nan")}, "expected 0 or more"),
         ("bleu", {"tokenize": "moses"}, "`tokenize` is 'moses', expected one of"),
-        ("bleu", {"max_ngram_order": 0}, "expected 1 or more"),
+        ("bleu", {"max_ngram_order": 0}, "expected 1 to 100"),
+        # Each order takes its time and its memory: what no text needs is refused before it takes all of them.
+        ("bleu", {"max_ngram_order": 10**8}, "expected 1 to 100"),
+        ("chrf", {"char_order": 10**8}, "expected 1 to 100"),
+        ("chrf++", {"word_order": 10**8}, "expected 0 to 100"),
         ("chrf", {"beta": 0}, "`beta` is 0, expected 1 or more"),
         ("chrf", {"char_order": 0}, "`char_order` is 0"),
         ("chrf++", {"word_order": -1}, "`word_order` is -1"),

@@ -6,8 +6,11 @@ process of its own (:func:`run_program`): forking one with threads is not safe.
 
 from __future__ import annotations
 
+import itertools
 import os
+import resource
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -17,6 +20,8 @@ from typing import Any
 #: What is counted, beside calls of ``os.fsync``: events of Python's audit hooks.
 EVENTS = frozenset({"open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.truncate", "os.link"})
 KILLED = 9
+#: Sizes of a file at which a write to it is cut short.
+CUTS = 20
 #: More dealings with the disk than any work has.
 ENDLESS = 1_000_000
 
@@ -55,6 +60,37 @@ def every_kill(work: Callable[[], Any], most: int = 10_000, first: int = 1) -> I
             return
         yield at
     raise AssertionError("no end")
+
+
+def every_cut(work: Callable[[], Any], largest: int) -> Iterator[str]:
+    """Run ``work`` in a child that dies while it writes: as soon as a file has so and so many bytes.
+
+    The system cuts a write short at the limit and kills at the next one, so that what is there is half a write.
+
+    Args:
+        work: As for :func:`every_kill`.
+        largest: Bytes of the largest file that the work writes; limits go up to this.
+
+    Yields after each death.
+
+    Raises:
+        AssertionError: The work itself failed.
+    """
+    for limit in sorted({largest * part // CUTS for part in range(CUTS)}):
+        child = os.fork()
+        if not child:
+            signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+            try:
+                work()
+            except BaseException as error:
+                os._exit(0 if isinstance(error, SystemExit) and not error.code else 1)
+            os._exit(0)
+        _, status = os.waitpid(child, 0)
+        code = os.waitstatus_to_exitcode(status)
+        assert code == -signal.SIGXFSZ, f"the work ended with {code} where files have {limit} bytes at most"
+        yield f"{limit} bytes"
 
 
 def _die_at(at: int) -> None:
@@ -98,7 +134,9 @@ def survives(
     units: list[set[str]],
     settle: Callable[[], Any] = lambda: None,
 ) -> int:
-    """Kill ``work`` everywhere: what it writes is old or new, and the same work once more ends as if undisturbed.
+    """Kill ``work`` everywhere, also in the middle of a write: what it writes is old or new.
+
+    The same work once more ends as if undisturbed.
 
     Args:
         work: Writes into ``place``.
@@ -126,7 +164,8 @@ def survives(
     assert new != old, "the work changed nothing"
     fresh()
     kills = 0
-    for at in every_kill(work):
+    largest = max(map(len, new.values()))
+    for at in itertools.chain(every_kill(work), every_cut(work, largest)):
         settle()
         found = _contents(place)
         for unit in units:

@@ -173,7 +173,7 @@ _MEASURED: Final = (
         "--perm-both",
         type=click.IntRange(min=1),
         metavar="N",
-        help="Test gains with N permutations as well (PERM-BOTH).",
+        help="Test gains with N permutations of outputs as well (PERM-BOTH): a test about these systems only.",
     ),
     click.option(
         "--correction", type=click.Choice(["holm", "bonferroni", "bh"]), help="Correct the p-values for their number."
@@ -184,7 +184,7 @@ _MEASURED: Final = (
     ),
 )
 _PRINTED: Final = (
-    click.option("-w", "--width", type=click.IntRange(min=0), default=4, show_default=True, help="Digits for people."),
+    click.option("-w", "--width", type=click.IntRange(0, 20), default=4, show_default=True, help="Digits for people."),
     click.option("-v", "--verbose", is_flag=True, help="Print signatures in full."),
     click.option("-o", "--output", metavar="DIR", type=click.Path(), help="Write a report: HTML, CSV, LaTeX and JSON."),
     click.option("--json", "as_json", is_flag=True, help="Print one JSON object."),

@@ -71,8 +71,16 @@ def file_name(year: int, level: str, metric: str) -> str:
         UsageError: Unknown year or level, or a metric's name that cannot be a file name.
     """
     fields(year, level)
-    if not metric or "/" in metric or any(c.isspace() for c in metric) or not _is_text(metric):
-        raise UsageError(f"the metric's name {metric!r} holds a slash or white space, is empty, or is no UTF-8")
+    if (
+        not metric
+        or metric.startswith(".")
+        or "/" in metric
+        or any(c.isspace() for c in metric)
+        or not _is_text(metric)
+    ):
+        raise UsageError(
+            f"the metric's name {metric!r} holds a slash or white space, begins with a dot, is empty, or is no UTF-8"
+        )
     if year == 2025:
         return "systems.tsv" if level == "sys" else "segments.tsv"
     return f"{metric}.{level}.score" + (".gz" if year <= 2022 else "")

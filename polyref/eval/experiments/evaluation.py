@@ -121,6 +121,7 @@ class Evaluation:
                 "references": covered[row.k] and covered[row.k][0],
                 "without_added": covered[row.k] and covered[row.k][1],
                 "p": plain(row.p),
+                "p_williams": plain(row.p_williams),
                 "p_perm_both": plain(row.p_perm_both),
                 "p_adjusted": plain(row.p_adjusted),
                 "redrawn": row.redrawn or None,

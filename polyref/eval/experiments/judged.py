@@ -53,6 +53,8 @@ def judgement(evalset: EvaluationSet, choices: Choices, several: bool) -> tuple[
             f"`exclude_outliers` needs scores of systems, which the judgement {gold.name!r} does not have",
             remedy="choose another `gold` or give `sys_gold`",
         )
+    if not gold.systems:
+        raise UsageError("every judged system is left out", remedy="leave out fewer")
     return gold, excluded, notes
 
 

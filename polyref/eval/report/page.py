@@ -79,7 +79,6 @@ def page(
         placebo=table(page_tables.placebo_table(evaluations, metrics, largest=True)),
         placebo_rows=table(page_tables.placebo_table(evaluations, metrics, largest=False)),
         redrawn={BOTH: "segments and systems"}.get(settings.bootstrap.over, settings.bootstrap.over),
-        both=settings.bootstrap.over == BOTH,
         averages=page_tables.averages_table(averages, metrics) if averages else None,
         rows=table(page_tables.agreement_table(every, "All rows", settings.correction, metrics)),
         curve_plots=panels.curve_panels(evaluations, metrics) if drawn else [],
@@ -141,10 +140,8 @@ def _setting(value: Any) -> str:
 def _summary(verdicts: Mapping[str, int], settings: Settings) -> str:
     if not verdicts["better"] + verdicts["worse"] + verdicts["unclear"]:
         return "No gain has an interval: every metric is a score file, has one number of references, or -n is 0."
-    how = f"bootstrap intervals of {_percent(settings)} over segments and systems"
-    if settings.bootstrap.over != BOTH:
-        what = settings.bootstrap.over
-        how = f"systems: Williams' test; within segments: bootstrap intervals of {_percent(settings)} over {what}"
+    what = {BOTH: "segments and systems"}.get(settings.bootstrap.over, settings.bootstrap.over)
+    how = f"systems: PERM-SYSTEMS; within segments: bootstrap intervals of {_percent(settings)} over {what}"
     return (
         f"Gains in agreement with people: {verdicts['better']} significant, {verdicts['worse']} significant losses, "
         f"{verdicts['unclear']} not significant ({how})."

@@ -83,7 +83,8 @@ def agreement_table(
     """Rows of agreement, without the columns that none of them needs. ``metrics``: as people write them."""
     columns = [Column("set"), Column("gold"), Column("statistic"), Column("level"), Column("metric"), Column("k", True)]
     columns += [Column("references", True), Column("value", True), Column("interval", True), Column("gain", True)]
-    columns += [Column("interval of gain", True), Column("verdict"), Column("p", True), Column("p, PERM-BOTH", True)]
+    columns += [Column("interval of gain", True), Column("verdict"), Column("p", True)]
+    columns += [Column("p, Williams", True), Column("p, PERM-BOTH", True)]
     columns += [Column(f"p, {_CORRECTIONS.get(correction or '', correction)}", True), Column("n", True)]
     body = []
     for one, row in by_statistic(rows):
@@ -97,7 +98,8 @@ def agreement_table(
                 number((one.coverage(row.k) or (math.nan,))[0], 1), number(row.value), interval(row.ci), *gain,
                 Cell(_VERDICTS[told], style=told if told != "unclear" else ""),
                 p_value(None if base else p_behind(row)),
-                p_value(None if base else row.p_perm_both), p_value(row.p_adjusted), whole(row.n),
+                *(p_value(None if base else p) for p in (row.p_williams, row.p_perm_both)),
+                p_value(row.p_adjusted), whole(row.n),
             ]
         )  # fmt: skip
     return Table(caption, columns, body).where_any()

@@ -15,6 +15,7 @@ from polyref.eval.experiments.series import Series
 from polyref.eval.judgements.gold import Gold
 from polyref.eval.judgements.relative_rankings import RankingPairs
 from polyref.eval.statistics.base import Needs, People, Statistic
+from polyref.eval.statistics.named import PEARSON
 from polyref.eval.statistics.registry import block, chosen_statistics
 from polyref.eval.statistics.resampling import (
     SYSTEMS,
@@ -25,6 +26,7 @@ from polyref.eval.statistics.resampling import (
     percentile_interval,
     redrawn,
 )
+from polyref.eval.statistics.significance import williams_test
 from polyref.progress import Advance, work
 
 #: What controls are called.
@@ -49,8 +51,10 @@ class Row:
         gain_ci: Bootstrap interval of ``gain`` over the same redrawn test sets, or None.
         n: What it was computed over: systems, judged cells, or pairs.
         segments: How many segments took part; None for stored system-level scores.
-        p: At system level, p-value of Williams' test that this correlation is higher than the baseline's.
-        p_perm_both: P-value of PERM-BOTH for the same question, where it was asked for.
+        p: At system level, one-sided p-value that this correlation is higher than the baseline's, by exchanging whole
+            systems (:func:`~polyref.eval.statistics.significance.perm_systems`); verdicts on systems are made from it.
+        p_williams: The same of Williams' test, which papers report. It need not hold its level.
+        p_perm_both: The same of PERM-BOTH, where it was asked for: it holds its level for these systems.
         p_adjusted: ``p_perm_both`` where there is one, else ``p``, corrected for many comparisons.
         p_bootstrap: One-sided p-value from the bootstrap that the gain is above zero, not corrected; at system level
             only where systems were redrawn.
@@ -72,6 +76,7 @@ class Row:
     n: int
     segments: int | None
     p: float | None
+    p_williams: float | None = None
     p_perm_both: float | None = None
     p_adjusted: float | None = None
     p_bootstrap: float | None = None
@@ -112,6 +117,7 @@ class _Measured:
     n: int
     segments: int | None
     scores: FloatArray  # of the metric on the given test set
+    unit: float  # standard deviation of its scores of single outputs; 1 where there are none
     redrawn: str  # what the samples redraw
 
 
@@ -212,12 +218,13 @@ def _measured(
                 scores = _scores(one, k, judged, statistics[0].needs)
                 if scores is None:
                     break
+                unit = _unit(one, k, judged) if statistics[0].needs == "systems" else 1.0
                 segments = judged.segments if one.resamples or statistics[0].needs != "systems" else None
                 for statistic, measure in measures:
                     n = len(judged.systems) if statistic.level == "sys" else judged.cells
                     values = measure(scores)
                     over = _redrawn(one, judged.people, statistic) if len(values) > 1 else ""
-                    yield _Measured(statistic, judged, one.metric, k, values, n, segments, scores, over)
+                    yield _Measured(statistic, judged, one.metric, k, values, n, segments, scores, unit, over)
 
 
 def _redrawn(one: Series, people: People, statistic: Statistic) -> str:
@@ -236,6 +243,25 @@ def _scores(one: Series, k: int | None, judged: _Judged, needs: Needs) -> FloatA
     draws = judged.people.draws if one.resamples else None
     rows = scores[None, :]
     return rows if draws is None else np.concatenate([rows, one.drawn_system(judged.systems, k, draws)])
+
+
+def _unit(one: Series, k: int | None, judged: _Judged) -> float:
+    """Standard deviation of a metric's scores of single outputs, else of its scores of systems.
+
+    Tests exchange scores of systems between metrics, which must be on one scale. A few unlike systems do not say well
+    what the scale of a metric is; thousands of outputs do.
+    """
+    try:
+        cells = one.segment(judged.systems, k)
+    except DataError:  # a file may have scores of segments of some systems only
+        cells = None
+    if cells is None:
+        cells = one.system(judged.systems, k, judged.over)
+    elif judged.over is not None and judged.over.shape == cells.shape[1:]:
+        cells = cells[:, judged.over]
+    defined = cells[~np.isnan(cells)] if cells is not None else np.zeros(0)
+    deviation = float(defined.std()) if len(defined) else 0.0
+    return deviation if deviation > 0 else 1.0
 
 
 def _compared(
@@ -257,7 +283,7 @@ def _compared(
             continue
         placebo = replace(item, values=np.mean(placebos, axis=0))
         # The tests of a metric are about its scores, and there is no one set of scores behind a mean over seeds.
-        yield replace(_row(placebo, base, bootstrap), p=None, control=PLACEBO)
+        yield replace(_row(placebo, base, bootstrap), p=None, p_williams=None, control=PLACEBO)
         difference = replace(item, values=item.values - placebo.values)
         yield replace(_row(difference, None, bootstrap), control=REAL_MINUS_PLACEBO)
 
@@ -267,7 +293,7 @@ def _key(item: _Measured) -> tuple[str, str, str, int | None]:
 
 
 def _row(item: _Measured, base: _Measured | None, bootstrap: Bootstrap) -> Row:
-    gain, gain_ci, p, p_bootstrap = None, None, None, None
+    gain, gain_ci, p, p_williams, p_bootstrap = None, None, None, None, None
     if base is not None:
         gain = float(item.values[0] - base.values[0])
         if len(item.values) == len(base.values) > 1:
@@ -275,7 +301,9 @@ def _row(item: _Measured, base: _Measured | None, bootstrap: Bootstrap) -> Row:
             gain_ci = percentile_interval(gains, bootstrap.confidence)
             if item.statistic.level == "seg" or SYSTEMS in item.redrawn:
                 p_bootstrap = bootstrap_p(gains)
-        p = item.statistic.test(item.scores[0], base.scores[0], item.judged.people)
+        p = item.statistic.test(item.scores[0] / item.unit, base.scores[0] / base.unit, item.judged.people)
+        if item.statistic is PEARSON[0]:
+            p_williams = williams_test(item.scores[0], base.scores[0], item.judged.people.scores)
     return Row(
         item.judged.name,
         item.statistic.level,
@@ -289,6 +317,7 @@ def _row(item: _Measured, base: _Measured | None, bootstrap: Bootstrap) -> Row:
         item.n,
         item.segments,
         p,
+        p_williams,
         p_bootstrap=p_bootstrap,
         redrawn=item.redrawn,
     )

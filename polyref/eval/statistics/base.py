@@ -117,7 +117,8 @@ class Statistic(ABC):
         """P-value that ``first`` agrees better with people than ``second`` does; None without such a test.
 
         Args:
-            first: Scores of a metric as ``against`` takes them, the first row alone: shape (systems,).
+            first: Scores of a metric as ``against`` takes them, the first row alone: shape (systems,), and those of
+                systems in units of the standard deviation of its scores of single outputs, if it has such.
             second: The same of another metric.
             people: The judgements.
         """

@@ -14,7 +14,6 @@ from polyref.eval.experiments.series import Series
 from polyref.eval.judgements.gold import Gold
 from polyref.eval.statistics.agreement import REAL_MINUS_PLACEBO, Row
 from polyref.eval.statistics.registry import STATISTICS, statistics_called
-from polyref.eval.statistics.resampling import redrawn
 from polyref.eval.statistics.significance import adjusted, perm_both, pooled_pearson, system_pearson
 
 FloatArray = npt.NDArray[np.float64]
@@ -32,9 +31,10 @@ _STATISTICS = {"sys": system_pearson, "seg": pooled_pearson}
 def verdict(row: Row) -> str:
     """Whether a gain is real: ``better``, ``worse`` or ``unclear``; empty where nothing says.
 
-    Segments: the interval of the gain excludes zero; it speaks of what was redrawn. Systems: the interval where
-    segments and systems were redrawn, else Williams' test, two-sided at 5 %. Intervals over segments alone hold the
-    systems fixed: they exclude zero for gains that other systems would not show.
+    Segments: the interval of the gain excludes zero; it speaks of what was redrawn. Systems: the p-value of the
+    statistic's test, two-sided at 5 %, whatever was redrawn. Intervals over segments hold the systems fixed: they
+    exclude zero for gains that other systems would not show. Intervals over systems too find a difference between equal
+    metrics too often where systems are many, and too seldom where they are few.
 
     Two kinds of statistics have no verdict. A tie rate is neither better nor worse. Those that are pooled over all
     segments move with how hard and how long segments are: a metric that sees nothing but lengths gains there.
@@ -42,10 +42,10 @@ def verdict(row: Row) -> str:
     if _says_nothing(row):
         return ""
     if row.control == REAL_MINUS_PLACEBO:
-        return _of_interval(row.ci) if row.level == "seg" or _both(row) else ""
+        return _of_interval(row.ci) if row.level == "seg" else ""
     if row.control or row.gain is None or np.isnan(row.gain) or (not row.k and row.gain == 0):
         return ""
-    if row.level == "seg" or _both(row):
+    if row.level == "seg":
         return _of_interval(row.gain_ci)
     if row.p is None or np.isnan(row.p):
         return ""
@@ -53,14 +53,10 @@ def verdict(row: Row) -> str:
 
 
 def p_behind(row: Row) -> float | None:
-    """The one-sided p-value that goes with the verdict: of the bootstrap, or of Williams' test; None without one."""
+    """The one-sided p-value that goes with the verdict: of the bootstrap within segments; None without a verdict."""
     if not verdict(row):
         return None
-    return row.p_bootstrap if row.level == "seg" or _both(row) else row.p
-
-
-def _both(row: Row) -> bool:
-    return row.redrawn == redrawn(segments=True, systems=True)
+    return row.p_bootstrap if row.level == "seg" else row.p
 
 
 def _of_interval(interval: tuple[float, float] | None) -> str:

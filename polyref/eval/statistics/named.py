@@ -23,7 +23,7 @@ from polyref.eval.statistics.base import (
 )
 from polyref.eval.statistics.correlation import DarrCounts, kendall_tau_b, kendall_tau_c, pearson_rows, spearman
 from polyref.eval.statistics.pooled_tau_b import PooledTauB
-from polyref.eval.statistics.significance import williams_test
+from polyref.eval.statistics.significance import perm_systems
 from polyref.eval.statistics.within_segments import divided, mean_over_segments
 
 FloatArray = npt.NDArray[np.float64]
@@ -146,9 +146,7 @@ class SoftPairwiseAccuracy(Statistic):
 
 
 PEARSON: Final = (
-    SystemStatistic(
-        "pearson", "Pearson's r", "of the systems' scores", pearson_rows, usual=True, p_value=williams_test
-    ),
+    SystemStatistic("pearson", "Pearson's r", "of the systems' scores", pearson_rows, usual=True, p_value=perm_systems),
     SegmentStatistic("pearson", "Pearson's r", "over all judged outputs", pooled_pearson_samples, pooled=True),
 )
 SPEARMAN: Final = (

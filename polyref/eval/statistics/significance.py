@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +18,8 @@ from polyref.eval.statistics.correlation import pearson, pearson_rows
 from polyref.eval.statistics.resampling import bootstrap_p, percentile_interval
 
 FloatArray = npt.NDArray[np.float64]
+#: All ways in which 14 systems can exchange their scores; of more systems, as many random ones.
+_EXCHANGES: Final = 2**14
 #: Scores of resampled sets (resamples, systems, segments) and human ones -> one number a resample.
 Statistic = Callable[[FloatArray, FloatArray], FloatArray]
 
@@ -41,13 +44,20 @@ def williams_p(r12: float, r13: float, r23: float, n: int) -> float:
         return math.nan
     if r23 >= 1.0 - 1e-12:  # the same metric, perhaps on another scale: what is left of r12 - r13 is rounding
         return 1.0
-    # The determinant of the correlation matrix; rounding can leave a tiny negative number.
-    k = max(0.0, 1 - r12**2 - r13**2 - r23**2 + 2 * r12 * r13 * r23)
-    scale = 2 * k * (n - 1) / (n - 3) + ((r12 + r13) / 2) ** 2 * (1 - r23) ** 3
-    if scale <= 0:
-        return 1.0 if r12 <= r13 else 0.0
-    statistic = (r12 - r13) * math.sqrt((n - 1) * (1 + r23) / scale)
+    statistic = float(_williams_statistic(np.array([r12]), np.array([r13]), np.array([r23]), n)[0])
+    if math.isinf(statistic):
+        return 1.0 if statistic < 0 else 0.0
     return float(student.sf(statistic, n - 3))
+
+
+def _williams_statistic(r12: FloatArray, r13: FloatArray, r23: FloatArray, n: int) -> FloatArray:
+    """The difference of two correlations in units of its standard error: infinite where there is no error."""
+    # The determinant of the correlation matrix; rounding can leave a tiny negative number.
+    k = np.maximum(0.0, 1 - r12**2 - r13**2 - r23**2 + 2 * r12 * r13 * r23)
+    scale = 2 * k * (n - 1) / (n - 3) + ((r12 + r13) / 2) ** 2 * (1 - r23) ** 3
+    exact = scale <= 0
+    statistic = (r12 - r13) * np.sqrt((n - 1) * (1 + r23) / np.where(exact, 1.0, scale))
+    return np.where(exact, np.where(r12 > r13, np.inf, -np.inf), statistic)
 
 
 def williams_test(first: npt.ArrayLike, second: npt.ArrayLike, human: npt.ArrayLike) -> float:
@@ -66,6 +76,75 @@ def williams_test(first: npt.ArrayLike, second: npt.ArrayLike, human: npt.ArrayL
     if np.array_equal(one, other):
         return math.nan if math.isnan(r12) else 1.0
     return williams_p(r12, pearson(other, human), pearson(one, other), len(one))
+
+
+def perm_systems(first: npt.ArrayLike, second: npt.ArrayLike, human: npt.ArrayLike, *, seed: int = 1) -> float:
+    """PERM-SYSTEMS: exchange the two metrics' scores of whole systems (Deutsch et al. 2021).
+
+    Are the metrics equally good for systems like these? Then either could have given a system either of its two
+    scores. What is compared is Williams' statistic, not the bare difference of the correlations: that of exchanged
+    scores varies more, since the given ones were fitted to each other by their means.
+
+    Exchanged scores must be on one scale. Give them in units of the standard deviation of the metrics' scores of single
+    outputs. The standard deviation of the systems' scores themselves is no good unit: of few and unlike systems it is
+    ill known, and the test then rejects too often.
+
+    Args:
+        first: Scores of systems by one metric, shape (systems,).
+        second: Scores by another, same shape.
+        human: Human scores, same shape.
+        seed: Of the random exchanges, for more than 14 systems; up to 14, all exchanges are tried.
+
+    Returns:
+        P-value of "the first is not better", never 0. Of a first metric that is worse it is 1 minus the p-value of
+        "the second is not better", so that a two-sided test at 5 % rejects below .025 and above .975; for five systems
+        and fewer it never does. 1 where the metrics are the same; NaN for fewer than four systems or an undefined
+        correlation.
+    """
+    x, y = (np.asarray(scores, dtype=np.float64) for scores in (first, second))
+    people = np.asarray(human, dtype=np.float64)
+    n = len(x)
+    if n < 4 or math.isnan(pearson(x, people) + pearson(y, people)):
+        return math.nan
+    if pearson(x, y) >= 1.0 - 1e-12:
+        return 1.0
+    if 2**n <= _EXCHANGES:
+        swap = (np.arange(2**n)[:, None] >> np.arange(n)) & 1  # the first one exchanges nothing
+    else:
+        drawn = np.random.default_rng(seed).integers(2, size=(_EXCHANGES - 1, n))
+        swap = np.concatenate([np.zeros((1, n), dtype=np.int64), drawn])
+    x, y = x - x.mean(), y - y.mean()
+    size = max(np.abs(x).max(), np.abs(y).max())  # squares of very large or small scores leave the range of numbers
+    found = _williams_statistic(*_exchanged_correlations(x / size, y / size, people, swap), n)
+    worse = found[0] < 0
+    found = -found if worse else found
+    # Undefined correlations of exchanged scores count against a difference.
+    reached = float(np.mean(~(found < found[0] * (1 - 1e-9) - 1e-12)))
+    return 1.0 - reached if worse else reached
+
+
+def _exchanged_correlations(
+    x: FloatArray, y: FloatArray, human: FloatArray, swap: npt.NDArray[np.int64]
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Correlations of the first scores with people, of the second ones, and of both, one of each for every exchange.
+
+    Args:
+        x: Shape (systems,), mean 0.
+        y: Same.
+        human: Shape (systems,).
+        swap: Shape (exchanges, systems): 1 where a system exchanges its scores.
+    """
+    h = human - human.mean()
+    h = h / np.abs(h).max()
+    moved = swap.astype(np.float64) @ np.stack([y - x, y * y - x * x, (y - x) * h], axis=1)
+    # Sums, sums of squares, and products with people: of the first scores, then of the second ones.
+    sums, squares, products = (np.stack([of_x.sum() + part, of_y.sum() - part]) for of_x, of_y, part in zip(
+        (x, x * x, x * h), (y, y * y, y * h), moved.T, strict=True))  # fmt: skip
+    spread = squares - sums**2 / len(x)
+    spread = np.where(spread > 1e-13 * squares, spread, np.nan)
+    first, second = products / np.sqrt(spread * float(h @ h))
+    both = (float(x @ y) - sums[0] * sums[1] / len(x)) / np.sqrt(spread[0] * spread[1])
+    return np.clip(first, -1.0, 1.0), np.clip(second, -1.0, 1.0), np.clip(both, -1.0, 1.0)
 
 
 def system_pearson(scores: FloatArray, human: FloatArray) -> FloatArray:

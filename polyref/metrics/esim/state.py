@@ -47,9 +47,9 @@ class TrainingOptions:
     def __post_init__(self) -> None:
         for name in ("hidden", "batch", "epochs", "patience"):
             if getattr(self, name) < 1:
-                raise UsageError(f"{name} is {getattr(self, name)}, expected 1 or more")
+                raise UsageError(f"`{name}` is {getattr(self, name)}, expected 1 or more")
         if not 0 <= self.dropout < 1:
-            raise UsageError(f"dropout is {self.dropout}, expected at least 0 and below 1")
+            raise UsageError(f"`dropout` is {self.dropout}, expected at least 0 and below 1")
         if not self.rate > 0 or not self.clip > 0:
             raise UsageError(f"learning rate {self.rate} and clipping {self.clip}, expected more than 0")
 

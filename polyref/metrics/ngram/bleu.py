@@ -62,7 +62,7 @@ class BLEU(Metric):
         tokenize: One of sacreBLEU's tokenisers.
         smooth_method: ``exp``, ``floor``, ``add-k`` or ``none``.
         smooth_value: The value of ``floor`` (0.1) or ``add-k`` (1); None is that default.
-        max_ngram_order: The longest n-grams, 1 or more.
+        max_ngram_order: The longest n-grams, 1 to 100.
         effective_order: Leave out orders a text is too short for; None does so for sentences and not for corpora.
 
     Raises:
@@ -98,7 +98,7 @@ class BLEU(Metric):
     smooth_value: float | None = option(
         None, help="Value of that.", least=0, flag="--smooth-value", short="-sv", otherwise="0.1 of floor, 1 of add-k"
     )
-    max_ngram_order: int = option(4, help="Longest n-grams.", least=1)
+    max_ngram_order: int = option(4, help="Longest n-grams.", least=1, most=100)
     effective_order: bool | None = option(
         None,
         help="Leave out orders a text is too short for.",

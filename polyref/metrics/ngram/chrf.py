@@ -41,8 +41,8 @@ class CHRF(Metric):
 
     Attributes:
         combination: How references combine.
-        char_order: The longest character n-grams, 1 or more.
-        word_order: The longest word n-grams, 0 or more; 2 is chrF++.
+        char_order: The longest character n-grams, 1 to 100.
+        word_order: The longest word n-grams, 0 to 100; 2 is chrF++.
         beta: Weight of recall against precision, 1 or more.
         lowercase: Ignore case.
         whitespace: Keep white space in character n-grams.
@@ -65,8 +65,10 @@ class CHRF(Metric):
     family: ClassVar[str] = "chrf"
 
     combination: Combination = MAXIMUM
-    char_order: int = option(6, help="Longest character n-grams.", least=1, short="-cc")
-    word_order: int = option(0, help="Longest word n-grams, of chrF++.", least=0, only=("chrf++",), short="-cw")
+    char_order: int = option(6, help="Longest character n-grams.", least=1, most=100, short="-cc")
+    word_order: int = option(
+        0, help="Longest word n-grams, of chrF++.", least=0, most=100, only=("chrf++",), short="-cw"
+    )
     beta: int = option(2, help="Weight of recall.", least=1)
     lowercase: bool = option(False, **LOWERCASE)
     whitespace: bool = option(False, help="Keep white space in n-grams.")

@@ -83,7 +83,7 @@ def measured(
         seed: Of the test.
     """
     scores, details = metric.aggregate(stats, k=k), metric.details(stats, k=k)
-    added = np.minimum(stats.extras, k)
+    added = np.minimum(stats.extras, min(k, stats.most_extras))
     coverage = float((stats.originals + added).mean()), int((added == 0).sum()) if k else 0
     if test is None:
         return MetricScores(

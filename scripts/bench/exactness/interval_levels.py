@@ -4,8 +4,8 @@
 
 Two made-up metrics see the quality of the systems, a bias for each system that they share, one that each has for
 itself, and noise in every segment. They are drawn alike, so neither is better, and every verdict "better" or "worse"
-is wrong. docs/benchmarks/interval_levels.csv has the share of such verdicts: by Williams' test, and by intervals over
-segments, systems, or both.
+is wrong. docs/benchmarks/interval_levels.csv has the share of such verdicts: by PERM-SYSTEMS, by Williams' test, and by
+intervals over segments, systems, or both.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import numpy.typing as npt
 from polyref.eval.statistics.base import People
 from polyref.eval.statistics.named import KENDALL_WITHOUT_TIES, PEARSON
 from polyref.eval.statistics.resampling import REDRAWN, SEGMENTS, Bootstrap, percentile_interval
+from polyref.eval.statistics.significance import perm_systems, williams_test
 
 sys.path.append(str(Path(__file__).parent.parent))
 from raw_tables import update
@@ -63,8 +64,9 @@ def verdicts(
     pearson = PEARSON[0].against(people)
     yield "pearson", over, _apart(pearson(means[0]) - pearson(means[1]), bootstrap)
     if bootstrap.over == SEGMENTS:
-        p = PEARSON[0].test(means[0][0], means[1][0], people)
-        yield "pearson", "Williams' test", p is not None and not 0.025 <= p <= 0.975
+        in_units = (own[0] / scores.std() for own, scores in zip(means, (first, second), strict=True))
+        yield "pearson", "PERM-SYSTEMS", not 0.025 <= perm_systems(*in_units, quality) <= 0.975
+        yield "pearson", "Williams' test", not 0.025 <= williams_test(means[0][0], means[1][0], quality) <= 0.975
 
 
 def _system_scores(scores: FloatArray, draws: FloatArray | None) -> FloatArray:

@@ -9,9 +9,12 @@ of the trials. All tests are polyref's own, with 1,000 samples each, and see the
 - ``corpus``: two systems' outputs are exchanged by segment, and their corpus scores compared (``polyref score``).
 - ``outputs``: the same for tests over scores of segments (``polyref evaluate --pairwise``): the paired t-test on a
   metric's scores, the rank-sum test on people's.
-- ``agreement``: two metrics' scores are exchanged, and their agreement with people (MQM) compared, one-sided. Tests
-  over outputs (PERM-BOTH, the bootstrap over segments) see scores exchanged by output. Williams' test is about
-  systems, and sees corpus scores exchanged by system as well.
+- ``agreement``: two metrics' scores are exchanged, and their agreement with people (MQM) compared: two-sided by what
+  verdicts are made from and by Williams' test, one-sided ("the first agrees better") by the others. They are exchanged
+  by output (each output keeps or exchanges its two scores), or by system (all outputs of a system do, and its corpus
+  score). Neither metric is better in both cases; but where systems are exchanged, each metric has a bias for or
+  against each system, so that only tests about systems can hold their level. Verdicts are from PERM-SYSTEMS and, within
+  segments, from intervals over segments.
 
 A run replaces the rows of the kinds it measures. The figures are in docs/benchmarks.md.
 """
@@ -33,10 +36,13 @@ import numpy.typing as npt
 from polyref.eval.data.evaluation_set import EvalSet
 from polyref.eval.data.reference_sets import reference_set
 from polyref.eval.experiments.system_pairs import paired_t_p, rank_sum_p
-from polyref.eval.statistics.resampling import bootstrap_p
+from polyref.eval.statistics.base import People, Statistic
+from polyref.eval.statistics.named import ACC23, KENDALL_WITHOUT_TIES
+from polyref.eval.statistics.resampling import Bootstrap, bootstrap_p
 from polyref.eval.statistics.significance import (
     bootstrap_difference,
     perm_both,
+    perm_systems,
     pooled_pearson,
     system_pearson,
     williams_test,
@@ -195,24 +201,33 @@ def agreement_trials(data: Path, segments: int, samples: int) -> Iterator[tuple[
     systems = list(gold)
     human = np.stack([gold[name] for name in systems])
     for pair in AGREEMENT:
-        cells = [standard(of_segments(evalset, name, systems, refs)) for name, refs in pair]
-        corpora = [corpus_scores(evalset, name, systems, refs) for name, refs in pair]
+        cells = [of_segments(evalset, name, systems, refs) for name, refs in pair]
+        corpora = [
+            corpus_scores(evalset, name, systems, refs, scores.std())
+            for (name, refs), scores in zip(pair, cells, strict=True)
+        ]
+        outputs = [standard(scores) for scores in cells]
         label = "/".join(f"{name} {'+'.join(refs)}" for name, refs in pair)
         yield (
             label,
             f"{len(systems)} of {PAIR}",
-            lambda number, c=cells, w=corpora: agreement_trial(c, w, human, number, segments, samples),
+            lambda number, c=outputs, w=corpora: agreement_trial(c, w, human, number, segments, samples),
         )
 
 
 def corpus_scores(
-    evalset: EvalSet, name: str, systems: Sequence[str], refs: Sequence[str]
+    evalset: EvalSet, name: str, systems: Sequence[str], refs: Sequence[str], unit: float
 ) -> Callable[[npt.NDArray[np.intp]], Floats]:
-    """Corpus scores of the systems on the given segments, standardised."""
+    """Corpus scores of the systems on the given segments, in the unit of scores of outputs, their mean 0."""
     metric = get_metric(name)
     outputs = dict(zip(systems, evalset.outputs(systems), strict=True))
     stats = metric.statistics(outputs, reference_set(evalset, refs), ks=[0])
-    return lambda chosen: standard(metric.score_sums(stats.at(0)[:, chosen].sum(axis=1, dtype=np.int64)))
+
+    def of(chosen: npt.NDArray[np.intp]) -> Floats:
+        scores = metric.score_sums(stats.at(0)[:, chosen].sum(axis=1, dtype=np.int64)) / unit
+        return np.asarray(scores - scores.mean())
+
+    return of
 
 
 def agreement_trial(
@@ -223,29 +238,58 @@ def agreement_trial(
     segments: int,
     samples: int,
 ) -> Tests:
-    """Tests of "the first metric agrees better", the two metrics' scores exchanged."""
+    """Tests of "the metrics do not agree equally well", or "the first agrees better", the metrics' scores exchanged."""
     rng = np.random.default_rng((9, number))
     chosen = rng.choice(human.shape[1], segments, replace=False)
-    first, second = swapped(cells[0][:, chosen], cells[1][:, chosen], rng)
     here = human[:, chosen]
     people = here.mean(axis=1)
-    whole = swapped(corpora[0](chosen), corpora[1](chosen), rng)
+    by_output = swapped(cells[0][:, chosen], cells[1][:, chosen], rng)
+    swap = rng.integers(2, size=len(people), dtype=bool)
+    whole = exchanged_systems(corpora[0](chosen), corpora[1](chosen), swap)
+    by_system = exchanged_systems(cells[0][:, chosen], cells[1][:, chosen], swap)
 
-    def permuted(statistic: Any) -> float:
-        return perm_both(first, second, here, statistic=statistic, resamples=samples, seed=number).p
+    def permuted(scores: tuple[Floats, Floats], statistic: Any) -> float:
+        return perm_both(*scores, here, statistic=statistic, resamples=samples, seed=number).p
 
-    def redrawn() -> float:
+    def redrawn(scores: tuple[Floats, Floats]) -> float:
         return bootstrap_difference(
-            first, second, here, over="segments", statistic=pooled_pearson, resamples=samples, seed=number
+            *scores, here, over="segments", statistic=pooled_pearson, resamples=samples, seed=number
         ).p
 
+    def systems(scores: Sequence[Floats], outputs: tuple[Floats, Floats]) -> float:
+        first, second = (one / own.std() for one, own in zip(scores, outputs, strict=True))
+        return two_sided(perm_systems(first, second, people, seed=number))
+
+    def within(statistic: Statistic) -> float:
+        bootstrap = Bootstrap(samples, seed=number)
+        measure = statistic.against(People(here, np.ones(segments, dtype=np.bool_), bootstrap))
+        gains = (measure(by_output[0]) - measure(by_output[1]))[1:]
+        return min(1.0, 2 * min(bootstrap_p(gains), bootstrap_p(-gains)))
+
+    means = [scores.mean(axis=1) for scores in by_output]
     return {
-        "PERM-BOTH, systems": lambda: permuted(system_pearson),
-        "PERM-BOTH, segments": lambda: permuted(pooled_pearson),
-        "bootstrap, segments": redrawn,
-        "Williams, outputs exchanged": lambda: williams_test(first.mean(axis=1), second.mean(axis=1), people),
-        "Williams, systems exchanged": lambda: williams_test(*whole, people),
+        "PERM-SYSTEMS, outputs exchanged": lambda: systems(means, by_output),
+        "PERM-SYSTEMS, systems exchanged": lambda: systems(whole, by_system),
+        "Williams, outputs exchanged": lambda: two_sided(williams_test(*means, people)),
+        "Williams, systems exchanged": lambda: two_sided(williams_test(*whole, people)),
+        "PERM-BOTH systems, outputs exchanged": lambda: permuted(by_output, system_pearson),
+        "PERM-BOTH systems, systems exchanged": lambda: permuted(by_system, system_pearson),
+        "PERM-BOTH segments, outputs exchanged": lambda: permuted(by_output, pooled_pearson),
+        "bootstrap segments, outputs exchanged": lambda: redrawn(by_output),
+        "interval of kendall-without-ties, outputs exchanged": lambda: within(KENDALL_WITHOUT_TIES),
+        "interval of acc23, outputs exchanged": lambda: within(ACC23),
     }
+
+
+def exchanged_systems(first: Floats, second: Floats, swap: npt.NDArray[np.bool_]) -> tuple[Floats, Floats]:
+    """Scores of two metrics, those of some systems exchanged."""
+    here = swap.reshape(-1, *[1] * (first.ndim - 1))
+    return np.where(here, second, first), np.where(here, first, second)
+
+
+def two_sided(p: float) -> float:
+    """From a one-sided p-value."""
+    return min(1.0, 2 * min(p, 1 - p))
 
 
 def standard(scores: Floats) -> Floats:
