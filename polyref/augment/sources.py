@@ -170,9 +170,7 @@ class Generated(Source):
         return Proposed(tuple(candidates), sum(nbest.truncated for nbest in nbests), failed)
 
 
-def _generated(
-    reload: Callable[[], Paraphraser], asked: int, decoding: Decoding | None, signature: str
-) -> Generated:
+def _generated(reload: Callable[[], Paraphraser], asked: int, decoding: Decoding | None, signature: str) -> Generated:
     made = Generated(reload(), asked, decoding)
     if made.signature != signature:
         raise ModelError(f"a worker has {made.signature}, expected {signature}", remedy="the same model on every node")

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Final, Protocol, TypeVar
 
 from polyref.errors import UsageError
-from polyref.processes import Processes
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -79,6 +78,8 @@ class Engine:
             UsageError: Ray is not installed.
         """
         if self.name == "local":
+            from polyref.processes import Processes
+
             return Processes(build, self.jobs or 1)
         from polyref.engines.ray_data import RayWorkers
 

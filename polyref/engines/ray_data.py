@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import redirect_stdout
@@ -25,6 +26,8 @@ _RESULT: Final = "result"
 #: What Ray reads when it starts, where the user has not decided otherwise: it reports no usage to its makers, and does
 #: not print what it writes into its logs.
 _QUIET: Final = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_BACKEND_LOG_LEVEL": "fatal"}
+#: Seconds to wait for a cluster to answer.
+_PATIENCE: Final = 10.0
 #: What workers read when they load torch: oneDNN keeps fewer compiled products, as in polyref's commands.
 _ENVIRONMENT: Final = {"ONEDNN_PRIMITIVE_CACHE_CAPACITY": "32"}
 
@@ -116,7 +119,9 @@ class RayWorkers(Generic[T, R]):
         logging.getLogger("ray.data").setLevel(logging.ERROR)
         if self._ray.is_initialized():
             return
+        where = "" if self._address is None else f" at {self._address}"
         try:
+            _check_reachable(self._address)
             self._ray.init(
                 self._address,
                 include_dashboard=False,
@@ -125,7 +130,6 @@ class RayWorkers(Generic[T, R]):
                 runtime_env={"env_vars": _ENVIRONMENT},
             )
         except (ConnectionError, RuntimeError, ValueError, OSError) as error:
-            where = "" if self._address is None else f" at {self._address}"
             raise PolyrefError(
                 f"no Ray cluster can be reached or started{where}: {_first_line(error)}",
                 remedy="`address` is that of `ray start --head`, or ray://HOST:10001",
@@ -162,6 +166,17 @@ class _Actor:
             return _Success(self._function(piece))
         except PolyrefError as error:
             return _Failure(error)
+
+
+def _check_reachable(address: str | None) -> None:
+    """Ray waits a quarter of an hour for a cluster that is not there.
+
+    Raises:
+        OSError: Nobody listens at a host and port.
+    """
+    host, _, port = (address or "").rpartition(":")
+    if port.isdecimal():
+        socket.create_connection((host.removeprefix("ray://").strip("[]"), int(port)), timeout=_PATIENCE).close()
 
 
 def _first_line(error: Exception) -> str:
