@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from itertools import islice
 from typing import Any, Final
 
@@ -16,6 +18,7 @@ from polyref.augment.kept import KEPT, OPTIONAL, SURPLUS, entries
 from polyref.augment.select import Candidate, Dropped, Rank, Select
 from polyref.augment.sources import Proposed, Proposing, Source, paraphrased
 from polyref.augment.tally import Tally
+from polyref.engines.engine import Engine
 from polyref.errors import UsageError
 from polyref.references import Reference, Segment
 
@@ -110,7 +113,13 @@ class Augmentation:
         return {**before, **{key: [*(old[key] if runs > 1 else [old[key]]), now.get(key)] for key in keys}}
 
     def shards(
-        self, segments: Iterable[Segment], *, total: int = 0, done: int = 0, progress: bool = False
+        self,
+        segments: Iterable[Segment],
+        *,
+        total: int = 0,
+        done: int = 0,
+        progress: bool = False,
+        engine: Engine | None = None,
     ) -> Iterator[Shard]:
         """Augment segments, as many at a time as the source has in a shard.
 
@@ -119,7 +128,14 @@ class Augmentation:
             total: Number of segments in all, for the bar.
             done: How many of them were done before.
             progress: Show a bar on stderr.
+            engine: Where whole shards are augmented, filters and all; None: here, by what the source has.
+
+        Raises:
+            UsageError: The source is of this process alone, but an engine is given.
         """
+        if engine is not None:
+            yield from self._by_workers(engine, segments, total, done, progress)
+            return
         # One shard has nothing to show before its end: the paraphraser's own bar is finer.
         single = total <= self.source.shard
         rest = iter(segments)
@@ -135,6 +151,21 @@ class Augmentation:
                     shard = self._finish(*begun.popleft())
                     yield shard
                     bar.update(len(shard.segments))
+
+    def _by_workers(
+        self, engine: Engine, segments: Iterable[Segment], total: int, done: int, progress: bool
+    ) -> Iterator[Shard]:
+        settings = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "source"}
+        workers = engine.workers(partial(_begin, self.source.reload(), settings))
+        rest = iter(segments)
+        batches = iter(lambda: tuple(islice(rest, self.source.shard)), ())
+        with (
+            closing(workers),
+            tqdm(total=total, initial=done, desc="augmenting", unit="seg", disable=not progress) as bar,
+        ):
+            for shard in workers.map(batches):
+                yield shard
+                bar.update(len(shard.segments))
 
     def shard(self, segments: Sequence[Segment], start: int = 0, *, progress: bool = False) -> Shard:
         """Augment some segments in one call of the source, with its own bar if asked.
@@ -200,6 +231,11 @@ class Augmentation:
             return replace(segment, refs=refs)
         found = [*segment.extra.get(KEPT, []), *entries(work.candidates, work.fates({one.text for one in chosen}))]
         return replace(segment, refs=refs, extra={**segment.extra, KEPT: found})
+
+
+def _begin(reload: Callable[[], Source], settings: Mapping[str, Any]) -> Callable[[Sequence[Segment]], Shard]:
+    """What a worker does."""
+    return Augmentation(reload(), **settings).shard
 
 
 @dataclass

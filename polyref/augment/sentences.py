@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from polyref.augment.filters.chain import FilterChain
 from polyref.paraphrase.nbest import Hypothesis, NBest
 from polyref.paraphrase.paraphraser import Paraphraser
@@ -20,7 +23,13 @@ def filtered_sentences(paraphraser: Paraphraser, filters: FilterChain, lang: str
     made = by_sentences(paraphraser, lang, mode)
     if isinstance(made, SentenceBySentence):
         made.keep = lambda nbest: _passing(nbest, filters)
+        if paraphraser.reload is not None:
+            made.reload = partial(_reloaded, paraphraser.reload, filters, lang, mode)
     return made
+
+
+def _reloaded(reload: Callable[[], Paraphraser], filters: FilterChain, lang: str, mode: str) -> Paraphraser:
+    return filtered_sentences(reload(), filters, lang, mode)
 
 
 def _passing(nbest: NBest, filters: FilterChain) -> list[Hypothesis]:

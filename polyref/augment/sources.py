@@ -11,7 +11,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from polyref.augment.select import Candidate
-from polyref.errors import UsageError
+from polyref.errors import ModelError, UsageError
 from polyref.segments import Segment
 
 if TYPE_CHECKING:
@@ -85,6 +85,17 @@ class Source(ABC):
         """A segment as it was before this run; here as it is."""
         return segment
 
+    def reload(self) -> Callable[[], Source]:
+        """Makes a source like it in another process, which may be on another machine. It can be pickled.
+
+        Raises:
+            UsageError: It is of this process alone.
+        """
+        raise UsageError(
+            "candidates that are read from files are read here, not by the workers of an engine",
+            remedy="augment with the generators first, and merge the lists then: `candidates`",
+        )
+
     def origin(
         self, meta: Mapping[str, Any], inputs: Sequence[Mapping[str, str]]
     ) -> tuple[Mapping[str, Any], Sequence[Mapping[str, str]]]:
@@ -123,6 +134,12 @@ class Generated(Source):
         made = self.paraphraser.paraphrase(texts, self.asked, decoding=self._options, progress=progress)
         return partial(self._finish, sources, iter(made))
 
+    def reload(self) -> Callable[[], Source]:
+        """See :class:`Source`."""
+        if self.paraphraser.reload is None:
+            raise UsageError(f"{self.paraphraser.name} is asked by one process, not by the workers of an engine")
+        return partial(_generated, self.paraphraser.reload, self.asked, self._options, self.signature)
+
     def _finish(self, sources: Sequence[Sequence[int]], results: Iterator[NBest]) -> list[Proposed]:
         found = []
         for of in sources:
@@ -151,6 +168,13 @@ class Generated(Source):
         ]
         failed = tuple(nbest.failure for nbest in nbests if nbest.failure is not None)
         return Proposed(tuple(candidates), sum(nbest.truncated for nbest in nbests), failed)
+
+
+def _generated(reload: Callable[[], Paraphraser], asked: int, decoding: Decoding | None, signature: str) -> Generated:
+    made = Generated(reload(), asked, decoding)
+    if made.signature != signature:
+        raise ModelError(f"a worker has {made.signature}, expected {signature}", remedy="the same model on every node")
+    return made
 
 
 def paraphrased(segment: Segment) -> list[int]:
@@ -258,6 +282,11 @@ class Several(Source):
         """See :class:`Source`."""
         return partial(self._finish, [source.begin(segments, start, progress=progress) for source in self._sources])
 
+    def reload(self) -> Callable[[], Source]:
+        """See :class:`Source`."""
+        assert self.merge is not None
+        return partial(_several, tuple(source.reload() for source in self._sources), self.merge)
+
     def _finish(self, begun: Sequence[Proposing]) -> list[Proposed]:
         assert self.merge is not None
         found = []
@@ -269,6 +298,10 @@ class Several(Source):
             failed = tuple(reason for proposed in every for reason in proposed.failed)
             found.append(Proposed(tuple(self.merge.offered(several)), truncated, failed))
         return found
+
+
+def _several(reloads: Sequence[Callable[[], Source]], merge: Merge) -> Several:
+    return Several([reload() for reload in reloads], merge)
 
 
 def _joined(facts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

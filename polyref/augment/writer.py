@@ -13,6 +13,7 @@ from typing import IO, Any
 from polyref.augment.inputs import Inputs
 from polyref.augment.pipeline import Augmentation, Shard
 from polyref.augment.tally import Tally
+from polyref.engines.engine import Engine
 from polyref.errors import DataError, UsageError
 from polyref.formats import header_line, segment_line
 from polyref.store import Journal
@@ -47,6 +48,7 @@ def augment_file(
     *,
     dropped: str | Path | None = None,
     progress: bool = False,
+    engine: Engine | None = None,
     resumed: Callable[[int], object] = lambda segments: None,
 ) -> Tally:
     """Write the augmented references of ``inputs`` to ``output`` in the normal form.
@@ -61,6 +63,8 @@ def augment_file(
         work: What to do.
         dropped: A file for the candidates that the filter refused, one JSON object a line.
         progress: Show a bar on stderr.
+        engine: Where shards are augmented; None: here. It changes no byte, so a run that was killed may be taken up by
+            another engine.
         resumed: Told how many segments were found finished, before the work goes on.
 
     Raises:
@@ -69,7 +73,7 @@ def augment_file(
     check_output(output, dropped)
     meta = work.meta(inputs.meta, inputs.files)
     if is_stream(output):
-        return _stream(inputs, output, dropped, meta, work, progress)
+        return _stream(inputs, output, dropped, meta, work, progress, engine)
     # `meta` names the inputs by hash, the model by hash and every option: all that the result depends on.
     settings = {**meta, "segments_a_record": work.source.shard, **work.arithmetic}
     if dropped is not None:
@@ -84,7 +88,7 @@ def augment_file(
         if done:
             resumed(done)
         rest = islice(inputs.segments(), done, None)
-        for shard in work.shards(rest, total=inputs.length, done=done, progress=progress):
+        for shard in work.shards(rest, total=inputs.length, done=done, progress=progress, engine=engine):
             journal.append(_record(shard, dropped=dropped is not None))
         tally = Tally()
         with _maybe(dropped) as refused, write_atomically(output) as stream:
@@ -107,11 +111,12 @@ def _stream(
     meta: dict[str, Any],
     work: Augmentation,
     progress: bool,
+    engine: Engine | None,
 ) -> Tally:
     tally = Tally()
     with _maybe(dropped) as refused, write_atomically(output) as stream:
         stream.write(header_line(meta))
-        for shard in work.shards(inputs.segments(), total=inputs.length, progress=progress):
+        for shard in work.shards(inputs.segments(), total=inputs.length, progress=progress, engine=engine):
             stream.writelines(_lines(shard))
             stream.flush()
             if refused is not None:

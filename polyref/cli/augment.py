@@ -16,7 +16,7 @@ from polyref.augment.sentences import filtered_sentences
 from polyref.augment.writer import augment_file, check_output
 from polyref.cli.files.augmented import check_files, say_resumed
 from polyref.cli.options.augment import input_options, output_options
-from polyref.cli.options.generation import GeneratingCommand, arithmetic, generation_options, processes_for
+from polyref.cli.options.generation import GeneratingCommand, arithmetic, engine_from, generation_options, processes_for
 from polyref.cli.options.origin import Origin, generators_from, source_from, was_given
 from polyref.cli.options.reading import reading_options
 from polyref.cli.options.rewriting import open_inputs, rewriting_options, summaries, write_requests
@@ -80,6 +80,7 @@ def command(
     check_files(references, origin, preset, rewriting, output, dropped, as_json=as_json)
     way, requests = rewriting["batch"] or (None, "")
     wanted = origin.wanted(k)
+    engine = engine_from(loading)
     generators = generators_from(origin, wanted, loading, search, rewriting, output)
     chosen = selection(select)
     chain = filter_chain(preset, lang or "en")
@@ -107,9 +108,8 @@ def command(
             wanted, lang, seed = k or source.k, lang or source.lang, source.seed
             chain = filter_chain(preset, lang)
         work = Augmentation(source, wanted, chain, lang or "en", seed, chosen, keep_dropped, arithmetic(loading))
-        tally = augment_file(
-            inputs, output, work, dropped=dropped, progress=not quiet, resumed=partial(say_resumed, output)
-        )
+        tally = augment_file(inputs, output, work, dropped=dropped, progress=not quiet, engine=engine,
+                             resumed=partial(say_resumed, output))  # fmt: skip
     if not quiet:
         click.echo(tally.summary(chain.reasons, wanted), err=True)
     more = summaries(loaded, rewriting, quiet=quiet)

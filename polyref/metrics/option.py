@@ -19,6 +19,7 @@ from functools import cache
 from numbers import Integral, Real
 from typing import Any, Final, Union, get_args, get_origin, get_type_hints
 
+from polyref.engines.engine import ENGINES
 from polyref.errors import UsageError
 
 _KEY: Final = "polyref"
@@ -40,6 +41,27 @@ JOBS: Final[Mapping[str, Any]] = {
     "heading": MODELS,
     "least": 1,
     "otherwise": "one a core, where there is enough to do",
+}
+ENGINE: Final[Mapping[str, Any]] = {
+    "help": "Who computes forced scores: processes of this machine, or the workers of a Ray cluster, --jobs of them or "
+    "as many as it has room for; the same scores.",
+    "flag": "--engine",
+    "heading": MODELS,
+    "choices": ENGINES,
+}
+ADDRESS: Final[Mapping[str, Any]] = {
+    "help": "Of the Ray cluster: auto, ray://HOST:10001.",
+    "flag": "--address",
+    "heading": MODELS,
+    "metavar": "ADDRESS",
+    "otherwise": "$RAY_ADDRESS, or one on this machine",
+}
+GPUS: Final[Mapping[str, Any]] = {
+    "help": "GPUs of a Ray worker.",
+    "flag": "--gpus",
+    "heading": MODELS,
+    "least": 0,
+    "otherwise": "1 with --device cuda",
 }
 CACHE: Final[Mapping[str, Any]] = {
     "help": "Keep what networks compute in ~/.cache/polyref, or $POLYREF_CACHE.",

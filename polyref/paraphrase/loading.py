@@ -81,12 +81,14 @@ def load_paraphraser(
         "memory": memory,
         "rewriting": rewriting,
     }
-    if jobs == 1:
-        return generator.load(argument, options)
-    if generator.name in REWRITING:
+    if generator.name in REWRITING and jobs > 1:
         raise UsageError(f"`jobs` is {jobs}, but {generator.name} runs in one process", remedy="`concurrency`")
-    options["threads"] = threads or 1
-    return InProcesses(partial(load_paraphraser, name_or_path, backend=backend, **options), jobs)
+    options["threads"] = threads or (1 if jobs > 1 else None)
+    reload = partial(load_paraphraser, name_or_path, backend=backend, **options)
+    made = generator.load(argument, options) if jobs == 1 else InProcesses(reload, jobs)
+    if generator.name not in REWRITING:
+        made.reload = reload
+    return made
 
 
 def _named(name: str) -> tuple[Generator, str | None]:

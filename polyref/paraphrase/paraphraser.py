@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import overload
 
@@ -34,6 +34,8 @@ class Paraphraser(ABC):
         single_sentences: Whether it writes single sentences well and longer texts badly.
         ahead: How many calls of :meth:`paraphrase` may be begun before the first list is read; more than 0 where a call
             starts work that goes on elsewhere.
+        reload: Loads one like it in another process, which may be on another machine. It can be pickled. None where
+            there can be only one.
     """
 
     name: str
@@ -42,6 +44,7 @@ class Paraphraser(ABC):
     lang: str | None = None
     procedure: str = "none"
     single_sentences: bool = False
+    reload: Callable[[], Paraphraser] | None = None
 
     @property
     def ahead(self) -> int:

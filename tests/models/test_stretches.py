@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from polyref.cache import Cache
+from polyref.engines.engine import Engine
 from polyref.metrics.likelihood.prism import PrismRef
 from polyref.models.scoring import stretches
 from polyref.models.scoring.base import Job
@@ -25,22 +26,22 @@ def jobs_of(scorer: object) -> list[Job]:
 @pytest.mark.slow
 def test_the_same_digits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("polyref.models.scoring.base._STRETCH", 200)
-    plain = load_stretched("shipped", jobs=1)
+    plain = load_stretched("shipped", engine=Engine(jobs=1))
     jobs = jobs_of(plain)
     expected = plain.score(jobs)
 
     # In two processes.
     monkeypatch.setattr(stretches, "WORTH", 100)
-    several = load_stretched("shipped", jobs=2)
+    several = load_stretched("shipped", engine=Engine(jobs=2))
     assert all(np.array_equal(a, b) for a, b in zip(several.score(jobs), expected, strict=True))
-    assert isinstance(several.through, stretches.Stretches) and several.through._processes is not None
-    several.through._processes.close()
+    assert isinstance(several.through, stretches.Stretches) and several.through._workers is not None
+    several.through._workers.close()
 
     # Into the cache, and out of it: a part that was computed before, and all of it.
     cache = Cache(tmp_path)
-    first = load_stretched("shipped", jobs=1, cache=cache)
+    first = load_stretched("shipped", engine=Engine(jobs=1), cache=cache)
     assert all(np.array_equal(a, b) for a, b in zip(first.score(jobs), expected, strict=True))
-    again = load_stretched("shipped", jobs=1, cache=cache)
+    again = load_stretched("shipped", engine=Engine(jobs=1), cache=cache)
     computed: list[int] = []
     monkeypatch.setattr(again, "compute", lambda stretch: computed.append(1) or type(again).compute(again, stretch))
     assert all(np.array_equal(a, b) for a, b in zip(again.score(jobs), expected, strict=True))
@@ -50,5 +51,6 @@ def test_the_same_digits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     cache.close()
 
 
-def test_jobs_and_cache_are_no_part_of_the_signature() -> None:
-    assert PrismRef(jobs=2, cache=False).options == PrismRef().options
+def test_engine_and_cache_are_no_part_of_the_signature() -> None:
+    elsewhere = PrismRef(jobs=2, engine="ray", address="auto", gpus=0.5, cache=False)
+    assert elsewhere.options == PrismRef().options

@@ -10,6 +10,7 @@ import click
 
 from polyref.cli.options.search import DIVERSE_BEAM, LISTS, SEARCH
 from polyref.cli.parsing.headings import HeadedCommand
+from polyref.engines.engine import ENGINES, Engine
 from polyref.errors import UsageError
 from polyref.paraphrase.generators import generators
 from polyref.paraphrase.loading_options import BACKENDS, DTYPES_CPU, DTYPES_ELSEWHERE, PRISM_B, check_penalty
@@ -17,6 +18,9 @@ from polyref.paraphrase.rewriting.options import RewritingOptions
 from polyref.processes import available
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+#: Options of loading that are none of ``load_paraphraser``, or are decided by :func:`processes_for`.
+_NOT_LOADED: Final = frozenset({"model", "jobs", "engine", "address", "gpus"})
 
 #: Texts that make another process worth its start: it loads torch and the model before it begins.
 FEWEST: Final = 64
@@ -59,6 +63,21 @@ _DEVICE = (
     ),
     click.option("--memory", type=click.IntRange(min=1), metavar="MB", help="Of a batch, about. [default: 1024]"),
 )
+_ENGINE = (
+    click.option(
+        "--engine",
+        type=click.Choice(ENGINES),
+        default="local",
+        show_default=True,
+        help="`ray`: the workers of a Ray cluster, --jobs of them or as many as it has room for; the same bytes.",
+    ),
+    click.option(
+        "--address",
+        metavar="ADDRESS",
+        help="Of the Ray cluster: auto, ray://HOST:10001. [default: $RAY_ADDRESS, or one on this machine]",
+    ),
+    click.option("--gpus", type=float, metavar="X", help="GPUs of a Ray worker. [default: 1 with --device cuda]"),
+)
 _LOADING = (
     click.option(
         "--prefix", metavar="TOKEN", help="First token of every paraphrase, instead of the language's tag: <en>."
@@ -99,12 +118,12 @@ def generation_options(*, lists: bool = False, several: bool = False) -> Callabl
 
     Args:
         lists: Add ``--nbest`` and ``--nbest-per-group`` too, for commands that write the list of the search.
-        several: Take several models: ``loading["model"]`` is a tuple.
+        several: Take several models: ``loading["model"]`` is a tuple. And take an engine, for :func:`engine_from`.
     """
     groups = (
         ("loading", _MODELS if several else _MODEL),
         ("search", DIVERSE_BEAM),
-        ("loading", (*_DEVICE, *_LOADING)),
+        ("loading", (*_DEVICE, *(_ENGINE if several else ()), *_LOADING)),
         ("search", (*LISTS, *SEARCH) if lists else SEARCH),
     )
 
@@ -143,7 +162,7 @@ def loading_from(loading: dict[str, Any], semantics: str | None) -> dict[str, An
             raise UsageError("--prism-a is an option of polyref's own search, not of --backend fairseq")
         if semantics not in (None, "fairseq"):
             raise UsageError(f"--semantics is {semantics}, but --backend fairseq searches as fairseq does")
-    rest = {name: value for name, value in loading.items() if name not in ("model", "jobs")}
+    rest = {name: value for name, value in loading.items() if name not in _NOT_LOADED}
     return {**rest, "prism_a": a, "prism_b": b}
 
 
@@ -151,6 +170,19 @@ def arithmetic(loading: dict[str, Any]) -> dict[str, Any]:
     """What moves sums in their last digits, as given: on one machine the defaults stay the same."""
     given = {**loading, "device": None if loading["device"] == "cpu" else loading["device"]}
     return {name: given[name] for name in ("memory", "threads", "device") if given[name] is not None}
+
+
+def engine_from(loading: dict[str, Any]) -> Engine | None:
+    """Where whole shards are augmented; None: in this process, with the processes of :func:`processes_for`.
+
+    Raises:
+        UsageError: A value is out of range, or is for an engine that is not asked for.
+    """
+    gpus = loading["gpus"]
+    if gpus is None:
+        gpus = 1.0 if loading["engine"] == "ray" and loading["device"].startswith("cuda") else 0.0
+    engine = Engine(loading["engine"], loading["jobs"], loading["address"], gpus)
+    return engine if engine.elsewhere else None
 
 
 def processes_for(
@@ -172,7 +204,12 @@ def processes_for(
     if rewriting is not None:
         if jobs not in (None, 1):
             raise UsageError(f"--jobs is {jobs}, but language models are asked by one process", remedy="--concurrency")
+        if loading.get("engine", "local") != "local":
+            remedy = "run the model behind a server on the cluster: --base-url, --concurrency"
+            raise UsageError("--engine is for networks, but language models are asked by one process", remedy=remedy)
         return {"jobs": 1, "threads": threads}
+    if loading.get("engine", "local") != "local":
+        return {"jobs": 1, "threads": threads or 1}
     if jobs is not None:
         return {"jobs": jobs, "threads": threads or 1}
     if threads is not None or loading["device"] != "cpu" or loading["backend"] == "fairseq":

@@ -17,9 +17,10 @@ import numpy.typing as npt
 
 from polyref import __version__
 from polyref.cache import default_cache
+from polyref.engines.engine import Engine
 from polyref.errors import UsageError
 from polyref.metrics.base import Metric, Texts
-from polyref.metrics.option import CACHE, DEVICE, JOBS, MODELS, option
+from polyref.metrics.option import ADDRESS, CACHE, DEVICE, ENGINE, GPUS, JOBS, MODELS, option
 from polyref.metrics.statistics import Floats, Scores, Statistics
 from polyref.models.scoring.base import DTYPES
 from polyref.references import ReferenceSet
@@ -31,18 +32,18 @@ if TYPE_CHECKING:
 #: Key of the statistics' ``meta`` under which the model's part of the signature is kept.
 _MODEL: Final = "sequence_model"
 #: Options that change no score.
-_WHERE: Final = ("device", "jobs", "cache")
+_WHERE: Final = ("device", "jobs", "engine", "address", "gpus", "cache")
 
 #: The texts of a job: what is read, what is written.
 TextPair = tuple[str, str]
 
 
 @lru_cache(maxsize=1)
-def _loaded(model: str, device: str, dtype: str, jobs: int | None, cache: bool) -> ForcedScorer:
+def _loaded(model: str, device: str, dtype: str, engine: Engine, cache: bool) -> ForcedScorer:
     """The model, shared by metrics of one run that name the same one."""
     from polyref.models.scoring.stretches import load_stretched
 
-    return load_stretched(model, device=device, dtype=dtype, jobs=jobs, cache=default_cache() if cache else None)
+    return load_stretched(model, device=device, dtype=dtype, engine=engine, cache=default_cache() if cache else None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +56,10 @@ class SequenceMetric(Metric):
         dtype: ``float32``, ``bfloat16`` or ``float16``.
         device: A torch device.
         jobs: Processes; None: one a core on the CPU, one on other devices. It changes no score.
+        engine: ``local``, or ``ray`` for the workers of a Ray cluster, ``jobs`` of them or as many as it has room for
+            (:class:`polyref.engines.engine.Engine`). It changes no score.
+        address: Of the Ray cluster.
+        gpus: GPUs of a Ray worker; None: 1 where the device is ``cuda``, else none.
         cache: Whether forced scores are kept on the disk for the next run. It changes no score.
 
     Raises:
@@ -73,6 +78,9 @@ class SequenceMetric(Metric):
     dtype: str = option("float32", help="What the network computes in.", choices=DTYPES, flag="--dtype", heading=MODELS)
     device: str = option("cpu", **DEVICE)
     jobs: int | None = option(None, **JOBS)
+    engine: str = option("local", **ENGINE)
+    address: str | None = option(None, **ADDRESS)
+    gpus: float | None = option(None, **GPUS)
     cache: bool = option(True, **CACHE)
 
     def __post_init__(self) -> None:
@@ -97,7 +105,9 @@ class SequenceMetric(Metric):
     @cached_property
     def scorer(self) -> ForcedScorer:
         """The model, loaded at the first use."""
-        return _loaded(self.model, self.device, self.dtype, self.jobs, self.cache)
+        gpus = float(self.engine == "ray" and self.device.startswith("cuda")) if self.gpus is None else self.gpus
+        engine = Engine(self.engine, self.jobs, self.address, gpus)
+        return _loaded(self.model, self.device, self.dtype, engine, self.cache)
 
     @cached_property
     def _cut(self) -> set[TextPair]:

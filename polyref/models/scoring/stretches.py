@@ -1,12 +1,14 @@
-"""Forced scores stretch by stretch: in several processes, and kept in the cache.
+"""Forced scores stretch by stretch: in several processes or on a cluster, and kept in the cache.
 
-A stretch is computed, or read, as a whole. So neither the number of processes nor what is in the cache moves a digit.
+A stretch is computed, or read, as a whole. So neither the engine, nor the number of its workers, nor what is in the
+cache moves a digit.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -14,9 +16,11 @@ import numpy as np
 
 from polyref import __version__
 from polyref.cache import Cache
+from polyref.engines.engine import Engine, Workers
+from polyref.errors import ModelError
 from polyref.models.scoring.base import ForcedScorer, Rows, Stretch
 from polyref.models.scoring.load import load_scorer
-from polyref.processes import Processes, available
+from polyref.processes import available
 
 #: Target tokens that make another process worth its start: it loads torch and the model before it begins.
 WORTH: Final = 100_000
@@ -28,15 +32,15 @@ class Stretches:
     Args:
         scorer: The scorer.
         load: Loads one like it in another process. It can be pickled.
-        jobs: Most processes, 1 or more; each starts only if there is enough to do.
+        engine: Whose workers compute. Processes of this machine start only if there is enough to do for each.
         cache: Where results are kept; None keeps none.
     """
 
     def __init__(
-        self, scorer: ForcedScorer, load: Callable[[], Callable[[Stretch], Rows]], jobs: int, cache: Cache | None
+        self, scorer: ForcedScorer, load: Callable[[], Callable[[Stretch], Rows]], engine: Engine, cache: Cache | None
     ) -> None:
-        self._scorer, self._load, self._jobs, self._cache = scorer, load, jobs, cache
-        self._processes: Processes[Stretch, Rows] | None = None
+        self._scorer, self._load, self._engine, self._cache = scorer, load, engine, cache
+        self._workers: Workers[Stretch, Rows] | None = None
 
     def __call__(self, stretches: Sequence[Stretch]) -> Iterator[Rows]:
         """The log-probabilities of every stretch, in order."""
@@ -55,11 +59,11 @@ class Stretches:
 
     def _computed(self, stretches: Sequence[Stretch]) -> Iterator[Rows]:
         tokens = sum(len(target) for _, targets in stretches for target in targets)
-        if min(self._jobs, tokens // WORTH) < 2:
+        if not self._engine.elsewhere and min(self._engine.jobs or 1, tokens // WORTH) < 2:
             return map(self._scorer.compute, stretches)
-        if self._processes is None:
-            self._processes = Processes(self._load, self._jobs)
-        return self._processes.map(stretches)
+        if self._workers is None:
+            self._workers = self._engine.workers(self._load)
+        return self._workers.map(stretches)
 
     def _key(self, stretch: Stretch) -> bytes:
         scorer = self._scorer
@@ -77,30 +81,41 @@ def _unpacked(value: bytes, stretch: Stretch) -> Rows:
 
 
 def load_stretched(
-    name: str, *, device: str = "cpu", dtype: str = "float32", jobs: int | None = None, cache: Cache | None = None
+    name: str,
+    *,
+    device: str = "cpu",
+    dtype: str = "float32",
+    engine: Engine = Engine(),  # noqa: B008 (frozen)
+    cache: Cache | None = None,
 ) -> ForcedScorer:
-    """Load a model for forced scoring that uses the machine.
+    """Load a model for forced scoring that uses the machine, or a cluster.
 
     Args:
         name: As for :func:`polyref.models.scoring.load.load_scorer`.
         device: A torch device.
         dtype: As for ``load_scorer``.
-        jobs: Processes; None: one a core on the CPU, one on other devices.
+        engine: Whose workers compute. Of ``local`` without a number: one process a core on the CPU, one on other
+            devices.
         cache: Where results are kept; None keeps none.
 
     Raises:
         ModelError: There is no such model, or it is broken.
-        UsageError: The device or type cannot be used, or ``jobs`` is below 1.
+        UsageError: The device or type cannot be used.
     """
-    if jobs is None:
-        jobs = available() if device == "cpu" else 1
+    if engine.jobs is None and not engine.elsewhere:
+        engine = replace(engine, jobs=available() if device == "cpu" else 1)
     scorer = load_scorer(name, device=device, dtype=dtype)
-    scorer.through = Stretches(scorer, partial(_begin, name, device, dtype), jobs, cache)
+    scorer.through = Stretches(scorer, partial(_begin, name, device, dtype, scorer.digest), engine, cache)
     return scorer
 
 
-def _begin(name: str, device: str, dtype: str) -> Callable[[Stretch], Rows]:
+def _begin(name: str, device: str, dtype: str, digest: str) -> Callable[[Stretch], Rows]:
     import torch
 
     torch.set_num_threads(1)
-    return load_scorer(name, device=device, dtype=dtype).compute
+    scorer = load_scorer(name, device=device, dtype=dtype)
+    if scorer.digest != digest:
+        raise ModelError(
+            f"{name} has sha {scorer.digest} with a worker, expected {digest}", remedy="the same model on every node"
+        )
+    return scorer.compute

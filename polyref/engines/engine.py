@@ -1,0 +1,86 @@
+"""One interface to all who can do work: a function, built once by every worker, and results in the order of the work.
+
+>>> engine = Engine("local", jobs=2)
+>>> workers = engine.workers(build)                # doctest: +SKIP
+>>> results = list(workers.map(pieces))            # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final, Protocol, TypeVar
+
+from polyref.errors import UsageError
+
+T = TypeVar("T")
+R = TypeVar("R")
+T_contra = TypeVar("T_contra", contravariant=True)
+R_co = TypeVar("R_co", covariant=True)
+
+#: Processes of this machine; the workers of a Ray cluster.
+ENGINES: Final = ("local", "ray")
+
+
+class Workers(Protocol[T_contra, R_co]):
+    """Those that do one kind of work. Each has built its function once, whatever the number of pieces."""
+
+    def map(self, work: Iterable[T_contra]) -> Iterator[R_co]:
+        """The results of all pieces of work, in order."""
+
+    def close(self) -> None:
+        """Give back what they hold."""
+
+
+@dataclass(frozen=True)
+class Engine:
+    """Where work is done. It changes no result.
+
+    Attributes:
+        name: ``local`` or ``ray``.
+        jobs: Workers. None: one in this machine's processes, and as many as fit into a Ray cluster.
+        address: Of the Ray cluster, such as ``auto`` or ``ray://HOST:10001``. None: where $RAY_ADDRESS says, else the
+            cluster that runs on this machine, else one that is started here for this program.
+        gpus: What every worker takes of the cluster's GPUs, 0 or more; .5 puts two workers on one.
+
+    Raises:
+        UsageError: There is no such engine, a number is out of range, or what is for Ray is given to another.
+    """
+
+    name: str = "local"
+    jobs: int | None = None
+    address: str | None = None
+    gpus: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.name not in ENGINES:
+            raise UsageError(f"`engine` is {self.name!r}, expected one of {', '.join(ENGINES)}")
+        if self.jobs is not None and self.jobs < 1:
+            raise UsageError(f"`jobs` is {self.jobs}, expected 1 or more")
+        if self.gpus < 0 or (self.gpus > 1 and self.gpus != int(self.gpus)):
+            raise UsageError(f"`gpus` is {self.gpus:g}, expected a part of 1, or a whole number")
+        for name, given in (("address", self.address), ("gpus", self.gpus)):
+            if given and self.name != "ray":
+                raise UsageError(f"`{name}` is given, but `engine` is {self.name}", remedy="`engine` ray")
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether the work is done by other machines, which start when they are asked to."""
+        return self.name != "local"
+
+    def workers(self, build: Callable[[], Callable[[T], R]]) -> Workers[T, R]:
+        """Workers of one kind; they start with the first piece of work.
+
+        Args:
+            build: Called once by every worker; gives the function. It can be pickled, as can the work and the results.
+
+        Raises:
+            UsageError: Ray is not installed.
+        """
+        if self.name == "local":
+            from polyref.processes import Processes
+
+            return Processes(build, self.jobs or 1)
+        from polyref.engines.ray_data import RayWorkers
+
+        return RayWorkers(build, jobs=self.jobs, address=self.address, gpus=self.gpus)

@@ -1,0 +1,183 @@
+"""Work as a Ray Data pipeline: pieces in, a pool of actors, results out in order.
+
+Everything but the order of the results and the errors of polyref is Ray's own: where actors run, how many there are,
+how much is under way at a time, and what happens when a worker or a node dies (its pieces are done again by another).
+A piece gives the same result wherever and however often it is done, so none of that can be seen in the results.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import redirect_stdout
+from typing import Any, Final, Generic, TypeVar
+
+from polyref.errors import PolyrefError, UsageError
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+#: Names of the columns of the pieces and of the results.
+_PIECE: Final = "piece"
+_RESULT: Final = "result"
+#: What Ray reads when it starts, where the user has not decided otherwise: it reports no usage to its makers, and does
+#: not print what it writes into its logs.
+_QUIET: Final = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_BACKEND_LOG_LEVEL": "fatal"}
+#: Seconds to wait for a cluster to answer.
+_PATIENCE: Final = 10.0
+#: What workers read when they load torch: oneDNN keeps fewer compiled products, as in polyref's commands.
+_ENVIRONMENT: Final = {"ONEDNN_PRIMITIVE_CACHE_CAPACITY": "32"}
+
+
+class RayWorkers(Generic[T, R]):
+    """A function in the actors of a Ray Data pipeline.
+
+    Args:
+        build: Called once in every actor; gives the function. It can be pickled.
+        jobs: Actors; None: from one to as many as the cluster has room for.
+        address: Of the cluster, as for ``ray.init``.
+        gpus: What an actor takes of a GPU, or how many.
+
+    Raises:
+        UsageError: Ray is not installed.
+    """
+
+    def __init__(
+        self, build: Callable[[], Callable[[T], R]], *, jobs: int | None, address: str | None, gpus: float
+    ) -> None:
+        for name, value in _QUIET.items():
+            os.environ.setdefault(name, value)
+        try:
+            import ray
+            import ray.data
+        except ImportError as error:
+            raise UsageError(f"Ray cannot be imported: {error}", remedy="pip install 'polyref[ray]'") from None
+        self._build, self._jobs, self._address, self._gpus = build, jobs, address, gpus
+        self._ray: Any = ray
+
+    def map(self, work: Iterable[T]) -> Iterator[R]:
+        """The results of all pieces of work, in order. All pieces are in Ray's object store before the first is done.
+
+        Raises:
+            PolyrefError: The cluster cannot be reached or is lost, or a worker raised it.
+        """
+        found = self._outcomes(work)
+        while True:
+            # Ray prints what happens to workers on stdout, which may be where results go.
+            with redirect_stdout(sys.stderr):
+                try:
+                    outcome = next(found, None)
+                except self._ray.exceptions.RayTaskError:
+                    raise  # a fault of the program, with the traceback of the worker
+                except self._ray.exceptions.RayError as error:
+                    raise PolyrefError(
+                        f"Ray gave up: {type(error).__name__}: {_first_line(error)}",
+                        remedy="every node needs the same version of polyref and the models; what is finished is kept",
+                    ) from error
+            if outcome is None:
+                return
+            if isinstance(outcome, _Failure):
+                raise outcome.error
+            yield outcome.result
+
+    def close(self) -> None:
+        """Nothing: actors end with their pipeline, and a cluster that was started here with the program."""
+
+    def _outcomes(self, work: Iterable[T]) -> Iterator[_Success | _Failure]:
+        import pandas
+
+        self._connect()
+        data = self._ray.data
+        context = data.DataContext.get_current().copy()
+        context.execution_options.preserve_order = True
+        context.enable_progress_bars = False
+        context.print_on_execution_start = False
+        context.enable_pandas_block = True  # columns of Python objects
+        # A piece is a block of its own: it is what an actor is given at a time, and what is done again if that dies.
+        pieces = [self._ray.put(pandas.DataFrame({_PIECE: pandas.Series([piece], dtype=object)})) for piece in work]
+        if not pieces:
+            return
+        pool = data.ActorPoolStrategy(size=self._jobs) if self._jobs else data.ActorPoolStrategy(min_size=1)
+        with data.DataContext.current(context):
+            results = data.from_pandas_refs(pieces).map_batches(
+                _Actor,
+                fn_constructor_args=(self._build,),
+                batch_size=1,
+                batch_format="pandas",
+                compute=pool,
+                num_cpus=1,
+                num_gpus=self._gpus or None,
+            )
+            for block in results.iter_batches(batch_size=None, batch_format="pandas"):
+                yield from block[_RESULT]
+
+    def _connect(self) -> None:
+        """Connect to the cluster, unless the program has done so."""
+        logging.getLogger("ray.data").setLevel(logging.ERROR)
+        if self._ray.is_initialized():
+            return
+        where = "" if self._address is None else f" at {self._address}"
+        try:
+            _check_reachable(self._address)
+            self._ray.init(
+                self._address,
+                include_dashboard=False,
+                log_to_driver=False,
+                logging_level=logging.ERROR,
+                runtime_env={"env_vars": _ENVIRONMENT},
+            )
+        except (ConnectionError, RuntimeError, ValueError, OSError) as error:
+            raise PolyrefError(
+                f"no Ray cluster can be reached or started{where}: {_first_line(error)}",
+                remedy="`address` is that of `ray start --head`, or ray://HOST:10001",
+            ) from None
+
+
+class _Success:
+    def __init__(self, result: Any) -> None:
+        self.result = result
+
+
+class _Failure:
+    def __init__(self, error: PolyrefError) -> None:
+        self.error = error
+
+
+class _Actor:
+    """Builds its function with the first piece of work: what goes wrong then is told as well."""
+
+    def __init__(self, build: Callable[[], Callable[[Any], Any]]) -> None:
+        self._build = build
+        self._function: Callable[[Any], Any] | None = None
+
+    def __call__(self, batch: Any) -> Any:
+        import pandas
+
+        outcomes = pandas.Series([self._done(piece) for piece in batch[_PIECE]], dtype=object)
+        return pandas.DataFrame({_RESULT: outcomes})
+
+    def _done(self, piece: Any) -> _Success | _Failure:
+        try:
+            if self._function is None:
+                self._function = self._build()
+            return _Success(self._function(piece))
+        except PolyrefError as error:
+            return _Failure(error)
+
+
+def _check_reachable(address: str | None) -> None:
+    """Ray waits a quarter of an hour for a cluster that is not there.
+
+    Raises:
+        OSError: Nobody listens at a host and port.
+    """
+    host, _, port = (address or "").rpartition(":")
+    if port.isdecimal():
+        socket.create_connection((host.removeprefix("ray://").strip("[]"), int(port)), timeout=_PATIENCE).close()
+
+
+def _first_line(error: Exception) -> str:
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
