@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from polyref.errors import UsageError
-from polyref.models.checkpoints.vocabulary import LanguageCodec
 from polyref.paraphrase.diverse_beam import STRENGTH, Decoding, DiverseBeam
 from polyref.paraphrase.nbest import Hypothesis, NBest
 from polyref.paraphrase.paraphraser import Paraphraser
@@ -35,6 +34,14 @@ class Codec(Protocol):
 
     def decode(self, tokens: Sequence[int]) -> str:
         """Text of target tokens, special tokens left out."""
+
+
+@runtime_checkable
+class _CuttingCodec(Protocol):
+    """A codec that knows how a text is cut: what stands after it in the source must stay."""
+
+    def beginning(self, text: str, longest: int) -> list[int]:
+        """The first source token ids of a text that has more than ``longest``."""
 
 
 def _out_of_memory(error: Exception) -> bool:
@@ -205,7 +212,7 @@ class SearchParaphraser(Paraphraser):
         tokens = self.codec.encode(text)
         if len(tokens) <= self.max_source:
             return tokens, False
-        if isinstance(self.codec, LanguageCodec):
+        if isinstance(self.codec, _CuttingCodec):
             return self.codec.beginning(text, self.max_source), True
         return [*tokens[: self.max_source - 1], self.model.eos], True
 
