@@ -17,10 +17,10 @@ import torch
 from torch import Tensor
 
 from polyref.errors import ModelError, UsageError
-from polyref.models.networks.huggingface import HuggingFaceModel, _only
+from polyref.models.networks.huggingface import HuggingFaceModel, token_ids
 from polyref.models.step import Parts
 from polyref.paraphrase.search.engine import run
-from polyref.paraphrase.search.huggingface import HfBeamRule, HfGroupRule
+from polyref.paraphrase.search.huggingface import HfBeamRule, HfGroupRule, Process
 from polyref.paraphrase.search.options import SearchOptions
 from polyref.paraphrase.search.protocol import Candidate
 from polyref.paraphrase.search.state import Beams, Step
@@ -111,6 +111,10 @@ def diverse_beam_search(
     from there, ``encoder_repetition_penalty`` holds for every row and its own source (4.56 applies it to the first row
     of a group only, in a batch of another sentence's).
 
+    With ``return_dict_in_generate``, ``output_scores`` gives the processed scores of every step, and ``beam_indices``
+    the row that each token came from, so that ``compute_transition_scores`` works. A sentence that is done has scores
+    of -inf. Several ends of sentence are known. Nothing is drawn.
+
     Args:
         model: The encoder-decoder model, given by ``generate``.
         input_ids: Decoder prompts, given by ``generate`` (every one repeated for its beams).
@@ -128,15 +132,19 @@ def diverse_beam_search(
         ``sequences_scores``.
 
     Raises:
-        UsageError: The beam is no multiple of the groups, or more sequences are wanted than there are beams.
+        UsageError: The beam is no multiple of the groups, more sequences are wanted than there are beams, or sampling
+            is asked for.
         ModelError: The model is no encoder-decoder.
     """
+    if generation_config.do_sample:
+        raise UsageError("`do_sample` is true, but this search draws nothing", remedy="leave it out")
     network = HuggingFaceModel(model)
     if "encoder_outputs" not in model_kwargs:
         raise ModelError("no encoder outputs: the search is for encoder-decoder models")
-    network.eos = _only(generation_config.eos_token_id)
+    ends = token_ids(generation_config.eos_token_id)
+    network.eos = ends[0]
     pad = generation_config.pad_token_id
-    network.pad = network.eos if pad is None else _only(pad)
+    network.pad = network.eos if pad is None else token_ids(pad)[0]
     returned = generation_config.num_return_sequences or 1
     repeated = max(generation_config.num_beams or 1, returned)
     wanted = nbest or returned
@@ -158,16 +166,17 @@ def diverse_beam_search(
         early_stopping=generation_config.early_stopping or False,
     ).validate()
     mask = model_kwargs.get("attention_mask")
-    state = network.begin(
-        model_kwargs["encoder_outputs"].last_hidden_state[::repeated], None if mask is None else mask[::repeated]
-    )
+    state = network.begin(model_kwargs["encoder_outputs"], mask, repeated)
     if prompt.shape[1] > 1:
         network.feed(state, prompt[:, :-1])
     live = Beams.begin(len(prompt), network.start, prompt.device)
     live.tokens[:, 0, 0] = prompt[:, -1]
     limits = [options.max_len_b] * len(prompt)
-    process = None if not logits_processor else _Processors(logits_processor, prompt, network.pad)
-    rule = (HfGroupRule if options.groups > 1 else HfBeamRule)(network, options, limits, process, fixed=True)
+    process: Process | None = _Processors(logits_processor, prompt, network.pad) if logits_processor else None
+    steps = None
+    if generation_config.output_scores and generation_config.return_dict_in_generate:
+        process = steps = _Recorder(process, len(prompt), options)
+    rule = (HfGroupRule if options.groups > 1 else HfBeamRule)(network, options, limits, process, fixed=True, ends=ends)
 
     def prepare(t: int, beams_: Beams, out: Tensor | Parts) -> Step:
         assert isinstance(out, Tensor)
@@ -176,10 +185,48 @@ def diverse_beam_search(
         return Step(t, scores, scores, torch.zeros_like(last), last)
 
     found = run(network, state, live, prepare, rule)
-    return _output(found, prompt, network.pad, generation_config)
+    return _output(found, prompt, network.pad, generation_config, steps)
 
 
-def _output(found: list[list[Candidate]], prompt: Tensor, pad: int, generation_config: Any) -> Any:
+class _Recorder:
+    """Keeps the scores of every step, and which hypothesis stood in which row.
+
+    Args:
+        process: What is done to the scores; None for nothing.
+        sentences: S.
+        options: Of the search.
+    """
+
+    def __init__(self, process: Process | None, sentences: int, options: SearchOptions) -> None:
+        self._process = process
+        self._sentences = sentences
+        self._beam, self._width = options.beam, options.beam // options.groups
+        self.scores: list[Tensor] = []
+        self._prefixes: list[list[dict[tuple[int, ...], int]]] = []
+
+    def __call__(self, beams: Beams, rows: slice, scores: Tensor) -> Tensor:
+        processed = scores if self._process is None else self._process(beams, rows, scores)
+        if rows.start == 0:
+            nothing = float("-inf")
+            self.scores.append(processed.new_full((self._sentences, self._beam, processed.shape[2]), nothing))
+            self._prefixes.append([{} for _ in range(self._sentences * self._beam // self._width)])
+        self.scores[-1][beams.sentences, rows] = processed
+        first = beams.tokens.shape[1] == 1
+        for sentence, tokens in zip(beams.sentences.tolist(), beams.tokens[:, :1] if first else beams.tokens[:, rows]):
+            group = self._prefixes[-1][(sentence * self._beam + rows.start) // self._width]
+            for row, prefix in enumerate(tokens[:, 1:].tolist()):
+                group.setdefault(tuple(prefix), sentence * self._beam + rows.start + row)
+        return processed
+
+    def rows_of(self, sentence: int, found: Candidate) -> list[int]:
+        """Row of the batch that each token of a hypothesis came from."""
+        group = sentence * self._beam // self._width + found.group
+        return [self._prefixes[t][group][found.tokens[:t]] for t in range(len(found.tokens))]
+
+
+def _output(
+    found: list[list[Candidate]], prompt: Tensor, pad: int, generation_config: Any, steps: _Recorder | None
+) -> Any:
     from transformers.generation.utils import GenerateBeamEncoderDecoderOutput
 
     rows = [(sentence, candidate) for sentence, candidates in enumerate(found) for candidate in candidates]
@@ -192,4 +239,11 @@ def _output(found: list[list[Candidate]], prompt: Tensor, pad: int, generation_c
     if not generation_config.return_dict_in_generate:
         return sequences
     scores = torch.tensor([candidate.score for _, candidate in rows], device=prompt.device)
-    return GenerateBeamEncoderDecoderOutput(sequences=sequences, sequences_scores=scores)
+    output = GenerateBeamEncoderDecoderOutput(sequences=sequences, sequences_scores=scores)
+    if steps is not None:
+        origins = torch.full((len(rows), longest), -1, dtype=torch.int32)
+        for row, (sentence, candidate) in enumerate(rows):
+            origins[row, : len(candidate.tokens)] = torch.tensor(steps.rows_of(sentence, candidate))
+        output.beam_indices = origins.to(prompt.device)
+        output.scores = tuple(step.flatten(0, 1) for step in steps.scores)
+    return output

@@ -168,7 +168,7 @@ def _huggingface(folder: Path, name: str) -> ModelInfo:
     tensors = read_weights(folder)
     stored, size = _stored(tensors.values()), _weight_bytes(folder)
     family = str(config.get("model_type"))
-    codec = HuggingFaceCodec(load_tokenizer(folder), 1024)
+    codec = HuggingFaceCodec(load_tokenizer(folder))
     label = folder.resolve().name if Path(name).is_dir() else name
     digest = fingerprint(folder)
     positions: tuple[int | None, int | None] = (config.get("max_position_embeddings"),) * 2

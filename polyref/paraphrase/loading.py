@@ -44,7 +44,8 @@ def load_paraphraser(
         lang: Language to write, for models of several languages; models of one language check it. ``en``, ``eng``,
             ``eng_Latn`` and ``en_XX`` are the same language, whatever the model calls it.
         prefix: First target token of every sentence, such as a tag ``<en>``, instead of that of ``lang``.
-        backend: ``polyref``, or ``fairseq`` to run a fairseq checkpoint by fairseq 0.12.2 itself.
+        backend: ``polyref``; ``fairseq`` to run a fairseq checkpoint by fairseq 0.12.2 itself; or ``ctranslate2`` to
+            run a folder that was converted for CTranslate2.
         prism_a: Size of the lexical copy penalty (Thompson & Post 2020b), in nats; 0 for none.
         prism_b: Its growth with the length of what is copied.
         dtype: What the network computes in: ``float32``, or an approximate mode that the signature names: on the CPU
@@ -67,9 +68,7 @@ def load_paraphraser(
     for name, value in (("threads", threads), ("memory", memory), ("jobs", jobs)):
         if value is not None and value < 1:
             raise UsageError(f"`{name}` is {value}, expected 1 or more")
-    generator, argument = (
-        (built_in("fairseq"), str(name_or_path)) if backend == "fairseq" else _named(str(name_or_path))
-    )
+    generator, argument = _named(str(name_or_path)) if backend == "polyref" else (built_in(backend), str(name_or_path))
     options: dict[str, Any] = {
         "device": device,
         "threads": threads,

@@ -7,7 +7,7 @@ from typing import Final
 from polyref.errors import UsageError
 from polyref.paraphrase.search.options import LARGEST, check_real
 
-BACKENDS: Final = ("polyref", "fairseq")
+BACKENDS: Final = ("polyref", "fairseq", "ctranslate2")
 #: What networks compute in on the CPU, and elsewhere; all but float32 are approximate.
 DTYPES_CPU: Final = ("float32", "bfloat16", "int8")
 DTYPES_ELSEWHERE: Final = ("float32", "bfloat16", "float16")

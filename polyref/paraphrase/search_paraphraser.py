@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from polyref.errors import UsageError
 from polyref.paraphrase.diverse_beam import STRENGTH, Decoding, DiverseBeam
@@ -14,6 +14,7 @@ from polyref.paraphrase.paraphraser import Paraphraser
 from polyref.paraphrase.rules.base import Rules
 from polyref.paraphrase.search import Candidate, SearchOptions, StepModel
 from polyref.paraphrase.search.options import LARGEST_WHOLE, check_whole
+from polyref.paraphrase.search.saved import SavedGeneration
 
 #: Texts read ahead and sorted by length; batches are formed inside a window, so results stream in input order.
 WINDOW = 256
@@ -33,6 +34,14 @@ class Codec(Protocol):
 
     def decode(self, tokens: Sequence[int]) -> str:
         """Text of target tokens, special tokens left out."""
+
+
+@runtime_checkable
+class _CuttingCodec(Protocol):
+    """A codec that knows how a text is cut: what stands after it in the source must stay."""
+
+    def beginning(self, text: str, longest: int) -> list[int]:
+        """The first source token ids of a text that has more than ``longest``."""
 
 
 def _out_of_memory(error: Exception) -> bool:
@@ -62,6 +71,7 @@ class SearchParaphraser(Paraphraser):
         window: Texts read ahead.
         rows: Most sentences x beams of a batch.
         memory: Most bytes of a batch's scores and caches, as the model estimates them; one sentence is always taken.
+        saved: Generation settings that the model was saved with, for options with ``hf`` semantics.
         room: A paraphrase has at most ``room[0] * source + room[1]`` tokens, unless search options say otherwise.
     """
 
@@ -84,6 +94,7 @@ class SearchParaphraser(Paraphraser):
         window: int = WINDOW,
         rows: int = ROWS,
         memory: int = MEMORY,
+        saved: SavedGeneration | None = None,
         room: tuple[float, int] = (1.5, 10),
     ) -> None:
         self.model = model
@@ -105,17 +116,21 @@ class SearchParaphraser(Paraphraser):
         self.window = window
         self.rows = rows
         self.memory = memory
+        self.saved = saved
 
     def settle(self, decoding: Decoding | None, k: int) -> Decoding:
         """The settings used for ``k`` paraphrases, the model's defaults filled in.
 
         Raises:
             UsageError: As :meth:`DiverseBeam.resolve` and ``SearchOptions.validate``; or closeness is asked of a model
-                without control tokens.
+                without control tokens; or the model was saved with settings that the search does not have.
+            ModelError: The model was saved with settings that cannot be used.
         """
         if isinstance(decoding, SearchOptions):
             check_whole("k", k, 1, LARGEST_WHOLE)
-            return decoding.validate()
+            saved = self._saved(decoding)
+            filled = decoding.validate() if saved is None else saved.fill(decoding.validate())
+            return replace(filled, fixed=())
         asked = decoding or DiverseBeam()
         strength = self.defaults.strength if asked.strength is None else asked.strength
         closeness = self.defaults.closeness if asked.closeness is None else asked.closeness
@@ -126,7 +141,14 @@ class SearchParaphraser(Paraphraser):
 
     def describe_decoding(self, decoding: Decoding | None, k: int) -> str:
         """The settled search: ``dbs(beam=20,groups=4,strength=0.5)``."""
-        return self.settle(decoding, k).describe()
+        settled = self.settle(decoding, k)
+        saved = self._saved(settled)
+        return settled.describe() + ("" if saved is None else saved.describe())
+
+    def _saved(self, decoding: Decoding | None) -> SavedGeneration | None:
+        """The model's own settings, where they hold: in beam search as Transformers does it."""
+        asked = isinstance(decoding, SearchOptions) and decoding.semantics == "hf" and not decoding.sampling
+        return self.saved if asked else None
 
     def generate(
         self, texts: Iterable[str], k: int, *, decoding: Decoding | None = None, progress: bool = False
@@ -190,6 +212,8 @@ class SearchParaphraser(Paraphraser):
         tokens = self.codec.encode(text)
         if len(tokens) <= self.max_source:
             return tokens, False
+        if isinstance(self.codec, _CuttingCodec):
+            return self.codec.beginning(text, self.max_source), True
         return [*tokens[: self.max_source - 1], self.model.eos], True
 
     def _search(self, sources: list[list[int]], decoding: Decoding, texts: Sequence[str]) -> list[list[Candidate]]:
@@ -203,7 +227,7 @@ class SearchParaphraser(Paraphraser):
         if isinstance(self.model, PointerTransformer) and closeness is not None:
             with self.model.at_closeness(closeness):
                 return search(self.model, sources, options, prefixes, hooks)
-        return search(self.model, sources, options, prefixes, hooks)
+        return search(self.model, sources, options, prefixes, hooks, self.saved)
 
     def _options(self, decoding: Decoding, longest: int) -> SearchOptions:
         if isinstance(decoding, SearchOptions):

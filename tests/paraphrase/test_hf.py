@@ -121,6 +121,57 @@ def test_custom_generate_equals_the_engine_on_t5(t5: Any) -> None:
         )
 
 
+@pytest.mark.parametrize("ends", [1, [1, 9, 20]])
+def test_custom_generate_gives_scores_and_beam_indices_as_transformers_does(t5: Any, ends: int | list[int]) -> None:
+    settings: dict[str, Any] = {
+        "num_beams": 4,
+        "num_return_sequences": 4,
+        "max_length": 9,
+        "eos_token_id": ends,
+        "no_repeat_ngram_size": 2,
+        "output_scores": True,
+        "return_dict_in_generate": True,
+    }
+    for source in SOURCES:
+        ids = torch.tensor([source])
+        expected = t5.generate(ids, **settings)
+        found = t5.generate(ids, custom_generate=diverse_beam_search, **settings)
+        assert torch.equal(found.sequences, expected.sequences)
+        assert torch.equal(found.beam_indices, expected.beam_indices)
+        assert len(found.scores) == len(expected.scores)
+        for ours, theirs in zip(found.scores, expected.scores):
+            torch.testing.assert_close(ours, theirs, atol=2e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("groups", [1, 3])
+def test_transition_scores_add_up_to_the_scores_of_the_sequences(t5: Any, groups: int) -> None:
+    """In a batch, where sentences end at different steps."""
+    longest = max(map(len, SOURCES))
+    out = t5.generate(
+        torch.tensor([source + [0] * (longest - len(source)) for source in SOURCES]),
+        attention_mask=torch.tensor([[1] * len(source) + [0] * (longest - len(source)) for source in SOURCES]),
+        custom_generate=diverse_beam_search,
+        num_beams=6,
+        num_beam_groups=groups,
+        diversity_penalty=0.7,
+        num_return_sequences=6,
+        max_length=9,
+        output_scores=True,
+        return_dict_in_generate=True,
+    )
+    steps = t5.compute_transition_scores(out.sequences, out.scores, out.beam_indices)
+    lengths = (out.beam_indices >= 0).sum(dim=1)
+    real = out.sequences_scores > -1e8
+    assert int(real.sum()) > 12
+    expected = out.sequences_scores[real].tolist()
+    assert (steps.sum(dim=1) / lengths)[real].tolist() == pytest.approx(expected, abs=2e-5, rel=1e-5)
+
+
+def test_custom_generate_draws_nothing(t5: Any) -> None:
+    with pytest.raises(UsageError, match="`do_sample` is true, but this search draws nothing"):
+        t5.generate(torch.tensor([SOURCES[0]]), custom_generate=diverse_beam_search, do_sample=True, max_length=9)
+
+
 @pytest.fixture(scope="module")
 def m2m(golden: Path) -> Any:
     """The ``pre`` checkpoint as M2M100, renamed as the lists' description says."""

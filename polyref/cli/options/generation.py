@@ -89,7 +89,8 @@ _LOADING = (
         type=click.Choice(BACKENDS),
         default="polyref",
         show_default=True,
-        help="`fairseq` runs a fairseq checkpoint by fairseq 0.12.2 itself, where it is installed.",
+        help="`fairseq` runs a fairseq checkpoint by fairseq 0.12.2 itself, `ctranslate2` a folder converted for "
+        "CTranslate2, where they are installed.",
     ),
 )
 

@@ -115,6 +115,8 @@ def decoding_from(
         given["early_stopping"] = {"true": True, "false": False, "never": "never"}[given["early_stopping"]]
     if given.pop("unnormalized", False):
         given["normalize"] = False
+    # What is named holds, also where a Hugging Face model was saved with another value.
+    given["fixed"] = tuple(given)
     given |= {name: value for name, value in (("groups", groups), ("strength", strength)) if value is not None}
     parts = max(groups or 1, 1)
     if per_group:

@@ -7,6 +7,7 @@ renamed; Transformers itself is only asked for the tokeniser.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -16,6 +17,7 @@ from torch import Tensor
 
 from polyref.errors import ModelError
 from polyref.models.checkpoints.automodel import load_network as load_automodel
+from polyref.models.checkpoints.automodel import quiet
 from polyref.models.checkpoints.files import read_config
 from polyref.models.checkpoints.weights import faults_of, read_weights
 from polyref.models.networks.config import Positions, TransformerConfig
@@ -150,3 +152,27 @@ def load_transformers(directory: Path) -> Any:
     """
     check_family(read_config(directory), directory)
     return load_automodel("AutoModelForSeq2SeqLM", directory, "encoder-decoder")
+
+
+def read_generation(folder: Path) -> dict[str, Any]:
+    """The generation settings of a folder that have a value, as ``generate`` of Transformers finds them.
+
+    They are in ``generation_config.json``, in older folders in ``config.json``.
+
+    Raises:
+        ModelError: The file cannot be read, or a setting is none.
+    """
+    from transformers import GenerationConfig
+
+    file = folder / "generation_config.json"
+    source: dict[str, Any] = {}
+    if not file.is_file():
+        file, source = folder / "config.json", {"config_file_name": "config.json", "_from_model_config": True}
+    try:
+        with quiet(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = GenerationConfig.from_pretrained(str(folder), local_files_only=True, **source)
+    except Exception as error:  # settings of any kind may be wrong in any way
+        reason = str(error).strip().split("\n")[0]
+        raise ModelError(f"no generation settings that Transformers can read: {reason}", file=file) from None
+    return {name: value for name, value in found.to_dict().items() if value is not None}

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 #: A character that no vocabulary has.
 _UNKNOWN: Final = "\U0010fffd"
+#: More tokens than any text has. Without a limit, tokenisers warn of long texts.
+_ANY: Final = 1 << 30
 
 
 class HuggingFaceCodec:
@@ -24,15 +26,13 @@ class HuggingFaceCodec:
 
     Args:
         tokenizer: The tokeniser.
-        longest: Most source tokens.
 
     Attributes:
         tag_starts: Whether the language's tag is the decoder's first input instead of its first output.
     """
 
-    def __init__(self, tokenizer: Any, longest: int) -> None:
+    def __init__(self, tokenizer: Any) -> None:
         self._tokenizer = tokenizer
-        self._longest = longest
         self._codes = language_codes(tokenizer)
         self._marks_source = hasattr(tokenizer, "src_lang")
         # The first mBART starts its decoder with the tag; its successors force it as the first token.
@@ -41,14 +41,18 @@ class HuggingFaceCodec:
 
     def encode(self, text: str, lang: str | None = None) -> list[int]:
         """Source token ids with the end of sentence; multilingual models mark the source with ``lang``."""
-        return [int(token) for token in self._source(text, lang)["input_ids"]]
+        return self._source(text, lang, _ANY)
 
-    def _source(self, text: str, lang: str | None) -> Any:
+    def beginning(self, text: str, longest: int, lang: str | None = None) -> list[int]:
+        """The first ``longest`` source token ids, the special ones included, as the tokeniser itself cuts a text."""
+        return self._source(text, lang, longest)
+
+    def _source(self, text: str, lang: str | None, longest: int) -> list[int]:
         if self._codes and lang is not None:
             code = resolve(lang, self.languages)
             if self._marks_source:
                 self._tokenizer.src_lang = code
-        return self._tokenizer(text, truncation=True, max_length=self._longest)
+        return [int(token) for token in self._tokenizer(text, truncation=True, max_length=longest)["input_ids"]]
 
     def encode_target(self, text: str, lang: str | None = None) -> list[int]:
         """Target token ids with the end of sentence, without the tag of ``lang``."""
@@ -56,7 +60,7 @@ class HuggingFaceCodec:
             code = resolve(lang, self.languages)
             if self._marks_source:
                 self._tokenizer.tgt_lang = code
-        encoded = self._tokenizer(text_target=text, truncation=True, max_length=self._longest)["input_ids"]
+        encoded = self._tokenizer(text_target=text, truncation=True, max_length=_ANY)["input_ids"]
         tags = set(self._codes.values())
         return [int(token) for token in encoded if token not in tags]
 
@@ -126,7 +130,7 @@ def load_codec(directory: str | Path, network: Transformer) -> TextCodec:
     tokenizer = load_tokenizer(directory)
     if tokenizer.unk_token_id is not None:
         network.unk = int(tokenizer.unk_token_id)
-    return HuggingFaceCodec(tokenizer, network.max_source)
+    return HuggingFaceCodec(tokenizer)
 
 
 def load_tokenizer(directory: str | Path) -> Any:

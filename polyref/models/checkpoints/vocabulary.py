@@ -59,6 +59,9 @@ class TextCodec(Protocol):
     def encode(self, text: str, lang: str | None = None) -> list[int]:
         """Source token ids, with the end of sentence."""
 
+    def beginning(self, text: str, longest: int, lang: str | None = None) -> list[int]:
+        """The first ``longest`` source token ids of a text that has more, ended as the whole is."""
+
     def encode_target(self, text: str, lang: str | None = None) -> list[int]:
         """Target token ids, with the end of sentence, without any language tag."""
 
@@ -93,6 +96,10 @@ class LanguageCodec:
     def encode(self, text: str) -> list[int]:
         """Source token ids."""
         return self.codec.encode(text, self.lang)
+
+    def beginning(self, text: str, longest: int) -> list[int]:
+        """The first source token ids of a text that has more than ``longest``, ended as the whole is."""
+        return self.codec.beginning(text, longest, self.lang)
 
     def decode(self, tokens: Sequence[int]) -> str:
         """Text of target tokens."""
@@ -206,6 +213,11 @@ class FairseqCodec:
     def encode(self, text: str, lang: str | None = None) -> list[int]:
         """Source token ids, with the end of sentence; the source carries no tag."""
         return self._ids(text, self.source)
+
+    def beginning(self, text: str, longest: int, lang: str | None = None) -> list[int]:
+        """The first ``longest`` source token ids, with the end of sentence."""
+        tokens = self.encode(text, lang)
+        return [*tokens[: longest - 1], tokens[-1]]
 
     def encode_target(self, text: str, lang: str | None = None) -> list[int]:
         """Target token ids, with the end of sentence, without the tag."""

@@ -9,16 +9,21 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from polyref.errors import ModelError, UsageError
+from polyref.errors import ModelError
+from polyref.models.find import LONGEST_SOURCE
 
 
 @dataclass
 class HuggingFaceState:
-    """Encoder states ``[S, L, d]``, their mask ``[S, L]`` (None: no padding), the cache of all rows, the width W."""
+    """Encoder states ``[S, L, d]``, their mask ``[S, L]`` (None: no padding), the cache of all rows, the width W.
+
+    ``kind`` is the class that the encoder gives its states in: some decoders ask for more than the states.
+    """
 
     encoded: Tensor
     mask: Tensor | None
     cache: Any
+    kind: type[Any]
     width: int = 1
 
 
@@ -30,28 +35,37 @@ class HuggingFaceModel:
 
     Args:
         model: The model, in evaluation mode.
-        max_target: Most decoder positions, where the configuration does not say.
+        longest: Most positions, where the configuration does not say.
+
+    Attributes:
+        ends: All tokens that end a sentence, ``eos`` first.
+        max_source: Most encoder positions.
 
     Raises:
-        ModelError: The model is no encoder-decoder, or its configuration names no decoder start or end of sentence.
+        ModelError: The model is no encoder-decoder, its configuration names no decoder start or end of sentence, or
+            what it makes of a sentence depends on the others of a batch, or on chance.
     """
 
     normalized = False
 
-    def __init__(self, model: Any, *, max_target: int = 1024) -> None:
+    def __init__(self, model: Any, *, longest: int = LONGEST_SOURCE) -> None:
         if not getattr(model.config, "is_encoder_decoder", False):
             raise ModelError(f"{type(model).__name__} is no encoder-decoder")
+        _check_experts(model.config)
         self.model = model
         self.device = model.device
         settings = model.generation_config
         self.vocab_size = int(model.get_output_embeddings().weight.shape[0])
-        self.eos = _only(_setting(model, settings, "eos_token_id"))
-        self.start = _only(_setting(model, settings, "decoder_start_token_id"))
+        self.ends = token_ids(_setting(model, settings, "eos_token_id"))
+        self.eos = self.ends[0]
+        # Without a start of its own, a decoder begins as a text does: so does Transformers.
+        self.start = token_ids(_setting(model, settings, "decoder_start_token_id", "bos_token_id"))[0]
         pad = getattr(settings, "pad_token_id", None)
-        self.pad = self.eos if pad is None else _only(pad)
+        self.pad = self.eos if pad is None else token_ids(pad)[0]
         unk = getattr(model.config, "unk_token_id", None)
         self.unk = self.pad if unk is None else int(unk)
-        self.max_target = int(getattr(model.config, "max_position_embeddings", None) or max_target)
+        self.max_source = _positions(model.config, "encoder") or longest
+        self.max_target = _positions(model.config, "decoder") or longest
 
     def encode(self, sources: Sequence[Sequence[int]]) -> HuggingFaceState:
         """See :class:`~polyref.paraphrase.search.StepModel`."""
@@ -63,13 +77,21 @@ class HuggingFaceModel:
             mask[row, : len(source)] = 1
         mask = mask.to(self.device)
         encoded = self.model.get_encoder()(input_ids=ids.to(self.device), attention_mask=mask, return_dict=True)
-        return self.begin(encoded.last_hidden_state, mask)
+        return self.begin(encoded, mask)
 
-    def begin(self, encoded: Tensor, mask: Tensor | None) -> HuggingFaceState:
-        """The state before the first step."""
+    def begin(self, encoded: Any, mask: Tensor | None, every: int = 1) -> HuggingFaceState:
+        """The state before the first step.
+
+        Args:
+            encoded: What the encoder gave.
+            mask: Mask of its states; None for no padding.
+            every: Take every n-th row: what is repeated for n beams is kept once.
+        """
         from transformers.cache_utils import DynamicCache, EncoderDecoderCache
 
-        return HuggingFaceState(encoded, mask, EncoderDecoderCache(DynamicCache(), DynamicCache()))
+        cache = EncoderDecoderCache(DynamicCache(), DynamicCache())
+        states = encoded.last_hidden_state[::every]
+        return HuggingFaceState(states, None if mask is None else mask[::every], cache, type(encoded))
 
     def step(self, state: HuggingFaceState, tokens: Tensor) -> Tensor:
         """See :class:`~polyref.paraphrase.search.StepModel`; returns logits."""
@@ -78,15 +100,13 @@ class HuggingFaceModel:
 
     def feed(self, state: HuggingFaceState, tokens: Tensor) -> Tensor:
         """Logits ``[S * W, T, V]`` after feeding T tokens a row ``[S * W, T]``."""
-        from transformers.modeling_outputs import BaseModelOutput
-
         encoded, mask = state.encoded, state.mask
         if state.width > 1:
             encoded = encoded.repeat_interleave(state.width, dim=0)
             mask = None if mask is None else mask.repeat_interleave(state.width, dim=0)
         out = self.model(
             attention_mask=mask,
-            encoder_outputs=BaseModelOutput(last_hidden_state=encoded),
+            encoder_outputs=state.kind(last_hidden_state=encoded),
             decoder_input_ids=tokens,
             past_key_values=state.cache,
             use_cache=True,
@@ -106,20 +126,39 @@ class HuggingFaceModel:
         state.width = parents.shape[1]
 
 
-def _setting(model: Any, settings: Any, name: str) -> Any:
-    value = getattr(settings, name, None)
-    if value is None:
-        value = getattr(model.config, name, None)
-    if value is None:
-        raise ModelError(f"the model's configuration has no {name}")
-    return value
+def _setting(model: Any, settings: Any, *names: str) -> Any:
+    """The first of the names that the generation settings, or the configuration, have a value for."""
+    for name in names:
+        for place in (settings, model.config):
+            if (value := getattr(place, name, None)) is not None:
+                return value
+    raise ModelError(f"the model's configuration has no {names[0]}")
 
 
-def _only(token: Any) -> int:
-    if isinstance(token, Tensor):
-        token = token.flatten().tolist()
-    if isinstance(token, (list, tuple)):
-        if len(token) != 1:
-            raise UsageError(f"{len(token)} tokens end a sentence, expected one")
-        token = token[0]
-    return int(token)
+def token_ids(tokens: Any) -> tuple[int, ...]:
+    """One token or several, as Transformers keeps them: a number, a list or a tensor."""
+    if isinstance(tokens, Tensor):
+        tokens = tokens.flatten().tolist()
+    return tuple(map(int, tokens)) if isinstance(tokens, (list, tuple)) else (int(tokens),)
+
+
+def _positions(config: Any, side: str) -> int | None:
+    """Most positions of the encoder or the decoder; None where there is no limit."""
+    part: Any = getattr(config, side, None)
+    if hasattr(part, "get_text_config"):  # two networks in one model, each with a configuration of its own
+        config = part.get_text_config()
+    names = (f"max_{side}_position_embeddings", "max_position_embeddings")
+    return next((int(value) for name in names if (value := getattr(config, name, None))), None)
+
+
+def _check_experts(config: Any) -> None:
+    """Refuse experts that take a share of a batch's tokens, or are chosen by chance (settings of NLLB-MoE).
+
+    Raises:
+        ModelError: Naming the setting.
+    """
+    for name, usual in (("moe_eval_capacity_token_fraction", 1.0), ("second_expert_policy", "all")):
+        if (value := getattr(config, name, usual)) != usual:
+            raise ModelError(
+                f"the model has {name} {value}, expected {usual}: else a text's lists depend on its batch or on chance"
+            )

@@ -22,9 +22,11 @@ class HuggingFaceScorer(_BatchedScorer):
 
     def __init__(self, model: HuggingFaceModel, codec: TextCodec, segmenter: Segmenter | None, **about: Any) -> None:
         width = int(getattr(model.model.config, "d_model", None) or model.model.config.hidden_size)
-        limits = (min(model.max_target, LONGEST_SOURCE), min(model.max_target, LONGEST_SOURCE))
+        limits = (min(model.max_source, LONGEST_SOURCE), min(model.max_target, LONGEST_SOURCE))
         super().__init__(codec, segmenter, limits=limits, width=width, **about)
         self._model = model
+        # What the encoder gives: some decoders ask for more of it than the states.
+        self._kind: type[Any] = dict
         # Here the logits of all positions of a batch are held at once.
         self._positions = min(_BATCH, max(4 * _LOGITS // model.vocab_size, 1))
         _packed(model.model)
@@ -40,17 +42,17 @@ class HuggingFaceScorer(_BatchedScorer):
     def _encode(self, sources: Tensor, lengths: Tensor) -> Tensor:
         encoder = self._model.model.get_encoder()
         ids, mask = sources.to(self._model.device), self._mask(lengths)
-        states: Tensor = encoder(input_ids=ids, attention_mask=mask, return_dict=True).last_hidden_state
+        encoded = encoder(input_ids=ids, attention_mask=mask, return_dict=True)
+        self._kind = type(encoded)
+        states: Tensor = encoded.last_hidden_state
         return states
 
     def _decode(self, sources: Tensor, lengths: Tensor, memory: Tensor, wanted: Tensor, real: Tensor) -> Tensor:
-        from transformers.modeling_outputs import BaseModelOutput
-
         wanted = wanted.to(self._model.device)
         inputs = torch.cat((torch.full_like(wanted[:, :1], self._model.start), wanted[:, :-1]), dim=1)
         logits = self._model.model(
             attention_mask=self._mask(lengths),
-            encoder_outputs=BaseModelOutput(last_hidden_state=memory),
+            encoder_outputs=self._kind(last_hidden_state=memory),
             decoder_input_ids=inputs,
             use_cache=False,
             return_dict=True,

@@ -75,8 +75,7 @@ def load_checkpoint_scorer(name: str, device: str, dtype: str) -> ForcedScorer:
         "dtype": dtype,
         "marks_sources": hasattr(tokenizer, "src_lang"),
     }
-    # Texts are cut here, not by the tokeniser, so that they can be counted.
-    codec = HuggingFaceCodec(tokenizer, 1 << 30)
+    codec = HuggingFaceCodec(tokenizer)
     sampler = _hf_segmenter(tokenizer)
     if read_config(folder).get("model_type") in huggingface.FAMILIES:
         network = huggingface.load_network(folder, device=device, dtype=kind)

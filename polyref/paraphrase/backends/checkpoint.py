@@ -20,15 +20,17 @@ from polyref.models.checkpoints.tokenizer import HuggingFaceCodec, load_tokenize
 from polyref.models.checkpoints.vocabulary import LanguageCodec, first_tokens
 from polyref.models.device import torch_device, use_threads
 from polyref.models.find import LONGEST_SOURCE
-from polyref.models.networks.huggingface import HuggingFaceModel
+from polyref.models.networks.huggingface import HuggingFaceModel, token_ids
 from polyref.models.networks.matmul import computing_in
 from polyref.paraphrase.loading_options import PRISM_B, check_dtype
 from polyref.paraphrase.rules.copy_penalty import CopyPenaltyRules
+from polyref.paraphrase.search.saved import SavedGeneration
 from polyref.paraphrase.search_paraphraser import MEMORY, SearchParaphraser
 
 if TYPE_CHECKING:
     from polyref.models.checkpoints.vocabulary import TextCodec
     from polyref.models.networks.matmul import Precision
+    from polyref.models.networks.transformer import Transformer
 
 
 def load(
@@ -67,22 +69,26 @@ def load(
     if not is_fairseq_directory(folder) and read_config(folder).get("model_type") not in huggingface.FAMILIES:
         if dtype != "float32":
             raise UsageError(f"`dtype` is {dtype!r}, but models run by Transformers itself compute in float32")
-        codec = HuggingFaceCodec(load_tokenizer(folder), LONGEST_SOURCE)
+        codec = HuggingFaceCodec(load_tokenizer(folder))
+        network = HuggingFaceModel(huggingface.load_transformers(folder).to(device).eval())
+        first = first_tokens(codec, lang, prefix)
         return SearchParaphraser(
-            HuggingFaceModel(huggingface.load_transformers(folder).to(device).eval()),
+            network,
             LanguageCodec(codec, lang if codec.languages else None),
             name=label or folder.resolve().name,
             digest=fingerprint(folder)[:12],
-            max_source=LONGEST_SOURCE,
+            max_source=min(network.max_source, LONGEST_SOURCE),
             languages=codec.languages,
-            prefix=first_tokens(codec, lang, prefix),
+            prefix=first,
             rules=rules(codec),
+            saved=SavedGeneration(huggingface.read_generation(folder), network.ends, tagged=bool(first)),
             **about,
         )
     stored = torch.float32 if device == "cpu" else getattr(torch, dtype)
     with computing_in(cast("Precision", dtype if device == "cpu" else "float32")):
         model = load_checkpoint(folder, device=device, dtype=stored)
     first = first_tokens(model.codec, lang, prefix)
+    saved = None if is_fairseq_directory(folder) else _saved(folder, model.network, tagged=bool(first))
     if prefix is None and getattr(model.codec, "tag_starts", False):
         (model.network.start,), first = first, []
     return SearchParaphraser(
@@ -94,5 +100,15 @@ def load(
         languages=model.codec.languages,
         prefix=first,
         rules=rules(model.codec),
+        saved=saved,
         **about,
     )
+
+
+def _saved(folder: Path, network: Transformer, *, tagged: bool) -> SavedGeneration:
+    """The generation settings of a folder; where its network begins and ends is as they say."""
+    values = huggingface.read_generation(folder)
+    ends = token_ids(values.get("eos_token_id", network.eos))
+    network.eos = ends[0]
+    network.start = token_ids(values.get("decoder_start_token_id", network.start))[0]
+    return SavedGeneration(values, ends, tagged)

@@ -24,6 +24,7 @@ class Constraints:
         prefixes: Forced first tokens of every sentence, or None. In ``fairseq`` semantics padding in a prefix forces
             nothing at its place.
         hooks: Called in order on every step.
+        ends: Tokens that end a sentence, the model's own first; None for that alone.
 
     Raises:
         UsageError: A prefix holds a token outside the vocabulary, the end of sentence, or padding (unless ``fairseq``).
@@ -36,8 +37,10 @@ class Constraints:
         sources: Sequence[Sequence[int]],
         prefixes: Sequence[Sequence[int]] | None,
         hooks: Sequence[StepHook],
+        ends: tuple[int, ...] | None = None,
     ) -> None:
         self._model = model
+        self.ends = ends or (model.eos,)
         self._options = options
         self._hooks = hooks
         lengths = [len(source) for source in sources]
@@ -105,7 +108,8 @@ class Constraints:
         if fairseq and self._prefixes is not None and t < self._prefixes.shape[1]:
             # Places of the prefix that force nothing are under no least length either.
             short &= torch.tensor([self.prefix_lengths[i] <= t for i in beams.sentences.tolist()], device=short.device)
-        scores[:, eos].masked_fill_(short[owners], NEVER)
+        for end in self.ends:
+            scores[:, end].masked_fill_(short[owners], NEVER)
         if options.no_repeat_ngram and not fairseq:
             spared = None if options.semantics == "hf" else (forced | last)[owners]
             self._block_ngrams(beams.tokens.flatten(0, 1)[beams.layout.slots], scores, spared)

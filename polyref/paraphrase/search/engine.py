@@ -17,6 +17,7 @@ from polyref.paraphrase.search.options import SearchOptions
 from polyref.paraphrase.search.paper import PaperRule
 from polyref.paraphrase.search.protocol import Candidate, StepHook
 from polyref.paraphrase.search.sampling import SamplingRule
+from polyref.paraphrase.search.saved import SavedGeneration
 from polyref.paraphrase.search.state import NEVER, Beams, Choice, Layout, Step
 
 
@@ -30,13 +31,21 @@ class Rule(Protocol):
         """The n-best list of every sentence."""
 
 
-def _rule(model: StepModel, options: SearchOptions, constraints: Constraints, sources: Sequence[Sequence[int]]) -> Rule:
+def _rule(
+    model: StepModel,
+    options: SearchOptions,
+    constraints: Constraints,
+    sources: Sequence[Sequence[int]],
+    saved: SavedGeneration | None,
+) -> Rule:
     if options.sampling:
         return SamplingRule(model, options, constraints, sources)
     if options.semantics == "fairseq":
         return FairseqRule(model, options, constraints)
     if options.semantics == "hf":
-        return (HfGroupRule if options.groups > 1 else HfBeamRule)(model, options, constraints.limits)
+        process = None if saved is None else saved.process(sources, constraints.limits)
+        rule = HfGroupRule if options.groups > 1 else HfBeamRule
+        return rule(model, options, constraints.limits, process, ends=constraints.ends)
     return PaperRule(model, options, constraints)
 
 
@@ -47,6 +56,7 @@ def search(
     options: SearchOptions,
     prefixes: Sequence[Sequence[int]] | None = None,
     hooks: Sequence[StepHook] = (),
+    saved: SavedGeneration | None = None,
 ) -> list[list[Candidate]]:
     """N-best hypotheses of every sentence, all sentences as one batch.
 
@@ -59,6 +69,7 @@ def search(
         options: What to search for.
         prefixes: First target tokens of every sentence (a language tag), possibly empty; None for none at all.
         hooks: Changes of the scores before selection, in order.
+        saved: Generation settings of the model, for beam search in ``hf`` semantics; they have filled the options.
 
     Returns:
         For every sentence its candidates, best first; possibly fewer than asked for.
@@ -74,8 +85,10 @@ def search(
             raise UsageError(f"source {index} has no tokens, expected the end of sentence at least")
     if not sources:
         return []
-    constraints = Constraints(model, options, sources, prefixes, hooks)
-    rule = _rule(model, options, constraints, sources)
+    searched = options.semantics == "hf" and not options.sampling
+    saved = saved if searched else None
+    constraints = Constraints(model, options, sources, prefixes, hooks, None if saved is None else saved.ends)
+    rule = _rule(model, options, constraints, sources, saved)
     beams = Beams.begin(len(sources), model.start, model.device)
     return run(model, model.encode(sources), beams, constraints.apply, rule)
 

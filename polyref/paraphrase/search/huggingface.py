@@ -55,6 +55,7 @@ class _HfRule:
         process: See :data:`Process`.
         fixed: Return as many hypotheses for every sentence as are asked for, as Transformers does: where there are
             fewer, some of score -1e9 or -inf fill up.
+        ends: Tokens that end a sentence; by default the model's one.
     """
 
     def __init__(
@@ -65,12 +66,16 @@ class _HfRule:
         process: Process | None = None,
         *,
         fixed: bool = False,
+        ends: tuple[int, ...] = (),
     ) -> None:
         self._model = model
         self._options = options
         self._limits = list(limits)
         self._process = process
         self._fixed = fixed
+        self._ends = ends or (model.eos,)
+        # Enough candidates for a full group even if every hypothesis can end in every way.
+        self._room = 1 + len(self._ends)
         self._groups = options.groups
         self._rows = options.beam // options.groups
         self._lenpen = options.lenpen if options.normalize else 0.0
@@ -79,7 +84,10 @@ class _HfRule:
     def _top(
         self, step: Step, beams: Beams, group: int, selector: Selector, over: Tensor | None = None
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """The 2b best candidates of one group: scores, parents and tokens (any, where the group is ``over``)."""
+        """The 2b best candidates of one group: scores, parents and tokens (any, where the group is ``over``).
+
+        With several ends of sentence there are more: (1 + ends) * b.
+        """
         rows = slice(group * self._rows, (group + 1) * self._rows)
         # Forced tokens are set after the penalty is taken off, so they pay none.
         free = step.forced | step.last if self._options.forced_eos else step.forced
@@ -88,7 +96,7 @@ class _HfRule:
             cum = beams.cum[:, rows]
             # The rows of a group that is done are all the same: no order of theirs is of interest.
             cum = cum if over is None else cum.masked_fill(over, NEVER)
-            top, row, token = selector.best(rows, cum, 2 * self._rows, strength)
+            top, row, token = selector.best(rows, cum, self._room * self._rows, strength)
             return top, row + rows.start, token
         if step.t == 0:
             rows = slice(0, 1)
@@ -101,7 +109,7 @@ class _HfRule:
             rows = slice(group * self._rows, (group + 1) * self._rows)
             scores = self._process(beams, rows, scores.expand(-1, self._rows, -1))
         values = (scores + cum[:, :, None]).flatten(1)
-        top, index = values.topk(min(2 * self._rows, values.shape[1]))
+        top, index = values.topk(min(self._room * self._rows, values.shape[1]))
         row = index // self._model.vocab_size
         return top, torch.zeros_like(row) if step.t == 0 else row + rows.start, index % self._model.vocab_size
 
@@ -117,7 +125,14 @@ class _HfRule:
 
     def _candidate(self, tokens: tuple[int, ...], trace: list[list[float]], group: int) -> Candidate:
         score = trace[2][-1] / len(tokens) ** self._lenpen
-        return candidate(tokens, trace, score, group, tokens[-1] == self._model.eos)
+        return candidate(tokens, trace, score, group, tokens[-1] in self._ends)
+
+    def _are_ends(self, tokens: Tensor) -> Tensor:
+        """Which tokens end a sentence."""
+        found = tokens == self._ends[0]
+        for end in self._ends[1:]:
+            found |= tokens == end
+        return found
 
     def _bound(self, t: int, sentence: int, early: str | bool) -> float:
         """What the running score is divided by in the test whether a group can still improve."""
@@ -158,7 +173,7 @@ class HfGroupRule(_HfRule):
             over = torch.tensor([pool.done for pool in pools], device=beams.cum.device)[:, None]
             chosen = self._top(step, beams, group, selector, over)
             top, parent, token = chosen
-            ends = token == self._model.eos
+            ends = self._are_ends(token)
             entering = (ends & ~over)[:, : self._rows]
             for position, tokens, trace in self._found(step, beams, entering.nonzero(as_tuple=True), chosen):
                 pools[position].add(self._candidate(tokens, trace, group))
@@ -216,8 +231,7 @@ class HfBeamRule(_HfRule):
         pools = [self._pools[sentence][0] for sentence in sentences]
         chosen = self._top(step, beams, 0, Selector(step, as_topk=True))
         top, parent, token = chosen
-        eos = token == self._model.eos
-        ends = eos | step.last[:, None]
+        ends = self._are_ends(token) | step.last[:, None]
         entering = (ends & (top > NEVER))[:, : self._rows]
         for position, tokens, trace in self._found(step, beams, entering.nonzero(as_tuple=True), chosen):
             pools[position].add(self._candidate(tokens, trace, 0))

@@ -74,6 +74,8 @@ class SearchOptions:
         sampling_topp: Draw from the smallest set of tokens that holds this probability (0 and 1: all).
         sampling_epsilon: Draw only from tokens at least this probable (0: all; the most probable one always stays).
         seed: Seed of the draws; each sentence has its own stream, so batching does not change them.
+        fixed: ``hf`` only: names of options that hold although they are at their default. Others at their default are
+            taken from the generation settings that a Hugging Face model was saved with.
     """
 
     beam: int = 5
@@ -99,6 +101,7 @@ class SearchOptions:
     sampling_topp: float = 0.0
     sampling_epsilon: float = 0.0
     seed: int = 0
+    fixed: tuple[str, ...] = ()
 
     def validate(self) -> SearchOptions:
         """Check every value and every combination; returns self.
@@ -160,6 +163,7 @@ class SearchOptions:
         plain = asdict(SearchOptions())
         named = ("beam", "groups", "semantics")
         given = {key: value for key, value in asdict(self).items() if key in named or value != plain[key]}
+        given.pop("fixed", None)
         return f"search({','.join(f'{key}={value}' for key, value in given.items())})"
 
     @property

@@ -1,0 +1,163 @@
+"""The generator ``causal``: a decoder-only language model that continues a prompt by one line, searched by polyref.
+
+For models without a chat template, and for whoever wants the best lines by their probability, or a diverse beam,
+instead of samples.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import torch
+
+from polyref.errors import DataError, ModelError, UsageError
+from polyref.models.checkpoints.automodel import load_network
+from polyref.models.checkpoints.files import hash_model
+from polyref.models.checkpoints.tokenizer import load_tokenizer
+from polyref.models.device import torch_device, use_threads
+from polyref.models.find import LONGEST_SOURCE
+from polyref.models.networks.causal import CausalModel
+from polyref.paraphrase.search_paraphraser import MEMORY, SearchParaphraser
+from polyref.textfiles import read_lines
+
+#: Where the text stands in a prompt.
+PLACE: Final = "{text}"
+#: The prompt of whoever names none.
+PROMPT: Final = "The same sentence in two different wordings.\nFirst wording: {text}\nSecond wording:"
+_DTYPES: Final = ("float32", "bfloat16", "float16")
+
+
+class PromptCodec:
+    """Texts in a prompt as token ids, and the line that a model wrote as text.
+
+    Args:
+        tokenizer: The tokeniser.
+        prompt: A text with one ``{text}``.
+        ends: Tokens that end a line.
+    """
+
+    def __init__(self, tokenizer: Any, prompt: str, ends: Sequence[int]) -> None:
+        self._tokenizer = tokenizer
+        self._before, self._after = prompt.split(PLACE)
+        self._ends = frozenset(ends)
+
+    def encode(self, text: str) -> list[int]:
+        """Token ids of the prompt with the text. An end that the tokeniser adds is left out."""
+        ids = [int(token) for token in self._tokenizer(f"{self._before}{text}{self._after}")["input_ids"]]
+        while ids and ids[-1] in self._ends:
+            ids.pop()
+        return ids
+
+    def beginning(self, text: str, longest: int) -> list[int]:
+        """The prompt with as many words of the text as fit into ``longest`` tokens.
+
+        Raises:
+            UsageError: The prompt alone is longer.
+        """
+        words = text.split()
+        fit, too_many = -1, len(words)
+        while too_many - fit > 1:
+            middle = (fit + too_many) // 2
+            if len(self.encode(" ".join(words[:middle]))) <= longest:
+                fit = middle
+            else:
+                too_many = middle
+        if fit < 1:
+            raise UsageError(f"the prompt leaves no room for a text: the model reads {longest} tokens")
+        return self.encode(" ".join(words[:fit]))
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        """The first line of what was written."""
+        kept = [token for token in tokens if token not in self._ends]
+        lines = str(self._tokenizer.decode(kept, skip_special_tokens=True)).strip().splitlines()
+        return lines[0].strip() if lines else ""
+
+
+def load(
+    argument: str | None,
+    *,
+    device: str = "cpu",
+    threads: int | None = None,
+    dtype: str = "float32",
+    memory: int | None = None,
+) -> SearchParaphraser:
+    """A language model of a folder.
+
+    Args:
+        argument: ``FOLDER``, or ``FOLDER,FILE`` with a file that holds the prompt: a text with ``{text}`` in one place,
+            which the model continues by a line.
+        device: A torch device.
+        threads: Threads of torch (None: leave as they are).
+        dtype: What the network computes in: ``float32``, ``bfloat16`` or ``float16``.
+        memory: About the memory that a batch may take beside the model, in MB.
+
+    Raises:
+        ModelError: There is no such model, it is broken, or it cannot be searched.
+        DataError: The prompt is missing, or has no place for the text.
+        UsageError: The device or type cannot be used.
+    """
+    name, _, file = (argument or "").partition(",")
+    folder = Path(name)
+    if not name or not (folder / "config.json").is_file():
+        raise ModelError("no folder with a Hugging Face model", file=name or None, remedy="causal:DIR[,PROMPT.txt]")
+    if dtype not in _DTYPES:
+        raise UsageError(f"`dtype` is {dtype!r}, expected one of {', '.join(_DTYPES)}")
+    use_threads(threads)
+    torch_device(device)
+    prompt = read_prompt(file) if file else PROMPT
+    tokenizer = load_tokenizer(folder)
+    loaded: Any = load_network("AutoModelForCausalLM", folder, "language model")
+    network = loaded.to(torch.device(device), getattr(torch, dtype))
+    ends = line_ends(tokenizer, network)
+    model = CausalModel(network, ends=ends, pad=_padding(tokenizer, ends, folder), unk=ends[0], longest=LONGEST_SOURCE)
+    digest = f"{hash_model(folder)[:12]}|prompt:{hashlib.sha256(prompt.encode()).hexdigest()[:12]}"
+    return SearchParaphraser(
+        model,
+        PromptCodec(tokenizer, prompt, ends),
+        name=folder.resolve().name,
+        digest=digest + ("" if dtype == "float32" else f"|dtype:{dtype}"),
+        max_source=model.max_source,
+        memory=MEMORY if memory is None else memory << 20,
+    )
+
+
+def read_prompt(file: str) -> str:
+    """The prompt of a file; the line end at its end is not part of it.
+
+    Raises:
+        DataError: The file cannot be read, or does not hold ``{text}`` once.
+    """
+    prompt = "\n".join(read_lines(file))
+    if (count := prompt.count(PLACE)) != 1:
+        raise DataError(f"{count} places {PLACE} for the text, expected one", file=file)
+    return prompt
+
+
+def line_ends(tokenizer: Any, network: Any) -> list[int]:
+    """Tokens that end a text, then those that begin with a line end.
+
+    Raises:
+        ModelError: There are none.
+    """
+    named = getattr(network.generation_config, "eos_token_id", None)
+    found = [named] if isinstance(named, int) else list(named or ())
+    if tokenizer.eos_token_id is not None:
+        found.append(tokenizer.eos_token_id)
+    size = network.get_output_embeddings().weight.shape[0]
+    for token in sorted(tokenizer.get_vocab().values()):
+        if token < size and str(tokenizer.decode([token])).lstrip(" \t").startswith("\n"):
+            found.append(token)
+    if not found:
+        raise ModelError("its tokeniser has no end of text and no line end")
+    return list(dict.fromkeys(int(token) for token in found))
+
+
+def _padding(tokenizer: Any, ends: Sequence[int], folder: Path) -> int:
+    """A token that is never written: padding, or an end that another one stands for."""
+    for token in (tokenizer.pad_token_id, *ends[1:], tokenizer.bos_token_id, tokenizer.unk_token_id):
+        if token is not None and token != ends[0]:
+            return int(token)
+    raise ModelError("its tokeniser has no padding token", file=folder, remedy="set one and save it again")
