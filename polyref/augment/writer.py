@@ -44,8 +44,8 @@ def augment_file(
     inputs: Inputs,
     output: str | Path,
     work: Augmentation,
-    *,
     dropped: str | Path | None = None,
+    *,
     progress: bool = False,
     resumed: Callable[[int], object] = lambda segments: None,
 ) -> Tally:

@@ -21,9 +21,10 @@ from polyref.cli.options.origin import Origin, generators_from, source_from, was
 from polyref.cli.options.reading import reading_options
 from polyref.cli.options.rewriting import open_inputs, rewriting_options, summaries, write_requests
 from polyref.cli.options.search import SENTENCES
-from polyref.cli.printing import json_object, tell
+from polyref.cli.printing import bars, json_object, tell
 from polyref.formats import Reading
 from polyref.paraphrase import Paraphraser, load_paraphraser
+from polyref.progress import listening
 from polyref.textfiles import display_name
 
 
@@ -107,9 +108,8 @@ def command(
             wanted, lang, seed = k or source.k, lang or source.lang, source.seed
             chain = filter_chain(preset, lang)
         work = Augmentation(source, wanted, chain, lang or "en", seed, chosen, keep_dropped, arithmetic(loading))
-        tally = augment_file(
-            inputs, output, work, dropped=dropped, progress=not quiet, resumed=partial(say_resumed, output)
-        )
+        stack.enter_context(listening(bars))
+        tally = augment_file(inputs, output, work, dropped, progress=not quiet, resumed=partial(say_resumed, output))
     if not quiet:
         click.echo(tally.summary(chain.reasons, wanted), err=True)
     more = summaries(loaded, rewriting, quiet=quiet)

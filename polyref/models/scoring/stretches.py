@@ -17,6 +17,7 @@ from polyref.cache import Cache
 from polyref.models.scoring.base import ForcedScorer, Rows, Stretch
 from polyref.models.scoring.load import load_scorer
 from polyref.processes import Processes, available
+from polyref.progress import tell
 
 #: Target tokens that make another process worth its start: it loads torch and the model before it begins.
 WORTH: Final = 100_000
@@ -46,6 +47,7 @@ class Stretches:
         computed = self._computed(missing)
         for key, stretch in zip(keys, stretches, strict=True):
             if key in known:
+                tell(len(stretch[1]))
                 yield _unpacked(known[key], stretch)
                 continue
             rows = next(computed)
