@@ -9,7 +9,6 @@ from typing import Final
 import click
 from click.shell_completion import CompletionItem, split_arg_string
 
-
 #: In what stands for a value: it is a file or a folder, or may be one.
 _PLACE: Final = re.compile(r"\b(FILES?|DIR|FOLDER|REFS|SYS|IN|OUT|SRC|MODEL)\b")
 
