@@ -10,8 +10,6 @@ from functools import partial
 from itertools import islice
 from typing import Any, Final
 
-from tqdm import tqdm
-
 from polyref import __version__
 from polyref.augment.filters.chain import FilterChain
 from polyref.augment.kept import KEPT, OPTIONAL, SURPLUS, entries
@@ -20,6 +18,8 @@ from polyref.augment.sources import Proposed, Proposing, Source, paraphrased
 from polyref.augment.tally import Tally
 from polyref.engines.engine import Engine
 from polyref.errors import UsageError
+from polyref.progress import Part, listening
+from polyref.progress import work as piece_of_work
 from polyref.references import Reference, Segment
 
 #: Candidates asked for per wanted paraphrase: filters drop about half of a small model's n-best list.
@@ -136,21 +136,23 @@ class Augmentation:
         if engine is not None:
             yield from self._by_workers(engine, segments, total, done, progress)
             return
-        # One shard has nothing to show before its end: the paraphraser's own bar is finer.
-        single = total <= self.source.shard
         rest = iter(segments)
-        with tqdm(total=total, initial=done, desc="augmenting", unit="seg", disable=not progress or single) as bar:
-            begun: deque[tuple[tuple[Segment, ...], Proposing]] = deque()
+        with piece_of_work("augmenting", "segments", total, done, progress=progress) as advance:
+            begun: deque[tuple[Part, tuple[Segment, ...], Proposing]] = deque()
             more = True
             while begun or more:
                 while more and len(begun) <= self.source.ahead:
                     if more := bool(batch := tuple(islice(rest, self.source.shard))):
-                        begun.append((batch, self.source.begin(batch, done, progress=progress and single)))
+                        part = Part(advance, len(batch), self.source.works)
+                        with listening(part):
+                            begun.append((part, batch, self.source.begin(batch, done, progress=progress)))
                         done += len(batch)
                 if begun:
-                    shard = self._finish(*begun.popleft())
+                    part, batch, proposing = begun.popleft()
+                    with listening(part):
+                        shard = self._finish(batch, proposing)
                     yield shard
-                    bar.update(len(shard.segments))
+                    part.end()
 
     def _by_workers(
         self, engine: Engine, segments: Iterable[Segment], total: int, done: int, progress: bool
@@ -159,13 +161,10 @@ class Augmentation:
         workers = engine.workers(partial(_begin, self.source.reload(), settings))
         rest = iter(segments)
         batches = iter(lambda: tuple(islice(rest, self.source.shard)), ())
-        with (
-            closing(workers),
-            tqdm(total=total, initial=done, desc="augmenting", unit="seg", disable=not progress) as bar,
-        ):
+        with closing(workers), piece_of_work("augmenting", "segments", total, done, progress=progress) as advance:
             for shard in workers.map(batches):
                 yield shard
-                bar.update(len(shard.segments))
+                advance(len(shard.segments))
 
     def shard(self, segments: Sequence[Segment], start: int = 0, *, progress: bool = False) -> Shard:
         """Augment some segments in one call of the source, with its own bar if asked.
@@ -180,10 +179,12 @@ class Augmentation:
     def _finish(self, segments: Sequence[Segment], proposing: Proposing) -> Shard:
         tally = Tally(segments=len(segments))
         proposed = proposing()
-        works = [
-            self._checked(self.source.before(segment), found, tally)
-            for segment, found in zip(segments, proposed, strict=True)
-        ]
+        works = []
+        # Where candidates are measured as well, that is what takes its time.
+        with piece_of_work("filtering", "segments", 0 if self.filters.measures else len(segments)) as advance:
+            for segment, found in zip(segments, proposed, strict=True):
+                works.append(self._checked(self.source.before(segment), found, tally))
+                advance(1)
         if self.filters.measures:
             measured = [work.dropped for work in works]
             before = [work.segment for work in works]

@@ -59,6 +59,7 @@ class Source(ABC):
         merge: How the candidates of several sources are put in order; None of a single source.
         shard: Segments to ask for at a time.
         ahead: Shards that are worth asking for before the first one is there.
+        works: Pieces of work whose progress is heard of a shard.
     """
 
     signature: str
@@ -66,6 +67,7 @@ class Source(ABC):
     facts: Mapping[str, Any] = {}
     shard: int = GIVEN_SEGMENTS
     ahead: int = 0
+    works: int = 1
     merge: Merge | None = None
 
     @abstractmethod
@@ -274,6 +276,7 @@ class Several(Source):
         self.merge = merge
         self.shard = min(source.shard for source in sources)
         self.ahead = max(source.ahead for source in sources)
+        self.works = sum(isinstance(source, Generated) for source in sources) or 1
         self.signature = " + ".join(source.signature for source in sources)
         self.decoding = " + ".join(source.decoding for source in sources)
         self.facts = {**_joined([source.facts for source in sources]), **merge.facts}

@@ -21,9 +21,10 @@ from polyref.cli.options.origin import Origin, generators_from, source_from, was
 from polyref.cli.options.reading import reading_options
 from polyref.cli.options.rewriting import open_inputs, rewriting_options, summaries, write_requests
 from polyref.cli.options.search import SENTENCES
-from polyref.cli.printing import json_object, tell
+from polyref.cli.printing import bars, json_object, tell
 from polyref.formats import Reading
 from polyref.paraphrase import Paraphraser, load_paraphraser
+from polyref.progress import listening
 from polyref.textfiles import display_name
 
 
@@ -79,7 +80,7 @@ def command(
         preset = "none"  # the checks are made for paraphrases: another translation has other words
     check_files(references, origin, preset, rewriting, output, dropped, as_json=as_json)
     way, requests = rewriting["batch"] or (None, "")
-    wanted = origin.wanted(k)
+    wanted, seed = origin.wanted(k), search["seed"]
     engine = engine_from(loading)
     generators = generators_from(origin, wanted, loading, search, rewriting, output)
     chosen = selection(select)
@@ -96,20 +97,19 @@ def command(
             loaded[-1].check_texts(texts, lang or "en", display_name(references[0]))
         return filtered_sentences(loaded[-1], chain, lang or "en", sentences)
 
-    with ExitStack() as stack:
+    with ExitStack() as stack, listening(bars):
         models = loading["model"] if generators else ()
         inputs = stack.enter_context(open_inputs(references, reading, models, rewriting))
         source = source_from(origin, inputs, generators, load, stack)
         if way == "write" and requests:
             write_requests(source, inputs.segments(), requests)
             return
-        seed = search["seed"]
         if isinstance(source, Kept):
             wanted, lang, seed = k or source.k, lang or source.lang, source.seed
             chain = filter_chain(preset, lang)
         work = Augmentation(source, wanted, chain, lang or "en", seed, chosen, keep_dropped, arithmetic(loading))
-        tally = augment_file(inputs, output, work, dropped=dropped, progress=not quiet, engine=engine,
-                             resumed=partial(say_resumed, output))  # fmt: skip
+        said = partial(say_resumed, output)
+        tally = augment_file(inputs, output, work, dropped, progress=not quiet, engine=engine, resumed=said)
     if not quiet:
         click.echo(tally.summary(chain.reasons, wanted), err=True)
     more = summaries(loaded, rewriting, quiet=quiet)

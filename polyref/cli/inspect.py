@@ -9,11 +9,13 @@ import click
 
 from polyref.cli.files.overwriting import refuse_overwriting
 from polyref.cli.options.reading import reading_options
-from polyref.cli.printing import json_object
+from polyref.cli.options.threads import threads_option
+from polyref.cli.printing import bars, json_object
 from polyref.errors import UsageError
 from polyref.eval.inspection.inspection import EXAMPLES, SAMPLE, inspect
 from polyref.eval.inspection.text import Mark, brackets
 from polyref.formats import Reading
+from polyref.progress import listening
 from polyref.references import ReferenceSet
 from polyref.textfiles import check_writable, display_name, write_atomically
 
@@ -44,6 +46,7 @@ from polyref.textfiles import check_writable, display_name, write_atomically
     "--seed", metavar="N", type=click.IntRange(min=0), default=1, show_default=True, help="Chooses the random segments."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of the text.")
+@threads_option
 def command(
     references: tuple[str, ...],
     reading: Reading,
@@ -73,7 +76,8 @@ def command(
         check_writable(output)
     refset = ReferenceSet.load(*references, form=reading.form, fields=reading.fields, pair=reading.pair)
     name = " ".join(Path(display_name(path)).name for path in references)
-    found = inspect(refset, name=name, dropped=dropped, sample=sample, examples=examples, seed=seed)
+    with listening(bars):
+        found = inspect(refset, name=name, dropped=dropped, sample=sample, examples=examples, seed=seed)
     if output is not None:
         found.save(output)
     if output == "-":

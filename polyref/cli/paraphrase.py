@@ -15,8 +15,9 @@ from polyref.cli.options.reading import reading_options
 from polyref.cli.options.rewriting import rewriting_from, rewriting_options, summary
 from polyref.cli.options.search import SENTENCES, decoding_from
 from polyref.cli.parsing.completion import argument_or_option
-from polyref.cli.printing import json_object, tell
+from polyref.cli.printing import bars, json_object, tell
 from polyref.formats import Reading
+from polyref.progress import listening
 from polyref.references import ReferenceSet
 from polyref.textfiles import check_writable, display_name, write_atomically
 
@@ -82,7 +83,7 @@ def command(
     rows: list[dict[str, Any]] = []
     empty = truncated = 0
     failed: Counter[str] = Counter()
-    with closing(loaded), write_atomically(output) as out:
+    with closing(loaded), listening(bars), write_atomically(output) as out:
         results = paraphraser.paraphrase(lines, k, decoding=decoding, progress=not quiet)
         for number, nbest in enumerate(results, 1):
             empty += not nbest.text.strip()
@@ -91,10 +92,8 @@ def command(
             found = []
             for hypothesis in nbest.hypotheses:
                 item: dict[str, Any] = {"text": hypothesis.text, "score": hypothesis.score}
-                if search["nbest_per_group"]:
-                    item["group"] = hypothesis.group
-                if tokens:
-                    item["tokens"] = list(hypothesis.tokens)
+                item |= {"group": hypothesis.group} if search["nbest_per_group"] else {}
+                item |= {"tokens": list(hypothesis.tokens)} if tokens else {}
                 found.append(item)
             own = given[number - 1].id
             row = {"id": number if own == str(number) else own, "text": nbest.text, "paraphrases": found}
@@ -111,8 +110,8 @@ def command(
         text = "line has" if empty == 1 else "lines have"
         tell("warning", f"{name}: {empty} empty {text} no paraphrases")
     if truncated:
-        text = "line is" if truncated == 1 else "lines are"
-        tell("warning", f"{name}: {truncated} {text} longer than the model reads; it saw the beginning")
+        text = "1 line is" if truncated == 1 else f"{truncated} lines are"
+        tell("warning", f"{name}: {text} longer than the model reads; it saw the beginning")
     for reason, count in sorted(failed.items()):
         text = "line" if count == 1 else "lines"
         tell("warning", f"{name}: {count} {text} failed and got no paraphrases: {reason}")

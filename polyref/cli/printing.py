@@ -15,7 +15,7 @@ import click
 
 from polyref.cli.parsing.flags import in_flags
 from polyref.errors import PolyrefWarning
-from polyref.progress import Advance
+from polyref.progress import Advance, bar
 from polyref.tables import shown
 
 #: Work that takes longer than this many seconds is announced.
@@ -69,30 +69,33 @@ def show_warning(message: Warning | str, category: type[Warning], *place: Any, *
 
 
 @contextmanager
-def bars(what: str, unit: str, total: int) -> Iterator[Advance]:
-    """A bar on stderr with the rate since the start, which goes away when the work is done; a listener of progress.
+def bars(what: str, unit: str, total: int, done: int = 0) -> Iterator[Advance]:
+    """A bar, and a warning of long work: a listener of progress.
 
     Where stderr is no terminal there is no bar, but the warning is given.
     """
     from tqdm import tqdm
 
-    started, done, announced = time.perf_counter(), 0, False
-    # The rate is that of all that was done so far: the longest texts often come first, and the last ones are fast.
-    with tqdm(total=total, desc=what, unit=f" {unit}", smoothing=0, delay=1, leave=False, disable=None) as bar:
+    # Processes and models take a while to start: the clock runs from the first news on.
+    new, first, started, announced = 0, 0, 0.0, False
+    with bar(what, unit, total, done) as show:
 
         def advance(more: int) -> None:
-            nonlocal done, announced
-            done += more
-            bar.update(more)
-            spent = time.perf_counter() - started
-            if announced or spent < MEASURED:
+            nonlocal new, first, started, announced
+            new += more
+            show(more)
+            if announced or not more:
                 return
-            announced = True
-            left = spent / done * (total - done)
-            if left > LONG:
-                bar.clear()
-                tell("warning", f"{what}: {total} {unit} will take up to {_duration(left)} more, by the first {done}")
-                bar.refresh()
+            now = time.perf_counter()
+            if not first:
+                first, started = new, now
+                return
+            left = (now - started) / (new - first) * (total - done - new)
+            if now - started >= MEASURED and left > LONG:
+                announced = True
+                with tqdm.external_write_mode():
+                    rest = f"{total - done - new} {unit}"
+                    tell("warning", f"{what}: {rest} will take about {_duration(left)}, judging by the first {new}")
 
         yield advance
     sys.stderr.flush()

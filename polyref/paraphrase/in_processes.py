@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
+from contextlib import ExitStack
 from itertools import islice
 from typing import Final, cast
 
@@ -12,6 +13,7 @@ from polyref.paraphrase.diverse_beam import Decoding
 from polyref.paraphrase.nbest import NBest
 from polyref.paraphrase.paraphraser import Paraphraser
 from polyref.processes import Processes
+from polyref.progress import listening, retold, work
 
 #: Texts of one piece of work. It is the window of the search, so that the batches, and with them the last digits of
 #: scores, are those of a single process.
@@ -51,22 +53,21 @@ class InProcesses(Paraphraser):
         self, texts: Iterable[str], k: int, *, decoding: Decoding | None = None, progress: bool = False
     ) -> Iterator[NBest]:
         """See :meth:`Paraphraser.generate`. The first texts are on their way when this returns."""
-        from tqdm import tqdm
-
         feed = map(str, texts)  # what stands around a text is for other generators
         waiting: deque[Future[list[NBest]]] = deque()
+        hearing = ExitStack()
+        total = len(texts) if isinstance(texts, list) else 0
+        advance = hearing.enter_context(work("paraphrasing", "sentences", total, progress=progress))
 
         def fill() -> None:
             while len(waiting) < self.ahead and (piece := list(islice(feed, PIECE))):
-                waiting.append(self._processes.submit((piece, k, decoding)))
+                waiting.append(self._processes.submit((piece, k, decoding), advance))
 
         def results() -> Iterator[NBest]:
-            total = len(texts) if isinstance(texts, list) else None
-            with tqdm(total=total, desc="paraphrasing", unit="seg", disable=not progress) as bar:
+            with hearing:
                 while waiting:
                     found = self._processes.result(waiting.popleft())
                     fill()
-                    bar.update(len(found))
                     yield from found
 
         fill()
@@ -86,8 +87,9 @@ class _Worker:
     def __call__(self) -> Callable[[Piece], list[NBest]]:
         paraphraser = self.load()
 
-        def work(piece: Piece) -> list[NBest]:
+        def paraphrased(piece: Piece) -> list[NBest]:
             texts, k, decoding = piece
-            return list(paraphraser.paraphrase(texts, k, decoding=decoding))
+            with listening(retold):
+                return list(paraphraser.paraphrase(texts, k, decoding=decoding, progress=True))
 
-        return cast("Callable[[Piece], list[NBest]]", work)
+        return cast("Callable[[Piece], list[NBest]]", paraphrased)

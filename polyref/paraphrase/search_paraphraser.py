@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from polyref.errors import UsageError
 from polyref.paraphrase.diverse_beam import STRENGTH, Decoding, DiverseBeam
@@ -15,6 +15,7 @@ from polyref.paraphrase.rules.base import Rules
 from polyref.paraphrase.search import Candidate, SearchOptions, StepModel
 from polyref.paraphrase.search.options import LARGEST_WHOLE, check_whole
 from polyref.paraphrase.search.saved import SavedGeneration
+from polyref.progress import Advance, Part, work
 
 #: Texts read ahead and sorted by length; batches are formed inside a window, so results stream in input order.
 WINDOW = 256
@@ -157,33 +158,38 @@ class SearchParaphraser(Paraphraser):
         return self._stream(texts, k, self.settle(decoding, k), progress)
 
     def _stream(self, texts: Iterable[str], k: int, decoding: Decoding, progress: bool) -> Iterator[NBest]:
-        from tqdm import tqdm
-
-        total = len(texts) if isinstance(texts, Sequence) else None
+        total = len(texts) if isinstance(texts, Sequence) else 0
         feed = iter(texts)
-        with tqdm(total=total, desc="paraphrasing", unit="seg", disable=not progress) as bar:
+        with work("paraphrasing", "sentences", total, progress=progress) as advance:
             while chunk := list(islice(feed, self.window)):
-                yield from self._window(chunk, k, decoding, bar)
+                yield from self._window(chunk, k, decoding, advance)
 
-    def _window(self, texts: list[str], k: int, decoding: Decoding, bar: Any) -> list[NBest]:
+    def _window(self, texts: list[str], k: int, decoding: Decoding, advance: Advance) -> list[NBest]:
         encoded = {text: self._source(text) for text in dict.fromkeys(texts)}
         waiting = sorted((t for t in encoded if encoded[t][0]), key=lambda t: (len(encoded[t][0]), t))
         done = {text: NBest(text, (), False) for text in encoded if not encoded[text][0]}
-        counts = {text: texts.count(text) for text in done} if done else {}
-        bar.update(sum(counts.values()))
-        for batch in self._batches(waiting, [len(encoded[text][0]) for text in waiting], decoding):
-            try:
-                found = self._search([encoded[text][0] for text in batch], decoding, batch)
-            except (RuntimeError, MemoryError) as error:
-                if not _out_of_memory(error):
-                    raise
-                raise UsageError(
-                    f"the search ran out of memory with {decoding.beam} hypotheses a text, texts at once: {len(batch)}",
-                    remedy="name a smaller `beam` or `k`, or smaller batches: `memory`",
-                ) from error
-            for text, candidates in zip(batch, found, strict=True):
-                done[text] = NBest(text, self._hypotheses(candidates, k, decoding), encoded[text][1])
-                bar.update(texts.count(text))
+        lengths = [len(encoded[text][0]) for text in waiting]
+        # Texts of one length are searched together, the short ones first: tokens say how far that has come.
+        part = Part(advance, len(texts))
+        with part.telling(sum(lengths)) as passed:
+            for batch in self._batches(waiting, lengths, decoding):
+                sources = [encoded[text][0] for text in batch]
+                batch_part = Part(passed, sum(map(len, sources)))
+                try:
+                    with batch_part.telling(sum(map(len, sources))):
+                        found = self._search(sources, decoding, batch)
+                except (RuntimeError, MemoryError) as error:
+                    if not _out_of_memory(error):
+                        raise
+                    size = f"{decoding.beam} hypotheses a text, texts at once: {len(batch)}"
+                    raise UsageError(
+                        f"the search ran out of memory with {size}",
+                        remedy="name a smaller `beam` or `k`, or smaller batches: `memory`",
+                    ) from error
+                for text, candidates in zip(batch, found, strict=True):
+                    done[text] = NBest(text, self._hypotheses(candidates, k, decoding), encoded[text][1])
+                batch_part.end()
+        part.end()
         return [done[text] for text in texts]
 
     def _batches(self, texts: list[str], lengths: list[int], decoding: Decoding) -> Iterator[list[str]]:

@@ -98,9 +98,26 @@ def completions(words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
         ("polyref evaluate set -m bleu pri", ["plain,prism", "plain,prism-src"]),
         ("polyref augment re", ["file,re"]),
         ("polyref paraphrase re", ["file,re"]),
+        ("polyref augment refs.en -o re", ["file,re"]),
+        ("polyref augment refs.en --candidates nb", ["file,nb"]),
+        ("polyref score refs.en -i s --source s", ["file,s"]),
+        ("polyref evaluate set --refs re", ["file,re"]),
+        ("polyref evaluate set --statistic tie", ["plain,tie-rate"]),
+        ("polyref inspect re", ["file,re"]),
+        ("polyref convert refs re", ["file,re"]),
+        ("polyref convert refs refs.jsonl re", ["file,re"]),
     ],
 )
 def test_the_shell_completes(
     words: str, expected: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert completions(words, monkeypatch, capsys) == expected
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["paraphrase", "augment", "score", "evaluate", "inspect", "submit", "demo", "train esim", "train baseline",
+     "convert model"],
+)  # fmt: skip
+def test_every_command_that_computes_takes_a_number_of_threads(words: str, polyref: Callable[..., Any]) -> None:
+    assert "--threads" in polyref(*words.split(), "--help").out

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import datasets
 import evaluate
 
-import polyref
+from polyref.metrics.results.hugging_face import EvaluateModule
 
 _DESCRIPTION = """\
 chrF and chrF++ with any number of references: human ones and paraphrases.
@@ -48,40 +45,8 @@ Returns:
 
 
 @evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)
-class ParCHRF(evaluate.Metric):
+class ParCHRF(EvaluateModule, evaluate.Metric):
     """See above."""
 
-    def _info(self) -> evaluate.MetricInfo:
-        text = datasets.Value("string")
-        return evaluate.MetricInfo(
-            description=_DESCRIPTION,
-            citation=_CITATION,
-            inputs_description=_KWARGS_DESCRIPTION,
-            features=[
-                datasets.Features({"predictions": text, "references": datasets.Sequence(text)}),
-                datasets.Features({"predictions": text, "references": text}),
-            ],
-        )
-
-    def _compute(
-        self,
-        predictions: list[str],
-        references: list[str] | list[list[str]],
-        paraphrases: list[list[str]] | None = None,
-        k: int | None = None,
-        segments: bool = False,
-        **options: Any,
-    ) -> dict[str, Any]:
-        human = [[texts] if isinstance(texts, str) else texts for texts in references]
-        found = polyref.score(
-            predictions,
-            polyref.ReferenceSet.from_texts(human, paraphrases=paraphrases),
-            polyref.get_metric("chrf", **options),
-            k,
-        )
-        # Without k there are two results: no added reference, and all of them.
-        row = found.rows[-1]
-        result = {"score": row["score"], **{name: row[name] for name in row if name not in ("system", "metric")}}
-        if segments:
-            result["segments"] = [one["score"] for one in found.segment.rows[-len(predictions) :]]
-        return result
+    metric = "chrf"
+    texts = (_DESCRIPTION, _CITATION, _KWARGS_DESCRIPTION)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from polyref.cli.options.threads import threads_option
 from polyref.cli.printing import json_object
 from polyref.tables import shown
 
@@ -20,6 +21,7 @@ from polyref.tables import shown
     help="Load what was written with Transformers and compare its scores with the original's.",
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON object {signature, rows} on stdout.")
+@threads_option
 def command(source: Path, target: Path, check: bool, as_json: bool) -> None:
     """Write a fairseq checkpoint as a Hugging Face directory.
 

@@ -1,4 +1,4 @@
-"""Options whose help lists names that plug-ins add to."""
+"""Options whose help lists names that plug-ins add to; the shell completes them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 
 class ListingOption(click.Option):
@@ -19,6 +20,10 @@ class ListingOption(click.Option):
         super().__init__(*args, **attributes)
         self._names = names
         self._before = self.help
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """The names."""
+        return [CompletionItem(name) for name in self._names() if name.startswith(incomplete)]
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
         """The option and its help."""

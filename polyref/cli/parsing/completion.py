@@ -3,9 +3,29 @@
 from __future__ import annotations
 
 import os
+import re
+from typing import Final
 
 import click
 from click.shell_completion import CompletionItem, split_arg_string
+
+#: In what stands for a value: it is a file or a folder, or may be one.
+_PLACE: Final = re.compile(r"\b(FILES?|DIR|FOLDER|REFS|SYS|IN|OUT|SRC|MODEL)\b")
+
+
+class FileName(click.types.StringParamType):
+    """Text that the shell completes to the name of a file."""
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """Files."""
+        return [CompletionItem(incomplete, type="file")]
+
+
+def complete_file_names(command: click.Command) -> None:
+    """Have the shell complete files wherever a command takes one."""
+    for parameter in command.params:
+        if parameter.type is click.STRING and _PLACE.search(parameter.metavar or ""):
+            parameter.type = FileName()
 
 
 def argument_or_option(context: click.Context, argument: click.Parameter, incomplete: str) -> list[CompletionItem]:

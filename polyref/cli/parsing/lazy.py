@@ -31,6 +31,10 @@ class LazyGroup(click.Group):
         if cmd_name not in self._modules:
             return None
         command: click.Command = import_module(self._modules[cmd_name]).command
+        if ctx.resilient_parsing:  # the shell asks what a line may go on with
+            from polyref.cli.parsing.completion import complete_file_names
+
+            complete_file_names(command)
         return command
 
     def resolve_command(

@@ -22,6 +22,7 @@ from polyref.eval.judgements.gold import Gold
 from polyref.eval.statistics.agreement import Row, agreement
 from polyref.eval.statistics.correlation import pearson
 from polyref.eval.statistics.resampling import SEGMENTS, Bootstrap
+from polyref.progress import each
 from polyref.references import ReferenceSet
 
 FloatArray = npt.NDArray[np.float64]
@@ -199,7 +200,7 @@ def size_rows(
     if wrong := [size for size in sizes if not 1 <= size <= most]:
         raise UsageError(f"a part of {wrong[0]} segments, but there are {most}")
     rows = []
-    for one in computed:
+    for one in each(computed, "drawing parts", "metrics"):
         points = size_curve(
             one, gold.system, sizes, segments=segments, samples=samples, confidence=confidence, seed=seed
         )

@@ -15,6 +15,7 @@ from polyref.eval.judgements.gold import Gold
 from polyref.eval.statistics.agreement import REAL_MINUS_PLACEBO, Row
 from polyref.eval.statistics.registry import STATISTICS, statistics_called
 from polyref.eval.statistics.significance import adjusted, perm_both, pooled_pearson, system_pearson
+from polyref.progress import each
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -119,7 +120,7 @@ def with_perm_both(
         return cells[metric, k]
 
     result = []
-    for row in rows:
+    for row in each(rows, "permuting", "numbers"):
         if row.gain is not None and row.statistic == "pearson":
             base_name = baseline or row.metric
             first, second = scores(row.metric, row.k), scores(base_name, by_name[base_name].ks[0])

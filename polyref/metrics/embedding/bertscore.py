@@ -38,6 +38,7 @@ from polyref.metrics.embedding.encoders.pointer import PointerEncoder
 from polyref.metrics.option import option
 from polyref.metrics.pairs import with_segments
 from polyref.metrics.statistics import Floats
+from polyref.progress import Part, listening, work
 
 IDF: Final = ("none", "human", "all")
 MEASURES: Final = ("precision", "recall", "f")
@@ -187,14 +188,23 @@ class BERTScore(EncoderMetric):
         uses = Counter(
             text for chunk in chunks for text in {text for group in chunk for side in group for text in side}
         )
-        for chunk in chunks:
-            here = list(dict.fromkeys(text for group in chunk for side in group for text in side))
-            uses.subtract(here)
-            vectors = self.embeddings.encode(here, [tokens[t] for t in here], keep={t for t in here if uses[t]})
-            sides = {text: Side.of(array[0], tokens[text], weights) for text, array in zip(here, vectors, strict=True)}
-            for outputs, references in chunk:
-                found = match([sides[text] for text in outputs], [sides[text] for text in references], self.device)
-                results.append(found if self.rescaling is None else self.rescaling.rescale(found))
+        with work("comparing", "segments", len(groups)) as advance:
+            for chunk in chunks:
+                here = list(dict.fromkeys(text for group in chunk for side in group for text in side))
+                uses.subtract(here)
+                part = Part(advance, len(chunk), works=2)
+                with listening(part):
+                    vectors = self.embeddings.encode(here, [tokens[t] for t in here], keep={t for t in here if uses[t]})
+                    sides = {
+                        text: Side.of(array[0], tokens[text], weights)
+                        for text, array in zip(here, vectors, strict=True)
+                    }
+                    with work("matching", "segments", len(chunk)) as matched:
+                        for outputs, references in chunk:
+                            found = match([sides[t] for t in outputs], [sides[t] for t in references], self.device)
+                            results.append(found if self.rescaling is None else self.rescaling.rescale(found))
+                            matched(1)
+                part.end()
         return results
 
     def _chunks(self, groups: Sequence[Group], tokens: dict[str, Tokens]) -> Iterator[list[Group]]:

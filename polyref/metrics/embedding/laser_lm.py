@@ -31,6 +31,7 @@ from polyref.metrics.embedding.encoders.load import load_encoder
 from polyref.metrics.embedding.language_model import LanguageModel, load_language_model
 from polyref.metrics.option import option
 from polyref.metrics.statistics import Floats, Scores, Statistics
+from polyref.progress import Part, listening, work
 from polyref.references import ReferenceSet
 
 #: Texts that are pooled in one go.
@@ -49,14 +50,19 @@ class Pooled:
     def vectors(self, texts: Sequence[str]) -> dict[str, npt.NDArray[np.float32]]:
         """By text, shape (width,). Each distinct text is encoded once."""
         missing = [text for text in dict.fromkeys(texts) if text not in self._known]
-        for start in range(0, len(missing), _POOLED):
-            part = missing[start : start + _POOLED]
-            tokens = self.embeddings.tokens(part)
-            for text, entry, array in zip(part, tokens, self.embeddings.encode(part, tokens, keep=()), strict=True):
-                own = array[0][~entry.special]
-                mean = own.mean(axis=0) if len(own) else np.zeros(array.shape[2], dtype=np.float32)
-                norm = float(np.linalg.norm(mean))
-                self._known[text] = mean / norm if norm else mean
+        with work("encoding", "texts", len(missing)) as advance:
+            for start in range(0, len(missing), _POOLED):
+                part = missing[start : start + _POOLED]
+                tokens = self.embeddings.tokens(part)
+                progress = Part(advance, len(part))
+                with listening(progress):
+                    vectors = self.embeddings.encode(part, tokens, keep=())
+                for text, entry, array in zip(part, tokens, vectors, strict=True):
+                    own = array[0][~entry.special]
+                    mean = own.mean(axis=0) if len(own) else np.zeros(array.shape[2], dtype=np.float32)
+                    norm = float(np.linalg.norm(mean))
+                    self._known[text] = mean / norm if norm else mean
+                progress.end()
         return {text: self._known[text] for text in texts}
 
 

@@ -22,6 +22,7 @@ from polyref.metrics.combination import MEAN, Combination
 from polyref.metrics.option import CACHE, DEVICE, option
 from polyref.metrics.pairs import PairMetric
 from polyref.metrics.statistics import Floats
+from polyref.progress import Part, listening, work
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -126,8 +127,13 @@ class ESIM(PairMetric):
                 stacklevel=2,
             )
         scores = np.empty((len(pairs), 1))
-        for start in range(0, len(pairs), _CHUNK):
-            scores[start : start + _CHUNK, 0] = self._compared(pairs[start : start + _CHUNK], reader)
+        with work("comparing", "pairs", len(pairs)) as advance:
+            for start in range(0, len(pairs), _CHUNK):
+                chunk = pairs[start : start + _CHUNK]
+                part = Part(advance, len(chunk), works=2)
+                with listening(part):
+                    scores[start : start + _CHUNK, 0] = self._compared(chunk, reader)
+                part.end()
         return scores
 
     def _compared(self, pairs: Sequence[tuple[str, str]], reader: Reader) -> Floats:
@@ -158,12 +164,16 @@ class ESIM(PairMetric):
                     found[text] = torch.from_numpy(values.copy()).to(self._network.gamma.device)
         # Like lengths together; a few hundred at a time, for the vectors of all layers are large.
         fresh = sorted((text for text in missing if text not in found), key=len)
-        for start in range(0, len(fresh), 512):
-            chunk = fresh[start : start + 512]
-            new = dict(zip(chunk, read_texts(self._network, reader(chunk)), strict=True))
-            found |= new
-            if self.cache:
-                default_cache().put({missing[text]: value.cpu().numpy().tobytes() for text, value in new.items()})
+        with work("encoding", "texts", len(fresh)) as advance:
+            for start in range(0, len(fresh), 512):
+                chunk = fresh[start : start + 512]
+                part = Part(advance, len(chunk))
+                with listening(part):
+                    new = dict(zip(chunk, read_texts(self._network, reader(chunk)), strict=True))
+                part.end()
+                found |= new
+                if self.cache:
+                    default_cache().put({missing[text]: value.cpu().numpy().tobytes() for text, value in new.items()})
         for text in texts:
             held[text] = found[text]
             held.move_to_end(text)

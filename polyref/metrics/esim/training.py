@@ -66,7 +66,7 @@ def encode(reader: Reader, texts: Sequence[str], *, progress: bool) -> dict[str,
     found: dict[str, Tensor] = {}
     # Like lengths together, so that each chunk makes full batches.
     order = sorted(texts, key=len)
-    with tqdm(total=len(order), desc="encode", unit="text", disable=not progress) as bar:
+    with tqdm(total=len(order), desc="encode", unit="text", disable=None if progress else True) as bar:
         for start in range(0, len(order), _CHUNK):
             chunk = order[start : start + _CHUNK]
             found |= {text: states.half() for text, states in zip(chunk, reader(chunk), strict=True)}
@@ -134,7 +134,9 @@ def train(
     lengths = {text: state.shape[1] for text, state in states.items()}
     while not run.finished:
         order = list(_batches(data, lengths, options.batch, np.random.default_rng([options.seed, run.epoch])))
-        bar = tqdm(total=len(order), initial=run.step, desc=f"epoch {run.epoch + 1}", disable=not progress)
+        # None: no bar where stderr is no terminal.
+        off = None if progress else True
+        bar = tqdm(total=len(order), initial=run.step, desc=f"epoch {run.epoch + 1}", disable=off)
         with bar:
             for step in range(run.step, len(order)):
                 masks = Masks(options.dropout, (options.seed * 1_000 + run.epoch) * 1_000_000 + step)

@@ -24,6 +24,7 @@ from polyref.metrics.likelihood.base import SourceMetric, TextPair, unique
 from polyref.metrics.option import option
 from polyref.metrics.statistics import Floats
 from polyref.models.scoring.base import seed_of
+from polyref.progress import each
 from polyref.references import ReferenceSet
 
 #: How many values become one; larger is better for all: the standard deviation is negated, because it is uncertainty.
@@ -126,7 +127,7 @@ class Peer(SourceMetric):
                 return [[row] for row in scorer.score(usual, lang)]
             return [
                 list(scorer.dropout_scores(job, lang, samples=self.samples, rate=self.dropout, seed=self.seed))
-                for job in usual
+                for job in each(usual, "scoring", "texts")
             ]
         sources = self._drawn("source", [source for source, _ in pairs], scorer.read(self._source_lang))
         targets = self._drawn("target", [target for _, target in pairs], lang)
@@ -137,7 +138,7 @@ class Peer(SourceMetric):
                     scorer.dropout_scores(job, lang, samples=1, rate=self.dropout, seed=seed_of(self.seed, number))[0]
                     for number, job in enumerate(row)
                 ]
-                for row in jobs
+                for row in each(jobs, "scoring", "texts")
             ]
         scored = iter(scorer.score([job for row in jobs for job in row], lang))
         return [[next(scored) for _ in row] for row in jobs]

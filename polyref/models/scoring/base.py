@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from polyref.errors import UsageError
 from polyref.models.languages import resolve
-from polyref.progress import work
+from polyref.progress import telling, work
 
 if TYPE_CHECKING:
     from polyref.models.scoring.segmentations import Segmenter
@@ -185,10 +185,9 @@ class ForcedScorer(ABC):
         found: dict[Job, npt.NDArray[np.float32]] = {}
         parts = list(self._stretches(list(dict.fromkeys(jobs))))
         stretches = [([source for source, _ in part], [(*tag, *target) for _, target in part]) for part in parts]
-        with work("scoring", "texts", sum(map(len, parts))) as advance:
+        with work("scoring", "texts", sum(map(len, parts))) as advance, telling(advance):
             for part, scored in zip(parts, self.through(stretches), strict=True):
                 found.update(zip(part, (row[len(tag) :] for row in scored), strict=True))
-                advance(len(part))
         return [found[job] for job in jobs]
 
     def compute(self, stretch: Stretch) -> Rows:
@@ -238,7 +237,10 @@ class ForcedScorer(ABC):
 
     @abstractmethod
     def _score(self, sources: list[Tokens], targets: list[Tokens]) -> list[npt.NDArray[np.float32]]:
-        """Log-probabilities of all target tokens, a language tag among them."""
+        """Log-probabilities of all target tokens, a language tag among them.
+
+        It tells :func:`polyref.progress.tell` of every target that is done.
+        """
 
     @abstractmethod
     def _noisy(self, source: Tokens, target: Tokens, samples: int, rate: float, seed: int) -> npt.NDArray[np.float32]:

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from polyref.models.scoring.base import ForcedScorer, Tokens
+from polyref.progress import tell
 
 #: Most target positions of a batch, padding included.
 _BATCH: Final = 1024
@@ -53,6 +54,7 @@ class _BatchedScorer(ForcedScorer):
                 start += len(batch)
                 scored = self._batch([sources[i] for i in batch], states, [targets[i] for i in batch])
                 results.update(zip(batch, scored, strict=True))
+                tell(len(batch))
         return [results[i] for i in range(len(targets))]
 
     def _states(self, sources: list[Tokens]) -> dict[Tokens, Tensor]:

@@ -24,6 +24,7 @@ from polyref.models.scoring.base import ForcedScorer, Tokens
 from polyref.models.scoring.batched import _BATCH, Row, _picked
 from polyref.models.scoring.dropout import NoisyTransformer, dropout
 from polyref.models.scoring.segmentations import Segmenter
+from polyref.progress import tell
 
 
 class LeanScorer(ForcedScorer):
@@ -118,6 +119,7 @@ class Scorer:
         results = [np.empty(0, dtype=np.float32) for _ in targets]
         # Longest first: a batch that does not fit shows at once.
         order = [i for i in range(len(targets)) if len(targets[i])]
+        tell(len(targets) - len(order))
         order.sort(key=lambda i: (-len(targets[i]), -len(sources[i]), tuple(sources[i])))
         start = 0
         while start < len(order):
@@ -125,6 +127,7 @@ class Scorer:
             batch = order[start : start + size]
             for index, scores in zip(batch, self._batch([sources[i] for i in batch], [targets[i] for i in batch])):
                 results[index] = scores
+            tell(len(batch))
             start += size
         return results
 

@@ -21,6 +21,7 @@ from polyref.errors import ModelError
 from polyref.models.scoring.base import ForcedScorer, Rows, Stretch
 from polyref.models.scoring.load import load_scorer
 from polyref.processes import available
+from polyref.progress import tell
 
 #: Target tokens that make another process worth its start: it loads torch and the model before it begins.
 WORTH: Final = 100_000
@@ -50,9 +51,12 @@ class Stretches:
         computed = self._computed(missing)
         for key, stretch in zip(keys, stretches, strict=True):
             if key in known:
+                tell(len(stretch[1]))
                 yield _unpacked(known[key], stretch)
                 continue
             rows = next(computed)
+            if self._engine.elsewhere:  # processes of this machine tell of it themselves
+                tell(len(stretch[1]))
             if self._cache:
                 self._cache.put({key: _packed(rows)})
             yield rows

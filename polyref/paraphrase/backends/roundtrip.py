@@ -7,8 +7,6 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from tqdm import tqdm
-
 from polyref.errors import UsageError
 from polyref.paraphrase.backends import checkpoint
 from polyref.paraphrase.diverse_beam import Decoding
@@ -16,6 +14,7 @@ from polyref.paraphrase.nbest import Hypothesis, NBest
 from polyref.paraphrase.paraphraser import Paraphraser
 from polyref.paraphrase.search.options import SearchOptions
 from polyref.paraphrase.search_paraphraser import SearchParaphraser
+from polyref.progress import work
 
 #: Digits kept of scores, as of those of a single model.
 _DIGITS: Final = 5
@@ -103,14 +102,14 @@ class RoundTrip(Paraphraser):
                 yield from found.paraphrases or [""]
 
         returned = self.back.generate(translations(), k, decoding=decoding)
-        total = len(texts) if isinstance(texts, Sequence) else None
-        with tqdm(total=total, desc="round trips", unit="seg", disable=not progress) as bar:
+        total = len(texts) if isinstance(texts, Sequence) else 0
+        with work("round trips", "sentences", total, progress=progress) as advance:
             for first in returned:
                 found = waiting.popleft()
                 lists = [first, *(next(returned) for _ in found.hypotheses[1:])]
                 cut = found.truncated or any(one.truncated for one in lists)
                 yield NBest(found.text, tuple(merged(found.hypotheses, lists, k)), cut)
-                bar.update()
+                advance(1)
 
 
 def pivots(k: int) -> int:

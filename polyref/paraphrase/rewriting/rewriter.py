@@ -8,9 +8,8 @@ import re
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
 from typing import Any, Final, Protocol
-
-from tqdm import tqdm
 
 from polyref.errors import ModelError
 from polyref.paraphrase.diverse_beam import Decoding
@@ -24,6 +23,7 @@ from polyref.paraphrase.rewriting.options import RewritingOptions
 from polyref.paraphrase.rewriting.prompts import load_prompt
 from polyref.paraphrase.rewriting.requests import Request, Requests
 from polyref.paraphrase.rewriting.retries import GivenUpError, Patience
+from polyref.progress import work
 
 #: Texts read ahead for every request at a time.
 _AHEAD: Final = 4
@@ -132,13 +132,14 @@ class Rewriter(Paraphraser):
         self, texts: Iterable[str], k: int, *, decoding: Decoding | None = None, progress: bool = False
     ) -> Iterator[NBest]:
         """See :class:`Paraphraser`. Requests of several texts run at a time; lists come in the order of the texts."""
-        total = len(texts) if isinstance(texts, list | tuple) else None
+        total = len(texts) if isinstance(texts, list | tuple) else 0
         pool = ThreadPoolExecutor(self._options.concurrency, thread_name_prefix="polyref-rewriting")
         waiting: deque[tuple[tuple[object, ...], Future[NBest]]] = deque()
         running: dict[tuple[object, ...], Future[NBest]] = {}
         same: tuple[object, ...]
         rest = iter(texts)
-        bar = tqdm(total=total, desc="rewriting", unit="text", disable=not progress)
+        hearing = ExitStack()
+        advance = hearing.enter_context(work("rewriting", "texts", total, progress=progress))
         try:
             while True:
                 while len(waiting) < _AHEAD * self._options.concurrency:
@@ -158,13 +159,13 @@ class Rewriter(Paraphraser):
                 waiting.popleft()
                 if all(other != same for other, _ in waiting):
                     del running[same]
-                bar.update()
+                advance(1)
         finally:
             if waiting:  # somebody stops early: what is under way is finished and kept, nothing new is begun
                 patience, self._patience = self._patience, Patience(self._options.retries, self._options.seed)
                 patience.stop()
             pool.shutdown(wait=True, cancel_futures=True)
-            bar.close()
+            hearing.close()
 
     def close(self) -> None:
         """Close the file of answers; what was answered is still known."""

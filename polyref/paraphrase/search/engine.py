@@ -19,6 +19,7 @@ from polyref.paraphrase.search.protocol import Candidate, StepHook
 from polyref.paraphrase.search.sampling import SamplingRule
 from polyref.paraphrase.search.saved import SavedGeneration
 from polyref.paraphrase.search.state import NEVER, Beams, Choice, Layout, Step
+from polyref.progress import tell
 
 
 class Rule(Protocol):
@@ -61,7 +62,8 @@ def search(
     """N-best hypotheses of every sentence, all sentences as one batch.
 
     A sentence leaves the batch when it is done, and its results do not depend on the others (apart from rounding in
-    the network's matrix products). Splitting a long list into batches is the caller's affair.
+    the network's matrix products). Splitting a long list into batches is the caller's affair. Progress is told
+    (:func:`polyref.progress.tell`) in source tokens, as most paraphrases are about as long as their source.
 
     Args:
         model: The network.
@@ -90,7 +92,12 @@ def search(
     constraints = Constraints(model, options, sources, prefixes, hooks, None if saved is None else saved.ends)
     rule = _rule(model, options, constraints, sources, saved)
     beams = Beams.begin(len(sources), model.start, model.device)
-    return run(model, model.encode(sources), beams, constraints.apply, rule)
+
+    def prepare(t: int, beams: Beams, out: Tensor | Parts) -> Step:
+        tell(sum(t < len(source) for source in sources))
+        return constraints.apply(t, beams, out)
+
+    return run(model, model.encode(sources), beams, prepare, rule)
 
 
 def run(
