@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from material import LISTS, SETS, Judges, Material, measured, metric_of
+from material import LISTS, SETS, Judges, Material, measured
+from pair_scores import metric_of
 from parts.gains import MADE, numbers, offset
 
 from polyref.eval.experiments.placebo import placebo
