@@ -22,6 +22,8 @@ COLUMNS: Final = (
 )
 #: BARTScore's mean of both directions is Prism where both have the same model, and is left out.
 METRICS: Final = ("chrf++", "bleu", "ter", "prism", "bartscore-precision", "bartscore-recall", "bertscore", "esim")
+#: Not advised, and slow: compared on development sets alone.
+ON_DEVELOPMENT_SETS: Final = ("esim",)
 
 
 def table(names: Sequence[str], args: argparse.Namespace) -> Iterator[dict[str, Any]]:
@@ -31,12 +33,13 @@ def table(names: Sequence[str], args: argparse.Namespace) -> Iterator[dict[str, 
         material = Material.of(SETS[name], args.data, COMPARED.get(name, FEWER))
         seed = args.seed + offset(name)
         judges = Judges(material, Bootstrap(args.resamples, seed=seed))
-        metrics = {metric: metric_of(metric, "max", args.work) for metric in METRICS}
+        shown = [metric for metric in METRICS if not SETS[name].frozen or metric not in ON_DEVELOPMENT_SETS]
+        metrics = {metric: metric_of(metric, "max", args.work) for metric in shown}
         series, _ = measured(material, material.references, metrics, [0], 0, seed, args.work / "statistics")
         # Metrics of pairs come last.
         by_name = {one.metric: one for one in series}
         print(f"{name}: {len(material.references)} segments", file=sys.stderr, flush=True)
-        for metric in METRICS:
+        for metric in shown:
             samples = found[metric][name] = judges.samples(by_name[metric], 0)
             p = judges.p_value(by_name[metric], 0, by_name["chrf++"], 0) if metric != "chrf++" else None
             sizes = {"segments": len(material.references), "seed": seed, "resamples": args.resamples}
@@ -46,7 +49,7 @@ def table(names: Sequence[str], args: argparse.Namespace) -> Iterator[dict[str, 
     for average, sets in AVERAGES.items():
         if set(sets) <= set(names):
             chrf = _mean(found["chrf++"], sets)
-            for metric in METRICS:
+            for metric in [metric for metric in METRICS if set(sets) <= set(found[metric])]:
                 head = {"set": average, "metric": metric, "seed": args.seed, "resamples": args.resamples}
                 for _, row in _rows(head, _mean(found[metric], sets), chrf):
                     yield row
