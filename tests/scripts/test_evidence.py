@@ -55,7 +55,7 @@ def test_it_measures_what_evaluate_prints() -> None:
         metric = f"chrf(combine={name})"
         given = judges.samples(real[index], 1)
         controls = [judges.samples(fake[index], 1) for fake in fakes]
-        assert len(given) == 4
+        assert len(given) == 5
         for (level, statistic), values in given.items():
             control = np.mean([one[level, statistic] for one in controls], axis=0)
             assert values[0] == pytest.approx(printed[metric, 1, level, statistic, "real"])

@@ -48,7 +48,13 @@ AVERAGES: Final = {"development": ("news", "bio-de", "bio-es", "bio-ru"), "wmt19
 LISTS: Final = {"wmt22-zh": "wmt22/paraphrases/zh-en.refA.jsonl"}
 #: Within segments first, then systems, then what moves with the difficulty of segments.
 WITHIN, ACCURACY, POOLED = "kendall-tau-b-items", "acc23", "kendall-tau-b"
-OF_SCORES: Final = (("seg", WITHIN), ("seg", ACCURACY), ("sys", "pearson"), ("seg", POOLED))
+OF_SCORES: Final = (
+    ("seg", WITHIN),
+    ("seg", "kendall-without-ties"),
+    ("seg", ACCURACY),
+    ("sys", "pearson"),
+    ("seg", POOLED),
+)
 OF_RANKINGS: Final = (("seg", "kendall-darr-without-ties"), ("seg", "kendall-darr"), ("sys", "pearson"))
 
 #: (level, statistic) -> its value on the test set, then one a redrawn one.
