@@ -120,6 +120,8 @@ def test_the_ledger_says_what_was_looked_at(tmp_path: Path) -> None:
     )
     assert (second["metrics"], second["uses"], second["part"]) == ("bleu chrf++", "max blend", "noise")
     assert looked_at("ensembles", "wmt22-zh", args)["references"] == "llm"
+    assert "esim" not in looked_at("metrics", "gu", args)["metrics"]
+    assert "esim" in looked_at("metrics", "news", args)["metrics"]
 
 
 def test_wrong_references_are_those_of_other_segments() -> None:

@@ -166,12 +166,12 @@ def note_look(path: Path, part: str, name: str, args: argparse.Namespace) -> Non
 def looked_at(part: str, name: str, args: argparse.Namespace) -> dict[str, Any]:
     """What a part measures on a set, for the ledger."""
     if part == "metrics":
-        return {"metrics": " ".join(metrics.METRICS), "ks": 0}
+        return {"metrics": " ".join(metrics.shown(name, metrics.METRICS)), "ks": 0}
     best, generator = max(args.k), ensembles.generator(name)
     if part == "ensembles":
         used = " ".join(dict.fromkeys(ensembles.USES.values()))
-        known = {"metrics": " ".join([*ensembles.USES, *ensembles.ALONE]), "uses": used, "placebos": 1}
-        return {**known, "ks": f"0 {best}", "references": generator}
+        known = {"metrics": " ".join([*ensembles.USES, *metrics.shown(name, ensembles.ALONE)]), "placebos": 1}
+        return {**known, "uses": used, "ks": f"0 {best}", "references": generator}
     if part == "gains":
         asked = {"metrics": args.metrics, "uses": args.uses, "ks": map(str, args.k)}
         asked["references"] = gains.generators(name, args.references)

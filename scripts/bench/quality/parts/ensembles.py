@@ -11,7 +11,7 @@ import numpy as np
 from material import AVERAGES, LISTS, SETS, Fixed, Floats, Judges, Material, Samples, measured
 from pair_scores import metric_of
 from parts.gains import COMPARED, FEWER, MADE, numbers, offset
-from parts.metrics import ON_DEVELOPMENT_SETS
+from parts.metrics import shown
 
 from polyref.eval.experiments.series import Series
 from polyref.eval.statistics.resampling import Bootstrap
@@ -48,7 +48,7 @@ def table(names: Sequence[str], args: argparse.Namespace) -> Iterator[dict[str, 
         references = material.added(references_by, args.data, args.work, k)
         metrics = {metric: metric_of(metric, use, args.work) for metric, use in USES.items()}
         real, fakes = measured(material, references, metrics, [0, k], 1, seed, None)
-        others = [metric for metric in ALONE if not SETS[name].frozen or metric not in ON_DEVELOPMENT_SETS]
+        others = shown(name, ALONE)
         one = {metric: metric_of(metric, "max", args.work) for metric in others}
         single, _ = measured(material, material.references, one, [0], 0, seed, None)
         print(f"{name}: {len(material.references)} segments", file=sys.stderr, flush=True)

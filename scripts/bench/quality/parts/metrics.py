@@ -33,13 +33,12 @@ def table(names: Sequence[str], args: argparse.Namespace) -> Iterator[dict[str, 
         material = Material.of(SETS[name], args.data, COMPARED.get(name, FEWER))
         seed = args.seed + offset(name)
         judges = Judges(material, Bootstrap(args.resamples, seed=seed))
-        shown = [metric for metric in METRICS if not SETS[name].frozen or metric not in ON_DEVELOPMENT_SETS]
-        metrics = {metric: metric_of(metric, "max", args.work) for metric in shown}
+        metrics = {metric: metric_of(metric, "max", args.work) for metric in shown(name, METRICS)}
         series, _ = measured(material, material.references, metrics, [0], 0, seed, args.work / "statistics")
         # Metrics of pairs come last.
         by_name = {one.metric: one for one in series}
         print(f"{name}: {len(material.references)} segments", file=sys.stderr, flush=True)
-        for metric in shown:
+        for metric in metrics:
             samples = found[metric][name] = judges.samples(by_name[metric], 0)
             p = judges.p_value(by_name[metric], 0, by_name["chrf++"], 0) if metric != "chrf++" else None
             sizes = {"segments": len(material.references), "seed": seed, "resamples": args.resamples}
@@ -53,6 +52,11 @@ def table(names: Sequence[str], args: argparse.Namespace) -> Iterator[dict[str, 
                 head = {"set": average, "metric": metric, "seed": args.seed, "resamples": args.resamples}
                 for _, row in _rows(head, _mean(found[metric], sets), chrf):
                     yield row
+
+
+def shown(name: str, metrics: Sequence[str]) -> list[str]:
+    """Those of the metrics that are measured on a set."""
+    return [metric for metric in metrics if not SETS[name].frozen or metric not in ON_DEVELOPMENT_SETS]
 
 
 def _mean(by_set: dict[str, Samples], sets: Sequence[str]) -> Samples:
