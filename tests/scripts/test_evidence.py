@@ -118,7 +118,7 @@ def test_the_ledger_says_what_was_looked_at(tmp_path: Path) -> None:
         "0 10",
         "9",
     )
-    assert (second["metrics"], second["uses"], second["part"]) == ("bleu chrf++", "max blend", "noise")
+    assert (second["metrics"], second["uses"], second["part"]) == ("bleu chrf++", "max expected blend", "noise")
     assert looked_at("ensembles", "wmt22-zh", args)["references"] == "llm"
     assert "esim" not in looked_at("metrics", "gu", args)["metrics"]
     assert "esim" in looked_at("metrics", "news", args)["metrics"]

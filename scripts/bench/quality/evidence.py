@@ -176,8 +176,10 @@ def looked_at(part: str, name: str, args: argparse.Namespace) -> dict[str, Any]:
         asked = {"metrics": args.metrics, "uses": args.uses, "ks": map(str, args.k)}
         asked["references"] = gains.generators(name, args.references)
         return {**{key: " ".join(values) for key, values in asked.items()}, "placebos": args.placebo}
-    known = {"metrics": " ".join(quality.METRICS), "uses": " ".join(quality.USES)}
-    return known | ({"references": "systems", "ks": "0 1"} if part == "quality" else {"ks": f"0 {best}"})
+    known = {"metrics": " ".join(quality.METRICS)}
+    if part == "quality":
+        return {**known, "uses": " ".join(quality.USES), "references": "systems", "ks": "0 1"}
+    return {**known, "uses": " ".join(quality.NOISE_USES), "ks": f"0 {best}"}
 
 
 def commit() -> str:
