@@ -55,7 +55,7 @@ def test_it_measures_what_evaluate_prints() -> None:
         metric = f"chrf(combine={name})"
         given = judges.samples(real[index], 1)
         controls = [judges.samples(fake[index], 1) for fake in fakes]
-        assert len(given) == 4
+        assert len(given) == 5
         for (level, statistic), values in given.items():
             control = np.mean([one[level, statistic] for one in controls], axis=0)
             assert values[0] == pytest.approx(printed[metric, 1, level, statistic, "real"])
@@ -65,7 +65,7 @@ def test_it_measures_what_evaluate_prints() -> None:
 
 
 def test_scores_of_pairs_are_computed_once(tmp_path: Path) -> None:
-    from material import _Store
+    from pair_scores import _Store
 
     asked: list[tuple[str, str]] = []
 
@@ -80,6 +80,48 @@ def test_scores_of_pairs_are_computed_once(tmp_path: Path) -> None:
     assert first.tolist() == [[1.0, 2.0], [3.0, 1.0]]
     assert again.tolist() == [[3.0, 1.0], [1.0, 2.0], [0.0, 1.0]]
     assert asked == [*pairs, ("", "e")]
+
+
+@pytest.mark.slow
+def test_bartscore_reads_the_scores_of_prism(tmp_path: Path) -> None:
+    """Both ask the shipped model the same questions, so its scores are computed once."""
+    from pair_scores import metric_of
+
+    from polyref.metrics.pairs import PairMetric
+
+    pairs = [("The museum is closed on Mondays.", "On Mondays the museum is closed."), ("He slept.", "He was awake.")]
+    for name, directions in (("precision", 1), ("recall", 1), ("f", 3)):
+        kept = metric_of(f"bartscore-{name}", "max", tmp_path)
+        exact = get_metric("bartscore", model="shipped", direction=name, cache=False, jobs=1)
+        assert isinstance(kept, PairMetric)
+        assert isinstance(exact, PairMetric)
+        assert kept._pairs(pairs).shape == (2, directions)
+        assert kept._pairs(pairs) == pytest.approx(exact._pairs(pairs), abs=1e-6)
+    assert [path.name.partition("-")[0] for path in (tmp_path / "pairs").iterdir()] == ["prism"]
+
+
+def test_the_ledger_says_what_was_looked_at(tmp_path: Path) -> None:
+    from argparse import Namespace
+
+    from evidence import looked_at, note_look
+    from raw_tables import read
+
+    args = Namespace(
+        metrics=["bleu"], uses=["max"], k=[0, 10], references=["llm", "shipped"], placebo=5, resamples=9, seed=1
+    )
+    note_look(tmp_path / "ledger.csv", "gains", "lt", args)
+    note_look(tmp_path / "ledger.csv", "noise", "wmt22-zh", args)
+    first, second = read(tmp_path / "ledger.csv")
+    assert (first["set"], first["references"], first["ks"], first["resamples"]) == (
+        "wmt19 lt-en ref darr",
+        "shipped",
+        "0 10",
+        "9",
+    )
+    assert (second["metrics"], second["uses"], second["part"]) == ("bleu chrf++", "max expected blend", "noise")
+    assert looked_at("ensembles", "wmt22-zh", args)["references"] == "llm"
+    assert "esim" not in looked_at("metrics", "gu", args)["metrics"]
+    assert "esim" in looked_at("metrics", "news", args)["metrics"]
 
 
 def test_wrong_references_are_those_of_other_segments() -> None:

@@ -24,7 +24,9 @@ def scripts(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("module", "name", "file"),
     [
-        ("evidence", "COLUMNS", "evidence"),
+        ("parts.gains", "COLUMNS", "evidence"),
+        ("parts.metrics", "COLUMNS", "metrics"),
+        ("parts.cost", "COLUMNS", "cost"),
         ("evidence", "LOOK", "ledger"),
         ("parts.gains", "COLUMNS", "blend-share"),
         ("parts.layers", "COLUMNS", "bertscore-layers"),

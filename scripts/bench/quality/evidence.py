@@ -9,14 +9,16 @@ zh-en (MQM) with ten LLM paraphrases a segment; every look is written to OUT/led
 
 Parts, each with a table OUT/NAME.csv:
 
+    metrics    metrics.csv: which metric agrees best, with one reference
     gains      evidence.csv: every metric and use, with the references of a person, the shipped model and an LLM; three
                rows for every number of them: the real ones, the mean of the placebos, and the difference
     shares     blend-share.csv: the share of added references in a blend (development sets alone)
     layers     bertscore-layers.csv: layers of the shipped encoder (development sets alone)
-    ensembles  ensembles.csv: all metrics on the shipped models, and rank averages of them, on the same segments
+    ensembles  ensembles.csv: rank averages of metrics, with and without added references, on the same segments
     people     people.csv, and a plot: 48 references by people for one Czech set
     quality    generator-quality.csv, and a plot: the outputs of one system as added references, against its quality
     noise      noise.csv, and a plot: some of the added references exchanged for those of another segment
+    cost       cost.csv: time and memory of the metrics
 
 Judged segments alone are scored. References of the shipped model are made once, and kept in WORK with the statistics
 and scores of metrics. A run replaces the rows that it measured again and keeps the others.
@@ -26,14 +28,15 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from subprocess import run
 from typing import Any, Final
 
 from material import SETS
-from parts import ensembles, gains, layers, people, quality
+from parts import cost, ensembles, gains, layers, metrics, people, quality
 
 from polyref import __version__
 from polyref.errors import PolyrefError, UsageError
@@ -41,20 +44,50 @@ from polyref.errors import PolyrefError, UsageError
 sys.path.append(str(Path(__file__).parent.parent))
 from raw_tables import read, update, write
 
-#: Part -> its table, columns and key.
-TABLES: Final = {
-    "gains": ("evidence.csv", gains.COLUMNS, gains.KEY),
-    "shares": ("blend-share.csv", gains.COLUMNS, gains.KEY),
-    "layers": ("bertscore-layers.csv", layers.COLUMNS, layers.KEY),
-    "ensembles": ("ensembles.csv", ensembles.COLUMNS, ensembles.KEY),
-    "people": ("people.csv", people.COLUMNS, people.KEY),
-    "quality": ("generator-quality.csv", quality.COLUMNS, quality.KEY),
-    "noise": ("noise.csv", quality.NOISE_COLUMNS, quality.NOISE_KEY),
+
+@dataclass(frozen=True)
+class Part:
+    """One part of the evidence.
+
+    Attributes:
+        file: Its table.
+        columns: Of the table.
+        key: The columns that tell its rows apart.
+        rows: Makes the rows, for the names of sets and the options of this run.
+        plot: Draws the whole table, and the file it is drawn to.
+        tests: Whether it looks at test sets.
+    """
+
+    file: str
+    columns: tuple[str, ...]
+    key: tuple[str, ...]
+    rows: Callable[[Sequence[str], argparse.Namespace], Iterable[dict[str, Any]]]
+    plot: tuple[Callable[[Sequence[Any], Path], None], str] | None = None
+    tests: bool = True
+
+
+#: Those that never look at test sets choose settings, have a set of their own (people), or read no judgement (cost).
+PARTS: Final = {
+    "metrics": Part("metrics.csv", metrics.COLUMNS, metrics.KEY, metrics.table),
+    "gains": Part("evidence.csv", gains.COLUMNS, gains.KEY, gains.table),
+    "shares": Part("blend-share.csv", gains.COLUMNS, gains.KEY, gains.shares, tests=False),
+    "layers": Part("bertscore-layers.csv", layers.COLUMNS, layers.KEY, layers.table, tests=False),
+    "ensembles": Part("ensembles.csv", ensembles.COLUMNS, ensembles.KEY, ensembles.table),
+    "people": Part(
+        "people.csv", people.COLUMNS, people.KEY, people.table, (people.plot, "references-by-people.svg"), tests=False
+    ),
+    "quality": Part(
+        "generator-quality.csv", quality.COLUMNS, quality.KEY, quality.table, (quality.plot, "generator-quality.svg")
+    ),
+    "noise": Part(
+        "noise.csv", quality.NOISE_COLUMNS, quality.NOISE_KEY, quality.noise, (quality.plot_noise, "noise.svg")
+    ),
+    "cost": Part("cost.csv", cost.COLUMNS, cost.KEY, cost.table, tests=False),
 }
-#: Parts that choose settings, and one whose set is neither a development nor a test set.
-DEVELOPMENT: Final = ("shares", "layers", "people")
-COLUMNS: Final = gains.COLUMNS
-LOOK: Final = ("date", "polyref", "commit", "set", "metrics", "uses", "ks", "placebos", "resamples", "seed", "part")
+LOOK: Final = (
+    *("date", "polyref", "commit", "set", "metrics", "uses", "ks", "placebos", "resamples", "seed", "part"),
+    "references",
+)
 
 
 def main() -> None:
@@ -64,10 +97,12 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("docs/benchmarks"), help="folder of the tables")
     parser.add_argument("--images", type=Path, default=Path("docs/images"), help="folder of the plots")
     parser.add_argument("--test", action="store_true", help="look at the test sets instead of the others")
-    parser.add_argument("--parts", nargs="+", choices=list(TABLES), help="default: all")
+    parser.add_argument("--parts", nargs="+", choices=list(PARTS), help="default: all")
     parser.add_argument("--sets", nargs="+", choices=list(SETS), help="some of them (default: all of the kind)")
-    parser.add_argument("--metrics", nargs="+", default=["bleu", "chrf++", "ter", "bertscore"], help="of gains")
-    parser.add_argument("--uses", nargs="+", default=["max", "expected", "blend"], help="of gains")
+    parser.add_argument(
+        "--metrics", nargs="+", default=["bleu", "chrf++", "ter", "bertscore", "esim", "prism"], help="of gains"
+    )
+    parser.add_argument("--uses", nargs="+", default=["max", "mean", "expected", "blend"], help="of gains")
     parser.add_argument(
         "--references", nargs="+", default=["human", "shipped", "llm"], help="of gains and shares: who wrote them"
     )
@@ -78,8 +113,8 @@ def main() -> None:
     args = parser.parse_args()
     try:
         names = wanted(args.sets, test=args.test)
-        for part in args.parts or [part for part in TABLES if not (args.test and part in DEVELOPMENT)]:
-            if args.test and part in DEVELOPMENT:
+        for part in args.parts or [name for name, part in PARTS.items() if part.tests or not args.test]:
+            if args.test and not PARTS[part].tests:
                 raise UsageError(f"`parts` has {part}, which has nothing to do with test sets")
             make(part, names, args)
     except PolyrefError as error:
@@ -99,28 +134,17 @@ def wanted(names: Sequence[str] | None, *, test: bool) -> list[str]:
     return [name for name, one in SETS.items() if one.frozen == test and (not names or name in names)]
 
 
-def make(part: str, names: Sequence[str], args: argparse.Namespace) -> None:
+def make(name: str, sets: Sequence[str], args: argparse.Namespace) -> None:
     """One table; looks at test sets are in the ledger before their rows are."""
-    file, columns, key = TABLES[part]
-    rows: Iterable[dict[str, Any]]
-    if part == "people":
-        rows = people.table(args)
-    else:
-        module: Any = {"layers": layers, "ensembles": ensembles}.get(
-            part, gains if part in {"gains", "shares"} else quality
-        )
-        rows = getattr(module, {"shares": "shares", "noise": "noise"}.get(part, "table"))(names, args)
-    found = list(rows)
+    part = PARTS[name]
+    found = list(part.rows(sets, args))
     if args.test:
-        for name in names:
-            note_look(args.out / "ledger.csv", part, name, args)
-    update(args.out / file, columns, key, found)
-    if part == "people":
-        people.plot(read(args.out / file), args.images / "references-by-people.svg")
-    elif part == "quality":
-        quality.plot(read(args.out / file), args.images / "generator-quality.svg")
-    elif part == "noise":
-        quality.plot_noise(read(args.out / file), args.images / "noise.svg")
+        for one in sets:
+            note_look(args.out / "ledger.csv", name, one, args)
+    update(args.out / part.file, part.columns, part.key, found)
+    if part.plot is not None:
+        draw, image = part.plot
+        draw(read(args.out / part.file), args.images / image)
 
 
 def note_look(path: Path, part: str, name: str, args: argparse.Namespace) -> None:
@@ -131,15 +155,31 @@ def note_look(path: Path, part: str, name: str, args: argparse.Namespace) -> Non
         "polyref": __version__,
         "commit": commit(),
         "set": f"{which.folder} {which.pair} {which.reference} {which.gold}",
-        "metrics": " ".join(args.metrics) if part == "gains" else "",
-        "uses": " ".join(args.uses) if part == "gains" else "",
-        "ks": " ".join(map(str, args.k)) if part == "gains" else "",
-        "placebos": args.placebo if part == "gains" else "",
         "resamples": quality.RESAMPLES if part in {"quality", "noise"} else args.resamples,
         "seed": args.seed,
         "part": part,
+        **looked_at(part, name, args),
     }
     write(path, LOOK, [*read(path), look])
+
+
+def looked_at(part: str, name: str, args: argparse.Namespace) -> dict[str, Any]:
+    """What a part measures on a set, for the ledger."""
+    if part == "metrics":
+        return {"metrics": " ".join(metrics.shown(name, metrics.METRICS)), "ks": 0}
+    best, generator = max(args.k), ensembles.generator(name)
+    if part == "ensembles":
+        used = " ".join(dict.fromkeys(ensembles.USES.values()))
+        known = {"metrics": " ".join([*ensembles.USES, *metrics.shown(name, ensembles.ALONE)]), "placebos": 1}
+        return {**known, "uses": used, "ks": f"0 {best}", "references": generator}
+    if part == "gains":
+        asked = {"metrics": args.metrics, "uses": args.uses, "ks": map(str, args.k)}
+        asked["references"] = gains.generators(name, args.references)
+        return {**{key: " ".join(values) for key, values in asked.items()}, "placebos": args.placebo}
+    known = {"metrics": " ".join(quality.METRICS)}
+    if part == "quality":
+        return {**known, "uses": " ".join(quality.USES), "references": "systems", "ks": "0 1"}
+    return {**known, "uses": " ".join(quality.NOISE_USES), "ks": f"0 {best}"}
 
 
 def commit() -> str:

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-import sqlite3
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from functools import cache
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -26,10 +22,9 @@ from polyref.eval.judgements.relative_rankings import RankingPairs
 from polyref.eval.statistics.base import Measure, People, Statistic
 from polyref.eval.statistics.registry import statistics_called
 from polyref.eval.statistics.resampling import Bootstrap
+from polyref.eval.statistics.significance import williams_test
 from polyref.metrics.base import Metric
-from polyref.metrics.embedding.bertscore import BERTScore
 from polyref.metrics.pairs import PairMetric
-from polyref.metrics.registry import get_metric
 from polyref.references import Reference, ReferenceSet, Segment
 
 Floats = npt.NDArray[np.float64]
@@ -53,7 +48,13 @@ AVERAGES: Final = {"development": ("news", "bio-de", "bio-es", "bio-ru"), "wmt19
 LISTS: Final = {"wmt22-zh": "wmt22/paraphrases/zh-en.refA.jsonl"}
 #: Within segments first, then systems, then what moves with the difficulty of segments.
 WITHIN, ACCURACY, POOLED = "kendall-tau-b-items", "acc23", "kendall-tau-b"
-OF_SCORES: Final = (("seg", WITHIN), ("seg", ACCURACY), ("sys", "pearson"), ("seg", POOLED))
+OF_SCORES: Final = (
+    ("seg", WITHIN),
+    ("seg", "kendall-without-ties"),
+    ("seg", ACCURACY),
+    ("sys", "pearson"),
+    ("seg", POOLED),
+)
 OF_RANKINGS: Final = (("seg", "kendall-darr-without-ties"), ("seg", "kendall-darr"), ("sys", "pearson"))
 
 #: (level, statistic) -> its value on the test set, then one a redrawn one.
@@ -199,10 +200,10 @@ class Judges:
 
     def p_value(self, first: Series, k: int, second: Series, other: int) -> float | None:
         """Of Williams' test that the first metric agrees better with people about systems than the second."""
-        for (level, _), statistic, _, names, people in self._prepared:
+        for (level, _), _, _, names, people in self._prepared:
             if level == "sys":
                 scores = [self._scores(one, n, names, people)[0] for one, n in ((first, k), (second, other))]
-                return statistic.test(*scores, people)
+                return williams_test(*scores, people.scores)
         return None
 
     def counted(self, key: tuple[str, str]) -> int:
@@ -276,83 +277,3 @@ class Fixed:
         """See :class:`Series`."""
         means: Floats = draws @ self.segment(systems, k).T / draws.sum(axis=1, keepdims=True)
         return means
-
-
-def metric_of(name: str, use: str, work: Path, **options: Any) -> Metric:
-    """A metric with a use of its references; neural ones keep their scores of pairs in ``work``."""
-    extra = {"cache": False} if name in {"bertscore", "esim"} else {}
-    metric = get_metric(name, combine=use, **extra, **options)
-    return _keeping(metric, work / "pairs") if isinstance(metric, PairMetric) else metric
-
-
-def _keeping(metric: PairMetric, folder: Path) -> PairMetric:
-    """The same metric; every pair of texts that it ever scored is kept in a file."""
-    kind = type(metric)
-    unlike = {name: value for name, value in metric.options.items() if name not in _COMBINING}
-    digest = hashlib.sha256(json.dumps(unlike, sort_keys=True, default=str).encode()).hexdigest()[:12]
-    store = _store(folder / f"{metric.name}-{digest}.sqlite")
-    compute = _matched if isinstance(metric, BERTScore) else kind._pairs
-
-    def pairs(self: PairMetric, asked: Sequence[tuple[str, str]]) -> Floats:
-        return store.scores(asked, lambda missing: compute(self, missing), len(self.measures))
-
-    members = {"_pairs": pairs, "_count": PairMetric._count}
-    return type(kind.__name__, (kind,), members)(**{one.name: getattr(metric, one.name) for one in fields(metric)})
-
-
-_COMBINING: Final = ("combine", "weights", "gamma", "temperature", "blend")
-
-
-def _matched(metric: BERTScore, pairs: Sequence[tuple[str, str]]) -> Floats:
-    """BERTScore of pairs, those of one segment together."""
-    outputs: dict[str, list[str]] = {}
-    for reference, output in pairs:
-        outputs.setdefault(reference, []).append(output)
-    groups: dict[tuple[str, ...], list[str]] = {}
-    for reference, texts in outputs.items():
-        groups.setdefault(tuple(texts), []).append(reference)
-    found = {}
-    sides = [(list(texts), references) for texts, references in groups.items()]
-    for (texts, references), block in zip(sides, metric._matched(sides, None), strict=True):
-        for u, text in enumerate(texts):
-            for v, reference in enumerate(references):
-                found[reference, text] = block[0, u, v]
-    return np.array([found[pair] for pair in pairs])
-
-
-@cache
-def _store(path: Path) -> _Store:
-    return _Store(path)
-
-
-class _Store:
-    """Scores of pairs of texts in a file."""
-
-    def __init__(self, path: Path) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = sqlite3.connect(path)
-        self._file.execute("create table if not exists scores (pair blob primary key, score blob) without rowid")
-        self._known = {
-            pair: np.frombuffer(score) for pair, score in self._file.execute("select pair, score from scores")
-        }
-
-    def scores(
-        self, pairs: Sequence[tuple[str, str]], compute: Callable[[Sequence[tuple[str, str]]], Floats], measures: int
-    ) -> Floats:
-        """Shape (pairs, measures); those not known yet are computed some hundreds at a time, and kept at once."""
-        keys = [_key(pair) for pair in pairs]
-        missing = [pair for pair, key in zip(pairs, keys, strict=True) if key not in self._known]
-        for at in range(0, len(missing), 2000):
-            part = missing[at : at + 2000]
-            found = zip(map(_key, part), compute(part), strict=True)
-            new = {key: np.ascontiguousarray(score, dtype=np.float64) for key, score in found}
-            self._file.executemany(
-                "insert or replace into scores values (?, ?)", [(k, v.tobytes()) for k, v in new.items()]
-            )
-            self._file.commit()
-            self._known |= new
-        return np.array([self._known[key] for key in keys]).reshape(-1, measures)
-
-
-def _key(pair: Iterable[str]) -> bytes:
-    return hashlib.blake2b("\0".join(pair).encode(), digest_size=16).digest()

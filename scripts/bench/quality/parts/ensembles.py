@@ -8,16 +8,16 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
-from material import AVERAGES, LISTS, SETS, Fixed, Floats, Judges, Material, Samples, measured, metric_of
-from parts.gains import MADE, numbers, offset
+from material import AVERAGES, LISTS, SETS, Fixed, Floats, Judges, Material, Samples, measured
+from pair_scores import metric_of
+from parts.gains import COMPARED, FEWER, MADE, numbers, offset
+from parts.metrics import shown
 
 from polyref.eval.experiments.series import Series
 from polyref.eval.statistics.resampling import Bootstrap
 
 KEY: Final = ("set", "references", "members", "k", "level", "statistic", "row")
 COLUMNS: Final = (*KEY, "value", "low", "high", "gain", "gain_low", "gain_high", "segments", "resamples", "seed")
-#: Judged segments of each set, spread evenly: Prism reads every pair of texts anew.
-SEGMENTS: Final = 40
 #: Metrics of the table; those with added references take the use that the development sets favour.
 USES: Final = {"bleu": "max", "chrf++": "max", "bertscore": "max"}
 ALONE: Final = ("ter", "prism", "esim")
@@ -34,24 +34,25 @@ ENSEMBLES: Final = (
 def table(names: Sequence[str], args: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """The rows of ensembles.csv: gains are over the same members without added references.
 
-    An ensemble's score of an output is the mean of its ranks by the members among all outputs of the set. Prism reads
-    the human reference alone.
+    An ensemble's score of an output is the mean of its ranks by the members among all outputs of the set. Prism
+    reads the human reference alone.
     """
     found: dict[tuple[str, str, int, str], dict[str, Samples]] = {}
     for name in names:
-        generator = "llm" if name in LISTS else "shipped"
-        material = Material.of(SETS[name], args.data, MADE.get(name) if generator == "shipped" else None)
-        material = material.spread(SEGMENTS)
+        references_by = generator(name)
+        material = Material.of(SETS[name], args.data, MADE.get(name) if references_by == "shipped" else None)
+        material = material.spread(COMPARED.get(name, FEWER))
         seed = args.seed + offset(name)
         judges = Judges(material, Bootstrap(args.resamples, seed=seed))
         k = max(args.k)
-        references = material.added(generator, args.data, args.work, k)
+        references = material.added(references_by, args.data, args.work, k)
         metrics = {metric: metric_of(metric, use, args.work) for metric, use in USES.items()}
         real, fakes = measured(material, references, metrics, [0, k], 1, seed, None)
-        one = {metric: metric_of(metric, "max", args.work) for metric in ALONE}
+        others = shown(name, ALONE)
+        one = {metric: metric_of(metric, "max", args.work) for metric in others}
         single, _ = measured(material, material.references, one, [0], 0, seed, None)
         print(f"{name}: {len(material.references)} segments", file=sys.stderr, flush=True)
-        plain = {**_ranked(material, real, USES, 0), **_ranked(material, single, ALONE, 0)}
+        plain = {**_ranked(material, real, USES, 0), **_ranked(material, single, others, 0)}
         more = {"real": _ranked(material, real, USES, k), "placebo": _ranked(material, fakes[0], USES, k)}
         exact = {series.metric: series for series in (*real, *single)}
         for members in (*((metric,) for metric in plain), *ENSEMBLES):
@@ -73,19 +74,24 @@ def table(names: Sequence[str], args: argparse.Namespace) -> Iterator[dict[str, 
                     row[which] = judges.samples(given, 0)
             row["difference"] = {key: row["real"][key] - row["placebo"][key] for key in base}
             for which, values in row.items():
-                found.setdefault((generator, label, k, which), {})[name] = values
-                head = {"set": name, "references": generator, "members": label, "k": k, "row": which}
+                found.setdefault((references_by, label, k, which), {})[name] = values
+                head = {"set": name, "references": references_by, "members": label, "k": k, "row": which}
                 yield from _rows(head, values, base, material, args, seed)
     for average, sets in AVERAGES.items():
-        for (generator, label, k, which), by_set in found.items():
+        for (references_by, label, k, which), by_set in found.items():
             if set(sets) <= set(by_set):
                 first = found["", label, 0, "real"]
                 values, base = (
                     {key: np.mean([one[name][key] for name in sets], axis=0) for key in one[sets[0]]}
                     for one in (by_set, first)
                 )
-                head = {"set": average, "references": generator, "members": label, "k": k, "row": which}
+                head = {"set": average, "references": references_by, "members": label, "k": k, "row": which}
                 yield from _rows(head, values, base, None, args, args.seed)
+
+
+def generator(name: str) -> str:
+    """Who wrote the added references of a set."""
+    return "llm" if name in LISTS else "shipped"
 
 
 def _ranked(material: Material, series: Sequence[Series], names: Any, k: int) -> dict[str, Floats]:

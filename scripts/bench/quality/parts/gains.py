@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
-from material import AVERAGES, LISTS, SETS, Judges, Material, Samples, measured, metric_of
+from material import AVERAGES, LISTS, SETS, Judges, Material, Samples, measured
+from pair_scores import metric_of
 
 from polyref.eval.statistics.resampling import Bootstrap, percentile_interval
 from polyref.metrics.registry import metric_options
@@ -24,9 +25,12 @@ COLUMNS: Final = (
 SHARES: Final = (0.1, 0.3, 0.5, 0.7, 0.9)
 #: Judged segments of the shipped model's references, which take .15 s a segment; spread evenly.
 MADE: Final = {"lt": 400, "gu": 300, "wmt22-zh": 200}
-#: Those of BERTScore, which compares every reference with every output.
-NEURAL: Final = {"lt": 400, "gu": 300}
-FEWER: Final = 200
+#: Those of metrics that read every pair of texts anew; of test sets as many for all metrics that are compared.
+FEWER: Final = 40
+COMPARED: Final = MADE
+#: Those of neural metrics with added references.
+NEURAL: Final = {"bertscore": 200, "esim": FEWER, "prism": FEWER}
+MORE: Final = {("bertscore", "lt"): 400, ("bertscore", "gu"): 300}
 
 
 def table(names: Sequence[str], args: argparse.Namespace) -> Iterator[dict[str, Any]]:
@@ -77,11 +81,11 @@ class Gathered:
         """Rows of one metric with its uses on one set."""
         args = self.args
         limit = MADE.get(name) if generator == "shipped" else None
-        material, judges = self._material(name, limit, NEURAL.get(name, FEWER) if metric == "bertscore" else None)
+        material, judges = self._material(name, limit, MORE.get((metric, name), NEURAL.get(metric)))
         references = material.added(generator, args.data, args.work, max(args.k))
         metrics = {use: metric_of(metric, use.split()[0], args.work, **options) for use, options in uses.items()}
         ks = [0, 1] if generator == "human" else sorted({0, *(self.ks or args.k)})
-        placebos = args.placebo if metric in {"bleu", "chrf++", "ter"} else 1
+        placebos = 1 if metric in NEURAL else args.placebo
         seed = args.seed + offset(name)
         real, fakes = measured(material, references, metrics, ks, placebos, seed, args.work / "statistics")
         print(f"{name} {generator} {metric}: {len(material.references)} segments", file=sys.stderr, flush=True)

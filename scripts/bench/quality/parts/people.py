@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from material import WITHIN, Judges, Material, metric_of
+from material import WITHIN, Judges, Material
+from pair_scores import metric_of
 from parts.gains import numbers
 from sets import Set
 
@@ -32,7 +33,7 @@ USES: Final = ("max", "mean")
 _NAME: Final = re.compile(r"(R\d)(?:pe(layman|student|professional).*)?")
 
 
-def table(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
+def table(_: Sequence[str], args: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """The rows of people.csv: with several draws the mean over them, and the range of 90 % of them."""
     material = Material.of(SET, args.data)
     evalset = material.loaded.evalset

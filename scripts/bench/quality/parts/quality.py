@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from material import LISTS, SETS, Judges, Material, measured, metric_of
+from material import LISTS, SETS, Judges, Material, measured
+from pair_scores import metric_of
 from parts.gains import MADE, numbers, offset
 
 from polyref.eval.experiments.placebo import placebo
@@ -26,6 +27,7 @@ NOISE_KEY: Final = ("set", "references", "metric", "use", "k", "wrong", "level",
 NOISE_COLUMNS: Final = (*NOISE_KEY, "gain", "low", "high", "draws", "resamples", "seed")
 METRICS: Final = ("bleu", "chrf++")
 USES: Final = ("max", "blend")
+NOISE_USES: Final = ("max", "expected", "blend")
 #: Shares of wrong references, and how often it is drawn which ones they are.
 WRONG: Final = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)
 DRAWS: Final = 2
@@ -81,7 +83,7 @@ def noise(names: Sequence[str], args: argparse.Namespace) -> Iterator[dict[str, 
             judges = Judges(material, Bootstrap(RESAMPLES, seed=seed), pooled=False)
             k = 1 if kind == "human" else max(args.k)
             references = material.added(kind, args.data, args.work, k)
-            metrics = {f"{m} {use}": metric_of(m, use, args.work) for m in METRICS for use in USES}
+            metrics = {f"{m} {use}": metric_of(m, use, args.work) for m in METRICS for use in NOISE_USES}
             for share in WRONG:
                 draws = 1 if not share else DRAWS
                 found = []
