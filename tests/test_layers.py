@@ -35,6 +35,7 @@ LAYERS = Layers(
                 "formats",
                 "store",
                 "processes",
+                "engines",
                 "cache",
                 "progress",
                 "textfiles",

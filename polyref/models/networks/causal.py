@@ -61,7 +61,7 @@ class CausalModel:
         heads = getattr(config, "num_key_value_heads", None) or getattr(config, "num_attention_heads", 1)
         size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
         # Keys and values of a position, in float32 at most.
-        self._position_bytes = 8 * config.num_hidden_layers * heads * size
+        self._position_bytes = int(8 * config.num_hidden_layers * heads * size)
 
     def row_bytes(self, length: int) -> int:
         """About the memory of a hypothesis of that many tokens with its prompt: cache and scores."""
