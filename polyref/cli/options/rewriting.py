@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial, wraps
 from pathlib import Path
@@ -108,7 +109,8 @@ def rewriting_from(
         name for name, value in search.items() if value is not None and name not in ("temperature", "seed")
     ]:
         raise UsageError(f"`{searched[0]}` is an option of a search, but a language model does not search")
-    found.pop("price", None)
+    if any(not 0 <= price < math.inf for price in found.pop("price", ())):
+        raise UsageError(f"`price` is {given['price'][0]} {given['price'][1]}, expected two numbers from 0")
     found.pop("source", None)
     way, file = found.pop("batch", (None, None))
     if way == "write" and "base_url" in found:

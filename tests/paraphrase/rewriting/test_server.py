@@ -344,6 +344,8 @@ def test_addresses_that_are_none_or_hold_a_key_are_refused(url: str) -> None:
     ("arguments", "message"),
     [
         (["--prompt", "diverse"], "--prompt is an option of language models"),
+        (["--model", "openai:m", "--price", "nan", "1"], "--price is nan 1.0, expected two numbers from 0"),
+        (["--model", "openai:m", "--price", "1", "-2"], "--price is 1.0 -2.0, expected two numbers from 0"),
         (["--model", "openai:x", "--base-url", "http://x", "--beam", "7"], "--beam is an option of a search"),
         (["--model", "openai:x", "--base-url", "http://x", "--batch", "write", "b"], "--batch write asks no server"),
         (
