@@ -65,7 +65,7 @@ class CausalModel:
 
     def row_bytes(self, length: int) -> int:
         """About the memory of a hypothesis of that many tokens with its prompt: cache and scores."""
-        return 2 * length * self._position_bytes + 12 * self.vocab_size
+        return int(2 * length * self._position_bytes + 12 * self.vocab_size)
 
     def encode(self, sources: Sequence[Sequence[int]]) -> CausalState:
         """Read the prompts but for their last tokens; shorter ones are padded on the left."""
