@@ -121,7 +121,7 @@ def _resume(path: Path, stream: BinaryIO, settings: Mapping[str, Any]) -> int:
         fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         raise DataError("is in use", file=path, remedy="wait for the other run, or choose another output") from None
-    header = {"journal": _FORMAT, "settings": _plain(settings)}
+    header = settings_header(settings)
     records = _records(stream)
     try:
         found, end = next(records)
@@ -138,14 +138,25 @@ def _resume(path: Path, stream: BinaryIO, settings: Mapping[str, Any]) -> int:
         # Killed before the first record: nothing that could get mixed.
         return _begin(path, stream, header)
     if found != header:
-        changes = ", ".join(_differences(found["settings"], header["settings"]))
-        raise DataError(
-            f"holds unfinished work with other settings: {changes}",
-            file=path,
-            remedy="repeat that command to finish it, or delete this file to start afresh",
-        )
+        raise unfinished_work(path, found, header)
     stream.truncate(ends[-1])
     return len(ends) - 1
+
+
+def settings_header(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The first record of a journal."""
+    # As JSON gives it back: tuples become lists, keys become strings.
+    return {"journal": _FORMAT, "settings": json.loads(json.dumps(settings))}
+
+
+def unfinished_work(path: str | Path, found: Mapping[str, Any], header: Mapping[str, Any]) -> DataError:
+    """The error, to be raised, that a journal holds records that were made with other settings."""
+    changes = ", ".join(_differences(found["settings"], header["settings"]))
+    return DataError(
+        f"holds unfinished work with other settings: {changes}",
+        file=path,
+        remedy="repeat that command to finish it, or delete this file to start afresh",
+    )
 
 
 def _begin(path: Path, stream: BinaryIO, header: Mapping[str, Any]) -> int:
@@ -157,34 +168,40 @@ def _begin(path: Path, stream: BinaryIO, header: Mapping[str, Any]) -> int:
 
 
 def _write(stream: BinaryIO, record: Any) -> None:
-    text = json.dumps(record, ensure_ascii=False, allow_nan=False).encode("utf-8")
-    stream.write(_checksum(text) + b" " + text + b"\n")
+    stream.write(pack(record))
     stream.flush()
     os.fsync(stream.fileno())
+
+
+def pack(record: Any) -> bytes:
+    """A record as a line: a checksum, then JSON."""
+    text = json.dumps(record, ensure_ascii=False, allow_nan=False).encode("utf-8")
+    return _checksum(text) + b" " + text + b"\n"
+
+
+def unpack(line: bytes) -> Any:
+    """The record of a line; None where it is torn or was written by somebody else."""
+    digest, text = line[:_DIGEST], line[_DIGEST + 1 : -1]
+    if not line.endswith(b"\n") or digest != _checksum(text):
+        return None
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):  # a checksum says nothing about what was written
+        return None
 
 
 def _records(stream: BinaryIO) -> Iterator[tuple[Any, int]]:
     """Records and the offset at which each ends; stops before the first damaged one."""
     end = 0
     for line in stream:
-        digest, text = line[:_DIGEST], line[_DIGEST + 1 : -1]
-        if not line.endswith(b"\n") or digest != _checksum(text):
+        if (record := unpack(line)) is None:
             return
         end += len(line)
-        try:
-            record = json.loads(text)
-        except (ValueError, RecursionError):  # a checksum says nothing about what was written
-            return
         yield record, end
 
 
 def _checksum(text: bytes) -> bytes:
     return hashlib.sha256(text).hexdigest()[:_DIGEST].encode()
-
-
-def _plain(value: Mapping[str, Any]) -> Any:
-    """As JSON gives it back: tuples become lists, keys become strings."""
-    return json.loads(json.dumps(value))
 
 
 def _differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:

@@ -2,7 +2,7 @@ r"""Strict reading and whole-or-nothing writing of text files.
 
 Rules for every text file polyref touches: UTF-8, a BOM accepted on reading and never written, lines end in ``\n``
 alone (one ``\r`` before it is cut), ``.gz`` and ``.xz`` read and written transparently, ``-`` is standard input or
-output.
+output, URLs such as ``s3://BUCKET/FILE`` are files of other file systems.
 ``str.splitlines`` is never used: it also splits at U+0085, U+2028 and U+2029.
 """
 
@@ -19,10 +19,11 @@ import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, BinaryIO, Final, cast
+from typing import IO, Any, BinaryIO, Final, cast
 
 from polyref.errors import DataError, UsageError
 from polyref.publishing import published_file
+from polyref.remote.files import check_remote, is_remote, open_remote, publish, without_scheme
 
 STDIN_NAME = "<stdin>"
 STDOUT_NAME = "<stdout>"
@@ -57,9 +58,12 @@ def open_unpacked(path: str | Path) -> BinaryIO:
     Raises:
         OSError: It cannot be opened.
     """
+    source: Any = open_remote(path) if is_remote(path) else without_scheme(path)
     if str(path).endswith(".gz"):
-        return cast(BinaryIO, gzip.open(path, "rb"))
-    return cast(BinaryIO, lzma.open(path, "rb")) if str(path).endswith(".xz") else Path(path).open("rb")
+        return cast(BinaryIO, gzip.open(source, "rb"))
+    if str(path).endswith(".xz"):
+        return cast(BinaryIO, lzma.open(source, "rb"))
+    return cast(BinaryIO, source) if is_remote(path) else Path(source).open("rb")
 
 
 @contextmanager
@@ -231,12 +235,13 @@ def check_parallel(files: Sequence[tuple[str | Path, int]]) -> None:
 
 def is_stream(path: str | Path) -> bool:
     """Whether ``path`` is ``-``, a pipe or a device: written as it goes, and never replaced by a file."""
-    target = Path(path)
+    target = Path(without_scheme(path))
     return str(path) == "-" or (target.exists() and not target.is_file() and not target.is_dir())
 
 
 def _target(path: str | Path) -> Path:
-    return Path(path).resolve() if Path(path).is_symlink() else Path(path)
+    path = Path(without_scheme(path))
+    return path.resolve() if path.is_symlink() else path
 
 
 def check_writable(path: str | Path) -> None:
@@ -245,6 +250,9 @@ def check_writable(path: str | Path) -> None:
     Raises:
         DataError: The directory is missing or not writable, or the path is a directory.
     """
+    if is_remote(path):
+        check_remote(path)
+        return
     if is_stream(path):
         return
     target = _target(path)
@@ -266,11 +274,20 @@ def write_atomically(path: str | Path) -> Iterator[IO[str]]:
     """Open ``path`` for text; the file appears whole when the block ends, or not at all when it raises.
 
     ``-``, pipes and devices are written as it goes. ``.gz`` and ``.xz`` are compressed, without a time stamp, so
-    that equal text gives equal bytes. A symbolic link stays one: the file it leads to is replaced.
+    that equal text gives equal bytes. A symbolic link stays one: the file it leads to is replaced. What goes to another
+    file system (``s3://``) is written on this machine first, and put there as a whole.
 
     Raises:
         DataError: The file cannot be written, or the disk is full.
     """
+    if is_remote(path):
+        with tempfile.TemporaryDirectory(prefix="polyref-") as folder:
+            whole = Path(folder) / Path(path).name
+            with write_atomically(whole) as stream:
+                yield stream
+            publish(whole, path)
+        return
+    path = without_scheme(path)
     if is_stream(path):
         yield from _stream(path)
         return

@@ -36,6 +36,7 @@ LAYERS = Layers(
                 "store",
                 "processes",
                 "engines",
+                "remote",
                 "cache",
                 "progress",
                 "textfiles",
@@ -185,7 +186,7 @@ def _loaded(program: str) -> set[str]:
 
 
 def test_import_is_light() -> None:
-    heavy = {"torch", "transformers", "sacrebleu", "scipy", "numpy", "click"}
+    heavy = {"torch", "transformers", "sacrebleu", "scipy", "numpy", "click", "ray", "pandas", "fsspec"}
     assert not _loaded("import polyref; dir(polyref)") & heavy
 
 
@@ -199,4 +200,4 @@ def test_help_loads_no_model_library(command: str) -> None:
         f"try: main({[command, '--help'] if command else ['--help']})\n"
         "except SystemExit as stop: assert not stop.code"
     )
-    assert not _loaded(program) & {"torch", "transformers"}
+    assert not _loaded(program) & {"torch", "transformers", "ray", "pandas", "fsspec"}

@@ -14,6 +14,7 @@ from types import TracebackType
 from polyref.errors import DataError, UsageError
 from polyref.formats import Reading, located, nbest, normal, open_references, simple, text
 from polyref.references import Segment
+from polyref.remote.files import fetch, is_remote
 from polyref.store import file_sha256
 from polyref.tables import name_as_text
 from polyref.textfiles import display_name, iter_lines, standard_input
@@ -22,7 +23,7 @@ from polyref.textfiles import display_name, iter_lines, standard_input
 class Inputs:
     """Reference files as a sequence of segments that never lies in memory as a whole.
 
-    Standard input and pipes are copied to a temporary file, because they can only be read once.
+    Standard input, pipes and files of other file systems are copied to a temporary file, because they are read twice.
 
     Args:
         paths: As for :meth:`polyref.references.ReferenceSet.load`.
@@ -118,6 +119,11 @@ class Inputs:
     def _readable(self, path: str | Path) -> Path:
         """A regular file with the contents of ``path`` (one that does not exist is reported by its reader)."""
         given = Path(path)
+        if is_remote(path):
+            copy = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="polyref-"))) / given.name
+            fetch(path, copy)
+            self._names[str(copy)] = str(path)
+            return copy
         if str(path) != "-" and (given.is_file() or not given.exists() or given.is_dir()):
             return given
         suffix = "" if str(path) == "-" else "".join(given.suffixes)

@@ -16,13 +16,15 @@ from polyref.augment.tally import Tally
 from polyref.engines.engine import Engine
 from polyref.errors import DataError, UsageError
 from polyref.formats import header_line, segment_line
+from polyref.remote.files import is_remote, without_scheme
+from polyref.remote.journal import RemoteJournal
 from polyref.store import Journal
 from polyref.textfiles import check_writable, is_stream, write_atomically
 
 
-def journal_path(output: str | Path) -> Path:
-    """Where unfinished work for ``output`` lies."""
-    return Path(f"{output}.partial")
+def journal_path(output: str | Path) -> str | Path:
+    """Where unfinished work for ``output`` lies: a file, or a folder of another file system."""
+    return f"{output}.partial" if is_remote(output) else Path(f"{without_scheme(output)}.partial")
 
 
 def check_output(output: str | Path, dropped: str | Path | None = None) -> None:
@@ -32,7 +34,11 @@ def check_output(output: str | Path, dropped: str | Path | None = None) -> None:
         DataError: The output, the journal beside it or ``dropped`` cannot be written.
         UsageError: ``dropped`` is where the output or its journal goes.
     """
-    if dropped is not None and Path(dropped).resolve() in (Path(output).resolve(), journal_path(output).resolve()):
+    output = without_scheme(output)
+    if dropped is not None and Path(dropped).resolve() in (
+        Path(output).resolve(),
+        Path(journal_path(output)).resolve(),
+    ):
         raise UsageError(f"`dropped` is {dropped}, where the reference set goes", remedy="choose another file")
     check_writable(output)
     if not is_stream(output):
@@ -59,7 +65,8 @@ def augment_file(
 
     Args:
         inputs: The references.
-        output: The file; it appears when everything is done, and the journal disappears.
+        output: The file; it appears when everything is done, and the journal disappears. Both may be on another file
+            system, by URL.
         work: What to do.
         dropped: A file for the candidates that the filter refused, one JSON object a line.
         progress: Show a bar on stderr.
@@ -71,6 +78,7 @@ def augment_file(
         DataError: An output cannot be written, or there is unfinished work with other settings.
     """
     check_output(output, dropped)
+    output = without_scheme(output)
     meta = work.meta(inputs.meta, inputs.files)
     if is_stream(output):
         return _stream(inputs, output, dropped, meta, work, progress, engine)
@@ -83,7 +91,8 @@ def augment_file(
     said = {"form": inputs.reading.form, "fields": dict(inputs.reading.fields), "pair": inputs.reading.pair}
     if any(said.values()):
         settings["reading"] = said
-    with Journal.open(journal_path(output), settings) as journal:
+    path = journal_path(output)
+    with RemoteJournal.open(path, settings) if is_remote(path) else Journal.open(path, settings) as journal:
         done = min(journal.length * work.source.shard, inputs.length)
         if done:
             resumed(done)

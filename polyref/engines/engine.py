@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Final, Protocol, TypeVar
 
 from polyref.errors import UsageError
@@ -44,7 +45,8 @@ class Engine:
         gpus: What every worker takes of the cluster's GPUs, 0 or more; .5 puts two workers on one.
 
     Raises:
-        UsageError: There is no such engine, a number is out of range, or what is for Ray is given to another.
+        UsageError: There is no such engine, it is not installed, a number is out of range, or what is for Ray is given
+            to another.
     """
 
     name: str = "local"
@@ -55,6 +57,8 @@ class Engine:
     def __post_init__(self) -> None:
         if self.name not in ENGINES:
             raise UsageError(f"`engine` is {self.name!r}, expected one of {', '.join(ENGINES)}")
+        if self.name == "ray" and find_spec("ray") is None:
+            raise UsageError("`engine` is ray, which is not installed", remedy="pip install 'polyref[ray]'")
         if self.jobs is not None and self.jobs < 1:
             raise UsageError(f"`jobs` is {self.jobs}, expected 1 or more")
         if self.gpus < 0 or (self.gpus > 1 and self.gpus != int(self.gpus)):

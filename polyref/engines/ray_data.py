@@ -100,7 +100,12 @@ class RayWorkers(Generic[T, R]):
         pieces = [self._ray.put(pandas.DataFrame({_PIECE: pandas.Series([piece], dtype=object)})) for piece in work]
         if not pieces:
             return
-        pool = data.ActorPoolStrategy(size=self._jobs) if self._jobs else data.ActorPoolStrategy(min_size=1)
+        pool = data.ActorPoolStrategy(
+            size=min(self._jobs, len(pieces)) if self._jobs else None,
+            # One piece after the other, the next one at hand: what is first in order is finished first.
+            max_concurrent_calls_per_actor=1,
+            max_tasks_in_flight_per_actor=2,
+        )
         with data.DataContext.current(context):
             results = data.from_pandas_refs(pieces).map_batches(
                 _Actor,
@@ -111,7 +116,7 @@ class RayWorkers(Generic[T, R]):
                 num_cpus=1,
                 num_gpus=self._gpus or None,
             )
-            for block in results.iter_batches(batch_size=None, batch_format="pandas"):
+            for block in results.iter_batches(batch_size=None, batch_format="pandas", prefetch_batches=0):
                 yield from block[_RESULT]
 
     def _connect(self) -> None:

@@ -17,6 +17,7 @@ from polyref.formats.base import Format, Lines, Opened, Outputs, Reading
 from polyref.formats.normal import header_line, segment_line, write_segments
 from polyref.formats.roles import check_fields
 from polyref.formats.wmt import folder, sacrebleu
+from polyref.remote.files import without_scheme
 from polyref.textfiles import display_name, iter_lines
 
 __all__ = [
@@ -90,7 +91,7 @@ def located(paths: Sequence[str | Path], reading: Reading) -> tuple[list[str | P
             return list(files), Reading(form=text.FORMAT.name, whole=reading.whole)
         found = folder.files_in(Path(path), reading.pair, list(reading.fields), whole=reading.whole)
         return list(found), Reading(form=folder.FORMAT.name, whole=reading.whole)
-    return list(paths), reading
+    return [without_scheme(path) for path in paths], reading
 
 
 def read_outputs(path: str | Path, reading: Reading = Reading()) -> Outputs:  # noqa: B008 (frozen)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from polyref.errors import UsageError
+from polyref.remote.files import is_remote, without_scheme
 
 
 def refuse_overwriting(inputs: Iterable[str | None], *outputs: str | None) -> None:
@@ -33,6 +34,9 @@ def refuse_second_reader(paths: Sequence[str | None]) -> None:
 def _same_file(one: str, other: str) -> bool:
     if "-" in (one, other):
         return False
+    if is_remote(one):
+        return one == other
+    one, other = str(without_scheme(one)), str(without_scheme(other))
     try:
         # Devices are no files: /dev/stdin and /dev/stdout are the same terminal.
         return Path(one).is_file() and Path(one).samefile(other)

@@ -1,0 +1,3 @@
+"""Files on other file systems, by their URL."""
+
+from __future__ import annotations
