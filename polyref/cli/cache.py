@@ -1,4 +1,4 @@
-"""``polyref cache``: what is kept of neural metrics between runs."""
+"""``polyref cache``: what is kept of networks' work between runs."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from polyref.cli.printing import json_object
 
 @click.group("cache")
 def command() -> None:
-    """Show or clear the cache: token vectors and forced scores that neural metrics computed in earlier runs.
+    """Show or clear the cache: n-best lists of paraphrasers, token vectors and forced scores of neural metrics.
 
-    It lies in ~/.cache/polyref, or $POLYREF_CACHE. It changes no score: what it lacks is computed again. Commands that
+    It lies in ~/.cache/polyref, or $POLYREF_CACHE. It changes no result: what it lacks is computed again. Commands that
     run at the same time share it.
     """
 

@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from polyref.cache import default_cache
 from polyref.errors import ModelError, UsageError
 from polyref.models.find import find_model
 from polyref.paraphrase.generators import Generator, built_in, find_generator, generators
@@ -29,6 +30,7 @@ def load_paraphraser(
     dtype: str = "float32",
     memory: int | None = None,
     jobs: int = 1,
+    cache: bool = True,
     rewriting: RewritingOptions | None = None,
 ) -> Paraphraser:
     """Load a generator.
@@ -54,6 +56,8 @@ def load_paraphraser(
             last digits of sums at most.
         jobs: Processes, each with a copy of the model and, unless ``threads`` says otherwise, one thread. The lists do
             not depend on it. A script that asks for several needs ``if __name__ == "__main__":``.
+        cache: Keep n-best lists of searches in ``~/.cache/polyref`` (:mod:`polyref.cache`), and read them from there. It
+            changes no list.
         rewriting: How a language model is asked (``openai:NAME``, ``chat:DIR``), and by which server: without one named
             here, the network is not used.
 
@@ -83,8 +87,10 @@ def load_paraphraser(
     if generator.name in REWRITING and jobs > 1:
         raise UsageError(f"`jobs` is {jobs}, but {generator.name} runs in one process", remedy="`concurrency`")
     options["threads"] = threads or (1 if jobs > 1 else None)
-    reload = partial(load_paraphraser, name_or_path, backend=backend, **options)
+    reload = partial(load_paraphraser, name_or_path, backend=backend, cache=cache, **options)
     made = generator.load(argument, options) if jobs == 1 else InProcesses(reload, jobs)
+    if cache:
+        made.use_cache(default_cache(), repr((prism_a, prism_b)))
     if generator.name not in REWRITING:
         made.reload = reload
     return made

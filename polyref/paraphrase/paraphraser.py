@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import overload
 
+from polyref.cache import Cache
 from polyref.errors import DataError, UsageError
 from polyref.models.language_recognition import language_name, other_language
 from polyref.models.languages import matching, resolve
@@ -207,6 +208,14 @@ class Paraphraser(ABC):
     def describe(self, decoding: Decoding | None, k: int) -> str:
         """Model and settled decoding in one string, for signatures."""
         return f"{self.signature}|{self.describe_decoding(decoding, k)}"
+
+    def use_cache(self, cache: Cache, loaded_with: str = "") -> None:  # noqa: B027 (not all can)
+        """Keep n-best lists in a cache, and read them from there. Nothing here: generators with a search do it.
+
+        Args:
+            cache: Where.
+            loaded_with: What decides the lists and the signature does not say in full.
+        """
 
     def close(self) -> None:  # noqa: B027 (most hold nothing)
         """Give back what it holds beside memory: processes, files. Nothing here."""

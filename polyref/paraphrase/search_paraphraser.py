@@ -7,8 +7,12 @@ from dataclasses import replace
 from itertools import islice
 from typing import Protocol, runtime_checkable
 
+from polyref import __version__
+from polyref.cache import Cache
 from polyref.errors import UsageError
+from polyref.models.device import arithmetic
 from polyref.paraphrase.diverse_beam import STRENGTH, Decoding, DiverseBeam
+from polyref.paraphrase.kept import KeptLists, Lists
 from polyref.paraphrase.nbest import Hypothesis, NBest
 from polyref.paraphrase.paraphraser import Paraphraser
 from polyref.paraphrase.rules.base import Rules
@@ -118,6 +122,11 @@ class SearchParaphraser(Paraphraser):
         self.rows = rows
         self.memory = memory
         self.saved = saved
+        self._cache: tuple[Cache, str] | None = None
+
+    def use_cache(self, cache: Cache, loaded_with: str = "") -> None:
+        """See :class:`Paraphraser`."""
+        self._cache = cache, loaded_with
 
     def settle(self, decoding: Decoding | None, k: int) -> Decoding:
         """The settings used for ``k`` paraphrases, the model's defaults filled in.
@@ -168,29 +177,70 @@ class SearchParaphraser(Paraphraser):
         encoded = {text: self._source(text) for text in dict.fromkeys(texts)}
         waiting = sorted((t for t in encoded if encoded[t][0]), key=lambda t: (len(encoded[t][0]), t))
         done = {text: NBest(text, (), False) for text in encoded if not encoded[text][0]}
+        kept = self._kept_lists(k, decoding)
+        alone = kept is not None and self._alone(decoding)
+        if kept is not None and alone:
+            for (text,), (found,) in kept.read([(text,) for text in waiting]).items():
+                done[text] = NBest(text, found, encoded[text][1])
+            waiting = [text for text in waiting if text not in done]
         lengths = [len(encoded[text][0]) for text in waiting]
         # Texts of one length are searched together, the short ones first: tokens say how far that has come.
         part = Part(advance, len(texts))
         with part.telling(sum(lengths)) as passed:
             for batch in self._batches(waiting, lengths, decoding):
-                sources = [encoded[text][0] for text in batch]
-                batch_part = Part(passed, sum(map(len, sources)))
-                try:
-                    with batch_part.telling(sum(map(len, sources))):
-                        found = self._search(sources, decoding, batch)
-                except (RuntimeError, MemoryError) as error:
-                    if not _out_of_memory(error):
-                        raise
-                    size = f"{decoding.beam} hypotheses a text, texts at once: {len(batch)}"
-                    raise UsageError(
-                        f"the search ran out of memory with {size}",
-                        remedy="name a smaller `beam` or `k`, or smaller batches: `memory`",
-                    ) from error
-                for text, candidates in zip(batch, found, strict=True):
-                    done[text] = NBest(text, self._hypotheses(candidates, k, decoding), encoded[text][1])
+                batch_part = Part(passed, sum(len(encoded[text][0]) for text in batch))
+                unit = tuple(batch)
+                lists = None if kept is None or alone else kept.read([unit]).get(unit)
+                if lists is None:
+                    lists = self._searched(batch, [encoded[text][0] for text in batch], k, decoding, batch_part)
+                    if kept is not None:
+                        kept.write(
+                            {(text,): [found] for text, found in zip(batch, lists, strict=True)}
+                            if alone
+                            else {unit: lists}
+                        )
+                for text, found in zip(batch, lists, strict=True):
+                    done[text] = NBest(text, found, encoded[text][1])
                 batch_part.end()
         part.end()
         return [done[text] for text in texts]
+
+    def _searched(
+        self, texts: Sequence[str], sources: list[list[int]], k: int, decoding: Decoding, part: Part
+    ) -> Lists:
+        """The lists of a batch."""
+        try:
+            with part.telling(sum(map(len, sources))):
+                found = self._search(sources, decoding, texts)
+        except (RuntimeError, MemoryError) as error:
+            if not _out_of_memory(error):
+                raise
+            size = f"{decoding.beam} hypotheses a text, texts at once: {len(texts)}"
+            raise UsageError(
+                f"the search ran out of memory with {size}",
+                remedy="name a smaller `beam` or `k`, or smaller batches: `memory`",
+            ) from error
+        return [self._hypotheses(candidates, k, decoding) for candidates in found]
+
+    def _kept_lists(self, k: int, decoding: Decoding) -> KeptLists | None:
+        """Lists that were made before with all that these depend on."""
+        if self._cache is None:
+            return None
+        cache, loaded_with = self._cache
+        own = (self.signature, self.lang, self.prefix, self.max_source, self.min_score, self.room, loaded_with)
+        settled = (decoding, self._saved(decoding), k)
+        network = (self.model.start, self.model.max_target, arithmetic(str(self.model.device)))
+        return KeptLists(cache, own, network, settled, __version__)
+
+    def _alone(self, decoding: Decoding) -> bool:
+        """Whether the list of a text is the same in any batch, to the last digit (see ``pointer_decoder``)."""
+        from polyref.models.networks.pointer import PointerTransformer
+
+        if not isinstance(self.model, PointerTransformer) or self.model.device.type != "cpu":
+            return False
+        if isinstance(decoding, SearchOptions):
+            return not decoding.padded_max_len
+        return self.max_source * self.room[0] + self.room[1] <= self.model.max_target  # room is the batch's otherwise
 
     def _batches(self, texts: list[str], lengths: list[int], decoding: Decoding) -> Iterator[list[str]]:
         """Neighbours in length together, as many as rows and memory allow; ``lengths`` are ascending."""

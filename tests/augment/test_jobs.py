@@ -35,7 +35,16 @@ def test_the_same_bytes(tmp_path: Path) -> None:
     (tmp_path / "refs.en").write_text("".join(f"{line}\n" for line in LINES), "utf-8")
     for command, made in ((augment_command, "set"), (paraphrase_command, "lists")):
         for jobs in ("1", "2"):
-            arguments = [str(tmp_path / "refs.en"), "-k", "2", "--jobs", jobs, "-o", str(tmp_path / (made + jobs))]
+            arguments = [
+                str(tmp_path / "refs.en"),
+                "-k",
+                "2",
+                "--jobs",
+                jobs,
+                "--no-cache",
+                "-o",
+                str(tmp_path / (made + jobs)),
+            ]
             result = CliRunner().invoke(command, [*arguments, "--quiet"], catch_exceptions=False)
             assert result.exit_code == 0, result.output
         assert (tmp_path / f"{made}1").read_bytes() == (tmp_path / f"{made}2").read_bytes()
@@ -43,9 +52,9 @@ def test_the_same_bytes(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_from_python() -> None:
-    several = load_paraphraser("shipped", jobs=2)
+    several = load_paraphraser("shipped", jobs=2, cache=False)
     assert isinstance(several, InProcesses)
-    one = load_paraphraser("shipped", threads=1)
+    one = load_paraphraser("shipped", threads=1, cache=False)
     assert several.describe(None, 4) == one.describe(None, 4)
     assert several("The ferry left on time.", 3) == one("The ferry left on time.", 3)
     assert augment(LINES[:70], several, 2) == augment(LINES[:70], one, 2)

@@ -30,12 +30,12 @@ SENTENCES = [
     "She asked the committee to look at the plans again.",
     "No trains will run between Gavle and Falun on Sunday.",
 ]
-COMMAND = [sys.executable, "-c", "from polyref.cli.main import main; main()", "augment", "--threads", "1"]
+COMMAND = [sys.executable, "-c", "from polyref.cli.main import main; main()", "augment", "--threads", "1", "--no-cache"]
 
 
 @pytest.fixture(scope="module")
 def shipped() -> Paraphraser:
-    return load_paraphraser("shipped", threads=1)
+    return load_paraphraser("shipped", threads=1, cache=False)
 
 
 @pytest.fixture(scope="module")

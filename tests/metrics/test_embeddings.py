@@ -51,13 +51,23 @@ def test_shapes_special_tokens_and_empty_texts(encoder: Any) -> None:
     assert embeddings.encoded == len(TEXTS)
 
 
+def test_vectors_are_the_same_in_any_batch_to_the_last_bit(encoder: Any) -> None:
+    words = "the old bridge was closed for the whole winter and nobody missed it much at first".split()
+    texts = [" ".join(words[shift:length]) for length in range(1, len(words) + 1) for shift in range(min(length, 4))]
+    texts = [text for text, tokens in zip(texts, encoder.tokens(texts), strict=True) if not tokens.cut]
+    together = Embeddings(encoder, (encoder.layers,), memory=0).encode(texts)
+    assert len(texts) > 10
+    for text, vectors in zip(texts, together, strict=True):
+        (alone,) = Embeddings(encoder, (encoder.layers,)).encode([text])
+        assert np.array_equal(vectors, alone), text
+
+
 def test_vectors_do_not_depend_on_batch_order_or_neighbours(encoder: Any) -> None:
     together = Embeddings(encoder, (encoder.layers,)).encode(TEXTS)
     reverse = Embeddings(encoder, (encoder.layers,), batch_tokens=1).encode(TEXTS[::-1])[::-1]
     for text, a, b in zip(TEXTS, together, reverse, strict=True):
         (alone,) = Embeddings(encoder, (encoder.layers,)).encode([text])
-        assert np.abs(a - alone).max() < 1e-6 * max(1, np.abs(a).max())
-        assert np.abs(a - b).max() < 1e-6 * max(1, np.abs(a).max())
+        assert np.array_equal(a, alone) and np.array_equal(a, b), text
 
 
 def test_layers_are_those_of_a_model_cut_there(encoder: Any) -> None:

@@ -61,6 +61,12 @@ _DEVICE = (
         metavar="N",
         help=f"Processes; they change no result. [default: one a core, for {FEWEST} texts each and more]",
     ),
+    click.option(
+        "--cache/--no-cache",
+        default=True,
+        show_default=True,
+        help="Keep n-best lists in ~/.cache/polyref, or $POLYREF_CACHE; it changes no result.",
+    ),
     click.option("--memory", type=click.IntRange(min=1), metavar="MB", help="Of a batch, about. [default: 1024]"),
 )
 _ENGINE = (

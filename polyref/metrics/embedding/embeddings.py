@@ -7,8 +7,8 @@ How to use it::
     tokens = embeddings.tokens(["a text", "another"])      # their ids, and which are special
 
 Texts are batched with others of exactly their length, so there is no padding and a text's vectors depend on nothing
-but the text (beyond the last bits of float32 arithmetic: 1e-6). They are kept in memory, the latest used of them, and
-in the cache on the disk (:class:`polyref.cache.Cache`) under the hash of model, layers, options and text.
+but the text: on the CPU to the last bit, with the shipped encoder and those of BERT's family, otherwise to 1e-6. They are kept in memory, the latest used of them, and in the cache on the disk
+(:class:`polyref.cache.Cache`) under the hash of model, layers, options, what computes them and text.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ import numpy.typing as npt
 from polyref.cache import Cache
 from polyref.errors import PolyrefWarning, UsageError
 from polyref.metrics.embedding.encoders.base import Encoder, Tokens
+from polyref.models.device import arithmetic
 from polyref.progress import work
 from polyref.references import as_texts
 
@@ -126,7 +127,7 @@ class Embeddings:
             if text in self._held:
                 self._held.move_to_end(text)
                 found[text] = self._held[text]
-        keys = {text: self._key(text) for text in dict.fromkeys(texts) if text not in found} if self._cache else {}
+        keys = self._keys([text for text in dict.fromkeys(texts) if text not in found]) if self._cache else {}
         found |= self._kept(keys)
         known = dict(zip(texts, tokens, strict=True)) if tokens is not None else None
         missing = [text for text in dict.fromkeys(texts) if text not in found]
@@ -167,11 +168,14 @@ class Embeddings:
             for start in range(0, len(by_length[length]), size):
                 yield by_length[length][start : start + size]
 
-    def _key(self, text: str) -> bytes:
+    def _keys(self, texts: Sequence[str]) -> dict[str, bytes]:
+        if not texts:  # torch need not be loaded to find nothing
+            return {}
         longest = min(self._longest or self.encoder.longest, self.encoder.longest)
         layers = ",".join(map(str, self.layers))
-        options = f"embeddings 1|{self.encoder.digest}|{layers}|{longest}|{self._dtype}|"
-        return hashlib.sha256(options.encode() + text.encode()).digest()
+        computed = ",".join(arithmetic(self.encoder.device))
+        options = f"embeddings 2|{self.encoder.digest}|{layers}|{longest}|{self._dtype}|{computed}|"
+        return {text: hashlib.sha256(options.encode() + text.encode()).digest() for text in texts}
 
     def _kept(self, keys: Mapping[str, bytes]) -> dict[str, Vectors]:
         if self._cache is None:

@@ -18,6 +18,7 @@ from polyref import __version__
 from polyref.cache import Cache
 from polyref.engines.engine import Engine, Workers
 from polyref.errors import ModelError
+from polyref.models.device import arithmetic
 from polyref.models.scoring.base import ForcedScorer, Rows, Stretch
 from polyref.models.scoring.load import load_scorer
 from polyref.processes import available
@@ -35,20 +36,27 @@ class Stretches:
         load: Loads one like it in another process. It can be pickled.
         engine: Whose workers compute. Processes of this machine start only if there is enough to do for each.
         cache: Where results are kept; None keeps none.
+        device: Where the scorer computes.
     """
 
     def __init__(
-        self, scorer: ForcedScorer, load: Callable[[], Callable[[Stretch], Rows]], engine: Engine, cache: Cache | None
+        self,
+        scorer: ForcedScorer,
+        load: Callable[[], Callable[[Stretch], Rows]],
+        engine: Engine,
+        cache: Cache | None,
+        device: str = "cpu",
     ) -> None:
-        self._scorer, self._load, self._engine, self._cache = scorer, load, engine, cache
+        self._scorer, self._load, self._engine, self._cache, self._device = scorer, load, engine, cache, device
         self._workers: Workers[Stretch, Rows] | None = None
 
     def __call__(self, stretches: Sequence[Stretch]) -> Iterator[Rows]:
         """The log-probabilities of every stretch, in order."""
-        keys = [self._key(stretch) for stretch in stretches]
+        several = self._several(stretches)
+        keys = [self._key(stretch, several) for stretch in stretches] if self._cache else [b""] * len(stretches)
         known = self._cache.get(keys) if self._cache else {}
         missing = [stretch for key, stretch in zip(keys, stretches, strict=True) if key not in known]
-        computed = self._computed(missing)
+        computed = self._computed(missing, several)
         for key, stretch in zip(keys, stretches, strict=True):
             if key in known:
                 tell(len(stretch[1]))
@@ -61,18 +69,23 @@ class Stretches:
                 self._cache.put({key: _packed(rows)})
             yield rows
 
-    def _computed(self, stretches: Sequence[Stretch]) -> Iterator[Rows]:
+    def _several(self, stretches: Sequence[Stretch]) -> bool:
+        """Whether there is work for several processes, all of which compute with one thread."""
         tokens = sum(len(target) for _, targets in stretches for target in targets)
-        if not self._engine.elsewhere and min(self._engine.jobs or 1, tokens // WORTH) < 2:
+        return self._engine.elsewhere or min(self._engine.jobs or 1, tokens // WORTH) >= 2
+
+    def _computed(self, stretches: Sequence[Stretch], several: bool) -> Iterator[Rows]:
+        if not several or not stretches:
             return map(self._scorer.compute, stretches)
         if self._workers is None:
             self._workers = self._engine.workers(self._load)
         return self._workers.map(stretches)
 
-    def _key(self, stretch: Stretch) -> bytes:
+    def _key(self, stretch: Stretch, several: bool) -> bytes:
         scorer = self._scorer
         model = (scorer.digest, scorer.dtype, scorer.note, scorer.max_source, scorer.max_target, __version__)
-        return hashlib.sha256(repr(("forced scores", model, stretch)).encode()).digest()
+        computed = arithmetic(self._device, 1 if several else None)
+        return hashlib.sha256(repr(("forced scores", model, computed, stretch)).encode()).digest()
 
 
 def _packed(rows: Rows) -> bytes:
@@ -109,7 +122,7 @@ def load_stretched(
     if engine.jobs is None and not engine.elsewhere:
         engine = replace(engine, jobs=available() if device == "cpu" else 1)
     scorer = load_scorer(name, device=device, dtype=dtype)
-    scorer.through = Stretches(scorer, partial(_begin, name, device, dtype, scorer.digest), engine, cache)
+    scorer.through = Stretches(scorer, partial(_begin, name, device, dtype, scorer.digest), engine, cache, device)
     return scorer
 
 

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
+from polyref.cache import Cache
 from polyref.errors import UsageError
 from polyref.paraphrase.backends import checkpoint
 from polyref.paraphrase.diverse_beam import Decoding
@@ -73,6 +74,11 @@ class RoundTrip(Paraphraser):
         self.name = f"roundtrip:{there.name},{back.name}"
         self.signature = f"roundtrip|{there.signature}|{back.signature}"
         self.languages, self.lang = back.languages, back.lang
+
+    def use_cache(self, cache: Cache, loaded_with: str = "") -> None:
+        """See :class:`Paraphraser`: the lists of both ways."""
+        self.there.use_cache(cache, loaded_with)
+        self.back.use_cache(cache, loaded_with)
 
     def describe_decoding(self, decoding: Decoding | None, k: int) -> str:
         """Both searches: ``roundtrip(dbs(beam=5,...),dbs(beam=20,...))``.

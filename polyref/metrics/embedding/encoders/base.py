@@ -44,12 +44,14 @@ class Encoder(ABC):
         width: Length of a vector.
         longest: Most tokens it reads, special ones included.
         languages: Codes of the languages it knows; empty: not stated.
+        device: A torch device: where it computes.
     """
 
     name: str
     layers: int
     width: int
     longest: int
+    device: str = "cpu"
     languages: tuple[str, ...] = ()
 
     @property

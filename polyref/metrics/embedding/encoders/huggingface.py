@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from polyref.errors import ModelError
 from polyref.metrics.embedding.encoders.base import Encoder, Tokens
+from polyref.metrics.embedding.encoders.products import use_products
 from polyref.models.checkpoints.automodel import load_network, quiet
 from polyref.models.checkpoints.files import hash_model, read_config
 from polyref.models.checkpoints.tokenizer import check_tokenizer
@@ -37,12 +38,13 @@ class TransformersEncoder(Encoder):
 
     #: Where the blocks are, from the encoder.
     _BLOCKS: Final = ("encoder.layer", "layers", "block", "transformer.layer", "encoder.layers", "layer")
-    #: Families whose states on the way equal those of a model cut there: one pass gives all layers.
+    #: Families whose states on the way equal those of a model cut there: one pass gives all layers. Their linear layers
+    #: are called as such, and their weights not used otherwise.
     _ONE_PASS: Final = frozenset({"bert", "roberta", "xlm-roberta", "camembert", "distilbert", "electra", "mpnet"})
 
     def __init__(self, folder: Path, device: str, name: str) -> None:
         self._folder = folder
-        self._device = device
+        self.device = device
         self.name = name
         path = folder / "config.json"
         config = read_config(folder)
@@ -96,7 +98,10 @@ class TransformersEncoder(Encoder):
         model: Any = load_network("AutoModel", self._folder, "encoder")
         if hasattr(model, "encoder") and hasattr(model, "decoder"):
             model = model.encoder
-        return cast("nn.Module", model.to(torch_device(self._device)))
+        model = model.to(torch_device(self.device))
+        if self.family in self._ONE_PASS:
+            use_products(model)
+        return cast("nn.Module", model)
 
     @cached_property
     def _blocks(self) -> tuple[nn.Module, str, list[nn.Module]] | None:
@@ -145,7 +150,7 @@ class TransformersEncoder(Encoder):
         import torch
 
         with torch.inference_mode():
-            tokens = torch.from_numpy(ids.astype(np.int64)).to(torch_device(self._device))
+            tokens = torch.from_numpy(ids.astype(np.int64)).to(torch_device(self.device))
             if self._blocks is None:  # shared or unusual blocks: run all of them
                 by_layer = dict(enumerate(self._run(tokens, output_hidden_states=True).hidden_states))
             elif len(set(layers)) > 1 and max(layers) and self.family in self._ONE_PASS:

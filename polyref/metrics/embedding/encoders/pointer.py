@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
-from functools import cached_property
+from collections.abc import Callable, Sequence
+from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from polyref.errors import ModelError
 from polyref.metrics.embedding.encoders.base import Encoder, Tokens
+from polyref.metrics.embedding.encoders.products import use_products
 from polyref.models.checkpoints.files import hash_files, read_config
 from polyref.models.device import torch_device
 from polyref.references import as_texts
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from polyref.models.checkpoints.pointer import PointerModel
 
 
@@ -32,7 +35,7 @@ class PointerEncoder(Encoder):
 
     def __init__(self, folder: Path, device: str = "cpu") -> None:
         self._folder = folder
-        self._device = device
+        self.device = device
         try:
             config = read_config(folder)
             self.name = str(config["name"])
@@ -56,7 +59,11 @@ class PointerEncoder(Encoder):
         from polyref.models.checkpoints.pointer import load_pointer
 
         model = load_pointer(self._folder)
-        model.network.place(torch_device(self._device))
+        model.network.place(torch_device(self.device))
+        use_products(model.network.encoder)
+        for layer in model.network.encoder:
+            attention: Any = layer.attend_self
+            attention.mix = partial(_mix, attention.out)
         return model
 
     def tokens(self, texts: Sequence[str], longest: int | None = None) -> list[Tokens]:
@@ -81,3 +88,14 @@ class PointerEncoder(Encoder):
             found = list(islice(network.encoder_states(source), max(layers) + 1))
             chosen = torch.stack([network.encoder_norm(found[layer]) for layer in layers], 1)
         return cast("npt.NDArray[np.float32]", chosen.float().cpu().numpy())
+
+
+def _mix(out: Callable[[Tensor], Tensor], q: Tensor, k: Tensor, v: Tensor, _mask: Tensor) -> Tensor:
+    """Attention ``[N, T, d]`` of queries, keys and values ``[N, H, T, e]`` of texts without padding.
+
+    Each text is attended to by itself: in a batched product of small matrices, the order of the additions depends on
+    how many there are.
+    """
+    from torch.nn.functional import scaled_dot_product_attention
+
+    return out(scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2))
