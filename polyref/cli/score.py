@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import click
 
 from polyref.cli.files.overwriting import refuse_overwriting, refuse_second_reader
+from polyref.cli.files.stretches import score_large
 from polyref.cli.files.systems import notes_of_copies, read_scored, warn_byte_order_marks
 from polyref.cli.options.metrics import make_metrics, metric_options
 from polyref.cli.options.score import HEADINGS, score_options, test_from
@@ -81,14 +83,20 @@ def command(
     if source is not None:
         check_sources(chosen)
     refuse_second_reader([*references, *inputs, source])
-    refs, systems, sources = read_scored(references, inputs, source, reading, input_form, encoding, num_refs)
-    for note in notes_of_copies(systems, refs):
-        say("note", note)
-    warn_byte_order_marks([*references, *inputs], say)
-    test, trials = test_from(asked, len(systems), sentence)
+    found = None
     with listening(None if quiet else bars):
-        found = calculate(systems, refs, chosen, ks or None, sources=sources, test=test, trials=trials, seed=seed,
-                          allow_missing=allow_missing, force=force)  # fmt: skip
+        if source is None and encoding is None and num_refs is None:
+            found = score_large(references, inputs, reading, input_form, chosen, ks or None, say,
+                                partial(test_from, asked, sentence=sentence), seed=seed,
+                                allow_missing=allow_missing)  # fmt: skip
+        if found is None:
+            refs, systems, sources = read_scored(references, inputs, source, reading, input_form, encoding, num_refs)
+            for note in notes_of_copies(systems, refs):
+                say("note", note)
+            warn_byte_order_marks([*references, *inputs], say)
+            test, trials = test_from(asked, len(systems), sentence)
+            found = calculate(systems, refs, chosen, ks or None, sources=sources, test=test, trials=trials, seed=seed,
+                              allow_missing=allow_missing, force=force)  # fmt: skip
     for note in found.notes:
         say("warning", note)
     found = found.segment if sentence else found

@@ -25,6 +25,7 @@ __all__ = [
     "Reading",
     "header_line",
     "located",
+    "open_plain_outputs",
     "open_references",
     "read_outputs",
     "segment_line",
@@ -112,6 +113,23 @@ def read_outputs(path: str | Path, reading: Reading = Reading()) -> Outputs:  # 
                 remedy=f"name a file of outputs; `form` {text.FORMAT.name} reads every line as one",
             )
         return form.outputs(lines)
+
+
+def open_plain_outputs(path: str | Path, stack: ExitStack, reading: Reading = Reading()) -> Iterator[str] | None:  # noqa: B008 (frozen)
+    """The outputs of a system in a plain text file, line by line; None where the file has another form.
+
+    Args:
+        path: The file.
+        stack: Closes it.
+        reading: What the file does not say itself.
+
+    Raises:
+        DataError: As :func:`read_outputs`.
+        UsageError: As :func:`read_outputs`.
+    """
+    check_fields(reading.fields)
+    lines, sample = _peek(path, stack, reading)
+    return lines.lines if _form(lines, sample) is text.FORMAT else None
 
 
 def _form(lines: Lines, sample: Sequence[str]) -> Format:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from polyref.errors import DataError, UsageError
 from polyref.metrics.base import Metric
-from polyref.metrics.ngram.tokenizers import doubts
+from polyref.metrics.ngram.tokenizers import Doubts
 from polyref.metrics.registry import named_metrics
-from polyref.metrics.results.scores import check_test, measured
+from polyref.metrics.results.scores import MetricScores, check_test, measured
 from polyref.metrics.results.table import ScoreTable
 from polyref.metrics.signature import inputs_signature
 from polyref.metrics.significance import SEED
@@ -62,7 +62,7 @@ def score(
             are asked for where there are none.
     """
     outputs = {name: _stripped(texts, f"`systems`[{name!r}]") for name, texts in _named(systems).items()}
-    refset = _without_trailing_space(as_reference_set(references))
+    refset = without_trailing_space(as_reference_set(references))
     chosen = named_metrics(metrics, target_lang)
     if test is not None:
         check_test(test, systems=len(outputs))
@@ -73,31 +73,48 @@ def score(
         raise DataError("no segment: nothing to score")
     counts = [len(segment.extras) for segment in refset]
     asked = [ks] if isinstance(ks, int) else ks
-    wanted = tuple(dict.fromkeys(asked or (0, max(counts))))
-    if min(wanted) < 0:
-        raise UsageError(f"`ks` holds {min(wanted)}, expected 0 or more")
-    if max(wanted) and not max(counts):
-        raise UsageError(
-            f"`ks` asks for {max(wanted)} added references, but the references have none",
-            remedy="add paraphrases with polyref augment, and score with what it writes; or ask for 0",
-        )
+    wanted = wanted_ks(asked, max(counts))
     for metric in () if force else chosen.values():
         metric.check_language(refset)
     tokenizers = {metric.tokenize for metric in chosen.values() if hasattr(metric, "tokenize")}
-    notes = [*_empty(refset, outputs), *doubts(tokenizers, outputs, refset.texts())]
+    doubts = Doubts(tokenizers)
+    doubts.add(outputs, ((ref.text for ref in segment.refs) for segment in refset))
+    notes = [*note_of_empty(empty_texts(outputs, refset)), *doubts.found()]
     results = []
     for name, metric in chosen.items():
         stats = metric.statistics(outputs, refset, ks=wanted, allow_missing=allow_missing)
         results += [measured(name, metric, stats, k, test, trials, seed) for k in wanted]
-    if asked and max(asked) > min(counts):
-        fewest = min(counts)
-        have = f"have only {fewest} extra reference{'s' * (fewest > 1)}" if fewest else "have no extra reference"
-        notes.append(f"some segments {have}: `ks` {max(asked)} uses what there is")
-    for k, missing in dict.fromkeys((result.scores.k, result.scores.missing) for result in results):
-        if missing:
-            notes.append(f"{missing} of {len(refset)} segments have no reference with `ks` {k} and are left out")
+    notes += notes_of_counts(asked, min(counts), results)
     weighed = {metric.weighed_by for metric in chosen.values()}
     return ScoreTable(tuple(results), inputs_signature(refset, tuple(chosen), wanted, weighed), tuple(notes))
+
+
+def wanted_ks(asked: Sequence[int] | None, most: int) -> tuple[int, ...]:
+    """The numbers of extra references to score with, where segments have ``most`` of them at most.
+
+    Raises:
+        UsageError: One is negative, or there are none and some are asked for.
+    """
+    wanted = tuple(dict.fromkeys(asked or (0, most)))
+    if min(wanted) < 0:
+        raise UsageError(f"`ks` holds {min(wanted)}, expected 0 or more")
+    if max(wanted) and not most:
+        raise UsageError(
+            f"`ks` asks for {max(wanted)} added references, but the references have none",
+            remedy="add paraphrases with polyref augment, and score with what it writes; or ask for 0",
+        )
+    return wanted
+
+
+def notes_of_counts(asked: Sequence[int] | None, fewest: int, results: Sequence[MetricScores]) -> Iterator[str]:
+    """What to tell where segments have fewer extra references than were asked for, ``fewest`` of them at least."""
+    if asked and max(asked) > fewest:
+        have = f"have only {fewest} extra reference{'s' * (fewest > 1)}" if fewest else "have no extra reference"
+        yield f"some segments {have}: `ks` {max(asked)} uses what there is"
+    for k, missing in dict.fromkeys((result.scores.k, result.scores.missing) for result in results):
+        if missing:
+            total = len(results[0].scores.segments)
+            yield f"{missing} of {total} segments have no reference with `ks` {k} and are left out"
 
 
 def check_sources(metrics: Mapping[str, Metric]) -> None:
@@ -118,7 +135,7 @@ def _stripped(texts: Sequence[str], name: str) -> list[str]:
     return [text.rstrip() for text in as_texts(texts, name)]
 
 
-def _without_trailing_space(references: ReferenceSet) -> ReferenceSet:
+def without_trailing_space(references: ReferenceSet) -> ReferenceSet:
     """The same objects where there is nothing to cut: a large set would be there twice."""
     if not any(ref.text != ref.text.rstrip() for segment in references for ref in segment.refs):
         return references
@@ -136,8 +153,13 @@ def _with_sources(references: ReferenceSet, sources: Sequence[str]) -> Reference
     return ReferenceSet(tuple(replace(segment, source=text) for segment, text in pairs), references.meta)
 
 
-def _empty(references: ReferenceSet, systems: Mapping[str, Sequence[str]]) -> list[str]:
+def empty_texts(systems: Mapping[str, Sequence[str]], references: ReferenceSet) -> dict[str, int]:
+    """How many texts of each system, and of the references, are empty."""
     empty = {name: sum(not text for text in texts) for name, texts in systems.items()}
-    empty["the references"] = sum(not ref.text for segment in references for ref in segment.refs)
+    return {**empty, "the references": sum(not ref.text for segment in references for ref in segment.refs)}
+
+
+def note_of_empty(empty: Mapping[str, int]) -> list[str]:
+    """What to tell of empty texts."""
     found = [f"{count} in {name}" for name, count in empty.items() if count]
     return [f"empty lines are scored as they are: {', '.join(found)}"] if found else []

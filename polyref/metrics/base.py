@@ -22,7 +22,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +34,9 @@ from polyref.metrics.signature import signature
 from polyref.metrics.statistics import Floats, Integers, Scores, Statistics
 from polyref.models.language_recognition import language_name, other_language
 from polyref.references import ReferenceSet
+
+#: Segments whose sentence-level scores are computed together.
+_AT_ONCE: Final = 1 << 15
 
 
 @dataclass(frozen=True)
@@ -74,6 +77,9 @@ class Metric(ABC):
     digits: ClassVar[int] = 4
     #: What the flags of its options begin with, ``--FAMILY-OPTION``; empty: the metric's name.
     family: ClassVar[str] = ""
+    #: Whether the statistics of a segment depend on nothing but its own texts, to the last digit where they are whole
+    #: numbers: a large set is then read in stretches.
+    by_segment: ClassVar[bool] = False
     #: Whether a larger score is a better translation.
     higher_is_better: ClassVar[bool] = True
     #: Whether a segment without a reference cannot be scored (no: the metric reads the source alone).
@@ -212,13 +218,9 @@ class Metric(ABC):
                         f"segment {segment.id} has no source, which {self.label} reads",
                         remedy="give the sources (`sources`), or a reference set that holds them",
                     )
-        if self.needs_references and not allow_missing and not cuts[0].all():
-            empty = np.flatnonzero(cuts[0] == 0)
-            others = f": {len(empty)} of {total} segments have none" if len(empty) > 1 else ""
-            raise DataError(
-                f"segment {references[int(empty[0])].id} has no reference with k = {stored[0]}{others}",
-                remedy="give it one, ask for larger k, or allow missing references (`allow_missing`)",
-            )
+        ids = tuple(segment.id for segment in references)
+        if self.needs_references and not allow_missing:
+            check_present(ids, cuts[0], stored[0])
         texts = Texts(
             [systems[name] for name in names],
             [[ref.text for ref in (*segment.originals, *segment.extras)] for segment in references],
@@ -231,7 +233,7 @@ class Metric(ABC):
             metric=self.name,
             options=self.options,
             systems=names,
-            segments=tuple(segment.id for segment in references),
+            segments=ids,
             ks=stored,
             columns=self.columns,
             values=self._count(texts),
@@ -259,7 +261,7 @@ class Metric(ABC):
             chosen = np.arange(len(segments))[asked if asked.size else asked.astype(np.int64)]
             values, counts = values[:, chosen], counts[chosen]
             segments = tuple(segments[index] for index in chosen)
-        sentences = self._score(values, sentence=True)
+        sentences = self._sentences(values)
         missing = int((counts == 0).sum()) if self.needs_references else 0
         if missing:
             sentences[:, counts == 0] = np.nan
@@ -336,9 +338,42 @@ class Metric(ABC):
             raise ValueError(f"k is {k}, expected 0 or more")
         return stats.at(k)
 
+    def _sentences(self, values: npt.NDArray[Any]) -> Floats:
+        """Sentence-level scores of statistics of shape (S, N, C): shape (S, N)."""
+        count = values.shape[1]
+        if count <= _AT_ONCE:
+            return self._score(values, sentence=True)
+        # Some at a time: what is needed on the way takes several times the room of the statistics.
+        scores = np.empty(values.shape[:2])
+        for start in range(0, count, _AT_ONCE):
+            part = slice(start, start + _AT_ONCE)
+            scores[:, part] = self._score(values[:, part], sentence=True)
+        return scores
+
     def _corpus(self, values: npt.NDArray[Any], counts: Integers) -> Floats:
         """Corpus-level scores; NaN where no segment has a reference to score against."""
         if self.needs_references and not counts.any():
             return np.full(len(values), np.nan)
         wide = np.int64 if np.issubdtype(values.dtype, np.integer) else np.float64
         return self.score_sums(values.sum(axis=1, dtype=wide))
+
+
+def check_present(segments: Sequence[str], counts: Integers, k: int) -> None:
+    """Refuse segments without a reference.
+
+    Args:
+        segments: Ids.
+        counts: Shape (N,): how many references each of them uses.
+        k: Number of extra references that were asked for.
+
+    Raises:
+        DataError: Naming the first one, and how many there are.
+    """
+    if counts.all():
+        return
+    empty = np.flatnonzero(counts == 0)
+    others = f": {len(empty)} of {len(counts)} segments have none" if len(empty) > 1 else ""
+    raise DataError(
+        f"segment {segments[int(empty[0])]} has no reference with k = {k}{others}",
+        remedy="give it one, ask for larger k, or allow missing references (`allow_missing`)",
+    )

@@ -86,39 +86,62 @@ def signature(
     return "|".join(parts)
 
 
+class InputsDigest:
+    """What all scores of one run share: references, metrics, k, versions; references may come in parts.
+
+    Args:
+        weights: What the metrics weigh references by: ``given`` and ``logprob`` are read from the set.
+    """
+
+    def __init__(self, weights: Collection[str] = ()) -> None:
+        self._weights = weights
+        self._digest = hashlib.sha256()
+        self._segments = 0
+        self._counts: set[int] = set()
+
+    def add(self, references: ReferenceSet) -> None:
+        """Read ids, kinds and texts, and the weights that count."""
+        for segment in references:
+            parts = [segment.id]
+            for ref in segment.refs:
+                parts += [ref.kind, ref.text]
+                parts += [f"{ref.weight}"] if "given" in self._weights else []
+                parts += [f"{ref.logprob}"] if "logprob" in self._weights else []
+            for part in parts:
+                encoded = part.encode()
+                self._digest.update(b"%d:" % len(encoded) + encoded)
+            self._digest.update(b";")
+            self._counts.add(len(segment.refs))
+        self._segments += len(references)
+
+    def signature(self, metrics: Sequence[str], ks: Sequence[int], meta: Mapping[str, Any]) -> str:
+        """One string.
+
+        Args:
+            metrics: Names.
+            ks: Numbers of extra references.
+            meta: The reference set's.
+        """
+        described = [
+            f"metrics:{','.join(metrics)}",
+            f"k:{','.join(map(str, ks))}",
+            f"segments:{self._segments}",
+            f"refs:{span((min(self._counts, default=0), max(self._counts, default=0)))}",
+            f"sha256:{self._digest.hexdigest()[:16]}",
+            *_provenance(meta),
+            f"sacrebleu:{version('sacrebleu')}",
+            f"polyref:{__version__}",
+        ]
+        return "|".join(described)
+
+
 def inputs_signature(
     references: ReferenceSet, metrics: Sequence[str], ks: Sequence[int], weights: Collection[str] = ()
 ) -> str:
-    """What all scores of one run share: references, metrics, k, versions.
-
-    Args:
-        references: A hash of their ids, kinds and texts stands for them, and of the weights that were read.
-        metrics: Names.
-        ks: Numbers of extra references.
-        weights: What the metrics weigh references by: ``given`` and ``logprob`` are read from the set.
-    """
-    digest = hashlib.sha256()
-    for segment in references:
-        parts = [segment.id]
-        for ref in segment.refs:
-            parts += [ref.kind, ref.text]
-            parts += [f"{ref.weight}"] if "given" in weights else []
-            parts += [f"{ref.logprob}"] if "logprob" in weights else []
-        for part in parts:
-            encoded = part.encode()
-            digest.update(b"%d:" % len(encoded) + encoded)
-        digest.update(b";")
-    described = [
-        f"metrics:{','.join(metrics)}",
-        f"k:{','.join(map(str, ks))}",
-        f"segments:{len(references)}",
-        f"refs:{span(references.counts())}",
-        f"sha256:{digest.hexdigest()[:16]}",
-        *_provenance(references.meta),
-        f"sacrebleu:{version('sacrebleu')}",
-        f"polyref:{__version__}",
-    ]
-    return "|".join(described)
+    """The same of a whole set; see :class:`InputsDigest`."""
+    digest = InputsDigest(weights)
+    digest.add(references)
+    return digest.signature(metrics, ks, references.meta)
 
 
 def _provenance(meta: Mapping[str, Any]) -> list[str]:

@@ -37,7 +37,7 @@ def read_scored(
         DataError: A file is broken, or of another length than the first one of references.
         UsageError: Two systems have one name, or an option does not fit a file.
     """
-    names = _system_names(systems)
+    names = system_names(systems)
     of_outputs = {key: role for key, role in reading.fields.items() if role == "output"}
     of_references = {key: role for key, role in reading.fields.items() if role != "output"}
     if encoding is None and fields is None:
@@ -54,7 +54,7 @@ def read_scored(
     return refs, outputs, sources
 
 
-def _system_names(paths: Sequence[str]) -> list[str]:
+def system_names(paths: Sequence[str]) -> list[str]:
     """A name for every system: its file name, or the path as given where two files have one name.
 
     Raises:
@@ -167,8 +167,13 @@ def notes_of_copies(systems: Mapping[str, Sequence[str]], references: ReferenceS
     for name, lines in systems.items():
         for number, texts in enumerate(humans, 1):
             if list(lines) == texts:
-                which = "the reference" if several == 1 else f"reference {number}"
-                yield f"{name} equals {which} line for line: is it the output of a system?"
+                yield note_of_copy(name, number, several)
+
+
+def note_of_copy(system: str, number: int, several: int) -> str:
+    """What to say of a system that is the same text as a human reference, of ``several``, counted from 1."""
+    which = "the reference" if several == 1 else f"reference {number}"
+    return f"{system} equals {which} line for line: is it the output of a system?"
 
 
 def warn_byte_order_marks(paths: Sequence[str], say: Callable[[str, str], None]) -> None:

@@ -80,6 +80,7 @@ class BLEU(Metric):
         Blend,
     )
     digits: ClassVar[int] = 1
+    by_segment: ClassVar[bool] = True
 
     combination: Combination = MAXIMUM
     lowercase: bool = option(False, **LOWERCASE)

@@ -62,6 +62,7 @@ class CHRF(Metric):
         Blend,
     )
     digits: ClassVar[int] = 1
+    by_segment: ClassVar[bool] = True
     family: ClassVar[str] = "chrf"
 
     combination: Combination = MAXIMUM

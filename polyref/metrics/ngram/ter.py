@@ -40,6 +40,7 @@ class TER(Metric):
     combinations: ClassVar[tuple[type[Combination], ...]] = (Maximum, Mean, Blend)
     _combination_options: ClassVar[tuple[str, ...]] = ("combine", "weights", "gamma", "temperature")
     digits: ClassVar[int] = 1
+    by_segment: ClassVar[bool] = True
 
     combination: Combination = MAXIMUM
     normalized: bool = option(False, help="Tokenise and normalise.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import warnings
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -61,29 +62,35 @@ def check_present(tokenizer: str) -> None:
     warnings.warn(f"downloading the tokeniser {tokenizer} from {url} to {path}", PolyrefWarning, stacklevel=2)
 
 
-def doubts(
-    tokenizers: Collection[str], systems: Mapping[str, Sequence[str]], references: Iterable[Iterable[str]]
-) -> Iterator[str]:
-    """What to tell a user where BLEU's tokenisers do not fit the texts; ``references`` are those of every segment."""
-    by_spaces = sorted(_BY_SPACES.intersection(tokenizers))
-    if by_spaces and _lack_spaces(text for texts in references for text in texts):
-        yield (
-            f"the references are written without spaces, so that the tokeniser {' and '.join(by_spaces)} of BLEU takes "
-            "whole sentences for words: name their language (`target_lang`: zh, ja, ko) or a tokeniser that fits "
-            "(`tokenize`: char, flores200)"
-        )
-    if set(tokenizers) - {"none"}:
-        ends = {name: sum(text.endswith(" .") for text in texts) for name, texts in systems.items()}
-        if found := [f"{count} in {name}" for name, count in ends.items() if count >= _TOKENISED]:
+class Doubts:
+    """What to tell a user where BLEU's tokenisers do not fit the texts, which may come in parts."""
+
+    def __init__(self, tokenizers: Collection[str]) -> None:
+        self._by_spaces = sorted(_BY_SPACES.intersection(tokenizers))
+        self._tokenizes = bool(set(tokenizers) - {"none"})
+        self._ends: Counter[str] = Counter()
+        self._letters = self._runs = self._others = 0
+
+    def add(self, systems: Mapping[str, Sequence[str]], references: Iterable[Iterable[str]]) -> None:
+        """Look at texts; ``references`` are those of every segment."""
+        for text in (text for texts in references for text in texts) if self._by_spaces else ():
+            found = _UNSPACED.findall(text)
+            own = sum(map(len, found))
+            self._letters, self._runs = self._letters + own, self._runs + len(found)
+            self._others += len(text) - text.count(" ") - own
+        if self._tokenizes:
+            for name, texts in systems.items():
+                self._ends[name] += sum(text.endswith(" .") for text in texts)
+
+    def found(self) -> Iterator[str]:
+        """What there is to tell."""
+        # Mostly of a script that has no spaces between words, and not cut into words.
+        if self._by_spaces and self._letters > self._others and self._letters > _LONGEST_WORDS * self._runs:
+            yield (
+                f"the references are written without spaces, so that the tokeniser {' and '.join(self._by_spaces)} of "
+                "BLEU takes whole sentences for words: name their language (`target_lang`: zh, ja, ko) or a tokeniser "
+                "that fits (`tokenize`: char, flores200)"
+            )
+        if found := [f"{count} in {name}" for name, count in self._ends.items() if count >= _TOKENISED]:
             told = "look tokenised, but BLEU tokenises by itself: detokenise them"
             yield f"outputs that end in ' .' {told} (lines: {', '.join(found)})"
-
-
-def _lack_spaces(texts: Iterable[str]) -> bool:
-    """Whether texts are mostly of a script that has no spaces between words, and were not cut into words."""
-    letters = runs = others = 0
-    for text in texts:
-        found = _UNSPACED.findall(text)
-        own = sum(map(len, found))
-        letters, runs, others = letters + own, runs + len(found), others + len(text) - text.count(" ") - own
-    return letters > others and letters > _LONGEST_WORDS * runs

@@ -47,7 +47,7 @@ def main() -> None:
         lines = list(islice(iter_lines(options.file), options.references))
         refs.write_text("".join(f"{line}\n" for line in lines), "utf-8")
         one.write_text("Yes.\n", "utf-8")
-        shared = ["-k", str(options.k), "--threads", str(options.threads), "--quiet", *passed]
+        shared = ["-k", str(options.k), "--threads", str(options.threads), "--no-cache", "--quiet", *passed]
         start_up, _ = timed([str(one), *shared, "-o", str(out)])
         wall, cpu = timed([str(refs), *shared, "-o", str(out)])
         extras = sum(len(json.loads(line).get("refs", [])) - 1 for line in islice(iter_lines(out), 1, None))

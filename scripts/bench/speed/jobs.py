@@ -1,0 +1,171 @@
+"""References a second at k = 10 of augment, Prism and BERTScore with one and two processes, and their memory.
+
+    python scripts/bench/speed/jobs.py --data DIR --csv docs/benchmarks/speed-jobs.csv --page docs/benchmarks.md
+
+DIR holds WMT22 in the mt-metrics-eval layout with the ten paraphrases of each zh-en reference
+(``wmt22/paraphrases/zh-en.refA.jsonl``). Each command runs as a user runs it, without the cache, on the same segments,
+which are spread evenly over the test set. One system is scored. BERTScore runs in one process, with as many threads.
+Start-up is what the command takes with one reference, and left out of the rate. Memory is that of all processes of the
+command together, what they share counted once (Linux: PSS, looked at five times a second). With ``--page``, the table
+between the two comments ``speed-jobs`` of that file is written anew.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from importlib.metadata import version
+from pathlib import Path
+
+from polyref import __version__
+from polyref.references import ReferenceSet
+from polyref.textfiles import read_lines
+
+sys.path.append(str(Path(__file__).parent.parent))
+from raw_tables import write
+
+COLUMNS = (
+    *("work", "workers", "references", "seconds", "start_up_seconds", "references_per_second", "peak_mb", "gain"),
+    *("machine", "load_average", "polyref", "torch"),
+)
+K = 10
+MARKS = ("<!-- speed-jobs: begin -->", "<!-- speed-jobs: end -->")
+LABELS = {"augment": "augment, shipped model", "prism": "parPrism, shipped model", "bertscore": "parBERTScore, shipped"}
+
+
+def texts(data: Path, count: int, folder: Path) -> None:
+    """Write references, the set of them with paraphrases, and outputs of a system; and the same of one segment."""
+    home = data / "wmt22"
+    known = ReferenceSet.load(home / "paraphrases" / "zh-en.refA.jsonl")
+    files = sorted((home / "system-outputs" / "zh-en").glob("*.txt"))
+    outputs = read_lines(next(file for file in files if not file.stem.startswith("ref")))
+    for name, number in (("one", 1), ("all", count)):
+        places = [len(known) * n // number for n in range(number)]
+        chosen = [known[place] for place in places]
+        ReferenceSet(tuple(chosen), known.meta).save(folder / f"{name}.jsonl")
+        (folder / f"{name}.en").write_text("".join(f"{one.refs[0].text}\n" for one in chosen), "utf-8")
+        (folder / f"{name}.sys").write_text("".join(f"{outputs[place]}\n" for place in places), "utf-8")
+
+
+def arguments(work: str, workers: int, folder: Path, name: str) -> list[str]:
+    """Of the command."""
+    out = ["-k", str(K), "--no-cache", "--quiet", "-o", str(folder / f"{name}.out")]
+    if work == "augment":
+        return ["augment", str(folder / f"{name}.en"), "--jobs", str(workers), *out]
+    how = ["--threads", "1", "--jobs", str(workers)] if work == "prism" else ["--threads", str(workers)]
+    return ["score", str(folder / f"{name}.jsonl"), "-i", str(folder / f"{name}.sys"), "-m", work, *how, *out]
+
+
+def family(process: int) -> Iterator[int]:
+    """A process and all that it started."""
+    yield process
+    for children in Path(f"/proc/{process}/task").glob("*/children"):
+        for child in children.read_text().split():
+            yield from family(int(child))
+
+
+def memory(process: int) -> float:
+    """MB of a process and all that it started; what they share is counted once."""
+    total = 0
+    for one in family(process):
+        try:
+            lines = Path(f"/proc/{one}/smaps_rollup").read_text().splitlines()
+        except OSError:  # it has ended
+            continue
+        total += sum(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
+    return total / 1024
+
+
+def timed(command: Sequence[str]) -> tuple[float, float]:
+    """Seconds and peak memory of a command."""
+    start, peak = time.perf_counter(), 0.0
+    process = subprocess.Popen(
+        [sys.executable, "-m", "polyref", *command], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    )
+    while process.poll() is None:
+        try:
+            peak = max(peak, memory(process.pid))
+        except OSError:
+            pass
+        time.sleep(0.2)
+    seconds = time.perf_counter() - start
+    assert process.stderr is not None
+    if process.returncode:
+        raise SystemExit(f"{' '.join(command)}: {process.stderr.read().decode()}")
+    return seconds, peak
+
+
+def table(rows: Sequence[dict[str, object]]) -> str:
+    """For the page."""
+    lines = [
+        "| work | processes | references a second | gain | start-up | memory |",
+        "|---|---|---|---|---|---|",
+        *(
+            f"| {LABELS[str(row['work'])]} | {row['workers']}{' (threads)' if row['work'] == 'bertscore' else ''} "
+            f"| {row['references_per_second']} | {row['gain']}x | {row['start_up_seconds']} s | {row['peak_mb']} MB |"
+            for row in rows
+        ),
+        "",
+        f"{rows[0]['references']} references, polyref {rows[0]['polyref']}, torch {rows[0]['torch']}, "
+        f"{rows[0]['machine']}; load before the run: {rows[0]['load_average']}.",
+    ]
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--references", type=int, default=300, metavar="N")
+    parser.add_argument("--work", nargs="+", default=list(LABELS), choices=list(LABELS))
+    parser.add_argument("--workers", nargs="+", type=int, default=[1, 2])
+    parser.add_argument("--csv", type=Path, metavar="FILE")
+    parser.add_argument("--page", type=Path, metavar="FILE")
+    options = parser.parse_args()
+    about = {
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores",
+        "load_average": round(os.getloadavg()[0], 2),
+        "polyref": __version__,
+        "torch": version("torch"),
+    }
+    rows: list[dict[str, object]] = []
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made)
+        texts(options.data, options.references, folder)
+        for work in options.work:
+            first = 0.0
+            for workers in options.workers:
+                start_up, _ = timed(arguments(work, workers, folder, "one"))
+                seconds, peak = timed(arguments(work, workers, folder, "all"))
+                rate = options.references / max(seconds - start_up, 1e-3)
+                first = first or rate
+                row = {
+                    "work": work,
+                    "workers": workers,
+                    "references": options.references,
+                    "seconds": round(seconds, 1),
+                    "start_up_seconds": round(start_up, 1),
+                    "references_per_second": round(rate, 2),
+                    "peak_mb": round(peak),
+                    "gain": round(rate / first, 2),
+                    **about,
+                }
+                print(row, flush=True)
+                rows.append(row)
+    if options.csv:
+        write(options.csv, COLUMNS, rows)
+    if options.page:
+        before, _, rest = options.page.read_text("utf-8").partition(MARKS[0])
+        _, found, after = rest.partition(MARKS[1])
+        if not found:
+            raise SystemExit(f"{options.page}: no comments {' and '.join(MARKS)}")
+        options.page.write_text(f"{before}{MARKS[0]}\n\n{table(rows)}\n\n{MARKS[1]}{after}", "utf-8")
+
+
+if __name__ == "__main__":
+    main()
