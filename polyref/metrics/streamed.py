@@ -105,6 +105,7 @@ class _Gathered:
     def __init__(self, metrics: Mapping[str, Metric], ks: Sequence[int]) -> None:
         self._metrics, self._ks = metrics, tuple(k for k in ks if k >= 0) or (0,)  # a negative one is refused later
         self._values: dict[str, list[npt.NDArray[Any]]] = {name: [] for name in metrics}
+        self._dtypes: dict[str, np.dtype[Any]] = {}
         self._systems: tuple[str, ...] = ()
         self.segments: list[str] = []
         self.originals: list[npt.NDArray[np.int64]] = []
@@ -120,7 +121,8 @@ class _Gathered:
         references = without_trailing_space(stretch.references)
         for name, metric in self._metrics.items():
             stats = metric.statistics(outputs, references, ks=self._ks, allow_missing=True)
-            self._values[name].append(np.stack([stats.at(k) for k in self._ks]))
+            self._values[name].append(_small(np.stack([stats.at(k) for k in self._ks])))
+            self._dtypes[name] = stats.values.dtype
         self._systems, self.meta = stats.systems, references.meta
         self.segments += stats.segments
         self.originals.append(stats.originals)
@@ -134,7 +136,7 @@ class _Gathered:
         self, name: str, metric: Metric, segments: tuple[str, ...], extras: npt.NDArray[np.int64], wanted: Sequence[int]
     ) -> Statistics:
         """The statistics of one metric for the whole set, which are given up here."""
-        values = np.concatenate(self._values.pop(name), axis=2)
+        values = np.concatenate(self._values.pop(name), axis=2, dtype=self._dtypes[name])
         most = int(extras.max())
         places = {min(k, most): place for place, k in reversed(list(enumerate(self._ks)))}
         stored = sorted({min(k, most) for k in wanted})
@@ -151,3 +153,9 @@ class _Gathered:
             extras=extras,
             meta=self.meta,
         )
+
+
+def _small(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The same whole numbers in two bytes each, where they fit."""
+    whole = np.issubdtype(values.dtype, np.integer) and values.min() >= 0 and values.max() < 1 << 16
+    return values.astype(np.uint16) if whole else values
