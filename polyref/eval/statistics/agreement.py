@@ -26,7 +26,7 @@ from polyref.eval.statistics.resampling import (
     percentile_interval,
     redrawn,
 )
-from polyref.eval.statistics.significance import williams_test
+from polyref.eval.statistics.significance import spread_of_outputs, williams_test
 from polyref.progress import Advance, work
 
 #: What controls are called.
@@ -117,7 +117,7 @@ class _Measured:
     n: int
     segments: int | None
     scores: FloatArray  # of the metric on the given test set
-    unit: float  # standard deviation of its scores of single outputs; 1 where there are none
+    width: float | None  # how much wider its scores of single outputs spread than those of systems
     redrawn: str  # what the samples redraw
 
 
@@ -218,13 +218,13 @@ def _measured(
                 scores = _scores(one, k, judged, statistics[0].needs)
                 if scores is None:
                     break
-                unit = _unit(one, k, judged) if statistics[0].needs == "systems" else 1.0
+                width = _width(one, k, judged) if statistics[0].needs == "systems" else None
                 segments = judged.segments if one.resamples or statistics[0].needs != "systems" else None
                 for statistic, measure in measures:
                     n = len(judged.systems) if statistic.level == "sys" else judged.cells
                     values = measure(scores)
                     over = _redrawn(one, judged.people, statistic) if len(values) > 1 else ""
-                    yield _Measured(statistic, judged, one.metric, k, values, n, segments, scores, unit, over)
+                    yield _Measured(statistic, judged, one.metric, k, values, n, segments, scores, width, over)
 
 
 def _redrawn(one: Series, people: People, statistic: Statistic) -> str:
@@ -245,23 +245,15 @@ def _scores(one: Series, k: int | None, judged: _Judged, needs: Needs) -> FloatA
     return rows if draws is None else np.concatenate([rows, one.drawn_system(judged.systems, k, draws)])
 
 
-def _unit(one: Series, k: int | None, judged: _Judged) -> float:
-    """Standard deviation of a metric's scores of single outputs, else of its scores of systems.
-
-    Tests exchange scores of systems between metrics, which must be on one scale. A few unlike systems do not say well
-    what the scale of a metric is; thousands of outputs do.
-    """
+def _width(one: Series, k: int | None, judged: _Judged) -> float | None:
+    """How much wider a metric's scores of single outputs spread than its means of systems; None without such scores."""
     try:
         cells = one.segment(judged.systems, k)
     except DataError:  # a file may have scores of segments of some systems only
-        cells = None
+        return None
     if cells is None:
-        cells = one.system(judged.systems, k, judged.over)
-    elif judged.over is not None and judged.over.shape == cells.shape[1:]:
-        cells = cells[:, judged.over]
-    defined = cells[~np.isnan(cells)] if cells is not None else np.zeros(0)
-    deviation = float(defined.std()) if len(defined) else 0.0
-    return deviation if deviation > 0 else 1.0
+        return None
+    return spread_of_outputs(cells if judged.over is None or not one.resamples else cells[:, judged.over])
 
 
 def _compared(
@@ -301,7 +293,7 @@ def _row(item: _Measured, base: _Measured | None, bootstrap: Bootstrap) -> Row:
             gain_ci = percentile_interval(gains, bootstrap.confidence)
             if item.statistic.level == "seg" or SYSTEMS in item.redrawn:
                 p_bootstrap = bootstrap_p(gains)
-        p = item.statistic.test(item.scores[0] / item.unit, base.scores[0] / base.unit, item.judged.people)
+        p = item.statistic.test(*_on_one_scale(item, base), item.judged.people)
         if item.statistic is PEARSON[0]:
             p_williams = williams_test(item.scores[0], base.scores[0], item.judged.people.scores)
     return Row(
@@ -321,6 +313,22 @@ def _row(item: _Measured, base: _Measured | None, bootstrap: Bootstrap) -> Row:
         p_bootstrap=p_bootstrap,
         redrawn=item.redrawn,
     )
+
+
+def _on_one_scale(item: _Measured, base: _Measured) -> tuple[FloatArray, FloatArray]:
+    """Scores of two metrics that a test can exchange, if they have scores of systems.
+
+    In units of the standard deviation of their scores of single outputs, else of those of systems. A few unlike systems
+    do not say well what the scale of a metric is; thousands of outputs do. A file may have the two on other scales.
+    """
+    known = item.width is not None and base.width is not None
+    pair = []
+    for one in (item, base):
+        scores = one.scores[0]
+        deviation = float(scores.std()) if one.statistic.needs == "systems" else 1.0
+        width = one.width if known and one.width is not None else 1.0
+        pair.append(scores / (deviation * width if deviation > 0 else 1.0))
+    return pair[0], pair[1]
 
 
 def _of_known(gold: Gold, known: BoolArray, systems: Sequence[str]) -> Gold:
