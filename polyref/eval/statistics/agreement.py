@@ -26,7 +26,7 @@ from polyref.eval.statistics.resampling import (
     percentile_interval,
     redrawn,
 )
-from polyref.eval.statistics.significance import spread_of_outputs, williams_test
+from polyref.eval.statistics.significance import williams_test
 from polyref.progress import Advance, work
 
 #: What controls are called.
@@ -117,7 +117,7 @@ class _Measured:
     n: int
     segments: int | None
     scores: FloatArray  # of the metric on the given test set
-    width: float | None  # how much wider its scores of single outputs spread than those of systems
+    unit: float | None  # of scores of systems: the standard deviation of those of single outputs
     redrawn: str  # what the samples redraw
 
 
@@ -218,13 +218,13 @@ def _measured(
                 scores = _scores(one, k, judged, statistics[0].needs)
                 if scores is None:
                     break
-                width = _width(one, k, judged) if statistics[0].needs == "systems" else None
+                unit = _unit(one, k, judged, scores[0]) if statistics[0].needs == "systems" else None
                 segments = judged.segments if one.resamples or statistics[0].needs != "systems" else None
                 for statistic, measure in measures:
                     n = len(judged.systems) if statistic.level == "sys" else judged.cells
                     values = measure(scores)
                     over = _redrawn(one, judged.people, statistic) if len(values) > 1 else ""
-                    yield _Measured(statistic, judged, one.metric, k, values, n, segments, scores, width, over)
+                    yield _Measured(statistic, judged, one.metric, k, values, n, segments, scores, unit, over)
 
 
 def _redrawn(one: Series, people: People, statistic: Statistic) -> str:
@@ -245,15 +245,35 @@ def _scores(one: Series, k: int | None, judged: _Judged, needs: Needs) -> FloatA
     return rows if draws is None else np.concatenate([rows, one.drawn_system(judged.systems, k, draws)])
 
 
-def _width(one: Series, k: int | None, judged: _Judged) -> float | None:
-    """How much wider a metric's scores of single outputs spread than its means of systems; None without such scores."""
+def _unit(one: Series, k: int | None, judged: _Judged, scores: FloatArray) -> float | None:
+    """Standard deviation of a metric's scores of single outputs, on the scale of its scores of systems.
+
+    Args:
+        one: The metric.
+        k: Number of added references.
+        judged: Whose scores.
+        scores: Its scores of systems, shape (systems,).
+
+    Returns:
+        None where there is none.
+    """
     try:
         cells = one.segment(judged.systems, k)
     except DataError:  # a file may have scores of segments of some systems only
         return None
     if cells is None:
         return None
-    return spread_of_outputs(cells if judged.over is None or not one.resamples else cells[:, judged.over])
+    if one.resamples and judged.over is not None:
+        cells = cells[:, judged.over]
+    there = ~np.isnan(cells)
+    counts = there.sum(axis=1)
+    if not counts.all():
+        return None
+    unit = float(cells[there].std())
+    if not one.resamples:  # a file may have the two on different scales
+        means = float((np.where(there, cells, 0.0).sum(axis=1) / counts).std())
+        unit *= float(scores.std()) / means if means > 0 else 0.0
+    return unit if unit > 0 else None
 
 
 def _compared(
@@ -316,19 +336,18 @@ def _row(item: _Measured, base: _Measured | None, bootstrap: Bootstrap) -> Row:
 
 
 def _on_one_scale(item: _Measured, base: _Measured) -> tuple[FloatArray, FloatArray]:
-    """Scores of two metrics that a test can exchange, if they have scores of systems.
+    """Scores of two metrics that a test can exchange, if they are of systems.
 
     In units of the standard deviation of their scores of single outputs, else of those of systems. A few unlike systems
-    do not say well what the scale of a metric is; thousands of outputs do. A file may have the two on other scales.
+    do not say well what the scale of a metric is; thousands of outputs do.
     """
-    known = item.width is not None and base.width is not None
-    pair = []
-    for one in (item, base):
-        scores = one.scores[0]
-        deviation = float(scores.std()) if one.statistic.needs == "systems" else 1.0
-        width = one.width if known and one.width is not None else 1.0
-        pair.append(scores / (deviation * width if deviation > 0 else 1.0))
-    return pair[0], pair[1]
+    units = [item.unit, base.unit]
+    scores = [item.scores[0], base.scores[0]]
+    if item.statistic.needs == "systems":
+        if None in units:
+            units = [float(one.std()) or None for one in scores]
+        scores = [one / (unit or 1.0) for one, unit in zip(scores, units, strict=True)]
+    return scores[0], scores[1]
 
 
 def _of_known(gold: Gold, known: BoolArray, systems: Sequence[str]) -> Gold:

@@ -86,7 +86,7 @@ def perm_systems(first: npt.ArrayLike, second: npt.ArrayLike, human: npt.ArrayLi
     scores varies more, since the given ones were fitted to each other by their means.
 
     Exchanged scores must be on one scale. Give them in units of the standard deviation of the metrics' scores of single
-    outputs (:func:`spread_of_outputs`). That of the systems' scores themselves is no good unit: of few and unlike
+    outputs. That of the systems' scores themselves is no good unit: of few and unlike
     systems it is ill known, and the test then rejects too often.
 
     Args:
@@ -121,27 +121,6 @@ def perm_systems(first: npt.ArrayLike, second: npt.ArrayLike, human: npt.ArrayLi
     # Undefined correlations of exchanged scores count against a difference.
     reached = float(np.mean(~(found < found[0] * (1 - 1e-9) - 1e-12)))
     return 1.0 - reached if worse else reached
-
-
-def spread_of_outputs(outputs: FloatArray) -> float | None:
-    """Standard deviation of a metric's scores of single outputs, against that of their means of systems.
-
-    Scores of systems in units of their own standard deviation, divided by this, are on the scale of the outputs, which
-    :func:`perm_systems` needs.
-
-    Args:
-        outputs: Shape (systems, segments), NaN where there is none.
-
-    Returns:
-        1 or more, but for rounding; None where one of the two is not defined.
-    """
-    there = ~np.isnan(outputs)
-    counts = there.sum(axis=1)
-    if not len(counts) or not counts.all():
-        return None
-    means = np.where(there, outputs, 0.0).sum(axis=1) / counts
-    deviation = float(means.std())
-    return float(outputs[there].std()) / deviation if deviation > 0 else None
 
 
 def _exchanged_correlations(
