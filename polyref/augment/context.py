@@ -13,8 +13,6 @@ from polyref.errors import DataError
 from polyref.formats import Reading
 from polyref.paraphrase.rewriting.context import TextInContext
 from polyref.references import Segment
-from polyref.store import file_sha256
-from polyref.textfiles import read_lines
 
 
 def in_context(segments: Iterable[Segment], neighbours: int = 0) -> Iterator[Segment]:
@@ -75,15 +73,19 @@ class InputsInContext(Inputs):
     ) -> None:
         super().__init__(paths, reading)
         self._neighbours = neighbours
-        self._sources = None if source is None else read_lines(source)
-        if source is None or self._sources is None:
+        self._sources: list[str] | None = None
+        if source is None:
             return
-        if len(self._sources) != self.length:
+        try:
+            self._sources, file = self._beside(source)
+            if len(self._sources) != self.length:
+                raise DataError(
+                    f"has {len(self._sources)} lines, expected one for each of {self.length} segments", file=source
+                )
+        except BaseException:
             self.__exit__(None, None, None)
-            raise DataError(
-                f"has {len(self._sources)} lines, expected one for each of {self.length} segments", file=source
-            )
-        self.files = [*self.files, {"name": Path(source).name, "sha256": file_sha256(source)}]
+            raise
+        self.files = [*self.files, file]
 
     def segments(self) -> Iterator[Segment]:
         """The segments, from the first; may be called again. See :meth:`Inputs.segments`."""

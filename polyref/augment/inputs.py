@@ -17,7 +17,7 @@ from polyref.references import Segment
 from polyref.remote.files import fetch, is_remote
 from polyref.store import file_sha256
 from polyref.tables import name_as_text
-from polyref.textfiles import display_name, iter_lines, standard_input
+from polyref.textfiles import display_name, iter_lines, read_lines, standard_input
 
 
 class Inputs:
@@ -107,8 +107,23 @@ class Inputs:
         first = next(iter_lines(self._paths[0]), "")
         return place + (2 if first.lstrip().startswith('{"polyref"') else 1)
 
+    def _beside(self, given: str | Path) -> tuple[list[str], dict[str, str]]:
+        """All lines of a file beside the references, and what the header says of it.
+
+        Raises:
+            DataError: It is missing or broken, or changes while it is read.
+        """
+        path = self._readable(given)
+        before = _sha256(path)
+        with self._named():
+            lines = read_lines(path)
+        if _sha256(path) != before:
+            raise self._changed(path)
+        return lines, {"name": _base_name(given), "sha256": str(before)}
+
     def _check_unchanged(self) -> None:
-        for path, file in zip(self._paths, self.files, strict=True):
+        # Of the files beside them, which are held in memory, nothing is read again.
+        for path, file in zip(self._paths, self.files, strict=False):
             if _sha256(path) != file["sha256"]:
                 raise self._changed(path)
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
+import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -83,3 +86,39 @@ def test_a_file_of_sources_of_another_length_is_refused(tmp_path: Path) -> None:
     (tmp_path / "src").write_text("eins\n")
     with pytest.raises(DataError, match=r"src: has 1 lines, expected one for each of 2 segments"):
         InputsInContext([tmp_path / "refs"], tmp_path / "src")
+
+
+def test_a_file_of_sources_that_changes_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import polyref.augment.inputs as module
+
+    refs, src = tmp_path / "refs", tmp_path / "src"
+    refs.write_text("one\ntwo\n")
+    src.write_text("eins\nzwei\n")
+    read = module.read_lines
+
+    def edited(path: Path) -> list[str]:
+        found = read(path)
+        src.write_text("eins\ndrei\n")
+        return found
+
+    monkeypatch.setattr(module, "read_lines", edited)
+    with pytest.raises(DataError, match="src: changed while it was read"):
+        InputsInContext([refs], src)
+    monkeypatch.undo()
+    # The references are looked at again at the end, the sources lie in memory.
+    with InputsInContext([refs], src) as inputs:
+        refs.write_text("one\nthree\n")
+        with pytest.raises(DataError, match="refs: changed while it was read"):
+            list(inputs.segments())
+
+
+def test_a_pipe_of_sources_is_hashed_as_it_was_read(tmp_path: Path) -> None:
+    refs, pipe = tmp_path / "refs", tmp_path / "src"
+    refs.write_text("one\ntwo\n")
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_text, args=("eins\nzwei\n",))
+    writer.start()
+    with InputsInContext([refs], pipe) as inputs:
+        writer.join()
+        assert [text.source for text in _texts(inputs.segments())] == ["eins", "zwei"]
+        assert inputs.files[1] == {"name": "src", "sha256": hashlib.sha256(b"eins\nzwei\n").hexdigest()}

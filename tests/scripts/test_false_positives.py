@@ -74,9 +74,12 @@ def test_agreement_of_two_metrics() -> None:
         return lambda chosen: scores[:, chosen].mean(axis=1)
 
     rates = rejected(lambda number: agreement_trial([good, poor], [of(good), of(poor)], human, number, 60, 99), TRIALS)
-    for test in ("PERM-SYSTEMS", "Williams", "PERM-BOTH systems", "PERM-BOTH segments", "interval of acc23",
+    for test in ("PERM-SYSTEMS", "Williams", "PERM-BOTH systems", "PERM-BOTH segments",
                  "interval of kendall-without-ties"):  # fmt: skip
         assert LOW < rates[f"{test}, outputs exchanged"] < HIGH, rates
+    # Thresholds were chosen as the best, and are not chosen anew: it finds less than it could.
+    assert rates["interval of acc23, outputs exchanged"] < HIGH, rates
     # Where metrics are for or against whole systems, what is recommended against does not hold its level.
     assert LOW < rates["PERM-SYSTEMS, systems exchanged"] < HIGH, rates
+    assert LOW < rates["PERM-SYSTEMS, means of systems exchanged"] < HIGH, rates
     assert rates["PERM-BOTH systems, systems exchanged"] > HIGH, rates

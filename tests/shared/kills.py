@@ -65,7 +65,8 @@ def every_kill(work: Callable[[], Any], most: int = 10_000, first: int = 1) -> I
 def every_cut(work: Callable[[], Any], largest: int) -> Iterator[str]:
     """Run ``work`` in a child that dies while it writes: as soon as a file has so and so many bytes.
 
-    The system cuts a write short at the limit and kills at the next one, so that what is there is half a write.
+    The system cuts a write short at the limit and kills at the next one, so that what is there is half a write. Some
+    libraries ask for the whole room at first and get an error, as on a full disk.
 
     Args:
         work: As for :func:`every_kill`.
@@ -74,7 +75,7 @@ def every_cut(work: Callable[[], Any], largest: int) -> Iterator[str]:
     Yields after each death.
 
     Raises:
-        AssertionError: The work itself failed.
+        AssertionError: The work came to its end.
     """
     for limit in sorted({largest * part // CUTS for part in range(CUTS)}):
         child = os.fork()
@@ -88,8 +89,7 @@ def every_cut(work: Callable[[], Any], largest: int) -> Iterator[str]:
                 os._exit(0 if isinstance(error, SystemExit) and not error.code else 1)
             os._exit(0)
         _, status = os.waitpid(child, 0)
-        code = os.waitstatus_to_exitcode(status)
-        assert code == -signal.SIGXFSZ, f"the work ended with {code} where files have {limit} bytes at most"
+        assert os.waitstatus_to_exitcode(status), f"the work ended where files have {limit} bytes at most"
         yield f"{limit} bytes"
 
 

@@ -117,7 +117,7 @@ class _Measured:
     n: int
     segments: int | None
     scores: FloatArray  # of the metric on the given test set
-    unit: float  # standard deviation of its scores of single outputs; 1 where there are none
+    unit: float | None  # of scores of systems: the standard deviation of those of single outputs
     redrawn: str  # what the samples redraw
 
 
@@ -218,7 +218,7 @@ def _measured(
                 scores = _scores(one, k, judged, statistics[0].needs)
                 if scores is None:
                     break
-                unit = _unit(one, k, judged) if statistics[0].needs == "systems" else 1.0
+                unit = _unit(one, k, judged, scores[0]) if statistics[0].needs == "systems" else None
                 segments = judged.segments if one.resamples or statistics[0].needs != "systems" else None
                 for statistic, measure in measures:
                     n = len(judged.systems) if statistic.level == "sys" else judged.cells
@@ -245,23 +245,35 @@ def _scores(one: Series, k: int | None, judged: _Judged, needs: Needs) -> FloatA
     return rows if draws is None else np.concatenate([rows, one.drawn_system(judged.systems, k, draws)])
 
 
-def _unit(one: Series, k: int | None, judged: _Judged) -> float:
-    """Standard deviation of a metric's scores of single outputs, else of its scores of systems.
+def _unit(one: Series, k: int | None, judged: _Judged, scores: FloatArray) -> float | None:
+    """Standard deviation of a metric's scores of single outputs, on the scale of its scores of systems.
 
-    Tests exchange scores of systems between metrics, which must be on one scale. A few unlike systems do not say well
-    what the scale of a metric is; thousands of outputs do.
+    Args:
+        one: The metric.
+        k: Number of added references.
+        judged: Whose scores.
+        scores: Its scores of systems, shape (systems,).
+
+    Returns:
+        None where there is none.
     """
     try:
         cells = one.segment(judged.systems, k)
     except DataError:  # a file may have scores of segments of some systems only
-        cells = None
+        return None
     if cells is None:
-        cells = one.system(judged.systems, k, judged.over)
-    elif judged.over is not None and judged.over.shape == cells.shape[1:]:
+        return None
+    if one.resamples and judged.over is not None:
         cells = cells[:, judged.over]
-    defined = cells[~np.isnan(cells)] if cells is not None else np.zeros(0)
-    deviation = float(defined.std()) if len(defined) else 0.0
-    return deviation if deviation > 0 else 1.0
+    there = ~np.isnan(cells)
+    counts = there.sum(axis=1)
+    if not counts.all():
+        return None
+    unit = float(cells[there].std())
+    if not one.resamples:  # a file may have the two on different scales
+        means = float((np.where(there, cells, 0.0).sum(axis=1) / counts).std())
+        unit *= float(scores.std()) / means if means > 0 else 0.0
+    return unit if unit > 0 else None
 
 
 def _compared(
@@ -301,7 +313,7 @@ def _row(item: _Measured, base: _Measured | None, bootstrap: Bootstrap) -> Row:
             gain_ci = percentile_interval(gains, bootstrap.confidence)
             if item.statistic.level == "seg" or SYSTEMS in item.redrawn:
                 p_bootstrap = bootstrap_p(gains)
-        p = item.statistic.test(item.scores[0] / item.unit, base.scores[0] / base.unit, item.judged.people)
+        p = item.statistic.test(*_on_one_scale(item, base), item.judged.people)
         if item.statistic is PEARSON[0]:
             p_williams = williams_test(item.scores[0], base.scores[0], item.judged.people.scores)
     return Row(
@@ -321,6 +333,21 @@ def _row(item: _Measured, base: _Measured | None, bootstrap: Bootstrap) -> Row:
         p_bootstrap=p_bootstrap,
         redrawn=item.redrawn,
     )
+
+
+def _on_one_scale(item: _Measured, base: _Measured) -> tuple[FloatArray, FloatArray]:
+    """Scores of two metrics that a test can exchange, if they are of systems.
+
+    In units of the standard deviation of their scores of single outputs, else of those of systems. A few unlike systems
+    do not say well what the scale of a metric is; thousands of outputs do.
+    """
+    units = [item.unit, base.unit]
+    scores = [item.scores[0], base.scores[0]]
+    if item.statistic.needs == "systems":
+        if None in units:
+            units = [float(one.std()) or None for one in scores]
+        scores = [one / (unit or 1.0) for one, unit in zip(scores, units, strict=True)]
+    return scores[0], scores[1]
 
 
 def _of_known(gold: Gold, known: BoolArray, systems: Sequence[str]) -> Gold:

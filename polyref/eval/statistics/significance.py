@@ -86,8 +86,8 @@ def perm_systems(first: npt.ArrayLike, second: npt.ArrayLike, human: npt.ArrayLi
     scores varies more, since the given ones were fitted to each other by their means.
 
     Exchanged scores must be on one scale. Give them in units of the standard deviation of the metrics' scores of single
-    outputs. The standard deviation of the systems' scores themselves is no good unit: of few and unlike systems it is
-    ill known, and the test then rejects too often.
+    outputs. That of the systems' scores themselves is no good unit: of few and unlike
+    systems it is ill known, and the test then rejects too often.
 
     Args:
         first: Scores of systems by one metric, shape (systems,).

@@ -12,9 +12,9 @@ of the trials. All tests are polyref's own, with 1,000 samples each, and see the
 - ``agreement``: two metrics' scores are exchanged, and their agreement with people (MQM) compared: two-sided by what
   verdicts are made from and by Williams' test, one-sided ("the first agrees better") by the others. They are exchanged
   by output (each output keeps or exchanges its two scores), or by system (all outputs of a system do, and its corpus
-  score). Neither metric is better in both cases; but where systems are exchanged, each metric has a bias for or
-  against each system, so that only tests about systems can hold their level. Verdicts are from PERM-SYSTEMS and, within
-  segments, from intervals over segments.
+  score; scores of systems are then corpus scores or means of those of outputs). Neither metric is better in both cases;
+  but where systems are exchanged, each metric has a bias for or against each system, so that only tests about systems
+  can hold their level. Verdicts are from PERM-SYSTEMS and, within segments, from intervals over segments.
 
 A run replaces the rows of the kinds it measures. The figures are in docs/benchmarks.md.
 """
@@ -267,11 +267,14 @@ def agreement_trial(
         return min(1.0, 2 * min(bootstrap_p(gains), bootstrap_p(-gains)))
 
     means = [scores.mean(axis=1) for scores in by_output]
+    means_of_systems = [scores.mean(axis=1) for scores in by_system]
     return {
         "PERM-SYSTEMS, outputs exchanged": lambda: systems(means, by_output),
         "PERM-SYSTEMS, systems exchanged": lambda: systems(whole, by_system),
         "Williams, outputs exchanged": lambda: two_sided(williams_test(*means, people)),
         "Williams, systems exchanged": lambda: two_sided(williams_test(*whole, people)),
+        "PERM-SYSTEMS, means of systems exchanged": lambda: systems(means_of_systems, by_system),
+        "Williams, means of systems exchanged": lambda: two_sided(williams_test(*means_of_systems, people)),
         "PERM-BOTH systems, outputs exchanged": lambda: permuted(by_output, system_pearson),
         "PERM-BOTH systems, systems exchanged": lambda: permuted(by_system, system_pearson),
         "PERM-BOTH segments, outputs exchanged": lambda: permuted(by_output, pooled_pearson),
