@@ -74,7 +74,7 @@ class Tally:
         total = max(self.candidates, 1)
         lines = [[name, str(count), f"{100 * count / total:.1f}"] for name, count in self.outcomes(reasons)]
         table = text_table(["candidates", "count", "%"], lines)
-        short = f"polyref: {self.short} of {self.segments} segments got fewer than {k} paraphrases"
+        short = f"polyref: {self.short} of {self.segments} segments got fewer than {k} new references"
         return f"{table}\n{short}" if self.short else table
 
     def warnings(self) -> list[str]:

@@ -7,6 +7,7 @@ text is searched by itself, so that no list depends on the neighbours of its tex
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -14,7 +15,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import torch
-from tqdm import tqdm
 
 from polyref.errors import ModelError, UsageError
 from polyref.models.checkpoints.files import hash_files
@@ -28,6 +28,7 @@ from polyref.paraphrase.paraphraser import Paraphraser
 from polyref.paraphrase.search import SearchOptions
 from polyref.paraphrase.search.options import LARGEST_WHOLE, check_whole
 from polyref.paraphrase.search_paraphraser import DIGITS, WINDOW
+from polyref.progress import work
 
 _DTYPES: Final = {"float32": "float32", "int8": "int8_float32", "bfloat16": "bfloat16", "float16": "float16"}
 #: A paraphrase has at most this share of the source's tokens, and some more.
@@ -114,13 +115,15 @@ class CTranslate2Paraphraser(Paraphraser):
     ) -> Iterator[NBest]:
         """See :meth:`Paraphraser.generate`. With ``SearchOptions`` the list is CTranslate2's as it is."""
         options, whole = self.settle(decoding, k), isinstance(decoding, SearchOptions)
-        total = len(texts) if isinstance(texts, Sequence) else None
+        total = len(texts) if isinstance(texts, Sequence) else 0
         feed = iter(texts)
-        with tqdm(total=total, desc="paraphrasing", unit="seg", disable=not progress) as bar:
+        with work("paraphrasing", "sentences", total, progress=progress) as advance:
             while window := list(islice(feed, WINDOW)):
-                found = dict(zip(distinct := list(dict.fromkeys(window)), self._window(distinct, k, options, whole)))
+                counts, found = Counter(window), {}
+                for text, nbest in zip(counts, self._window(list(counts), k, options, whole), strict=True):
+                    found[text] = nbest
+                    advance(counts[text])
                 yield from (found[text] for text in window)
-                bar.update(len(window))
 
     def _window(self, texts: Sequence[str], k: int, options: SearchOptions, whole: bool) -> Iterator[NBest]:
         """The lists of some texts, one batch each."""
