@@ -44,7 +44,7 @@ def _rule(
     if options.semantics == "fairseq":
         return FairseqRule(model, options, constraints)
     if options.semantics == "hf":
-        process = None if saved is None else saved.process(sources, constraints.limits)
+        process = None if saved is None else saved.process(sources, constraints.limits, model.device)
         rule = HfGroupRule if options.groups > 1 else HfBeamRule
         return rule(model, options, constraints.limits, process, ends=constraints.ends)
     return PaperRule(model, options, constraints)

@@ -17,6 +17,7 @@ from polyref.errors import ModelError, PolyrefError, UsageError
 from polyref.paraphrase.search.options import SearchOptions
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor
 
     from polyref.paraphrase.search.state import Beams
@@ -87,7 +88,7 @@ class SavedGeneration:
             changes["min_len"] = min(changes["min_len"], changes.get("max_len_b", options.max_len_b))
         try:
             filled = replace(options, **changes).validate()
-            self._processors([self.ends[0]], filled.max_len_b)
+            self._processors([self.ends[0]], filled.max_len_b, "cpu")
         except (PolyrefError, ValueError, TypeError) as error:
             raise ModelError(f"the model's generation settings cannot be used: {error}") from None
         return filled
@@ -121,41 +122,42 @@ class SavedGeneration:
             del found["forced_bos_token_id"]
         return {name: value for name, value in found.items() if _changes(value, _PROCESSED[name])}
 
-    def process(self, sources: Sequence[Sequence[int]], limits: Sequence[int]) -> SavedProcess | None:
+    def process(
+        self, sources: Sequence[Sequence[int]], limits: Sequence[int], device: torch.device
+    ) -> SavedProcess | None:
         """What the search applies to its scores; None where nothing is to be applied.
 
         Args:
             sources: Token ids of every sentence.
             limits: Greatest length of each, the end of sentence not counted.
+            device: Where the scores are.
         """
         if not self._processed():
             return None
-        return SavedProcess([self._processors(source, most) for source, most in zip(sources, limits, strict=True)])
+        pairs = zip(sources, limits, strict=True)
+        return SavedProcess([self._processors(source, most, device) for source, most in pairs])
 
-    def _processors(self, source: Sequence[int], most: int) -> Any:
+    def _processors(self, source: Sequence[int], most: int, device: torch.device | str) -> Any:
         """Transformers' processors for one sentence, in the order of ``GenerationMixin._get_logits_processor``."""
         import torch
         import transformers as hf
 
         told = self._processed()
-        ends = torch.tensor(self.ends)
+        ends = torch.tensor(self.ends, device=device)
+        read = torch.tensor([source], device=device)
         forced = self.tagged or "forced_bos_token_id" in told
         makers = {
             "sequence_bias": hf.SequenceBiasLogitsProcessor,
-            "encoder_repetition_penalty": lambda value: hf.EncoderRepetitionPenaltyLogitsProcessor(
-                value, torch.tensor([source])
-            ),
+            "encoder_repetition_penalty": lambda value: hf.EncoderRepetitionPenaltyLogitsProcessor(value, read),
             "repetition_penalty": hf.RepetitionPenaltyLogitsProcessor,
-            "encoder_no_repeat_ngram_size": lambda value: hf.EncoderNoRepeatNGramLogitsProcessor(
-                value, torch.tensor([source])
-            ),
+            "encoder_no_repeat_ngram_size": lambda value: hf.EncoderNoRepeatNGramLogitsProcessor(value, read),
             "bad_words_ids": lambda value: hf.NoBadWordsLogitsProcessor(value, ends),
             "forced_bos_token_id": hf.ForcedBOSTokenLogitsProcessor,
-            "forced_eos_token_id": lambda value: hf.ForcedEOSTokenLogitsProcessor(most + 2, value),
+            "forced_eos_token_id": lambda value: hf.ForcedEOSTokenLogitsProcessor(most + 2, value, device),
             "remove_invalid_values": lambda _: hf.InfNanRemoveLogitsProcessor(),
             "exponential_decay_length_penalty": lambda value: hf.ExponentialDecayLengthPenalty(value, ends, 1),
-            "suppress_tokens": hf.SuppressTokensLogitsProcessor,
-            "begin_suppress_tokens": lambda value: hf.SuppressTokensAtBeginLogitsProcessor(value, 1 + forced),
+            "suppress_tokens": lambda value: hf.SuppressTokensLogitsProcessor(value, device),
+            "begin_suppress_tokens": lambda value: hf.SuppressTokensAtBeginLogitsProcessor(value, 1 + forced, device),
             "renormalize_logits": lambda _: hf.LogitNormalization(),
         }
         return hf.LogitsProcessorList([makers[name](value) for name, value in told.items()])
