@@ -40,7 +40,7 @@ class Engine:
     Attributes:
         name: ``local`` or ``ray``.
         jobs: Workers. None: one in this machine's processes, and as many as fit into a Ray cluster.
-        address: Of the Ray cluster, such as ``auto`` or ``ray://HOST:10001``. None: where $RAY_ADDRESS says, else the
+        address: Of the Ray cluster, such as ``auto`` or ``HOST:6379``. None: where $RAY_ADDRESS says, else the
             cluster that runs on this machine, else one that is started here for this program.
         gpus: What every worker takes of the cluster's GPUs, 0 or more; .5 puts two workers on one.
 

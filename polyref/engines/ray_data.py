@@ -70,12 +70,12 @@ class RayWorkers(Generic[T, R]):
             with redirect_stdout(sys.stderr):
                 try:
                     outcome = next(found, None)
-                except self._ray.exceptions.RayTaskError:
+                except self._ray.exceptions.UserCodeException:
                     raise  # a fault of the program, with the traceback of the worker
                 except self._ray.exceptions.RayError as error:
                     raise PolyrefError(
-                        f"Ray gave up: {type(error).__name__}: {_first_line(error)}",
-                        remedy="every node needs the same version of polyref and the models; what is finished is kept",
+                        f"Ray gave up: {_last_line(error)}",
+                        remedy="every node needs polyref of the same version and the models; what is finished is kept",
                     ) from error
             if outcome is None:
                 return
@@ -137,7 +137,7 @@ class RayWorkers(Generic[T, R]):
         except (ConnectionError, RuntimeError, ValueError, OSError) as error:
             raise PolyrefError(
                 f"no Ray cluster can be reached or started{where}: {_first_line(error)}",
-                remedy="`address` is that of `ray start --head`, or ray://HOST:10001",
+                remedy="`address` is auto on a node of the cluster, else the HOST:PORT that `ray start --head` says",
             ) from None
 
 
@@ -182,6 +182,11 @@ def _check_reachable(address: str | None) -> None:
     host, _, port = (address or "").rpartition(":")
     if port.isdecimal():
         socket.create_connection((host.removeprefix("ray://").strip("[]"), int(port)), timeout=_PATIENCE).close()
+
+
+def _last_line(error: Exception) -> str:
+    """Of what a worker says, the end names the cause."""
+    return next((line.strip() for line in reversed(str(error).splitlines()) if line.strip()), type(error).__name__)
 
 
 def _first_line(error: Exception) -> str:

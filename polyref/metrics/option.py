@@ -50,7 +50,7 @@ ENGINE: Final[Mapping[str, Any]] = {
     "choices": ENGINES,
 }
 ADDRESS: Final[Mapping[str, Any]] = {
-    "help": "Of the Ray cluster: auto, ray://HOST:10001.",
+    "help": "Of the Ray cluster: auto, HOST:6379.",
     "flag": "--address",
     "heading": MODELS,
     "metavar": "ADDRESS",

@@ -38,12 +38,15 @@ def cluster() -> Iterator[Any]:
     """A cluster of one node with one CPU. It is shut down at the end, whatever happens."""
     from ray.cluster_utils import Cluster
 
-    made = Cluster(initialize_head=True, head_node_args=NODE)
-    try:
-        yield made
-    finally:
-        ray.shutdown()
-        made.shutdown()
+    with pytest.MonkeyPatch.context() as patch:
+        # No folder can be here: workers have no cache, and compute all that they are asked for.
+        patch.setenv("POLYREF_CACHE", "/dev/null/cache")
+        made = Cluster(initialize_head=True, head_node_args=NODE)
+        try:
+            yield made
+        finally:
+            ray.shutdown()
+            made.shutdown()
 
 
 @pytest.fixture

@@ -80,7 +80,7 @@ _ENGINE = (
     click.option(
         "--address",
         metavar="ADDRESS",
-        help="Of the Ray cluster: auto, ray://HOST:10001. [default: $RAY_ADDRESS, or one on this machine]",
+        help="Of the Ray cluster: auto, HOST:6379. [default: $RAY_ADDRESS, or one on this machine]",
     ),
     click.option("--gpus", type=float, metavar="X", help="GPUs of a Ray worker. [default: 1 with --device cuda]"),
 )
