@@ -63,7 +63,7 @@ def command(model: str | None, lang: str | None, as_json: bool) -> None:
 def _tell_ways(lang: str, as_json: bool) -> None:
     """Print the generators for a language."""
     from polyref.models.language_recognition import language_name
-    from polyref.paraphrase.by_language import ways
+    from polyref.paraphrase.backends.by_language import ways
 
     found = ways(lang)
     if as_json:

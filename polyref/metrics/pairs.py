@@ -15,8 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from polyref.metrics.arrays import at_cuts
-from polyref.metrics.averages import both_parts, weighted_mean
+from polyref.metrics.averages import at_cuts, both_parts, weighted_mean
 from polyref.metrics.base import Metric, Texts
 from polyref.metrics.combination import MAXIMUM, Blend, Combination, Maximum, MaximumEach, Mean
 from polyref.metrics.statistics import Floats, Integers, Statistics

@@ -13,7 +13,7 @@ import numpy as np
 from polyref.errors import DataError, UsageError
 from polyref.eval.experiments.series import Series
 from polyref.eval.judgements.gold import Gold
-from polyref.eval.judgements.relative_rankings import RankingPairs
+from polyref.eval.judgements.judged import Judged, check_known, of_known, of_rankings, of_segments, of_systems
 from polyref.eval.statistics.base import Needs, People, Statistic
 from polyref.eval.statistics.named import PEARSON
 from polyref.eval.statistics.registry import block, chosen_statistics
@@ -85,32 +85,11 @@ class Row:
 
 
 @dataclass(frozen=True)
-class _Judged:
-    """The judgements that a statistic needs, and whom they judge.
-
-    Attributes:
-        name: What rows call the judgement.
-        systems: The systems, in the order of all arrays.
-        people: The judgements.
-        cells: How many judgements of outputs or pairs of them there are.
-        segments: How many segments take part; None where there are no texts.
-        over: Of scores of systems: the segments that they are over, None for all.
-    """
-
-    name: str
-    systems: Sequence[str]
-    people: People
-    cells: int = 0
-    segments: int | None = None
-    over: BoolArray | None = None
-
-
-@dataclass(frozen=True)
 class _Measured:
     """A statistic and its bootstrap samples, before it is compared with its baseline."""
 
     statistic: Statistic
-    judged: _Judged
+    judged: Judged
     metric: str
     k: int | None
     values: FloatArray  # the statistic, then its samples
@@ -163,7 +142,7 @@ def agreement(
     if baseline is not None and baseline not in {one.metric for one in series}:
         raise UsageError(f"the baseline {baseline!r} is not among the metrics", remedy="name it with -m as well")
     if known is not None:
-        gold = _of_known(gold, known, systems)
+        gold = of_known(gold, known, systems)
     numbers = (1 + len(placebos)) * len(chosen) * sum(len(one.ks) for one in series)
     with work("resampling" if bootstrap.resamples else "correlating", "numbers", numbers) as advance:
         measured, *controls = (
@@ -196,16 +175,16 @@ def _measured(
     """Every statistic of every metric and k."""
 
     @cache
-    def judgements(needs: Needs) -> _Judged | None:
+    def judgements(needs: Needs) -> Judged | None:
         if needs == "systems":
-            return _of_systems(gold, known, systems, bootstrap) if gold.system else None
+            return of_systems(gold, known, systems, bootstrap) if gold.system else None
         if needs == "segments":
-            return _of_segments(gold, bootstrap) if gold.segment else None
+            return of_segments(gold, bootstrap) if gold.segment else None
         if gold.pairs is None:
             return None
         if known is not None:
-            _check_known(gold.pairs, known, systems)
-        return _of_rankings(gold, gold.pairs, bootstrap)
+            check_known(gold.pairs, known, systems)
+        return of_rankings(gold, gold.pairs, bootstrap)
 
     for _, together in itertools.groupby(chosen, key=block):
         statistics = list(together)
@@ -233,7 +212,7 @@ def _redrawn(one: Series, people: People, statistic: Statistic) -> str:
     return redrawn(segments, people.system_draws is not None)
 
 
-def _scores(one: Series, k: int | None, judged: _Judged, needs: Needs) -> FloatArray | None:
+def _scores(one: Series, k: int | None, judged: Judged, needs: Needs) -> FloatArray | None:
     """A metric's scores in the form that statistics take them; None where it has none of this kind."""
     if needs != "systems":
         return one.segment(judged.systems, k)
@@ -245,7 +224,7 @@ def _scores(one: Series, k: int | None, judged: _Judged, needs: Needs) -> FloatA
     return rows if draws is None else np.concatenate([rows, one.drawn_system(judged.systems, k, draws)])
 
 
-def _unit(one: Series, k: int | None, judged: _Judged, scores: FloatArray) -> float | None:
+def _unit(one: Series, k: int | None, judged: Judged, scores: FloatArray) -> float | None:
     """Standard deviation of a metric's scores of single outputs, on the scale of its scores of systems.
 
     Args:
@@ -348,54 +327,3 @@ def _on_one_scale(item: _Measured, base: _Measured) -> tuple[FloatArray, FloatAr
             units = [float(one.std()) or None for one in scores]
         scores = [one / (unit or 1.0) for one, unit in zip(scores, units, strict=True)]
     return scores[0], scores[1]
-
-
-def _of_known(gold: Gold, known: BoolArray, systems: Sequence[str]) -> Gold:
-    """Without judgements of unknown outputs: what has no text has no score to hold against them."""
-    rows = {name: known[number] for number, name in enumerate(systems)}
-    segment = {
-        name: np.where(rows[name], scores, np.nan) if name in rows else scores for name, scores in gold.segment.items()
-    }
-    return replace(gold, segment={name: scores for name, scores in segment.items() if not np.isnan(scores).all()})
-
-
-def _check_known(pairs: RankingPairs, known: BoolArray, systems: Sequence[str]) -> None:
-    rows = [list(systems).index(name) for name in pairs.systems]
-    unknown = np.argwhere(pairs.cells(known.shape[1]) & ~known[rows])
-    if len(unknown):
-        system, segment = unknown[0]
-        raise DataError(
-            f"the relative rankings judge segment {segment + 1} of {pairs.systems[system]}, whose output is empty, "
-            "which means unknown",
-            remedy="add the output or leave the pair out",
-        )
-
-
-def _of_systems(gold: Gold, known: BoolArray | None, systems: Sequence[str], bootstrap: Bootstrap) -> _Judged:
-    names = list(gold.system)
-    human = np.array([gold.system[name] for name in names])
-    kind = gold.system_name or gold.name
-    if known is None:
-        return _Judged(kind, names, People(human, bootstrap=bootstrap))
-    # All systems are scored on the same segments: those whose text is known for every one of them.
-    over: BoolArray = np.logical_and.reduce(known[[list(systems).index(name) for name in names if name in systems]])
-    segments = int(over.sum())
-    if not segments:
-        raise DataError("no segment has the outputs of all judged systems: no system-level scores")
-    people = People(human, over, bootstrap)
-    return _Judged(kind, names, people, segments=segments, over=None if segments == len(over) else over)
-
-
-def _of_segments(gold: Gold, bootstrap: Bootstrap) -> _Judged:
-    names = list(gold.segment)
-    human = np.stack([gold.segment[name] for name in names])
-    judged = ~np.isnan(human)
-    universe: BoolArray = np.logical_or.reduce(judged)
-    people = People(human, universe, bootstrap)
-    return _Judged(gold.name, names, people, int(judged.sum()), int(universe.sum()))
-
-
-def _of_rankings(gold: Gold, pairs: RankingPairs, bootstrap: Bootstrap) -> _Judged:
-    universe: BoolArray = np.bincount(pairs.segment).astype(np.bool_)
-    people = People(np.zeros(0), universe, bootstrap, pairs)
-    return _Judged(gold.name, pairs.systems, people, len(pairs), int(universe.sum()))

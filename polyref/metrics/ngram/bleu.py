@@ -18,8 +18,7 @@ import numpy.typing as npt
 from sacrebleu.metrics import bleu as sacrebleu
 
 from polyref.errors import ModelError
-from polyref.metrics.arrays import at_cuts
-from polyref.metrics.averages import both_parts, consensus, credit, soft_maximum, weighted_mean
+from polyref.metrics.averages import at_cuts, both_parts, consensus, credit, soft_maximum, weighted_mean
 from polyref.metrics.base import Metric, Texts
 from polyref.metrics.combination import (
     MAXIMUM,

@@ -15,8 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from sacrebleu.metrics import chrf as sacrebleu
 
-from polyref.metrics.arrays import at_cuts
-from polyref.metrics.averages import both_parts, consensus, credit, soft_maximum, weighted_mean
+from polyref.metrics.averages import at_cuts, both_parts, consensus, credit, soft_maximum, weighted_mean
 from polyref.metrics.base import Metric, Texts
 from polyref.metrics.combination import (
     MAXIMUM,

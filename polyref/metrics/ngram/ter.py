@@ -11,8 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from sacrebleu.metrics import ter as sacrebleu
 
-from polyref.metrics.arrays import at_cuts
-from polyref.metrics.averages import both_parts, weighted_mean
+from polyref.metrics.averages import at_cuts, both_parts, weighted_mean
 from polyref.metrics.base import Metric, Texts
 from polyref.metrics.combination import MAXIMUM, Blend, Combination, Maximum, Mean
 from polyref.metrics.ngram.counts import Reader, text_blocks

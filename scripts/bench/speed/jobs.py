@@ -13,6 +13,7 @@ between the two comments ``speed-jobs`` of that file is written anew.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import platform
 import subprocess
@@ -89,10 +90,8 @@ def timed(command: Sequence[str]) -> tuple[float, float]:
         [sys.executable, "-m", "polyref", *command], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
     )
     while process.poll() is None:
-        try:
+        with contextlib.suppress(OSError):
             peak = max(peak, memory(process.pid))
-        except OSError:
-            pass
         time.sleep(0.2)
     seconds = time.perf_counter() - start
     assert process.stderr is not None
