@@ -56,8 +56,8 @@ def load_paraphraser(
             last digits of sums at most.
         jobs: Processes, each with a copy of the model and, unless ``threads`` says otherwise, one thread. The lists do
             not depend on it. A script that asks for several needs ``if __name__ == "__main__":``.
-        cache: Keep n-best lists of searches in ``~/.cache/polyref`` (:mod:`polyref.cache`), and read them from there. It
-            changes no list.
+        cache: Keep n-best lists of searches in ``~/.cache/polyref`` (:mod:`polyref.cache`), and read them from there.
+            It changes no list.
         rewriting: How a language model is asked (``openai:NAME``, ``chat:DIR``), and by which server: without one named
             here, the network is not used.
 

@@ -20,6 +20,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 
@@ -89,10 +90,8 @@ def timed(command: Sequence[str]) -> tuple[float, float]:
         [sys.executable, "-m", "polyref", *command], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
     )
     while process.poll() is None:
-        try:
+        with suppress(OSError):  # it has just ended
             peak = max(peak, memory(process.pid))
-        except OSError:
-            pass
         time.sleep(0.2)
     seconds = time.perf_counter() - start
     assert process.stderr is not None
