@@ -12,7 +12,7 @@ from polyref.cache import Cache
 from polyref.errors import UsageError
 from polyref.models.device import arithmetic
 from polyref.paraphrase.diverse_beam import STRENGTH, Decoding, DiverseBeam
-from polyref.paraphrase.kept import KeptLists, Lists
+from polyref.paraphrase.search.kept import KeptLists, Lists
 from polyref.paraphrase.nbest import Hypothesis, NBest
 from polyref.paraphrase.paraphraser import Paraphraser
 from polyref.paraphrase.rules.base import Rules

@@ -11,8 +11,8 @@ import pytest
 from polyref.cli.files import stretches
 from polyref.cli.main import main
 
-SENTENCE = "the old mill by a river was closed for one long winter and nobody saw it open again"
-WORDS = SENTENCE.split()
+TEXT = "the old mill by a river was closed for one long winter and nobody saw it open again"
+WORDS = TEXT.split()
 SETTINGS = (
     ("-m", "bleu", "chrf++", "ter", "--json"),
     ("-m", "bleu", "chrf", "-k", "0", "1", "3", "--sentence", "--json"),

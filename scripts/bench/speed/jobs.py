@@ -13,7 +13,6 @@ between the two comments ``speed-jobs`` of that file is written anew.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import os
 import platform
 import subprocess
@@ -21,6 +20,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 
@@ -90,7 +90,7 @@ def timed(command: Sequence[str]) -> tuple[float, float]:
         [sys.executable, "-m", "polyref", *command], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
     )
     while process.poll() is None:
-        with contextlib.suppress(OSError):
+        with suppress(OSError):  # it has just ended
             peak = max(peak, memory(process.pid))
         time.sleep(0.2)
     seconds = time.perf_counter() - start
