@@ -15,6 +15,7 @@ from polyref.eval.api import evaluate
 from polyref.eval.averages import average_over_pairs
 from polyref.eval.evaluation_table import EvaluationTable
 from polyref.eval.experiments.evaluation import Evaluation
+from polyref.eval.experiments.inputs import short_of
 from polyref.eval.statistics.averages import fisher_average
 from polyref.metrics import base
 from polyref.metrics.registry import get_metric
@@ -39,6 +40,12 @@ def choices(minimal: Path) -> dict[str, Any]:
 def _one(table: EvaluationTable, **wanted: object) -> dict[str, Any]:
     (found,) = [row for row in table.rows if all(row[k] == v for k, v in wanted.items())]
     return found
+
+
+def test_segments_that_have_too_few_are_told_of() -> None:
+    assert short_of(2, [2, 3]) == []
+    assert short_of(2, [1, 3]) == ["some segments have only 1 extra reference: `ks` 2 uses what there is"]
+    assert short_of(2, [0, 3]) == ["some segments have no extra reference: `ks` 2 uses what there is"]
 
 
 @pytest.mark.slow

@@ -220,3 +220,5 @@ def test_histograms_hold_every_value() -> None:
     outside = histogram([-5, 0.5, 9], 0, 1)
     assert outside is not None and (outside.counts[0], outside.counts[10], outside.counts[19]) == (1, 1, 1)
     assert histogram([]) is None
+    edge = histogram([-1.88, -0.01])
+    assert edge is not None and f"{edge.high:g}" == "0"  # neither -0 nor -2e-16

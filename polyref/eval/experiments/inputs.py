@@ -142,4 +142,5 @@ def short_of(k: int, extras: Sequence[int]) -> list[str]:
     fewest = min(extras)
     if k <= fewest:
         return []
-    return [f"some segments have only {fewest} extra reference{'s' * (fewest != 1)}: `ks` {k} uses what there is"]
+    have = f"only {fewest} extra reference{'s' * (fewest > 1)}" if fewest else "no extra reference"
+    return [f"some segments have {have}: `ks` {k} uses what there is"]

@@ -72,7 +72,7 @@ class Histogram:
     @property
     def high(self) -> float:
         """The upper edge of the last bin."""
-        return self.low + self.width * len(self.counts)
+        return round(self.low + self.width * len(self.counts), 9) + 0.0  # 0, not -2e-16
 
 
 @dataclass(frozen=True)
