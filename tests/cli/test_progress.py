@@ -7,11 +7,11 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 
 import pytest
+from heard import Heard
 from rule_paraphraser import RuleParaphraser
 
 import polyref
@@ -22,29 +22,9 @@ from polyref.augment.inputs import Inputs
 from polyref.augment.pipeline import Augmentation
 from polyref.augment.sources import SHARD_SEGMENTS, Generated, Merge, Several
 from polyref.cli import printing
-from polyref.progress import Advance, Part, each, listening, tell, telling, work
+from polyref.progress import Part, each, listening, tell, telling, work
 
 MINIMAL = Path(__file__).resolve().parents[1] / "eval/minimal"
-
-
-class Heard:
-    """A listener that writes down what it hears: what, unit, total, what was done before, and every advance."""
-
-    def __init__(self) -> None:
-        self.pieces: list[tuple[str, str, int, int, list[int]]] = []
-
-    @contextmanager
-    def __call__(self, what: str, unit: str, total: int, done: int) -> Iterator[Advance]:
-        steps: list[int] = []
-        self.pieces.append((what, unit, total, done, steps))
-        yield steps.append
-
-    @property
-    def named(self) -> list[tuple[str, str, int]]:
-        return [piece[:3] for piece in self.pieces]
-
-    def all_done(self) -> bool:
-        return all(done + sum(steps) == total > 0 for _, _, total, done, steps in self.pieces)
 
 
 @pytest.mark.slow

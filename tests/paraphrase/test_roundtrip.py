@@ -10,12 +10,14 @@ from typing import Any
 
 import pytest
 import transformers
+from heard import Heard
 from tiny_seq2seq import TEXT, token_logprobs, write_bart, write_m2m, write_t5
 
 from polyref import load_paraphraser
 from polyref.errors import ModelError, UsageError
 from polyref.paraphrase import DiverseBeam, Hypothesis, NBest, SearchOptions
 from polyref.paraphrase.backends.roundtrip import RoundTrip, merged, pivots
+from polyref.progress import listening
 
 K = 7
 
@@ -54,6 +56,14 @@ def test_lists_go_through_lists(trip: RoundTrip) -> None:
         best = sorted(expected, key=lambda text: -expected[text])[:K]
         assert [one.text for one in nbest.hypotheses] == best and len(best) == K
         assert [one.score for one in nbest.hypotheses] == pytest.approx([expected[text] for text in best], abs=1e-4)
+
+
+@pytest.mark.slow
+def test_texts_are_counted_once(trip: RoundTrip) -> None:
+    heard = Heard()
+    with listening(heard):
+        list(trip.paraphrase([TEXT[0], TEXT[1]], K, progress=True))
+    assert heard.pieces == [("round trips", "sentences", 2, 0, [1, 1])]
 
 
 def test_totals_are_log_probabilities(trip: RoundTrip, folders: tuple[Path, Path]) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from chat_server import FINGERPRINT, RULES, ChatServer
+from heard import Heard
 
 from polyref import load_paraphraser
 from polyref.errors import ModelError, UsageError
@@ -19,6 +20,7 @@ from polyref.paraphrase import DiverseBeam
 from polyref.paraphrase.rewriting import RewritingOptions, TextInContext
 from polyref.paraphrase.rewriting.rewriter import Rewriter
 from polyref.paraphrase.rewriting.server import Server
+from polyref.progress import listening
 
 TEXT = "The committee will meet again in the town next week."
 Asking = Callable[..., tuple[Rewriter, ChatServer]]
@@ -47,6 +49,16 @@ FAILURES = {
 
 def rewrites(*numbers: int, text: str = TEXT) -> list[str]:
     return [RULES[number].format(text) for number in numbers]
+
+
+@pytest.mark.slow
+def test_every_text_is_counted_when_its_answer_is_there(asking: Asking) -> None:
+    rewriter, _ = asking()
+    heard = Heard()
+    with listening(heard):
+        list(rewriter.paraphrase([TEXT, "", f"{TEXT} Or later."], 2, progress=True))
+        list(rewriter.paraphrase([TEXT], 2))
+    assert heard.pieces == [("rewriting", "texts", 3, 0, [1, 1, 1])]
 
 
 @pytest.mark.slow
