@@ -17,6 +17,7 @@ from polyref.eval.statistics.significance import (
     perm_both,
     perm_systems,
     pooled_pearson,
+    spread_of_outputs,
     system_pearson,
     williams_p,
     williams_test,
@@ -251,3 +252,10 @@ def test_perm_systems_of_many_systems_is_the_same_every_time() -> None:
     p = perm_systems(good, poor, human)
     assert 1 / 2**14 <= p < 0.001 and p == perm_systems(good, poor, human)
     assert perm_systems(poor, good, human) == 1 - p
+
+
+def test_spread_of_outputs() -> None:
+    outputs = np.array([[1.0, 3.0, math.nan], [10.0, 14.0, 12.0]])
+    within, means = spread_of_outputs(outputs)
+    assert within == pytest.approx(np.std([-1, 1, -2, 2, 0])) and means == pytest.approx(5.0)
+    assert all(map(math.isnan, spread_of_outputs(np.array([[1.0, 2.0], [math.nan, math.nan]]))))

@@ -26,7 +26,7 @@ from polyref.eval.statistics.resampling import (
     percentile_interval,
     redrawn,
 )
-from polyref.eval.statistics.significance import williams_test
+from polyref.eval.statistics.significance import spread_of_outputs, williams_test
 from polyref.progress import Advance, work
 
 #: What controls are called.
@@ -96,7 +96,7 @@ class _Measured:
     n: int
     segments: int | None
     scores: FloatArray  # of the metric on the given test set
-    unit: float | None  # of scores of systems: the standard deviation of those of single outputs
+    unit: float | None  # of scores of systems: the standard deviation of those of outputs of one system
     redrawn: str  # what the samples redraw
 
 
@@ -225,7 +225,7 @@ def _scores(one: Series, k: int | None, judged: Judged, needs: Needs) -> FloatAr
 
 
 def _unit(one: Series, k: int | None, judged: Judged, scores: FloatArray) -> float | None:
-    """Standard deviation of a metric's scores of single outputs, on the scale of its scores of systems.
+    """Standard deviation of a metric's scores of outputs of one system, on the scale of its scores of systems.
 
     Args:
         one: The metric.
@@ -244,13 +244,8 @@ def _unit(one: Series, k: int | None, judged: Judged, scores: FloatArray) -> flo
         return None
     if one.resamples and judged.over is not None:
         cells = cells[:, judged.over]
-    there = ~np.isnan(cells)
-    counts = there.sum(axis=1)
-    if not counts.all():
-        return None
-    unit = float(cells[there].std())
+    unit, means = spread_of_outputs(cells)
     if not one.resamples:  # a file may have the two on different scales
-        means = float((np.where(there, cells, 0.0).sum(axis=1) / counts).std())
         unit *= float(scores.std()) / means if means > 0 else 0.0
     return unit if unit > 0 else None
 
@@ -317,8 +312,8 @@ def _row(item: _Measured, base: _Measured | None, bootstrap: Bootstrap) -> Row:
 def _on_one_scale(item: _Measured, base: _Measured) -> tuple[FloatArray, FloatArray]:
     """Scores of two metrics that a test can exchange, if they are of systems.
 
-    In units of the standard deviation of their scores of single outputs, else of those of systems. A few unlike systems
-    do not say well what the scale of a metric is; thousands of outputs do.
+    In units of the standard deviation of their scores of outputs of one system, else of those of systems. A few unlike
+    systems do not say well what the scale of a metric is; thousands of outputs do.
     """
     units = [item.unit, base.unit]
     scores = [item.scores[0], base.scores[0]]

@@ -118,7 +118,8 @@ class Statistic(ABC):
 
         Args:
             first: Scores of a metric as ``against`` takes them, the first row alone: shape (systems,), and those of
-                systems in units of the standard deviation of its scores of single outputs, if both metrics have such.
+                systems in units of the standard deviation of its scores of outputs of one system, if both metrics have
+                such.
             second: The same of another metric.
             people: The judgements.
         """

@@ -85,9 +85,9 @@ def perm_systems(first: npt.ArrayLike, second: npt.ArrayLike, human: npt.ArrayLi
     scores. What is compared is Williams' statistic, not the bare difference of the correlations: that of exchanged
     scores varies more, since the given ones were fitted to each other by their means.
 
-    Exchanged scores must be on one scale. Give them in units of the standard deviation of the metrics' scores of single
-    outputs. That of the systems' scores themselves is no good unit: of few and unlike
-    systems it is ill known, and the test then rejects too often.
+    Exchanged scores must be on one scale. Give them in units of the standard deviation of the metrics' scores of
+    outputs of one system (:func:`spread_of_outputs`). That of the systems' scores themselves is no good unit: of few
+    and unlike systems it is ill known, and the test then rejects too often.
 
     Args:
         first: Scores of systems by one metric, shape (systems,).
@@ -121,6 +121,22 @@ def perm_systems(first: npt.ArrayLike, second: npt.ArrayLike, human: npt.ArrayLi
     # Undefined correlations of exchanged scores count against a difference.
     reached = float(np.mean(~(found < found[0] * (1 - 1e-9) - 1e-12)))
     return 1.0 - reached if worse else reached
+
+
+def spread_of_outputs(outputs: FloatArray) -> tuple[float, float]:
+    """Standard deviations of a metric's scores: of the outputs of one system, over all systems, and of their means.
+
+    Args:
+        outputs: Shape (systems, segments), NaN where there is none.
+
+    Returns:
+        NaN where a system has no output.
+    """
+    there = ~np.isnan(outputs)
+    if not there.any(axis=1).all():
+        return math.nan, math.nan
+    means = np.nanmean(outputs, axis=1)
+    return float((outputs - means[:, None])[there].std()), float(means.std())
 
 
 def _exchanged_correlations(

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from polyref.eval.statistics.base import People
 from polyref.eval.statistics.named import KENDALL_WITHOUT_TIES, PEARSON
 from polyref.eval.statistics.resampling import REDRAWN, SEGMENTS, Bootstrap, percentile_interval
-from polyref.eval.statistics.significance import perm_systems, williams_test
+from polyref.eval.statistics.significance import perm_systems, spread_of_outputs, williams_test
 
 sys.path.append(str(Path(__file__).parent.parent))
 from raw_tables import update
@@ -64,7 +64,7 @@ def verdicts(
     pearson = PEARSON[0].against(people)
     yield "pearson", over, _apart(pearson(means[0]) - pearson(means[1]), bootstrap)
     if bootstrap.over == SEGMENTS:
-        in_units = (own[0] / scores.std() for own, scores in zip(means, (first, second), strict=True))
+        in_units = (own[0] / spread_of_outputs(scores)[0] for own, scores in zip(means, (first, second), strict=True))
         yield "pearson", "PERM-SYSTEMS", not 0.025 <= perm_systems(*in_units, quality) <= 0.975
         yield "pearson", "Williams' test", not 0.025 <= williams_test(means[0][0], means[1][0], quality) <= 0.975
 

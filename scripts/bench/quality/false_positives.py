@@ -44,6 +44,7 @@ from polyref.eval.statistics.significance import (
     perm_both,
     perm_systems,
     pooled_pearson,
+    spread_of_outputs,
     system_pearson,
     williams_test,
 )
@@ -257,7 +258,7 @@ def agreement_trial(
         ).p
 
     def systems(scores: Sequence[Floats], outputs: tuple[Floats, Floats]) -> float:
-        first, second = (one / own.std() for one, own in zip(scores, outputs, strict=True))
+        first, second = (one / spread_of_outputs(own)[0] for one, own in zip(scores, outputs, strict=True))
         return two_sided(perm_systems(first, second, people, seed=number))
 
     def within(statistic: Statistic) -> float:
