@@ -133,10 +133,15 @@ def check_family(config: Mapping[str, Any], directory: Path) -> None:
     Raises:
         ModelError: The model is of such a type.
     """
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING
     from transformers.models.auto.modeling_auto import MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES
 
     family = config.get("model_type")
-    if family not in FAMILIES and family not in MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES:
+    if family in FAMILIES:
+        return
+    # Among those that Transformers lists are models of speech without an encoder for texts.
+    known = family in MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES
+    if not known or not getattr(CONFIG_MAPPING[family], "is_encoder_decoder", False):
         raise ModelError(
             f"model type is {family!r}, no encoder-decoder that Transformers can load by itself",
             file=directory,

@@ -69,6 +69,7 @@ def load(
     if not is_fairseq_directory(folder) and read_config(folder).get("model_type") not in huggingface.FAMILIES:
         if dtype != "float32":
             raise UsageError(f"`dtype` is {dtype!r}, but models run by Transformers itself compute in float32")
+        huggingface.check_family(read_config(folder), folder)
         codec = HuggingFaceCodec(load_tokenizer(folder))
         network = HuggingFaceModel(huggingface.load_transformers(folder).to(device).eval())
         first = first_tokens(codec, lang, prefix)
