@@ -12,7 +12,7 @@ import os
 import socket
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import redirect_stdout
+from functools import cache
 from typing import Any, Final, Generic, TypeVar
 
 from polyref.errors import PolyrefError, UsageError
@@ -66,17 +66,15 @@ class RayWorkers(Generic[T, R]):
         """
         found = self._outcomes(work)
         while True:
-            # Ray prints what happens to workers on stdout, which may be where results go.
-            with redirect_stdout(sys.stderr):
-                try:
-                    outcome = next(found, None)
-                except self._ray.exceptions.UserCodeException:
-                    raise  # a fault of the program, with the traceback of the worker
-                except self._ray.exceptions.RayError as error:
-                    raise PolyrefError(
-                        f"Ray gave up: {_last_line(error)}",
-                        remedy="every node needs polyref of the same version and the models; what is finished is kept",
-                    ) from error
+            try:
+                outcome = next(found, None)
+            except self._ray.exceptions.UserCodeException:
+                raise  # a fault of the program, with the traceback of the worker
+            except self._ray.exceptions.RayError as error:
+                raise PolyrefError(
+                    f"Ray gave up: {_last_line(error)}",
+                    remedy="every node needs polyref of the same version and the models; what is finished is kept",
+                ) from error
             if outcome is None:
                 return
             if isinstance(outcome, _Failure):
@@ -124,6 +122,7 @@ class RayWorkers(Generic[T, R]):
         logging.getLogger("ray.data").setLevel(logging.ERROR)
         if self._ray.is_initialized():
             return
+        _speak_on_stderr(self._ray)
         where = "" if self._address is None else f" at {self._address}"
         try:
             _check_reachable(self._address)
@@ -171,6 +170,15 @@ class _Actor:
             return _Success(self._function(piece))
         except PolyrefError as error:
             return _Failure(error)
+
+
+@cache
+def _speak_on_stderr(ray: Any) -> None:
+    """Ray prints what happens to workers and nodes on stdout, where results go; there is no option for it."""
+    place = ray._private.worker
+    printed = getattr(place, "print_worker_logs", None)
+    if printed is not None:
+        place.print_worker_logs = lambda data, _stream, *rest, **more: printed(data, sys.stderr, *rest, **more)
 
 
 def _check_reachable(address: str | None) -> None:

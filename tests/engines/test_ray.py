@@ -199,7 +199,7 @@ def test_prism(address: str, references: Path, tmp_path: Path, polyref: Callable
         (tmp_path / name).write_text("".join(lines), "utf-8")
     files = [tmp_path / name for name in ("refs", "more")]
     asked = ("score", *files, "-i", tmp_path / "a", tmp_path / "b", "-m", "prism", "--no-cache", "--json", "-q")
-    local = polyref(*asked, "--jobs", "1")
+    local = polyref(*asked, "--jobs", "1", "--threads", "1")
     there = polyref(*asked, "--engine", "ray", "--address", address)
     assert (local.code, there.code) == (0, 0), there.err
     assert there.out == local.out
