@@ -12,11 +12,11 @@ from polyref.cache import Cache
 from polyref.errors import UsageError
 from polyref.models.device import arithmetic
 from polyref.paraphrase.diverse_beam import STRENGTH, Decoding, DiverseBeam
-from polyref.paraphrase.search.kept import KeptLists, Lists
 from polyref.paraphrase.nbest import Hypothesis, NBest
 from polyref.paraphrase.paraphraser import Paraphraser
 from polyref.paraphrase.rules.base import Rules
 from polyref.paraphrase.search import Candidate, SearchOptions, StepModel
+from polyref.paraphrase.search.kept import KeptLists, Lists
 from polyref.paraphrase.search.options import LARGEST_WHOLE, check_whole
 from polyref.paraphrase.search.saved import SavedGeneration
 from polyref.progress import Advance, Part, work

@@ -12,8 +12,8 @@ from typing import Any, Final
 from polyref.cli.files.systems import note_of_copy, system_names, warn_byte_order_marks
 from polyref.formats import Reading, open_plain_outputs, open_references
 from polyref.metrics.base import Metric
-from polyref.metrics.results.table import ScoreTable
 from polyref.metrics.ngram.streamed import Stretch, score_streamed, streams
+from polyref.metrics.results.table import ScoreTable
 from polyref.references import ReferenceSet, Segment
 from polyref.textfiles import check_parallel, display_name
 
