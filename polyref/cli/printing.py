@@ -7,7 +7,7 @@ import re
 import sys
 import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -26,9 +26,21 @@ _HASH: Final = re.compile("[0-9a-f]{10}")
 _show_other_warning = warnings.showwarning
 
 
-def json_object(signature: Any, rows: Sequence[Mapping[str, Any]]) -> str:
+def json_object(signature: Any, rows: Iterable[Mapping[str, Any]]) -> str:
     """The common machine output: one object with ``signature`` and ``rows``. NaN must be given as None."""
-    text = json.dumps({"signature": signature, "rows": list(rows)}, ensure_ascii=False, allow_nan=False)
+    return "".join(json_parts(signature, rows))
+
+
+def json_parts(signature: Any, rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """The same in parts, for rows that are too many for memory."""
+    yield f'{{"signature": {_json(signature)}, "rows": ['
+    for number, row in enumerate(rows):
+        yield f"{', ' if number else ''}{_json(row)}"
+    yield "]}"
+
+
+def _json(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False)
     # A path that is not UTF-8 is written as \udcff, from which Python makes the same path.
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 

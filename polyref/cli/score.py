@@ -14,7 +14,7 @@ from polyref.cli.options.metrics import make_metrics, metric_options
 from polyref.cli.options.score import HEADINGS, score_options, test_from
 from polyref.cli.options.threads import threads_option
 from polyref.cli.parsing.headings import HeadedCommand
-from polyref.cli.printing import bars, json_object, remember, tell
+from polyref.cli.printing import bars, json_parts, remember, tell
 from polyref.errors import UsageError
 from polyref.formats import Reading
 from polyref.metrics.api import check_sources
@@ -83,12 +83,11 @@ def command(
     if source is not None:
         check_sources(chosen)
     refuse_second_reader([*references, *inputs, source])
-    found = None
+    plain = source is None and encoding is None and num_refs is None
     with listening(None if quiet else bars):
-        if source is None and encoding is None and num_refs is None:
-            found = score_large(references, inputs, reading, input_form, chosen, ks or None, say,
-                                partial(test_from, asked, sentence=sentence), seed=seed,
-                                allow_missing=allow_missing)  # fmt: skip
+        found = score_large(references, inputs, reading, input_form, chosen, ks or None, say,
+                            partial(test_from, asked, sentence=sentence), seed=seed,
+                            allow_missing=allow_missing) if plain else None  # fmt: skip
         if found is None:
             refs, systems, sources = read_scored(references, inputs, source, reading, input_form, encoding, num_refs)
             for note in notes_of_copies(systems, refs):
@@ -103,7 +102,8 @@ def command(
     found = found.shortened if short else found
     with write_atomically(output) as stream:
         if as_json or layout == "json":
-            stream.write(json_object(found.signature, found.rows) + "\n")
+            stream.writelines(json_parts(found.signature, found.each_row()))
+            stream.write("\n")
         elif score_only:
             stream.writelines(f"{number}\n" for number in found.numbers(width))
         elif layout == "latex":

@@ -47,9 +47,13 @@ class ScoreTable:
     @cached_property
     def rows(self) -> list[dict[str, Any]]:
         """One for every metric, k and system (and segment), as plain values; None where there is no score."""
-        return [row for result in self.results for row in self._rows(result)]
+        return [*self.each_row()]
 
-    def _rows(self, result: MetricScores) -> list[dict[str, Any]]:
+    def each_row(self) -> Iterator[dict[str, Any]]:
+        """The rows one by one: those of segments can be many."""
+        return (row for result in self.results for row in self._rows(result))
+
+    def _rows(self, result: MetricScores) -> Iterator[dict[str, Any]]:
         scores = result.scores
         shared = {
             "metric": result.metric,
@@ -60,12 +64,12 @@ class ScoreTable:
             "signature": self._signature(result),
         }
         if self.by_segment:
-            return [
+            return (
                 {"system": system, "segment": segment, **shared, "score": _plain(value)}
-                for system, values in zip(scores.systems, scores.segment.tolist(), strict=True)
+                for system, values in zip(scores.systems, scores.segment, strict=True)
                 for segment, value in zip(scores.segments, values, strict=True)
-            ]
-        return [
+            )
+        return (
             {
                 "system": system,
                 **shared,
@@ -74,7 +78,7 @@ class ScoreTable:
                 **{key: _plain(values[s]) for key, values in result.found.items()},
             }
             for s, system in enumerate(scores.systems)
-        ]
+        )
 
     def to_pandas(self) -> Any:
         """The rows as a pandas DataFrame.
