@@ -38,6 +38,7 @@ LAYERS = Layers(
                 "engines",
                 "remote",
                 "cache",
+                "comparison",
                 "progress",
                 "textfiles",
                 "publishing",

@@ -8,17 +8,13 @@ not on the order these come in; ties go to the better rank, then to the earlier 
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from polyref.augment.checks.normalize import words
+from polyref.comparison import dice, ngrams
 from polyref.errors import UsageError
-
-#: Scripts without spaces between words: Chinese, Japanese, Thai, Lao, Burmese, Khmer.
-_UNSPACED: Final = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
 
 
 @dataclass(frozen=True)
@@ -210,20 +206,6 @@ class Coverage:
 def _probability(candidate: Candidate) -> float:
     # Without probabilities, all candidates are alike; other semantics than the paper's may score above 0.
     return 1.0 if candidate.score is None else math.exp(min(candidate.score, 0.0))
-
-
-def ngrams(text: str, longest: int) -> Counter[tuple[str, ...]]:
-    """How often each n-gram of words, up to ``longest``, occurs; of characters where words run on."""
-    found = words(text)
-    if _UNSPACED.search(text):
-        found = tuple(char for char in text.casefold() if not char.isspace())
-    return Counter(found[at : at + n] for n in range(1, longest + 1) for at in range(len(found) - n + 1))
-
-
-def dice(a: Counter[tuple[str, ...]], b: Counter[tuple[str, ...]]) -> float:
-    """Dice coefficient of two bags, 0 to 1."""
-    total = a.total() + b.total()
-    return 2 * (a & b).total() / total if total else 0.0
 
 
 SELECTIONS: Final = ("rank", "mmr", "coverage", "group")

@@ -15,7 +15,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from polyref.augment.checks.normalize import words
+from polyref.comparison import words
 from polyref.textfiles import write_atomically
 
 CLUSTERS = 3

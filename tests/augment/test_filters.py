@@ -9,10 +9,10 @@ from polyref.augment.checks import general as checks
 from polyref.augment.checks.base import Check
 from polyref.augment.checks.general import _scripts
 from polyref.augment.checks.negation import negation
-from polyref.augment.checks.normalize import comparison_key, digit_strings, words
 from polyref.augment.checks.quantities import amounts
 from polyref.augment.filters.load import filter_chain
 from polyref.augment.filters.presets import PRESETS
+from polyref.comparison import comparison_key, digit_strings, words
 from polyref.errors import UsageError
 
 

@@ -12,8 +12,9 @@ from rule_paraphraser import RuleParaphraser
 
 from polyref.augment import Tally, augment
 from polyref.augment.pipeline import Augmentation
-from polyref.augment.select import Candidate, dice, ngrams, selection
+from polyref.augment.select import Candidate, selection
 from polyref.augment.sources import Generated
+from polyref.comparison import dice, ngrams
 from polyref.errors import UsageError
 from polyref.references import ReferenceSet
 

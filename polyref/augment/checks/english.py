@@ -7,7 +7,7 @@ from collections import Counter
 from typing import Final
 
 from polyref.augment.checks.base import Check
-from polyref.augment.checks.normalize import WORD, words
+from polyref.comparison import WORD, words
 
 #: Starts where a run of marks does: tried at each of them, a long run would take the square of its length.
 _SENTENCE_END: Final = re.compile(r"(?<![.!?…:])[.!?…:]+[\"'”’)\]]*\s|[\n\"“„«(]")

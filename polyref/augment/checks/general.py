@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Final
 
 from polyref.augment.checks.base import Check
-from polyref.augment.checks.normalize import WORD, comparison_key, digit_strings, words
+from polyref.comparison import WORD, comparison_key, digit_strings, words
 from polyref.errors import UsageError
 
 _LINK: Final = re.compile(

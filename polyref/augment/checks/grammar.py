@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from polyref.augment.checks.base import Check
-from polyref.augment.checks.normalize import WORD, words
+from polyref.comparison import WORD, words
 from polyref.textfiles import read_lines
 
 

@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from polyref.augment.checks.base import Check
-from polyref.augment.checks.normalize import words
+from polyref.comparison import words
 
 # The last line: as people write them without the apostrophe; "cant" and "wont" are words, but rare ones.
 _NEGATION_LIST: Final = """

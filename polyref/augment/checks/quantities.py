@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Final
 
 from polyref.augment.checks.base import Check
-from polyref.augment.checks.normalize import join_groups, words
+from polyref.comparison import join_groups, words
 
 _NUMBER_LIST: Final = """
 two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from polyref.augment.checks.base import Check
-from polyref.augment.checks.normalize import comparison_key, without_symbols
 from polyref.augment.filters.measures import Measure
 from polyref.augment.select import Candidate, Dropped
+from polyref.comparison import Repeats, comparison_key
 from polyref.references import Segment
 
 
@@ -75,10 +75,7 @@ class Offers:
 
     def __init__(self, chain: FilterChain, originals: Iterable[str], extras: Iterable[str]) -> None:
         self._chain = chain
-        self._originals = {comparison_key(text) for text in originals}
-        # What differs from a reference in a symbol alone says the same or, with another currency, something wrong.
-        self._bare = {without_symbols(key) for key in self._originals} - {""}
-        self._taken = {comparison_key(text) for text in extras}
+        self._repeats = Repeats(originals, extras)
 
     def offer(self, reference: str, candidate: str, *, beginning: bool = False, composed: bool = False) -> str | None:
         """Take ``candidate``, a paraphrase of ``reference``; or say why not.
@@ -92,18 +89,13 @@ class Offers:
         Returns:
             None when it was taken, otherwise the reason, one of ``FilterChain.reasons``.
         """
-        key = comparison_key(candidate)
-        if not key:
-            # Nothing but punctuation: fine as a copy of "...", but then it is a copy.
-            return "copy" if key in self._originals and candidate.strip() else "empty"
-        if key in self._originals or without_symbols(key) in self._bare:
-            return "copy"
-        if beginning and comparison_key(reference).startswith(key):
-            return "copy"
-        if key in self._taken:
-            return "duplicate"
+        reason = self._repeats.reason(candidate)
+        if reason in (None, "duplicate") and beginning:
+            reason = "copy" if comparison_key(reference).startswith(comparison_key(candidate)) else reason
+        if reason is not None:
+            return reason
         for check in self._chain.checks:
             if not (composed and check.within_sentences) and not check.accepts(reference, candidate):
                 return check.name
-        self._taken.add(key)
+        self._repeats.take(candidate)
         return None

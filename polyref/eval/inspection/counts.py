@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from polyref.augment.checks.normalize import comparison_key
+from polyref.comparison import comparison_key
 from polyref.references import Reference, ReferenceSet, Segment
 from polyref.segments import KINDS
 

@@ -1,10 +1,14 @@
-"""Views of a text that ignore what a paraphrase may change freely: case, spaces, punctuation, digit grouping."""
+"""When two texts count as one, and how much they have in common.
+
+Views of a text ignore what a paraphrase may change freely: case, spaces, punctuation, digit grouping.
+"""
 
 from __future__ import annotations
 
 import re
 import unicodedata
 from collections import Counter
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final
 
@@ -16,6 +20,8 @@ _VARIATION: Final = re.compile("[\ufe00-\ufe0f\U000e0100-\U000e01ef]")
 _LEFT_OUT: Final = {code: None for code in range(128) if unicodedata.category(chr(code))[0] in "PZC"}
 _PARTING: Final = re.compile(f"(?<=[0-9])[{re.escape(''.join(map(chr, _LEFT_OUT)))}]+(?=[0-9])")
 _QUOTES: Final = dict.fromkeys(map(ord, "^`"))
+#: Scripts without spaces between words: Chinese, Japanese, Thai, Lao, Burmese, Khmer.
+_UNSPACED: Final = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
 #: A run of letters and digits, with apostrophes inside.
 WORD: Final = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 
@@ -71,3 +77,46 @@ def digit_strings(text: str) -> Counter[str]:
 def words(text: str) -> tuple[str, ...]:
     """The words, case-folded, with straight apostrophes inside them: ``Don’t panic!`` gives ``don't panic``."""
     return tuple(word.replace("’", "'") for word in WORD.findall(text.casefold()))
+
+
+def ngrams(text: str, longest: int) -> Counter[tuple[str, ...]]:
+    """How often each n-gram of words, up to ``longest``, occurs; of characters where words run on."""
+    found = words(text)
+    if _UNSPACED.search(text):
+        found = tuple(char for char in text.casefold() if not char.isspace())
+    return Counter(found[at : at + n] for n in range(1, longest + 1) for at in range(len(found) - n + 1))
+
+
+def dice(a: Counter[tuple[str, ...]], b: Counter[tuple[str, ...]]) -> float:
+    """Dice coefficient of two bags, 0 to 1."""
+    total = a.total() + b.total()
+    return 2 * (a & b).total() / total if total else 0.0
+
+
+class Repeats:
+    """What one segment has already, and what only repeats it: that would add weight to its references, not coverage.
+
+    Args:
+        originals: Texts that are not to be copied.
+        extras: Texts that are not to come a second time.
+    """
+
+    def __init__(self, originals: Iterable[str], extras: Iterable[str] = ()) -> None:
+        self._originals = {comparison_key(text) for text in originals}
+        # What differs from a reference in a symbol alone says the same or, with another currency, something wrong.
+        self._bare = {without_symbols(key) for key in self._originals} - {""}
+        self._taken = {comparison_key(text) for text in extras}
+
+    def reason(self, text: str) -> str | None:
+        """Why a text is no new reference: ``empty``, ``copy`` or ``duplicate``; None if it is one."""
+        key = comparison_key(text)
+        if not key:
+            # Nothing but punctuation: fine as a copy of "...", but then it is a copy.
+            return "copy" if key in self._originals and text.strip() else "empty"
+        if key in self._originals or without_symbols(key) in self._bare:
+            return "copy"
+        return "duplicate" if key in self._taken else None
+
+    def take(self, text: str) -> None:
+        """From now on it is there."""
+        self._taken.add(comparison_key(text))
