@@ -56,6 +56,7 @@ def command(
     seed: int,
     allow_missing: bool,
     force: bool,
+    peers: str | None,
     **options: Any,
 ) -> None:
     """Score systems with any number of references.
@@ -74,7 +75,9 @@ def command(
     check_writable(output)
     if as_json and layout not in (None, "json"):
         raise UsageError(f"--json and --format {layout} contradict each other")
-    say = _nothing if quiet else tell
+    if peers is not None and not sentence:
+        raise UsageError("--peers gives scores of segments alone, and ranks no systems", remedy="add --sentence")
+    say = tell if not quiet else lambda _kind, _message: None
     given = {"confidence": (intervals, confidence_n), "paired_ar": (paired_ar, paired_ar_n),
              "paired_bs_shift": (paired_bs_shift, paired_bs_n), "paired_bs": (paired_bs, paired_bs_n)}  # fmt: skip
     asked = {kind: trials for kind, (flag, trials) in given.items() if flag}
@@ -83,7 +86,7 @@ def command(
     if source is not None:
         check_sources(chosen)
     refuse_second_reader([*references, *inputs, source])
-    plain = source is None and encoding is None and num_refs is None
+    plain = source is None and encoding is None and num_refs is None and peers is None
     with listening(None if quiet else bars):
         found = score_large(references, inputs, reading, input_form, chosen, ks or None, say,
                             partial(test_from, asked, sentence=sentence), seed=seed,
@@ -95,7 +98,7 @@ def command(
             warn_byte_order_marks([*references, *inputs], say)
             test, trials = test_from(asked, len(systems), sentence)
             found = calculate(systems, refs, chosen, ks or None, sources=sources, test=test, trials=trials, seed=seed,
-                              allow_missing=allow_missing, force=force)  # fmt: skip
+                              allow_missing=allow_missing, force=force, peers=peers)  # fmt: skip
     for note in found.notes:
         say("warning", note)
     found = found.segment if sentence else found
@@ -113,7 +116,3 @@ def command(
             if not full and not short:
                 remember(found.signatures)
             stream.write(found.text(width, verbose=verbose, full=full) + "\n")
-
-
-def _nothing(_kind: str, _message: str) -> None:
-    """Say nothing."""

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from polyref.errors import DataError, UsageError
 from polyref.metrics.base import Metric
+from polyref.metrics.leave_one_out import CONSENSUS, check_leave_one_out, leave_one_out, segment_scores
 from polyref.metrics.ngram.tokenizers import Doubts
 from polyref.metrics.registry import named_metrics
 from polyref.metrics.results.scores import MetricScores, check_test, measured
@@ -29,6 +30,7 @@ def score(
     allow_missing: bool = False,
     target_lang: str | None = None,
     force: bool = False,
+    peers: str | None = None,
 ) -> ScoreTable:
     """Score systems with any number of references. With ``ks=0`` the scores are sacreBLEU's.
 
@@ -51,9 +53,14 @@ def score(
         target_lang: Language of the outputs, for metrics given by name: it chooses BLEU's tokeniser as sacreBLEU does
             (``zh``, ``ja-mecab``, ``ko-mecab``, otherwise ``13a``), and models of several languages read it.
         force: Score references in a language that a metric's model does not know.
+        peers: ``leave-one-out``: every system is scored with the human references and the outputs of the other systems,
+            without copies and near copies of its own (:mod:`polyref.metrics.leave_one_out`). It measures agreement with
+            the other systems and ranks none. For 3 systems or more, without ``ks`` and ``test``, with metrics that
+            combine references by mean, expected or blend.
 
     Returns:
-        A table: ``print`` shows it, ``.rows`` are plain values, ``.segment`` is the same of single segments.
+        A table: ``print`` shows it, ``.rows`` are plain values, ``.segment`` is the same of single segments. With
+        ``peers``, it has scores of single segments alone.
 
     Raises:
         DataError: Lengths differ, a segment has no reference or source that a metric needs, or the references are
@@ -71,6 +78,8 @@ def score(
         refset = _with_sources(refset, _stripped(sources, "`sources`"))
     if not len(refset):
         raise DataError("no segment: nothing to score")
+    if peers is not None:
+        check_leave_one_out(peers, outputs, refset, chosen, ks, test)
     counts = [len(segment.extras) for segment in refset]
     asked = [ks] if isinstance(ks, int) else ks
     wanted = wanted_ks(asked, max(counts))
@@ -80,12 +89,21 @@ def score(
     doubts = Doubts(tokenizers)
     doubts.add(outputs, ((ref.text for ref in segment.refs) for segment in refset))
     notes = [*note_of_empty(empty_texts(outputs, refset)), *doubts.found()]
+    weighed = {metric.weighed_by for metric in chosen.values()}
+    if peers is not None:
+        own = leave_one_out(outputs, refset)
+        of_segments = [
+            segment_scores(name, metric, outputs, own, allow_missing=allow_missing) for name, metric in chosen.items()
+        ]
+        compared = ReferenceSet(refset.segments, own[next(iter(own))].meta)
+        shared = inputs_signature(compared, tuple(chosen), [len(outputs) - 1], weighed)
+        notes = [CONSENSUS, *notes, *notes_of_counts(None, 0, of_segments)]
+        return ScoreTable(tuple(of_segments), shared, tuple(notes), by_segment=True)
     results = []
     for name, metric in chosen.items():
         stats = metric.statistics(outputs, refset, ks=wanted, allow_missing=allow_missing)
         results += [measured(name, metric, stats, k, test, trials, seed) for k in wanted]
     notes += notes_of_counts(asked, min(counts), results)
-    weighed = {metric.weighed_by for metric in chosen.values()}
     return ScoreTable(tuple(results), inputs_signature(refset, tuple(chosen), wanted, weighed), tuple(notes))
 
 

@@ -18,6 +18,7 @@ from polyref.references import ReferenceSet
 _PROVENANCE: Final = {
     "generator": "gen",
     "decoding": "dec",
+    "peers": "peers",
     "filters": "filters",
     "select": "select",
     "seed": "seed",

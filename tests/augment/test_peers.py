@@ -103,6 +103,7 @@ def test_bad_usage(polyref: Callable[..., Any], files: list[Path], tmp_path: Pat
     (tmp_path / "set.jsonl").write_text('{"id": "1", "refs": [{"text": "Ann paid."}]}\n')
     for options, code, message in (
         (["--peers", "leave-one-out"], 2, "measures consensus among the systems compared, and does not rank them"),
+        (["--peers", "leave-one-out"], 2, "polyref score --sentence --peers leave-one-out is for segments alone"),
         (["--peers", one, "--candidates", other], 2, "--peers and --candidates exclude each other"),
         (["--peers", one, "--model", "shipped"], 2, "--model is of no use: --peers loads no generator"),
         (["--peers", one, "--merge", "score"], 2, "--merge is of no use"),

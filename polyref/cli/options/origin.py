@@ -61,7 +61,8 @@ class Origin:
             raise UsageError(
                 "--peers leave-one-out would give every system references of its own, which no set can hold; and it "
                 "measures consensus among the systems compared, and does not rank them",
-                remedy="name systems that are not compared",
+                remedy="name systems that are not compared; polyref score --sentence --peers leave-one-out is for "
+                "segments alone",
             )
         return named[0] if named else None
 

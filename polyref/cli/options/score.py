@@ -63,6 +63,12 @@ _OPTIONS: Final = (
     click.option(
         "-sl", "--sentence", "--sentence-level", is_flag=True, help="Score every segment instead of the whole set."
     ),
+    click.option(
+        "--peers",
+        metavar="leave-one-out",
+        help="Score every segment against the outputs of the other systems as well: it measures consensus, and ranks "
+        "no systems. For --sentence and 3 systems or more, with --combine mean, expected or blend.",
+    ),
     click.option("--json", "as_json", is_flag=True, help="Print one JSON object, with full precision."),
     click.option(
         "-f",
