@@ -13,6 +13,7 @@ from polyref.cli.options.reading import fields_from
 from polyref.cli.options.threads import threads_option
 from polyref.cli.parsing.headings import HeadedCommand
 from polyref.cli.printing import bars, json_object, remember, tell
+from polyref.errors import UsageError
 from polyref.progress import listening
 
 
@@ -52,6 +53,8 @@ def command(
         from polyref.eval.report import check_report
 
         check_report(output)
+        if options["peers"] is not None:
+            raise UsageError("-o writes a report about systems, and --peers is about segments alone", remedy="--json")
     of_metrics = {name: options.pop(name) for name in metric_parameters()}
     with listening(bars):
         found = evaluate(

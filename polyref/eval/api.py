@@ -67,6 +67,7 @@ def evaluate(
     fields: Mapping[str, str] | None = None,
     keep: str | Path | None = None,
     say: Say = lambda kind, message: None,
+    peers: str | None = None,
 ) -> EvaluationTable:
     """Measure agreement with human judgements against the number of references.
 
@@ -129,6 +130,9 @@ def evaluate(
         fields: Key or column of these files -> what it is, likewise.
         keep: Folder that keeps statistics of texts: a new k costs nothing, and an interrupted run goes on.
         say: Told every note as it comes up: ``note`` or ``warning``, and what it says.
+        peers: ``leave-one-out``: for k > 0, the added references of every system are the outputs of the others, as for
+            :func:`polyref.score`. There are rows within segments alone, and no verdicts: it measures agreement with the
+            other systems, and ranks none.
 
     Returns:
         A table: ``print`` shows it, ``.rows`` are plain values, ``.report(folder)`` writes a page.
@@ -174,6 +178,7 @@ def evaluate(
         form=form,
         fields=fields or {},
         keep=None if keep is None else Path(keep),
+        peers=peers,
     )
     sets = open_sets([data] if isinstance(data, (str, Path)) else data, _several(pairs), collection, test_suites)
     if baseline is not None:

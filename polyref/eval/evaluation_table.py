@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from polyref.errors import UsageError
 from polyref.eval.averages import average_rows
 from polyref.eval.experiments.evaluation import Evaluation
 from polyref.eval.statistics.resampling import Bootstrap
@@ -70,7 +71,10 @@ class EvaluationTable:
 
         Raises:
             DataError: The folder holds something else or cannot be written, or matplotlib is not installed.
+            UsageError: The metrics are about segments alone (``peers``).
         """
+        if any(one.peers for one in self.evaluations):
+            raise UsageError("a report is about systems, and `peers` about segments alone", remedy="take the rows")
         from polyref.eval.report import Settings, write_report
 
         shown = self.settings if settings is None else settings

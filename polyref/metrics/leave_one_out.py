@@ -55,7 +55,7 @@ def check_leave_one_out(
         )
     what = f"`peers` {LEAVE_ONE_OUT}"
     if len(systems) < 3:
-        raise UsageError(f"{what} needs 3 systems or more, but `systems` names {len(systems)}")
+        raise UsageError(f"{what} needs 3 systems or more, but there are {len(systems)}")
     if test is not None:
         raise UsageError(f"{what} gives scores of segments alone: there is nothing for `{test}` to test")
     if ks is not None:

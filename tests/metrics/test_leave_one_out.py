@@ -137,8 +137,8 @@ def test_segments_without_a_human_reference() -> None:
     ("given", "message"),
     [
         ({"peers": "pool.en"}, "`peers` is 'pool.en', expected leave-one-out"),
-        ({"systems": {"A": REFERENCES, "B": REFERENCES}}, "needs 3 systems or more, but `systems` names 2"),
-        ({"systems": REFERENCES}, "needs 3 systems or more, but `systems` names 1"),
+        ({"systems": {"A": REFERENCES, "B": REFERENCES}}, "needs 3 systems or more, but there are 2"),
+        ({"systems": REFERENCES}, "needs 3 systems or more, but there are 1"),
         ({"ks": 2}, "`ks` is of no use"),
         ({"test": "paired_ar"}, "nothing for `paired_ar` to test"),
         ({"metrics": "bleu"}, "but bleu combines them by max .set `combine` to one of mean, expected, blend"),
@@ -190,4 +190,4 @@ def test_the_command(polyref: Callable[..., Any], tmp_path: Path) -> None:
         refused = run(*options)
         assert (refused.code, refused.out, refused.err.count("\n")) == (2, "", 1) and message in refused.err
     few = run("--sentence", "--combine", "mean", names=systems[:2])
-    assert few.code == 2 and "needs 3 systems or more, but -i names 2" in few.err
+    assert few.code == 2 and "needs 3 systems or more, but there are 2" in few.err

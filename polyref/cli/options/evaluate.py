@@ -182,6 +182,12 @@ _MEASURED: Final = (
     click.option(
         "--keep", metavar="DIR", type=click.Path(), help="Keep statistics of texts here: a new k costs nothing."
     ),
+    click.option(
+        "--peers",
+        metavar="leave-one-out",
+        help="Instead of --refs: the outputs of the other systems, for each system. Rows within segments alone: it "
+        "measures consensus, and ranks no systems. With --combine mean, expected or blend.",
+    ),
 )
 _PRINTED: Final = (
     click.option("-w", "--width", type=click.IntRange(0, 20), default=4, show_default=True, help="Digits for people."),
@@ -198,6 +204,7 @@ HEADINGS: Final = {
     "Sets": ["collection", "test_suites", "scores", "keep"],
     "More to measure": ["statistics", "pairwise", "hybrids", "sizes", "length_buckets"],
     "Intervals and tests": ["resamples", "over", "confidence", "perm_both", "correction", "seed", "baseline"],
+    "How references combine": ["peers"],
 }
 
 

@@ -19,6 +19,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 HEADINGS: Final = {
     "Intervals and tests": ("confidence_n", "paired_ar_n", "paired_bs_n", "seed"),
     "Files": ("form", "fields", "input_form", "test_set", "pair", "num_refs", "encoding"),
+    "How references combine": ("peers",),
 }
 _OPTIONS: Final = (
     click.argument("references", nargs=-1, metavar="REFS...", shell_complete=argument_or_option),
@@ -62,12 +63,6 @@ _OPTIONS: Final = (
     click.option("-e", "--encoding", metavar="NAME", help="Encoding of all plain text files. [default: UTF-8]"),
     click.option(
         "-sl", "--sentence", "--sentence-level", is_flag=True, help="Score every segment instead of the whole set."
-    ),
-    click.option(
-        "--peers",
-        metavar="leave-one-out",
-        help="Score every segment against the outputs of the other systems as well: it measures consensus, and ranks "
-        "no systems. For --sentence and 3 systems or more, with --combine mean, expected or blend.",
     ),
     click.option("--json", "as_json", is_flag=True, help="Print one JSON object, with full precision."),
     click.option(
@@ -133,6 +128,12 @@ _OPTIONS: Final = (
     click.option("--allow-missing", is_flag=True, help="Leave out segments that have no reference."),
     click.option(
         "--force", is_flag=True, help="Score references in a language that the model of a metric does not know."
+    ),
+    click.option(
+        "--peers",
+        metavar="leave-one-out",
+        help="Score every segment against the outputs of the other systems as well: it measures consensus, and ranks "
+        "no systems. For --sentence and 3 systems or more, with --combine mean, expected or blend.",
     ),
 )
 

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 
 from polyref.errors import UsageError
 from polyref.eval.judgements.relative_rankings import REPEATED
-from polyref.eval.statistics.resampling import REDRAWN, Bootstrap
+from polyref.eval.statistics.resampling import REDRAWN, SEGMENTS, Bootstrap
 from polyref.metrics.base import Metric
 from polyref.references import ReferenceSet
 
@@ -19,6 +19,10 @@ REPLACED: Final = "replaced"
 
 #: Where added references come from: a file (``{set}`` and ``{pair}`` are put in), or a set.
 Added: TypeAlias = str | ReferenceSet
+
+#: What speaks of systems, or of references that all systems share.
+_NOT_WITH_PEERS: Final = ("references", "ks", "pairwise", "hybrids", "sizes", "length_buckets", "placebo", "perm_both",
+                          "correction", "sys_gold", "keep")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -63,6 +67,7 @@ class Choices:
     form: str | None = None
     fields: Mapping[str, str] = field(default_factory=dict)
     keep: Path | None = None
+    peers: str | None = None
 
     def __post_init__(self) -> None:
         for choice in self.originals:
@@ -89,3 +94,13 @@ class Choices:
             raise UsageError(f"`over` is {self.bootstrap.over!r}, expected one of {', '.join(REDRAWN)}")
         if not 0 < self.bootstrap.confidence < 1:
             raise UsageError(f"`confidence` is {self.bootstrap.confidence}, expected between 0 and 1")
+        if self.peers is not None:
+            given = [name for name in _NOT_WITH_PEERS if getattr(self, name)]
+            given += ["originals"] if self.originals != (KEPT,) else []
+            given += ["over"] if self.bootstrap.over != SEGMENTS else []
+            if given:
+                raise UsageError(
+                    f"`{given[0]}` is of no use with `peers`: every system has references of its own, and scores of "
+                    "segments alone",
+                    remedy="leave one of them out",
+                )

@@ -41,6 +41,7 @@ class Evaluation:
         signatures: (metric, k) -> how its scores came about.
         controls: Rows of placebos of the added references, and of the difference to them.
         notes: What the reader has to know: systems left out, segments without outputs.
+        peers: With leave-one-out, the references of every system, for k > 0.
     """
 
     set_name: str
@@ -59,6 +60,7 @@ class Evaluation:
     scored: BoolArray | None = None
     notes: Sequence[str] = ()
     controls: Sequence[Row] = ()
+    peers: Mapping[str, ReferenceSet] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -85,7 +87,8 @@ class Evaluation:
         if k is None or self.references is None:
             return None
         scored = [True] * len(self.references) if self.scored is None else self.scored
-        here = [segment for segment, one in zip(self.references, scored, strict=True) if one]
+        sets = [*self.peers.values()] if k and self.peers else [self.references]
+        here = [segment for one in sets for segment, there in zip(one, scored, strict=True) if there]
         added = [min(k, len(segment.extras)) for segment in here]
         human = [0 if k and self.originals != KEPT else len(segment.originals) for segment in here]
         return float(np.mean([*map(sum, zip(added, human, strict=True))])), sum(

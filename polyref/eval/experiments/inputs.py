@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -15,9 +15,10 @@ from polyref.eval.experiments.cached_series import series_of
 from polyref.eval.experiments.choices import KEPT, REPLACED, Choices
 from polyref.eval.experiments.judged import references_of
 from polyref.eval.experiments.placebo import placebo
-from polyref.eval.experiments.series import BoolArray, Series, StoredSeries
+from polyref.eval.experiments.series import BoolArray, ComputedSeries, LeaveOneOutSeries, Series, StoredSeries
 from polyref.eval.judgements.gold import Gold
 from polyref.metrics.base import Metric
+from polyref.metrics.leave_one_out import CONSENSUS, check_leave_one_out, leave_one_out, segment_scores
 from polyref.metrics.registry import is_metric, make_metrics, read_specification
 from polyref.metrics.specification import split
 from polyref.references import ReferenceSet
@@ -40,6 +41,7 @@ class Inputs:
         known: Which outputs are real texts, shape (systems, segments).
         outputs: System -> its outputs.
         weighed: What the metrics weigh references by.
+        peers: With leave-one-out, the references of every system; ``references`` are the human ones then.
         warnings: What to tell the reader.
         placebos: The computed metrics over placebos of the added references, a list for every seed.
     """
@@ -55,6 +57,7 @@ class Inputs:
     weighed: Collection[str] = ()
     warnings: Sequence[str] = ()
     placebos: Sequence[Sequence[Series]] = ()
+    peers: Mapping[str, ReferenceSet] = field(default_factory=dict)
 
 
 def metric_name(name: str, sets: Sequence[EvaluationSet]) -> str:
@@ -84,6 +87,8 @@ def inputs(evalset: EvaluationSet, gold: Gold, choices: Choices, several: bool) 
         for name in metrics
         if name not in made
     }
+    if choices.peers is not None and (stored or not made):
+        raise UsageError("`peers` needs metrics that are computed here, not score files")
     if not made or not isinstance(evalset, EvalSet):
         ordered = [stored[name] for name in dict.fromkeys(metrics)]
         yield Inputs("", KEPT, ordered, systems, set(choices.ks) or {0})
@@ -91,6 +96,10 @@ def inputs(evalset: EvaluationSet, gold: Gold, choices: Choices, several: bool) 
     texts = evalset.outputs(systems)
     outputs = dict(zip(systems, texts, strict=True))
     known = evalset.known(texts)
+    if choices.peers is not None:
+        human = reference_set(evalset, evalset.choose_references(refs))
+        yield _against_peers(choices.peers, made, outputs, human, known)
+        return
     for generator, added in choices.references.items() or [("", None)]:
         source = filled(added, evalset) if isinstance(added, str) else added
         references = reference_set(evalset, evalset.choose_references(refs), source, choices.form, choices.fields)
@@ -117,6 +126,32 @@ def inputs(evalset: EvaluationSet, gold: Gold, choices: Choices, several: bool) 
             yield Inputs(
                 generator, originals, ordered, systems, wanted, references, known, outputs, weighed, warnings, fakes
             )  # fmt: skip
+
+
+def _against_peers(
+    peers: str,
+    metrics: Mapping[str, Metric],
+    outputs: dict[str, list[str]],
+    human: ReferenceSet,
+    known: BoolArray,
+) -> Inputs:
+    """The human references alone, and with the outputs of the other systems."""
+    check_leave_one_out(peers, outputs, human, metrics, None, None)
+    own = leave_one_out(outputs, human)
+    series: list[Series] = [
+        LeaveOneOutSeries(
+            ComputedSeries(metric, outputs, human, [0], name=name),
+            segment_scores(name, metric, outputs, own).scores,
+            metric.higher_is_better,
+        )
+        for name, metric in metrics.items()
+    ]
+    systems = list(outputs)
+    # The header says whose outputs they are.
+    named = ReferenceSet(human.segments, own[systems[0]].meta)
+    weighed = {metric.weighed_by for metric in metrics.values()}
+    ks = {0, len(systems) - 1}
+    return Inputs("", KEPT, series, systems, ks, named, known, outputs, weighed, [CONSENSUS], peers=own)
 
 
 def _computed(evalset: EvaluationSet, metrics: Sequence[str], choices: Choices) -> dict[str, Metric]:

@@ -15,7 +15,7 @@ from polyref.eval.experiments.evaluation import Evaluation
 from polyref.eval.experiments.inputs import Inputs, inputs
 from polyref.eval.experiments.judged import check_excluded, check_names, judgement
 from polyref.eval.experiments.rows import bucket_rows, hybrid_rows, outcome_rows, size_rows
-from polyref.eval.experiments.series import BoolArray
+from polyref.eval.experiments.series import BoolArray, StoredSeries
 from polyref.eval.judgements.gold import Gold
 from polyref.eval.statistics.agreement import Row, agreement
 from polyref.eval.statistics.comparisons import with_correction, with_perm_both
@@ -46,6 +46,9 @@ def measure(sets: Sequence[EvaluationSet], choices: Choices, say: Say = lambda k
         gold, left_out, notes = judgement(evalset, choices, len(sets) > 1)
         for note in notes:
             say("note", note)
+        if choices.peers is not None:
+            # Only those that are judged within segments are compared.
+            gold = replace(gold, system={}, system_name=None)
         for found in inputs(evalset, gold, choices, len(sets) > 1):
             for warning in found.warnings:
                 say("warning", warning)
@@ -75,6 +78,7 @@ def measure(sets: Sequence[EvaluationSet], choices: Choices, say: Say = lambda k
                     excluded=left_out,
                     references=found.references,
                     outputs=found.outputs,
+                    peers=found.peers,
                     scored=scored,
                     notes=[*notes, *found.warnings, *partly],
                 )
@@ -94,7 +98,11 @@ def _rows(gold: Gold, found: Inputs, choices: Choices) -> tuple[list[Row], list[
         baseline=choices.baseline,
         statistics=tuple(dict.fromkeys(choices.statistics)),
         placebos=found.placebos,
+        within_segments=bool(found.peers),
     )
+    if found.peers:
+        # Without an interval of the gain, no row has a verdict: what agrees with the others need not be good.
+        every = [replace(row, gain_ci=None, p_bootstrap=None) for row in every]
     every = [row for row in every if row.k is None or row.k in found.ks]
     rows, controls = [row for row in every if not row.control], [row for row in every if row.control]
     if choices.perm_both is None:
@@ -178,6 +186,6 @@ def _signature(evalset: EvaluationSet, gold: Gold, choices: Choices, found: Inpu
         parts.append(f"placebo:{len(found.placebos)}")
     if found.originals != KEPT:
         parts.append(f"originals:{found.originals}")
-    computed = [one.metric for one in found.series if one.resamples]
+    computed = [one.metric for one in found.series if not isinstance(one, StoredSeries)]
     parts.append(f"ref:{'+'.join(found.references.meta['references'])}")
     return "|".join([*parts, inputs_signature(found.references, computed, sorted(found.ks), found.weighed)])

@@ -14,7 +14,7 @@ from polyref.errors import DataError, UsageError
 from polyref.eval.experiments.hybrid_systems import Hybrids
 from polyref.eval.judgements.gold import StoredScores
 from polyref.metrics.base import Metric
-from polyref.metrics.statistics import Statistics
+from polyref.metrics.statistics import Scores, Statistics
 from polyref.references import ReferenceSet
 from polyref.tables import name_as_text
 
@@ -128,6 +128,46 @@ class ComputedSeries:
 
     def _rows(self, systems: Sequence[str]) -> list[int]:
         return [self._statistics.systems.index(name) for name in systems]
+
+
+class LeaveOneOutSeries:
+    """A metric with the human references, and with the outputs of the other systems as well: within segments alone.
+
+    Args:
+        human: The metric over the human references.
+        found: Its scores against the other systems (:mod:`polyref.metrics.leave_one_out`).
+        higher_is_better: False for error rates, whose scores are then negated.
+    """
+
+    resamples = False
+
+    def __init__(self, human: ComputedSeries, found: Scores, higher_is_better: bool) -> None:
+        self.metric = human.metric
+        self.ks: tuple[int | None, ...] = (0, found.k)
+        self._human, self._found = human, found
+        self._sign = 1.0 if higher_is_better else -1.0
+
+    def system(self, systems: Sequence[str], k: int | None, over: BoolArray | None) -> FloatArray | None:
+        """None: scores with different references rank no systems."""
+        return None
+
+    def segment(self, systems: Sequence[str], k: int | None) -> FloatArray | None:
+        """See :class:`Series`."""
+        if not k:
+            return self._human.segment(systems, k)
+        return self._sign * self._found.segment[[self._found.systems.index(name) for name in systems]]
+
+    def drawn_system(self, systems: Sequence[str], k: int | None, draws: FloatArray) -> FloatArray:
+        """There are no scores of systems to redraw."""
+        raise UsageError(f"{self.metric} has no scores of systems with references of their own")
+
+    def hybrid(self, hybrids: Hybrids, systems: Sequence[str], k: int | None) -> FloatArray:
+        """Hybrid systems are systems, too."""
+        raise UsageError(f"{self.metric} has no scores of systems with references of their own")
+
+    def signature(self, k: int | None) -> str:
+        """How the scores of segments came about."""
+        return self._found.segment_signature if k else self._human.signature(k)
 
 
 @dataclass(frozen=True)

@@ -110,6 +110,7 @@ def agreement(
     baseline: str | None = None,
     statistics: Sequence[str] = (),
     placebos: Sequence[Sequence[Series]] = (),
+    within_segments: bool = False,
 ) -> list[Row]:
     """Hold metrics against one kind of judgement: within segments, between systems and over all outputs, for every k.
 
@@ -129,6 +130,7 @@ def agreement(
             level that has them.
         placebos: The same metrics over placebos of the references, one list for every seed
             (:func:`polyref.eval.experiments.placebo.placebo`).
+        within_segments: Only compare outputs of one segment.
 
     Returns:
         Rows by level, metric, k and statistic; with placebos, each row of added references is followed by that of the
@@ -138,7 +140,7 @@ def agreement(
         DataError: A metric has scores at no level that is judged, or lacks those of a judged system.
         UsageError: The baseline is not among the metrics, or the judgement cannot give a statistic.
     """
-    chosen = chosen_statistics(statistics, gold)
+    chosen = chosen_statistics(statistics, gold, within_segments=within_segments)
     if baseline is not None and baseline not in {one.metric for one in series}:
         raise UsageError(f"the baseline {baseline!r} is not among the metrics", remedy="name it with -m as well")
     if known is not None:

@@ -68,15 +68,16 @@ def statistics_called(name: str) -> tuple[Statistic, ...]:
     return several
 
 
-def chosen_statistics(asked: Sequence[str], gold: Gold) -> list[Statistic]:
+def chosen_statistics(asked: Sequence[str], gold: Gold, *, within_segments: bool = False) -> list[Statistic]:
     """What to compute: the usual statistics, and those asked for, in the order of the rows.
 
     Args:
         asked: Names of statistics beside the usual ones; each at every level that has it.
         gold: The judgements.
+        within_segments: Take only those that compare outputs of one segment.
 
     Raises:
-        UsageError: A name is unknown, or needs what the judgement does not have.
+        UsageError: A name is unknown, or needs what the judgement does not have, or compares more than that.
     """
     there: dict[Needs, bool] = {
         "systems": bool(gold.system),
@@ -90,12 +91,19 @@ def chosen_statistics(asked: Sequence[str], gold: Gold) -> list[Statistic]:
                 f"{name} needs {_NEEDED[several[0].needs]}, which the judgement {gold.name!r} does not have",
                 remedy="choose another `gold`",
             )
+        if within_segments and not any(map(_within_segments, several)):
+            raise UsageError(f"{name} does not compare outputs within segments, as `peers` has to")
     usual = [one for name in USUAL for one in statistics_called(name) if one.usual]
     everything = [*usual, *(one for _, several in further for one in several if not one.usual)]
     if gold.pairs is not None:
         # The rankings speak for the segments.
         everything = [one for one in everything if one.level == "sys" or one.needs == "rankings"]
-    return sorted((one for one in everything if there[one.needs]), key=block)
+    fitting = (one for one in everything if not within_segments or _within_segments(one))
+    return sorted((one for one in fitting if there[one.needs]), key=block)
+
+
+def _within_segments(statistic: Statistic) -> bool:
+    return statistic.level == "seg" and not statistic.pooled
 
 
 def block(statistic: Statistic) -> tuple[int, bool, bool]:
