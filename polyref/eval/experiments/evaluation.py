@@ -82,7 +82,7 @@ class Evaluation:
     def coverage(self, k: int | None) -> tuple[float, int] | None:
         """References of a segment with ``k``, on average over those that are scored, and segments without an added one.
 
-        None for score files, of which it is not known.
+        None for score files, of which it is not known. With leave-one-out, both are of the outputs, not of segments.
         """
         if k is None or self.references is None:
             return None
