@@ -59,6 +59,16 @@ def test_pages_and_scripts_that_are_named_exist() -> None:
     assert [pair for pair in sorted(named) if not (ROOT / pair[1]).is_file()] == []
 
 
+@pytest.mark.parametrize("part", ["models", "paraphrase", "augment", "metrics", "eval", "formats"])
+def test_the_plan_of_the_house_names_its_rooms(part: str) -> None:
+    plan = (ROOT / "docs" / "explanation" / "architecture.md").read_text("utf-8")
+    table = plan.split(f"\n### `{part}`\n")[1].split("\n#")[0]
+    rooms = "".join(row.split("|")[1] for row in table.splitlines() if row.startswith("| `"))
+    there = {path.name + "/" * path.is_dir() for path in (ROOT / "polyref" / part).iterdir()}
+    there = {name for name in there if name.endswith((".py", "/")) and not name.startswith("__")}
+    assert set(re.findall(r"`([\w.]+/?)`", rooms)) == there
+
+
 @pytest.mark.slow
 def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path / "site")]
