@@ -189,6 +189,7 @@ def translator(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(write_m2m(tmp_path_factory.mktemp("models") / "m2m"))
 
 
+@pytest.mark.slow
 def test_a_metric_of_the_source_alone(
     polyref: Callable[..., Any], minimal: Path, tmp_path: Path, translator: str
 ) -> None:

@@ -101,6 +101,7 @@ def credited(name: str, share: float | None, **options: Any) -> Any:
     return get_metric(name, combine="expected" if share is None else "consensus", gamma=3.0, **options, **extra)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weights", ["uniform", "given", "logprob"])
 @pytest.mark.parametrize(("share", "alpha", "power"), CREDITS)
 def test_credited_bleu_counts(
@@ -124,6 +125,7 @@ def test_credited_bleu_counts(
                 assert stats.at(k)[s, n, 1] == min(lengths, key=lambda length: (abs(length - size), length))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["chrf", "chrf++"])
 @pytest.mark.parametrize(("share", "alpha", "power"), CREDITS)
 def test_credited_chrf_counts(

@@ -51,6 +51,7 @@ def test_shapes_special_tokens_and_empty_texts(encoder: Any) -> None:
     assert embeddings.encoded == len(TEXTS)
 
 
+@pytest.mark.slow
 def test_vectors_are_the_same_in_any_batch_to_the_last_bit(encoder: Any) -> None:
     text = "the old bridge was closed for the whole winter and nobody missed it much at first"
     words = text.split()
@@ -71,6 +72,7 @@ def test_vectors_do_not_depend_on_batch_order_or_neighbours(encoder: Any) -> Non
         assert np.array_equal(a, alone) and np.array_equal(a, b), text
 
 
+@pytest.mark.slow
 def test_layers_are_those_of_a_model_cut_there(encoder: Any) -> None:
     every = Embeddings(encoder, range(encoder.layers + 1)).encode(TEXTS)
     for layer in range(encoder.layers + 1):

@@ -95,6 +95,7 @@ def _two_annotators(noise: float, count: int = 4000) -> list[Judged]:
     return rows
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", [0.0, 1.0, 3.0])
 def test_reliability_is_the_correlation_of_two_annotators(noise: float) -> None:
     rows = _two_annotators(noise)

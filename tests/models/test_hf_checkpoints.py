@@ -159,6 +159,7 @@ def test_beam_search_equals_transformers(
             assert set(sequence[1 + len(candidate.tokens) :]) <= {network.pad}
 
 
+@pytest.mark.slow
 def test_other_layouts_of_the_same_weights(saved: tuple[Any, Path], tmp_path: Path) -> None:
     model, directory = saved
     expected = _steps(load_network(directory))

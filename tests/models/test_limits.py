@@ -61,6 +61,7 @@ def test_beams_from_one_to_more_than_the_vocabulary(model: Seq2Seq, beam: int, s
         assert len(found) == beam or beam > 50
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("semantics", SEMANTICS)
 @pytest.mark.parametrize("groups", [1, 2, 3, 4, 6, 12])
 def test_groups_from_one_to_the_beam(model: Seq2Seq, groups: int, semantics: Any) -> None:

@@ -121,6 +121,7 @@ def test_custom_generate_equals_the_engine_on_t5(t5: Any) -> None:
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ends", [1, [1, 9, 20]])
 def test_custom_generate_gives_scores_and_beam_indices_as_transformers_does(t5: Any, ends: int | list[int]) -> None:
     settings: dict[str, Any] = {

@@ -52,6 +52,7 @@ def test_shipped_lists_are_kept_one_by_one(shipped: Any, tmp_path: Path, monkeyp
     assert shipped(TEXTS, 2) == expected, "a cache that cannot be used is left out"
 
 
+@pytest.mark.slow
 def test_lists_of_other_networks_are_kept_by_the_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     paraphraser: Any = load_paraphraser(tiny_seq2seq.write_t5(tmp_path / "t5"), cache=False)
     texts = ["the river", "the mill was old", "the river was old"]

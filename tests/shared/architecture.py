@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 #: Modules of one folder, without its ``__init__``.
@@ -26,6 +27,12 @@ class Layers:
 
     def number(self, part: str) -> int | None:
         return next((number for number, parts in enumerate(self.order) if part in parts), None)
+
+
+@cache
+def tree(path: Path) -> ast.Module:
+    """A module, parsed once for all rules."""
+    return ast.parse(path.read_text("utf-8"))
 
 
 def imports(tree: ast.AST) -> Iterator[tuple[int, str]]:
@@ -47,7 +54,7 @@ def upward_imports(path: Path, package: Path, layers: Layers) -> list[str]:
     """Imports from a layer above the file's own, from one it is kept apart from, and from none at all."""
     own = part_of(path, package)
     faults = []
-    for line, name in imports(ast.parse(path.read_text("utf-8"))):
+    for line, name in imports(tree(path)):
         parts = name.split(".")
         if parts[0] != package.name or name == f"{package.name}.__version__":
             continue
@@ -78,7 +85,7 @@ def _graph(root: Path, package: bool) -> dict[str, set[str]]:
         if package and module == root.name:
             graph[module] = set()  # the public names: resolved lazily, from any layer
             continue
-        names = [name for _, name in imports(ast.parse(path.read_text("utf-8")))]
+        names = [name for _, name in imports(tree(path))]
         if not package:
             names += [f"{module.rpartition('.')[0]}.{name}" for name in names]
         # ``from a.b import c`` is the module a.b.c, if there is one, else what a.b defines.
@@ -135,7 +142,7 @@ def long_modules(root: Path, pattern: str = "**/*.py", most: int = MOST_LINES) -
 def speaks(path: Path) -> list[str]:
     """Where a module prints, exits or reads the command line."""
     faults = []
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    for node in ast.walk(tree(path)):
         if (
             isinstance(node, ast.Call)
             and isinstance(node.func, ast.Name)

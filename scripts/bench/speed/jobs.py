@@ -3,11 +3,14 @@
     python scripts/bench/speed/jobs.py --data DIR --csv docs/benchmarks/speed-jobs.csv --page docs/benchmarks.md
 
 DIR holds WMT22 in the mt-metrics-eval layout with the ten paraphrases of each zh-en reference
-(``wmt22/paraphrases/zh-en.refA.jsonl``). Each command runs as a user runs it, without the cache, on the same segments,
-which are spread evenly over the test set. One system is scored. BERTScore runs in one process, with as many threads.
-Start-up is what the command takes with one reference, and left out of the rate. Memory is that of all processes of the
-command together, what they share counted once (Linux: PSS, looked at five times a second). With ``--page``, the table
-between the two comments ``speed-jobs`` of that file is written anew.
+(``wmt22/paraphrases/zh-en.refA.jsonl``). Each command runs as a user runs it, without the cache, on segments that are
+spread evenly over the test set: 960 for augment, which hands out shards of 64, and 300 for the others. One system is
+scored. BERTScore runs in one process, with as many threads. Start-up is what the command takes with one reference, and
+left out of the rate. Memory is that of all processes of the command together, what they share counted once (Linux:
+PSS, looked at five times a second).
+
+With ``--csv``, rows of the table that were measured again are replaced. With ``--page`` as well, the table between the
+two comments ``speed-jobs`` of that file is written anew, from all rows.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
@@ -29,7 +32,7 @@ from polyref.references import ReferenceSet
 from polyref.textfiles import read_lines
 
 sys.path.append(str(Path(__file__).parent.parent))
-from raw_tables import write
+from raw_tables import read, update
 
 COLUMNS = (
     *("work", "workers", "references", "seconds", "start_up_seconds", "references_per_second", "peak_mb", "gain"),
@@ -37,6 +40,8 @@ COLUMNS = (
 )
 K = 10
 MARKS = ("<!-- speed-jobs: begin -->", "<!-- speed-jobs: end -->")
+#: Segments, unless --references says otherwise.
+REFERENCES = {"augment": 960, "prism": 300, "bertscore": 300}
 LABELS = {"augment": "augment, shipped model", "prism": "parPrism, shipped model", "bertscore": "parBERTScore, shipped"}
 
 
@@ -100,19 +105,19 @@ def timed(command: Sequence[str]) -> tuple[float, float]:
     return seconds, peak
 
 
-def table(rows: Sequence[dict[str, object]]) -> str:
+def table(rows: Sequence[Mapping[str, object]]) -> str:
     """For the page."""
     lines = [
-        "| work | processes | references a second | gain | start-up | memory |",
-        "|---|---|---|---|---|---|",
+        "| work | processes | references | references a second | gain | start-up | memory | load before |",
+        "|---|---|---|---|---|---|---|---|",
         *(
             f"| {LABELS[str(row['work'])]} | {row['workers']}{' (threads)' if row['work'] == 'bertscore' else ''} "
-            f"| {row['references_per_second']} | {row['gain']}x | {row['start_up_seconds']} s | {row['peak_mb']} MB |"
+            f"| {row['references']} | {row['references_per_second']} | {row['gain']}x | {row['start_up_seconds']} s "
+            f"| {row['peak_mb']} MB | {row['load_average']} |"
             for row in rows
         ),
         "",
-        f"{rows[0]['references']} references, polyref {rows[0]['polyref']}, torch {rows[0]['torch']}, "
-        f"{rows[0]['machine']}; load before the run: {rows[0]['load_average']}.",
+        f"polyref {rows[0]['polyref']}, torch {rows[0]['torch']}, {rows[0]['machine']}.",
     ]
     return "\n".join(lines)
 
@@ -120,7 +125,7 @@ def table(rows: Sequence[dict[str, object]]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--references", type=int, default=300, metavar="N")
+    parser.add_argument("--references", type=int, metavar="N")
     parser.add_argument("--work", nargs="+", default=list(LABELS), choices=list(LABELS))
     parser.add_argument("--workers", nargs="+", type=int, default=[1, 2])
     parser.add_argument("--csv", type=Path, metavar="FILE")
@@ -135,18 +140,19 @@ def main() -> None:
     rows: list[dict[str, object]] = []
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
-        texts(options.data, options.references, folder)
         for work in options.work:
+            count = options.references or REFERENCES[work]
+            texts(options.data, count, folder)
             first = 0.0
             for workers in options.workers:
                 start_up, _ = timed(arguments(work, workers, folder, "one"))
                 seconds, peak = timed(arguments(work, workers, folder, "all"))
-                rate = options.references / max(seconds - start_up, 1e-3)
+                rate = count / max(seconds - start_up, 1e-3)
                 first = first or rate
                 row = {
                     "work": work,
                     "workers": workers,
-                    "references": options.references,
+                    "references": count,
                     "seconds": round(seconds, 1),
                     "start_up_seconds": round(start_up, 1),
                     "references_per_second": round(rate, 2),
@@ -157,13 +163,15 @@ def main() -> None:
                 print(row, flush=True)
                 rows.append(row)
     if options.csv:
-        write(options.csv, COLUMNS, rows)
+        update(options.csv, COLUMNS, ("work", "workers"), rows)
     if options.page:
         before, _, rest = options.page.read_text("utf-8").partition(MARKS[0])
         _, found, after = rest.partition(MARKS[1])
         if not found:
             raise SystemExit(f"{options.page}: no comments {' and '.join(MARKS)}")
-        options.page.write_text(f"{before}{MARKS[0]}\n\n{table(rows)}\n\n{MARKS[1]}{after}", "utf-8")
+        options.page.write_text(
+            f"{before}{MARKS[0]}\n\n{table(read(options.csv) if options.csv else rows)}\n\n{MARKS[1]}{after}", "utf-8"
+        )
 
 
 if __name__ == "__main__":

@@ -75,6 +75,7 @@ def test_a_list_in_one_answer(asking: Asking) -> None:
     assert "(en)" in body["messages"][1]["content"]
 
 
+@pytest.mark.slow
 def test_samples_have_seeds_of_their_own(asking: Asking) -> None:
     rewriter, server = asking(form="samples", seed=3, temperature=1.5)
     assert rewriter(TEXT, k=3).paraphrases == rewrites(3, 4, 5)
@@ -148,6 +149,7 @@ def test_empty_texts_are_not_sent(asking: Asking) -> None:
     assert len(server.requests) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trouble", FAULTS)
 def test_a_faulty_answer_is_repaired_by_a_second_request(asking: Asking, trouble: str) -> None:
     def once(text: str, attempt: int, repair: bool) -> str | None:
