@@ -44,6 +44,19 @@ def _cache_of_the_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[No
         yield
 
 
+@pytest.fixture
+def quiet_transformers() -> Iterator[None]:
+    """Transformers neither logs nor shows bars."""
+    from transformers.utils import logging
+
+    before = logging.get_verbosity()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    yield
+    logging.set_verbosity(before)
+    logging.enable_progress_bar()
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What reads the evaluation data is marked so, and is slow."""
     for item in items:

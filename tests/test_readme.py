@@ -48,10 +48,10 @@ BAD = [
 ]
 
 
-@pytest.fixture(scope="module")
-def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture
+def workplace(tmp_path: Path) -> Path:
     """A folder with the files the README names, made from the sentences above."""
-    root = tmp_path_factory.mktemp("readme")
+    root = tmp_path
 
     def write(name: str, lines: list[str]) -> None:
         (root / name).parent.mkdir(parents=True, exist_ok=True)
@@ -71,7 +71,7 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def server() -> Iterator[str]:
     """Where the server of a language model is; the README's address is that of the reader's own."""
     with ChatServer().running() as url:
@@ -84,13 +84,30 @@ def _typed(command: list[str], server: str) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("command", USE, ids=[words[1] for words in USE])
-def test_commands_run(
-    polyref: Callable[..., Any], workplace: Path, monkeypatch: pytest.MonkeyPatch, server: str, command: list[str]
+def test_commands_run_and_speak_json(
+    polyref: Callable[..., Any], workplace: Path, monkeypatch: pytest.MonkeyPatch, server: str
 ) -> None:
+    """One test, as the commands are one session: a later one reads what an earlier one wrote."""
     monkeypatch.chdir(workplace)
-    result = polyref(*_typed(command, server))
-    assert result.code == 0, result.err
+    for command in USE:
+        result = polyref(*_typed(command, server))
+        assert result.code == 0, f"{shlex.join(command)}: {result.err}"
+        _check(command, workplace, result.out)
+
+    assert "With `--json`, every command but `convert` prints one object" in " ".join(README.split())
+    for command in USE:
+        words = _typed(command, server)
+        if words[0] == "convert":
+            continue
+        if "-o" in words and words[0] != "augment":
+            assert words[-2] == "-o"
+            words = words[:-2]
+        result = polyref(*words, "--json")
+        assert result.code == 0, f"{shlex.join(command)} --json: {result.err}"
+        assert set(result.json()) == {"signature", "rows"}
+
+
+def _check(command: list[str], workplace: Path, printed: str) -> None:
     if command[1] == "convert":
         assert (workplace / "refs.reference.en").read_text("utf-8").splitlines() == REFERENCES
         added = [path.read_text("utf-8").splitlines() for path in workplace.glob("refs.paraphrase*.en")]
@@ -105,25 +122,7 @@ def test_commands_run(
         else:
             assert json.loads(made.read_text("utf-8").split("\n")[0])
     else:
-        assert re.search(r"BLEU|BERTScore k=10|Prism-ref", result.out)
-
-
-@pytest.mark.slow
-def test_every_command_speaks_json(
-    polyref: Callable[..., Any], workplace: Path, monkeypatch: pytest.MonkeyPatch, server: str
-) -> None:
-    monkeypatch.chdir(workplace)
-    assert "With `--json`, every command but `convert` prints one object" in " ".join(README.split())
-    for command in USE:
-        words = _typed(command, server)
-        if words[0] == "convert":
-            continue
-        if "-o" in words and words[0] != "augment":
-            assert words[-2] == "-o"
-            words = words[:-2]
-        result = polyref(*words, "--json")
-        assert result.code == 0, result.err
-        assert set(result.json()) == {"signature", "rows"}
+        assert re.search(r"BLEU|BERTScore k=10|Prism-ref", printed), shlex.join(command)
 
 
 @pytest.mark.slow

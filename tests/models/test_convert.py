@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,8 @@ from polyref.paraphrase import load_paraphraser
 from polyref.paraphrase.search import SearchOptions, search
 
 transformers = pytest.importorskip("transformers")
+
+pytestmark = pytest.mark.usefixtures("quiet_transformers")
 TAG = 4
 POST = {"encoder_normalize_before": False, "decoder_normalize_before": False}
 LEARNED = {"encoder_learned_pos": True, "decoder_learned_pos": True}
@@ -40,17 +41,6 @@ CHECKPOINTS: dict[str, tuple[dict[str, Any], str]] = {
     "post-embedding-norm": ({**POST, "layernorm_embedding": True, "activation_fn": "gelu"}, "Bart"),
     "post-learned": ({**POST, **LEARNED, "layernorm_embedding": True}, "Bart"),
 }
-
-
-@pytest.fixture(autouse=True)
-def quiet() -> Iterator[None]:
-    logging = transformers.utils.logging
-    before = logging.get_verbosity()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    yield
-    logging.set_verbosity(before)
-    logging.enable_progress_bar()
 
 
 def random_checkpoint(directory: Path, spm: bytes, changes: dict[str, Any], layout: str = "args") -> Path:

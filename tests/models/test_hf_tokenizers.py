@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,16 +20,7 @@ from polyref.paraphrase import SearchOptions, load_paraphraser
 transformers = pytest.importorskip("transformers")
 tokenizers = pytest.importorskip("tokenizers")
 
-
-@pytest.fixture(autouse=True)
-def quiet() -> Iterator[None]:
-    logging = transformers.utils.logging
-    before = logging.get_verbosity()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    yield
-    logging.set_verbosity(before)
-    logging.enable_progress_bar()
+pytestmark = pytest.mark.usefixtures("quiet_transformers")
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,19 +18,10 @@ from tokenizers.pre_tokenizers import ByteLevel
 from polyref.errors import DataError, ModelError, UsageError
 from polyref.paraphrase import DiverseBeam, SearchOptions, SearchParaphraser, load_paraphraser
 
+pytestmark = pytest.mark.usefixtures("quiet_transformers")
+
 TEXTS = ["the old river", "small ferry", "nobody has seen this since early morning"]
 SHAPE = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "initializer_range": 0.4}
-
-
-@pytest.fixture(autouse=True)
-def quiet() -> Iterator[None]:
-    logging = transformers.utils.logging
-    before = logging.get_verbosity()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    yield
-    logging.set_verbosity(before)
-    logging.enable_progress_bar()
 
 
 def bytewise(folder: Path) -> Any:

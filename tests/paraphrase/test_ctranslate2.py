@@ -8,7 +8,7 @@ import json
 import shutil
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,21 +23,12 @@ from polyref.errors import ModelError, UsageError
 from polyref.paraphrase import DiverseBeam, SearchOptions, load_paraphraser
 
 ctranslate2 = pytest.importorskip("ctranslate2")
+
+pytestmark = pytest.mark.usefixtures("quiet_transformers")
 #: Of every family that its converter takes, the language to write.
 CONVERTED = {"t5": None, "bart": None, "marian": None, "nllb": "en"}
 BEAM = 4
 Folders = Callable[[str], tuple[Path, Path]]
-
-
-@pytest.fixture(autouse=True)
-def quiet() -> Iterator[None]:
-    logging = transformers.utils.logging
-    before = logging.get_verbosity()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    yield
-    logging.set_verbosity(before)
-    logging.enable_progress_bar()
 
 
 @pytest.fixture(scope="module")

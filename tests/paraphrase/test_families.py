@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,8 @@ from polyref.cli.options.search import decoding_from
 from polyref.errors import ModelError, UsageError
 from polyref.models.scoring.load import load_scorer
 from polyref.paraphrase import SearchOptions, SearchParaphraser, load_paraphraser
+
+pytestmark = pytest.mark.usefixtures("quiet_transformers")
 
 TEXTS = [TEXT[0], "mill", " ".join(TEXT[1:4])]
 BEAM = 4
@@ -58,17 +60,6 @@ SETTINGS: dict[str, Callable[[int, int], dict[str, Any]]] = {
         "length_penalty": -0.5,
     },
 }
-
-
-@pytest.fixture(autouse=True)
-def quiet() -> Iterator[None]:
-    logging = transformers.utils.logging
-    before = logging.get_verbosity()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    yield
-    logging.set_verbosity(before)
-    logging.enable_progress_bar()
 
 
 def save(name: str, folder: Path, settings: str) -> None:

@@ -53,7 +53,7 @@ class Stretches:
     def __call__(self, stretches: Sequence[Stretch]) -> Iterator[Rows]:
         """The log-probabilities of every stretch, in order."""
         several = self._several(stretches)
-        keys = [self._key(stretch, several) for stretch in stretches] if self._cache else [b""] * len(stretches)
+        keys = self._keys(stretches, several) if self._cache else [b""] * len(stretches)
         known = self._cache.get(keys) if self._cache else {}
         missing = [stretch for key, stretch in zip(keys, stretches, strict=True) if key not in known]
         computed = self._computed(missing, several)
@@ -81,11 +81,12 @@ class Stretches:
             self._workers = self._engine.workers(self._load)
         return self._workers.map(stretches)
 
-    def _key(self, stretch: Stretch, several: bool) -> bytes:
+    def _keys(self, stretches: Sequence[Stretch], several: bool) -> list[bytes]:
         scorer = self._scorer
         model = (scorer.digest, scorer.dtype, scorer.note, scorer.max_source, scorer.max_target, __version__)
         computed = arithmetic(self._device, 1 if several else None)
-        return hashlib.sha256(repr(("forced scores", model, computed, stretch)).encode()).digest()
+        named = (repr(("forced scores", model, computed, stretch)) for stretch in stretches)
+        return [hashlib.sha256(name.encode()).digest() for name in named]
 
 
 def _packed(rows: Rows) -> bytes:
