@@ -11,7 +11,8 @@ import logging
 import os
 import socket
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import closing
 from functools import cache
 from typing import Any, Final, Generic, TypeVar
 
@@ -64,27 +65,28 @@ class RayWorkers(Generic[T, R]):
         Raises:
             PolyrefError: The cluster cannot be reached or is lost, or a worker raised it.
         """
-        found = self._outcomes(work)
-        while True:
-            try:
-                outcome = next(found, None)
-            except self._ray.exceptions.UserCodeException:
-                raise  # a fault of the program, with the traceback of the worker
-            except self._ray.exceptions.RayError as error:
-                raise PolyrefError(
-                    f"Ray gave up: {_last_line(error)}",
-                    remedy="every node needs polyref of the same version and the models; what is finished is kept",
-                ) from error
-            if outcome is None:
-                return
-            if isinstance(outcome, _Failure):
-                raise outcome.error
-            yield outcome.result
+        # Closed at once after an error too, not when its traceback is gone: actors hold a part of the cluster.
+        with closing(self._outcomes(work)) as found:
+            while True:
+                try:
+                    outcome = next(found, None)
+                except self._ray.exceptions.UserCodeException:
+                    raise  # a fault of the program, with the traceback of the worker
+                except self._ray.exceptions.RayError as error:
+                    raise PolyrefError(
+                        f"Ray gave up: {_last_line(error)}",
+                        remedy="every node needs polyref of the same version and the models; what is finished is kept",
+                    ) from error
+                if outcome is None:
+                    return
+                if isinstance(outcome, _Failure):
+                    raise outcome.error
+                yield outcome.result
 
     def close(self) -> None:
         """Nothing: actors end with their pipeline, and a cluster that was started here with the program."""
 
-    def _outcomes(self, work: Iterable[T]) -> Iterator[_Success | _Failure]:
+    def _outcomes(self, work: Iterable[T]) -> Generator[_Success | _Failure, None, None]:
         import pandas
 
         self._connect()

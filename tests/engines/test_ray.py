@@ -192,17 +192,31 @@ def test_the_driver_killed_and_either_engine_goes_on(
         assert result.read_bytes() == expected
 
 
-def test_prism(address: str, references: Path, tmp_path: Path, polyref: Callable[..., Any],
+@pytest.mark.parametrize("lost", [None, "worker"])
+def test_prism(lost: str | None, address: str, references: Path, tmp_path: Path, polyref: Callable[..., Any],
                monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
-    monkeypatch.setattr("polyref.models.scoring.base._STRETCH", 200)
+    monkeypatch.setattr("polyref.models.scoring.base._STRETCH", 100)
     for name, lines in (("refs", LINES[:40]), ("more", LINES[7:47]), ("a", LINES[3:43]), ("b", LINES[:40][::-1])):
         (tmp_path / name).write_text("".join(lines), "utf-8")
     files = [tmp_path / name for name in ("refs", "more")]
     asked = ("score", *files, "-i", tmp_path / "a", tmp_path / "b", "-m", "prism", "--no-cache", "--json", "-q")
     local = polyref(*asked, "--jobs", "1", "--threads", "1")
-    there = polyref(*asked, "--engine", "ray", "--address", address)
+    wait_for(lambda: not actors())  # those of other runs
+    results: list[int] = []
+    killed_at: list[int] = []
+
+    def came(texts: int) -> None:
+        results.append(texts)
+        if lost and len(results) == 2:
+            os.kill(actors()[0], signal.SIGKILL)
+            killed_at.append(len(results))
+
+    monkeypatch.setattr("polyref.models.scoring.stretches.tell", came)
+    there = polyref(*asked, "--engine", "ray", "--address", address, "--jobs", "2")
     assert (local.code, there.code) == (0, 0), there.err
     assert there.out == local.out
+    assert len(results) > 20
+    assert killed_at == ([2] if lost else [])
 
 
 def test_a_cluster_that_is_not_there() -> None:
