@@ -1,23 +1,30 @@
 """Work in several processes, with results in the order of the work: all cores of a machine, the same bytes.
 
-Every process builds its own function once (it loads a model, say) and computes with one thread, unless the function
-says otherwise: several threads in one process are slower than as many processes.
+A process of its own, the nursery, builds the function once (it loads a model, say), and the processes that work are
+forked from it: they share its memory and begin at once. Every one computes with one thread, unless the function says
+otherwise: several threads in one process are slower than as many processes.
 """
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
+import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures import wait as wait_for
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager, suppress
+from functools import partial
 from itertools import count
-from multiprocessing import get_context, parent_process
-from multiprocessing.connection import wait
+from multiprocessing import active_children, get_context, parent_process
+from multiprocessing.connection import Connection, Pipe, wait
 from multiprocessing.queues import SimpleQueue
+from multiprocessing.util import Finalize
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Generic, TypeVar
 
@@ -29,6 +36,9 @@ R = TypeVar("R")
 
 #: Pieces of work that wait for every process, so that none of them runs dry.
 _AHEAD: Final = 2
+
+#: NumPy's library starts threads when it is loaded, which would keep the nursery from being forked.
+_ALONE: Final = {"OPENBLAS_NUM_THREADS": "1"}
 
 #: What a process computes with, once it has been built there.
 _function: Callable[[Any], Any]
@@ -51,11 +61,11 @@ class Processes(Generic[T, R]):
     What it tells of its progress (:func:`polyref.progress.tell`) is told here, while a result is waited for.
 
     The processes start with the first piece of work, and end with :meth:`close`, with the program, or when the program
-    is killed. They are started afresh, not forked: a script that uses them needs ``if __name__ == "__main__":``, as
+    is killed. The first is started afresh, not forked: a script that uses them needs ``if __name__ == "__main__":``, as
     with everything in :mod:`multiprocessing`.
 
     Args:
-        build: Called once in every process; gives the function. It can be pickled.
+        build: Called once, or once in every process (see :func:`_nurse`); gives the function. It can be pickled.
         jobs: Processes, 1 or more.
 
     Raises:
@@ -67,22 +77,40 @@ class Processes(Generic[T, R]):
             raise UsageError(f"`jobs` is {jobs}, expected 1 or more processes")
         self.jobs = jobs
         self._build = build
-        self._pool: ProcessPoolExecutor | None = None
         self._told: SimpleQueue[tuple[int, int]]
         self._numbers = count()
+        self._line: Connection | None = None
+        self._asked: dict[int, Future[R]] = {}
         self._told_to: dict[int, Advance] = {}
         self._known: dict[Future[R], int] = {}
 
     def submit(self, work: T, advance: Advance | None = None) -> Future[R]:
         """Put a piece of work in the queue; ``advance`` (or the work in hand now) is told how far it has come."""
-        if self._pool is None:
-            context = get_context("spawn")
-            self._told = context.SimpleQueue()
-            self._pool = ProcessPoolExecutor(self.jobs, context, _begin, (self._build, self._told))
-        number = next(self._numbers)
-        future = self._pool.submit(_call, number, work)
+        if self._line is None:
+            self._line = self._start()
+        number, future = next(self._numbers), Future[R]()
+        self._asked[number] = future
         self._told_to[number], self._known[future] = advance or in_hand(), number
+        try:
+            self._line.send((number, work))
+        except BrokenPipeError as error:
+            if self._asked.pop(number, None):
+                _settle(future, False, error)
         return future
+
+    def _start(self) -> Connection:
+        context = get_context("spawn")
+        self._told = context.SimpleQueue()
+        (orders, line), (results, answers) = Pipe(duplex=False), Pipe(duplex=False)
+        nursery = context.Process(target=_nurse, args=(self._build, self.jobs, self._told, orders, answers))
+        with _environment(_ALONE):
+            nursery.start()
+        orders.close()
+        answers.close()
+        threading.Thread(target=_listen, args=(results, self._asked), daemon=True).start()
+        # Before the program waits for its processes at its end.
+        self._hang_up = Finalize(self, line.close, exitpriority=10)
+        return line
 
     def result(self, future: Future[R]) -> R:
         """The result of a piece of work, when it is there.
@@ -96,8 +124,8 @@ class Processes(Generic[T, R]):
             self._hear()
             del self._told_to[self._known.pop(future)]
             return future.result()
-        except BrokenProcessPool:
-            self._pool = None
+        except (BrokenProcessPool, BrokenPipeError):
+            self.close()
             raise PolyrefError(
                 "a process that computes was ended from outside", remedy="give it more memory, or use fewer: `jobs`"
             ) from None
@@ -123,10 +151,10 @@ class Processes(Generic[T, R]):
                 future.cancel()
 
     def close(self) -> None:
-        """End the processes; work in the queue is dropped."""
-        if self._pool is not None:
-            self._pool.shutdown(wait=False, cancel_futures=True)
-            self._pool = None
+        """End the processes, and the work that they do."""
+        if self._line is not None:
+            self._hang_up()
+            self._line, self._asked = None, {}
 
     def __enter__(self) -> Processes[T, R]:
         return self
@@ -137,14 +165,100 @@ class Processes(Generic[T, R]):
         self.close()
 
 
-def _begin(build: Callable[[], Callable[[Any], Any]], told: SimpleQueue[tuple[int, int]]) -> None:
+@contextmanager
+def _environment(values: Mapping[str, str]) -> Iterator[None]:
+    """The environment with these values, which the user's own go before; as it was afterwards."""
+    new = {name: value for name, value in values.items() if name not in os.environ}
+    os.environ.update(new)
+    try:
+        yield
+    finally:
+        for name in new:
+            del os.environ[name]
+
+
+def _listen(results: Connection, asked: dict[int, Future[Any]]) -> None:
+    """Take results from the nursery until it ends; what is missing then has failed."""
+    with results, suppress(EOFError):
+        while True:
+            number, done, value = results.recv()
+            _settle(asked.pop(number), done, value)
+    while asked:
+        _settle(asked.popitem()[1], False, BrokenPipeError())
+
+
+def _settle(future: Future[Any], done: bool, value: Any) -> None:
+    if not future.set_running_or_notify_cancel():
+        return
+    if done:
+        future.set_result(value)
+    else:
+        future.set_exception(value)
+
+
+def _nurse(
+    build: Callable[[], Callable[[Any], Any]],
+    jobs: int,
+    told: SimpleQueue[tuple[int, int]],
+    orders: Connection,
+    answers: Connection,
+) -> None:
+    """Build the function and fork the processes that use it, then hand on work and results until the orders end.
+
+    A process with several threads cannot be forked safely. If building starts some (a GPU, a library with threads of
+    its own), every process is started afresh and builds for itself.
+    """
+    # Ctrl-C reaches the whole group: the program that started this one ends it.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    global _function
+    try:
+        _function = build()
+    except Exception as error:
+        with suppress(EOFError, OSError):
+            while True:
+                answers.send((orders.recv()[0], False, error))
+        return
+    if _forkable():
+        pool = ProcessPoolExecutor(jobs, get_context("fork"), _begin, (None, told))
+    else:
+        del _function
+        gc.collect()
+        pool = ProcessPoolExecutor(jobs, get_context("spawn"), _begin, (build, told))
+    speaking = threading.Lock()
+
+    def answer(number: int, future: Future[Any]) -> None:
+        failed = future.exception()
+        with speaking, suppress(OSError):
+            answers.send((number, failed is None, failed or future.result()))
+
+    with suppress(EOFError):
+        while True:
+            number, work = orders.recv()
+            try:
+                future = pool.submit(_call, number, work)
+            except BrokenProcessPool as broken:
+                future = Future()
+                future.set_exception(broken)
+            future.add_done_callback(partial(answer, number))
+    for process in active_children():  # whatever they do
+        process.terminate()
+    pool.shutdown()
+
+
+def _forkable() -> bool:
+    """Whether this process has one thread."""
+    threads = Path("/proc/self/task")
+    return sys.platform == "linux" and threads.exists() and len(list(threads.iterdir())) == 1
+
+
+def _begin(build: Callable[[], Callable[[Any], Any]] | None, told: SimpleQueue[tuple[int, int]]) -> None:
     """Make a process ready."""
     global _function, _told
     _told = told
-    # Ctrl-C reaches the whole group: the program that started this one ends it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    _function = build()
+    if build is not None:
+        _function = build()
 
 
 def _end_with_parent() -> None:

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -60,6 +61,73 @@ def test_a_process_that_is_killed_is_an_error_and_the_next_work_starts_another()
         assert list(processes.map([5])) == [5]
 
 
+class Builder:
+    """Says in which process it built the function, and who called it; with another thread if one is asked for."""
+
+    def __init__(self, threads: int = 0) -> None:
+        self.threads = threads
+
+    def __call__(self) -> Callable[[float], tuple[int, int]]:
+        for _ in range(self.threads):
+            threading.Thread(target=time.sleep, args=(600,), daemon=True).start()
+        builder = os.getpid()
+
+        def work(seconds: float) -> tuple[int, int]:
+            time.sleep(seconds)
+            return builder, os.getpid()
+
+        return work
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are forked on Linux alone")
+def test_the_function_is_built_once_and_shared() -> None:
+    with Processes(Builder(), 2) as processes:
+        found = list(processes.map([0.2] * 6))
+    builders, workers = {builder for builder, _ in found}, {worker for _, worker in found}
+    assert len(builders) == 1 and len(workers) == 2 and not builders & workers
+    assert os.getpid() not in builders | workers
+
+
+def scoring() -> Callable[[str], tuple[int, float]]:
+    import torch
+
+    from polyref.models.scoring.load import load_scorer
+
+    torch.set_num_threads(1)
+    scorer, builder = load_scorer(), os.getpid()
+
+    def work(text: str) -> tuple[int, float]:
+        return builder, float(scorer.score([(scorer.source(text), scorer.target(text))])[0].sum())
+
+    return work
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are forked on Linux alone")
+def test_a_model_is_loaded_once_and_shared() -> None:
+    texts = [f"There are {number} of them." for number in range(8)]
+    with Processes(scoring, 1) as one, Processes(scoring, 2) as two:
+        (_, alone), (builders, together) = (zip(*processes.map(texts), strict=True) for processes in (one, two))
+    assert len(set(builders)) == 1, "loading starts no thread"
+    assert together == alone
+
+
+def test_a_function_with_threads_is_built_by_every_process() -> None:
+    with Processes(Builder(threads=1), 2) as processes:
+        found = list(processes.map([0.5] * 6))
+    assert all(builder == worker for builder, worker in found) and len(set(found)) == 2
+
+
+def broken() -> Callable[[int], int]:
+    raise DataError("no model", file="model.pt")
+
+
+def test_what_cannot_be_built_is_told() -> None:
+    with Processes(broken, 2) as processes:
+        for _ in range(2):
+            with pytest.raises(DataError, match=r"model\.pt: no model"):
+                list(processes.map([1, 2, 3]))
+
+
 def test_at_least_one_process() -> None:
     assert available() >= 1
     with pytest.raises(UsageError, match="`jobs` is 0"):
@@ -72,7 +140,7 @@ from functools import partial
 from polyref.processes import Processes
 
 def work(number):
-    print(os.getpid(), flush=True)
+    os.write(1, f"{os.getpid()}\\n".encode())
     time.sleep(600)
 
 def build():
