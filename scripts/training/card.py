@@ -126,15 +126,23 @@ def _stages(f: dict[str, Any]) -> str:
             "the learning rate falling to zero."
         )
     changes = "".join(
-        f"\n- After step {c['step']:,} ({c['tokens']:,} tokens) the recipe changed: {', '.join(c['changed'])}."
+        f"\n- After step {c['step']:,} ({c['tokens']:,} tokens) the recipe changed: "
+        f"{', '.join(c['changed'])}{_before(c)}."
         for c in train["changes"]
     )
     return (
-        "## Stages\n\n"
+        f"## Stages\n\nOptimiser: {', '.join(f'{name} {value}' for name, value in recipe['training'].items())}.\n\n"
         + _table(["stage", "target tokens", "learning rate", "text, by share of batches"], rows)
         + cool
         + (f"\n{changes}" if changes else "")
     )
+
+
+def _before(change: dict[str, Any]) -> str:
+    """What an optimiser that changed was before."""
+    if "before" not in change:
+        return ""
+    return f" (until then {', '.join(f'{name} {value}' for name, value in change['before'].items())})"
 
 
 def _losses(f: dict[str, Any], curve: list[dict[str, Any]]) -> str:

@@ -18,7 +18,7 @@ import sentencepiece
 import torch
 
 from training.batches import Mixture, Rows, tensors, validation_rows
-from training.optimiser import Adam, MaskPool, VocabularyLogProb
+from training.optimiser import Adam, MaskPool, Muon, VocabularyLogProb
 from training.package import PointerConfig, PointerTransformer, write_atomically
 from training.recipe import Network, Recipe, recipe_of
 
@@ -66,7 +66,7 @@ def train(recipe: Recipe, options: argparse.Namespace) -> None:
     torch.manual_seed(recipe.seed)
     spm = sentencepiece.SentencePieceProcessor(model_file=str(run / "spm.model"))
     model = new_network(recipe.network, spm.get_piece_size())
-    optimiser = Adam(model, recipe.training.average)
+    optimiser = {"adam": Adam, "muon": Muon}[recipe.training.optimiser](model, recipe.training.average)
     model.bfloat16()
     drop = MaskPool(recipe.training.dropout, recipe.seed) if recipe.training.dropout else None
     progress, settings = _start(recipe, run, state, options, optimiser)
@@ -214,6 +214,11 @@ def _start(
     return progress, settings
 
 
+def _training(settings: dict[str, Any]) -> dict[str, Any]:
+    """Of a checkpoint; the first ones named no optimiser, and were Adam's."""
+    return {"optimiser": "adam", **settings["recipe"]["training"]}
+
+
 def _cooldown(recipe: Recipe, options: argparse.Namespace, progress: Progress) -> dict[str, int]:
     names = [stage.name for stage in recipe.stages]
     if options.stage is not None and options.stage not in names:
@@ -223,15 +228,19 @@ def _cooldown(recipe: Recipe, options: argparse.Namespace, progress: Progress) -
 
 
 def _continued(settings: dict[str, Any], recipe: Recipe, progress: Progress, state: Path) -> dict[str, Any]:
-    """The settings to go on with: the recipe may change in what has not begun, and what changed when is kept."""
-    before, now = recipe_of(settings["recipe"]).to_dict(), recipe.to_dict()
+    """The settings to go on with: the recipe may change in what has not begun, and what changed when is kept.
+
+    So may the optimiser and its rates; what they were before is kept too.
+    """
+    before, now = recipe_of({**settings["recipe"], "training": _training(settings)}).to_dict(), recipe.to_dict()
     if before == now:
         return settings
     begun = recipe.stage_at(progress.tokens)[0] + 1
     used = {name for stage in before["stages"][:begun] for name in stage["mix"]}
 
     def fixed(made: dict[str, Any]) -> dict[str, Any]:
-        kept = {key: made[key] for key in ("seed", "vocabulary", "network", "training", "leaks", "validation")}
+        kept = {key: made[key] for key in ("seed", "vocabulary", "network", "leaks", "validation")}
+        kept["batch"] = made["training"]["batch"]  # the cursors count batches
         sources = {name: made["sources"].get(name) for name in sorted(used)}
         # The stage that is running may be made longer or shorter.
         stages = [{**stage, "tokens": 0} if n == begun - 1 else stage for n, stage in enumerate(made["stages"][:begun])]
@@ -240,6 +249,8 @@ def _continued(settings: dict[str, Any], recipe: Recipe, progress: Progress, sta
     if fixed(before) != fixed(now):
         wrong = [key for key, value in fixed(before).items() if fixed(now)[key] != value]
         sys.exit(f"{state}/checkpoint.pt was made with another recipe ({', '.join(wrong)}): use another --run")
-    changed = [key for key in ("sources", "stages") if before[key] != now[key]]
+    changed = [key for key in ("training", "sources", "stages") if before[key] != now[key]]
     change = {"step": progress.step, "tokens": progress.tokens, "changed": changed}
+    if "training" in changed:
+        change["before"] = before["training"]
     return {**settings, "recipe": now, "changes": [*settings["changes"], change]}

@@ -1,10 +1,11 @@
-"""Training in bfloat16 on a CPU: the loss over a large vocabulary, dropout, and Adam with float32 master weights."""
+"""Training in bfloat16 on a CPU: loss over a large vocabulary, dropout, Adam and Muon with float32 master weights."""
 
 from __future__ import annotations
 
 import math
 import random
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Final
 
 import torch
 from torch import Tensor, nn
@@ -74,19 +75,30 @@ class Adam:
         assert len(grads) == len(self.params)
         norm = math.sqrt(sum(float(n) ** 2 for n in torch._foreach_norm(grads)))
         torch._foreach_mul_(grads, min(1.0, clip / (norm + 1e-6)))
-        b1, b2 = 0.9, 0.98
-        torch._foreach_lerp_(self.first, grads, 1 - b1)
-        torch._foreach_mul_(self.second, b2)
-        torch._foreach_addcmul_(self.second, grads, grads, 1 - b2)
-        scale = math.sqrt(1 - b2**number) / (1 - b1**number)
-        denominator = torch._foreach_sqrt(self.second)
-        torch._foreach_add_(denominator, 1e-8)
-        torch._foreach_addcdiv_(self.master, self.first, denominator, -rate * scale)
+        self._move(grads, number, rate)
         torch._foreach_lerp_(self.mean, self.master, 1 - min(self.average, number / (number + 10)))
         self.show(self.master)
         for p in self.params:
             p.grad = None
         return norm
+
+    def _move(self, grads: list[Tensor], number: int, rate: float) -> None:
+        """Move all master weights."""
+        self._adam(range(len(grads)), grads, number, rate)
+
+    def _adam(self, of: Sequence[int], grads: list[Tensor], number: int, rate: float) -> None:
+        """Move the weights of these numbers."""
+        master, first, second, grads = (
+            [every[i] for i in of] for every in (self.master, self.first, self.second, grads)
+        )
+        b1, b2 = 0.9, 0.98
+        torch._foreach_lerp_(first, grads, 1 - b1)
+        torch._foreach_mul_(second, b2)
+        torch._foreach_addcmul_(second, grads, grads, 1 - b2)
+        scale = math.sqrt(1 - b2**number) / (1 - b1**number)
+        denominator = torch._foreach_sqrt(second)
+        torch._foreach_add_(denominator, 1e-8)
+        torch._foreach_addcdiv_(master, first, denominator, -rate * scale)
 
     def show(self, weights: list[Tensor]) -> None:
         """Put weights (``master`` or ``mean``) into the network."""
@@ -102,3 +114,70 @@ class Adam:
             for mine, theirs in zip(getattr(self, name), values, strict=True):
                 mine.copy_(theirs)
         self.show(self.master)
+
+
+class Muon(Adam):
+    """Momentum whose direction is made orthogonal, for the matrices of the layers; Adam for all other weights.
+
+    Jordan et al. 2024 (kellerjordan.github.io/posts/muon), with the update's size that suits Adam's learning rates
+    (Liu et al. 2025, arXiv:2502.16982). A matrix of several projections is cut into square ones. A checkpoint of Adam
+    can be gone on with.
+    """
+
+    MOMENTUM = 0.95
+    SIZE = 0.2
+
+    def __init__(self, model: nn.Module, average: float) -> None:
+        super().__init__(model, average)
+        named = list(model.named_parameters())
+        self.width = next(p.shape[1] for name, p in named if "embedding" in name)
+        self.matrices = [
+            number
+            for number, (name, p) in enumerate(named)
+            if p.dim() == 2 and "embedding" not in name and min(p.shape) >= self.width
+        ]
+        self.others = sorted(set(range(len(named))) - set(self.matrices))
+
+    def _move(self, grads: list[Tensor], number: int, rate: float) -> None:
+        self._adam(self.others, grads, number, rate)
+        momenta, steps = ([every[i] for i in self.matrices] for every in (self.first, grads))
+        torch._foreach_lerp_(momenta, steps, 1 - self.MOMENTUM)
+        torch._foreach_lerp_(steps, momenta, self.MOMENTUM)  # Nesterov's
+        parts = [self._parts(step) for step in steps]
+        for columns in {part.shape[2] for part in parts}:
+            of = [n for n, part in enumerate(parts) if part.shape[2] == columns]
+            moved = orthogonal(torch.cat([parts[n] for n in of])).float()
+            for n, part in zip(of, moved.split([len(parts[n]) for n in of]), strict=True):
+                # A view of the weights: what is done to it is done to them.
+                self._parts(self.master[self.matrices[n]]).sub_(part, alpha=rate * self.SIZE * math.sqrt(columns))
+
+    def _parts(self, matrix: Tensor) -> Tensor:
+        """A view as (parts, width, columns), columns at least as many: projections, or one wide matrix."""
+        rows, columns = matrix.shape
+        if self.width in (rows, columns) and max(rows, columns) == 4 * self.width:
+            return (matrix if rows == self.width else matrix.T)[None]
+        return (
+            matrix.view(-1, self.width, columns // self.width, self.width)
+            .transpose(1, 2)
+            .view(-1, self.width, self.width)
+        )
+
+
+#: Polar Express (Amsel et al. 2025, arXiv:2505.16932): the best odd polynomials of degree five, one after the other.
+_POLYNOMIALS: Final = (
+    (8.28721201814563, -23.595886519098837, 17.300387312530933),
+    (4.107059111542203, -2.9478499167379106, 0.5448431082926601),
+    (3.9486908534822946, -2.908902115962949, 0.5518191394370137),
+    (3.3184196573706015, -2.488488024314874, 0.51004894012372),
+    (2.300652019954817, -1.6689039845747493, 0.4188073119525673),
+)
+
+
+def orthogonal(matrices: Tensor) -> Tensor:
+    """The nearest matrices whose rows are orthonormal, roughly: shape (n, rows, columns), no more rows than columns."""
+    x = matrices.bfloat16()
+    x = x / (x.norm(dim=(1, 2), keepdim=True) * 1.01 + 1e-7)
+    for a, b, c in _POLYNOMIALS:
+        square = x @ x.mT
+        x = torch.baddbmm(x, torch.baddbmm(square, square, square, beta=b, alpha=c), x, beta=a)
+    return x

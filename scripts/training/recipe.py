@@ -39,8 +39,9 @@ class Network:
 
 @dataclass(frozen=True)
 class Training:
-    """The optimiser: padded target tokens a batch, learning rate, warm-up steps, dropout, average of the weights."""
+    """Optimiser (``muon``, ``adam``), padded target tokens a batch, learning rate, warm-up steps, dropout, average."""
 
+    optimiser: str = "muon"
     batch: int = 5000
     rate: float = 1e-3
     warmup: int = 1000
@@ -189,6 +190,8 @@ def _make(kind: type[T], where: str, row: Mapping[str, Any]) -> T:
 def _check(recipe: Recipe) -> None:
     if recipe.leaks.action not in ("fail", "drop"):
         raise ValueError(f'leaks.action is {recipe.leaks.action!r}, expected "fail" or "drop"')
+    if recipe.training.optimiser not in ("muon", "adam"):
+        raise ValueError(f'training.optimiser is {recipe.training.optimiser!r}, expected "muon" or "adam"')
     if recipe.validation.source not in recipe.sources:
         raise ValueError(f"validation.source {recipe.validation.source!r} is no source")
     if recipe.sources[recipe.validation.source].kind != "clusters":
