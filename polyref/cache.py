@@ -44,13 +44,10 @@ class Cache:
     A key names everything the value depends on. Values carry a checksum, and a damaged one counts as absent. Beyond the
     limit, the least recently used values are removed, except those used within the last day. Once these fill the limit,
     nothing more is stored. A cache that cannot be used (full disk, file system without locks) turns itself off.
-
-    Attributes:
-        fault: Why the cache is off, or None.
     """
 
     def __init__(self, folder: str | Path | None = None, limit: float | None = None) -> None:
-        """Open the cache, or make it.
+        """Prepare. The cache is opened, or made, at its first use: a connection may not be carried into a fork.
 
         Args:
             folder: Where it is; None takes $POLYREF_CACHE, or ~/.cache/polyref.
@@ -65,22 +62,37 @@ class Cache:
             self._limit = int((_GIGABYTES if own is None else own) * 1e9)
         except (ValueError, OverflowError):
             raise DataError(f"{CACHE_LIMIT} is {named!r}, expected a number of gigabytes") from None
-        self.fault: str | None = None
+        self._own = own
+        self._given = folder
+        self._fault: str | None = None
+        self._process: int | None = None
         self._started = int(time.time())
         self._size = 0
         self._full = False
+
+    @property
+    def fault(self) -> str | None:
+        """Why the cache is off, or None."""
+        if self._process is None:
+            self._open()
+        elif self._process != os.getpid():
+            self._fault = "it was opened before this process was forked"
+        return self._fault
+
+    def _open(self) -> None:
+        self._process = os.getpid()
         try:
-            self.folder = Path(folder or os.environ.get(CACHE_FOLDER) or Path.home() / ".cache" / "polyref")
+            self.folder = Path(self._given or os.environ.get(CACHE_FOLDER) or Path.home() / ".cache" / "polyref")
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._base = sqlite3.connect(self.folder / "cache.sqlite", timeout=30, isolation_level=None)
             with contextlib.closing(self.folder.joinpath("lock").open("ab")) as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX)  # a change of journal mode does not wait for another process
                 self._base.executescript(_TABLES)
-            if own is None and (kept := self._base.execute("SELECT value FROM settings").fetchone()):
+            if self._own is None and (kept := self._base.execute("SELECT value FROM settings").fetchone()):
                 self._limit = kept[0]
             self._measure()
         except (OSError, RuntimeError, *_BROKEN) as error:  # RuntimeError: there is no home
-            self.fault = str(error)
+            self._fault = str(error)
 
     def get(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
         """The values that are stored, by key."""
@@ -101,7 +113,7 @@ class Cache:
                 with self._writing():
                     self._base.executemany("UPDATE entries SET used = ? WHERE id = ?", stale)
         except _BROKEN as error:
-            self.fault = str(error)
+            self._fault = str(error)
         return found
 
     def put(self, values: Mapping[bytes, bytes]) -> None:
@@ -121,7 +133,7 @@ class Cache:
                 if self._size > self._limit:
                     self._shrink()
         except _BROKEN as error:
-            self.fault = str(error)
+            self._fault = str(error)
 
     def summary(self) -> dict[str, int]:
         """``entries``, ``bytes`` of their values, and the ``limit`` in bytes.
@@ -169,12 +181,14 @@ class Cache:
 
     def close(self) -> None:
         """Close the file."""
-        if hasattr(self, "_base"):
+        if self._process == os.getpid() and hasattr(self, "_base"):
             self._base.close()
-            self.fault = self.fault or "closed"
+        self._process = self._process or os.getpid()
+        self._fault = self._fault or "closed"
 
     def __del__(self) -> None:
-        self.close()
+        if hasattr(self, "_process"):
+            self.close()
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[None]:
@@ -197,7 +211,7 @@ class Cache:
             if self.fault is None:
                 yield
         except _BROKEN as error:
-            self.fault = str(error)
+            self._fault = str(error)
         if self.fault is not None:
             raise DataError(f"the cache cannot be used: {self.fault}", file=getattr(self, "folder", None))
 

@@ -22,7 +22,8 @@ def command() -> None:
 def info(as_json: bool) -> None:
     """Where the cache is, how much it holds, and how much it may hold."""
     cache = Cache()
-    row = {"folder": str(cache.folder), **cache.summary()}
+    known = cache.summary()  # opens it
+    row = {"folder": str(cache.folder), **known}
     if as_json:
         click.echo(json_object("cache", [row]))
         return

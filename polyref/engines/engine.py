@@ -67,6 +67,35 @@ class Engine:
             if given and self.name != "ray":
                 raise UsageError(f"`{name}` is given, but `engine` is {self.name}", remedy="`engine` ray")
 
+    @classmethod
+    def on(
+        cls,
+        device: str,
+        name: str = "local",
+        jobs: int | None = None,
+        address: str | None = None,
+        gpus: float | None = None,
+    ) -> Engine:
+        """An engine for networks that compute on a torch device.
+
+        Args:
+            device: The device.
+            name: As above.
+            jobs: As above; of ``local`` without a number: one process a core on the CPU, one on other devices.
+            address: As above.
+            gpus: As above; of Ray without a number: 1 where the device is ``cuda``, else none.
+
+        Raises:
+            UsageError: As above.
+        """
+        if gpus is None:
+            gpus = float(name == "ray" and device.startswith("cuda"))
+        if jobs is None and name == "local":
+            from polyref.processes import available
+
+            jobs = available() if device == "cpu" else 1
+        return cls(name, jobs, address, gpus)
+
     @property
     def elsewhere(self) -> bool:
         """Whether the work is done by other machines, which start when they are asked to."""

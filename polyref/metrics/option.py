@@ -40,11 +40,11 @@ JOBS: Final[Mapping[str, Any]] = {
     "flag": "--jobs",
     "heading": MODELS,
     "least": 1,
-    "otherwise": "one a core, where there is enough to do",
+    "otherwise": "one a core for forced scores, where there is enough to do; one for vectors",
 }
 ENGINE: Final[Mapping[str, Any]] = {
-    "help": "Who computes forced scores: processes of this machine, or the workers of a Ray cluster, --jobs of them or "
-    "as many as it has room for; the same scores.",
+    "help": "Who computes forced scores and vectors: processes of this machine, or the workers of a Ray cluster, "
+    "--jobs of them or as many as it has room for; the same scores.",
     "flag": "--engine",
     "heading": MODELS,
     "choices": ENGINES,

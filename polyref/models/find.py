@@ -4,13 +4,8 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from polyref.errors import ModelError
-
-if TYPE_CHECKING:
-    pass
-
 
 SHIPPED = Path(__file__).parent / "shipped"
 #: Some checkpoints have no limit of their own.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -59,6 +60,21 @@ def test_a_cache_that_cannot_be_used_is_an_error(
         main(["cache", "info"])
     assert ended.value.code == 1
     assert "the cache cannot be used" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are not forked here")
+def test_a_forked_process_opens_it_itself_or_does_without(folder: Path) -> None:
+    def in_a_fork(cache: Cache) -> int:
+        if not (process := os.fork()):
+            cache.put({b"theirs": b"1"})
+            os._exit({None: 0}.get(cache.fault, 9))
+        return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+
+    assert in_a_fork(Cache()) == 0, "it was not open before"
+    cache = Cache()
+    cache.put({b"mine": b"2"})
+    assert in_a_fork(cache) == 9, "a connection may not be used on both sides"
+    assert cache.get([b"mine", b"theirs"]) == {b"mine": b"2", b"theirs": b"1"}
 
 
 @pytest.mark.slow

@@ -185,10 +185,7 @@ def engine_from(loading: dict[str, Any]) -> Engine | None:
     Raises:
         UsageError: A value is out of range, or is for an engine that is not asked for.
     """
-    gpus = loading["gpus"]
-    if gpus is None:
-        gpus = 1.0 if loading["engine"] == "ray" and loading["device"].startswith("cuda") else 0.0
-    engine = Engine(loading["engine"], loading["jobs"], loading["address"], gpus)
+    engine = Engine.on(*(loading[name] for name in ("device", "engine", "jobs", "address", "gpus")))
     return engine if engine.elsewhere else None
 
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from polyref.engines.engine import Engine
 from polyref.metrics.embedding.encoders.base import Encoder
 from polyref.metrics.embedding.encoders.load import load_encoder
-from polyref.metrics.option import CACHE, DEVICE, option
+from polyref.metrics.option import ADDRESS, CACHE, DEVICE, ENGINE, GPUS, JOBS, option
 from polyref.metrics.pairs import PairMetric
 
 
@@ -22,18 +23,33 @@ class EncoderMetric(PairMetric):
             :func:`polyref.metrics.embedding.encoders.load.load_encoder`).
         layer: The layer whose vectors are used; None takes the metric's own choice.
         device: A torch device.
+        jobs: Processes that encode; None: one, with torch's threads, which is faster on few cores. It changes no score.
+        engine: ``local``, or ``ray`` for the workers of a Ray cluster, ``jobs`` of them or as many as it has room for
+            (:class:`polyref.engines.engine.Engine`). It changes no score.
+        address: Of the Ray cluster.
+        gpus: GPUs of a Ray worker; None: 1 where the device is ``cuda``, else none.
         cache: Whether vectors are kept on the disk for the next run. It changes no score.
     """
 
     model: str = option("shipped", help="The encoder: shipped, minilm, a folder or a hub name.", metavar="MODEL")
     layer: int | None = option(None, help="Which of its layers.", otherwise="the best that is known, or the last")
     device: str = option("cpu", **DEVICE)
+    jobs: int | None = option(None, **JOBS)
+    engine: str = option("local", **ENGINE)
+    address: str | None = option(None, **ADDRESS)
+    gpus: float | None = option(None, **GPUS)
     cache: bool = option(True, **CACHE)
 
     @cached_property
     def encoder(self) -> Encoder:
         """The encoder."""
         return load_encoder(self.model, self.device)
+
+    @property
+    def workers(self) -> Engine:
+        """Who encodes."""
+        jobs = self.jobs or (1 if self.engine == "local" else None)
+        return Engine.on(self.device, self.engine, jobs, self.address, self.gpus)
 
     @property
     def languages(self) -> tuple[str, ...]:

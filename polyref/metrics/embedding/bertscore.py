@@ -16,7 +16,7 @@ How it is fast: every distinct text is encoded once, whatever the number of syst
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import version
@@ -35,6 +35,7 @@ from polyref.metrics.embedding.encoders.base import Encoder, Tokens
 from polyref.metrics.embedding.encoders.default_layers import default_layers
 from polyref.metrics.embedding.encoders.huggingface import TransformersEncoder
 from polyref.metrics.embedding.encoders.pointer import PointerEncoder
+from polyref.metrics.embedding.workers import Encoding, Helpers
 from polyref.metrics.option import option
 from polyref.metrics.pairs import with_segments
 from polyref.metrics.statistics import Floats
@@ -113,6 +114,12 @@ class BERTScore(EncoderMetric):
         cache = default_cache() if self.cache else None
         return Embeddings(self.encoder, (self.depth,), dtype=self.dtype, cache=cache)
 
+    @cached_property
+    def helpers(self) -> Helpers:
+        """Who encodes and matches where there is much to do."""
+        encoding = Encoding(self.model, self.encoder.digest, self.depth, self.device, self.dtype, self.cache)
+        return Helpers(encoding, self.workers)
+
     def _describe(self, references: int | None, *, sentence: bool) -> list[str]:
         parts = [
             *self.combination.described(),
@@ -178,38 +185,49 @@ class BERTScore(EncoderMetric):
 
     def _matched(self, groups: Sequence[Group], documents: list[Counter[str]] | None) -> list[Floats]:
         """P, R and F of every output of a group with every reference of it: shapes (J, U, V, M)."""
-        from polyref.metrics.embedding.matching import Side, match
-
-        distinct = list(dict.fromkeys(text for group in groups for side in group for text in side))
+        distinct = _texts(groups)
         tokens = dict(zip(distinct, self.embeddings.tokens(distinct), strict=True))
         weights = _idf(documents, tokens) if documents is not None else None
+        piece = self.helpers.piece(sum(map(len, tokens.values())))
+        if piece is not None:
+            found = self._matched_elsewhere(self._chunks(groups, tokens, piece), len(groups), tokens, weights)
+        else:
+            found = self._matched_here(groups, tokens, weights)
+        return found if self.rescaling is None else [self.rescaling.rescale(block) for block in found]
+
+    def _matched_elsewhere(
+        self, chunks: Iterable[Sequence[Group]], total: int, tokens: Mapping[str, Tokens], weights: Floats | None
+    ) -> list[Floats]:
+        def tasks() -> Iterator[Match]:
+            for chunk in chunks:
+                yield Match(chunk, {text: tokens[text] for text in _texts(chunk)}, weights, self.device)
+
         results: list[Floats] = []
-        chunks = list(self._chunks(groups, tokens))
-        uses = Counter(
-            text for chunk in chunks for text in {text for group in chunk for side in group for text in side}
-        )
+        with work("comparing", "segments", total) as advance:
+            for found in self.helpers.map(tasks()):
+                results += found
+                advance(len(found))
+        return results
+
+    def _matched_here(
+        self, groups: Sequence[Group], tokens: Mapping[str, Tokens], weights: Floats | None
+    ) -> list[Floats]:
+        results: list[Floats] = []
+        chunks = list(self._chunks(groups, tokens, _CHUNK // (4 * self.encoder.width)))
+        uses = Counter(text for chunk in chunks for text in _texts(chunk))
         with work("comparing", "segments", len(groups)) as advance:
             for chunk in chunks:
-                here = list(dict.fromkeys(text for group in chunk for side in group for text in side))
+                here = _texts(chunk)
                 uses.subtract(here)
                 part = Part(advance, len(chunk), works=2)
                 with listening(part):
-                    vectors = self.embeddings.encode(here, [tokens[t] for t in here], keep={t for t in here if uses[t]})
-                    sides = {
-                        text: Side.of(array[0], tokens[text], weights)
-                        for text, array in zip(here, vectors, strict=True)
-                    }
-                    with work("matching", "segments", len(chunk)) as matched:
-                        for outputs, references in chunk:
-                            found = match([sides[t] for t in outputs], [sides[t] for t in references], self.device)
-                            results.append(found if self.rescaling is None else self.rescaling.rescale(found))
-                            matched(1)
+                    again = frozenset(text for text in here if uses[text])
+                    results += Match(chunk, tokens, weights, self.device, again)(self.embeddings)
                 part.end()
         return results
 
-    def _chunks(self, groups: Sequence[Group], tokens: dict[str, Tokens]) -> Iterator[list[Group]]:
-        """Groups whose vectors are held together; a chunk is large enough to fill batches of one length each."""
-        most = _CHUNK // (4 * self.encoder.width)
+    def _chunks(self, groups: Sequence[Group], tokens: Mapping[str, Tokens], most: int) -> Iterator[list[Group]]:
+        """Groups whose vectors are held together, ``most`` tokens of them: enough for batches of one length each."""
         chunk: list[Group] = []
         size = 0
         for group in groups:
@@ -220,6 +238,46 @@ class BERTScore(EncoderMetric):
                 chunk, size = [], 0
         if chunk:
             yield chunk
+
+
+@dataclass(frozen=True)
+class Match:
+    """A piece of work: P, R and F of every output of a group with every reference of it, shapes (J, U, V, M).
+
+    Attributes:
+        groups: The groups.
+        tokens: Of their texts, and perhaps of others.
+        weights: Of token ids, shape (J, ids); None: all the same.
+        device: A torch device.
+        again: Texts that will be asked for again.
+    """
+
+    groups: Sequence[Group]
+    tokens: Mapping[str, Tokens]
+    weights: Floats | None
+    device: str
+    again: frozenset[str] = frozenset()
+
+    def __call__(self, embeddings: Embeddings) -> list[Floats]:
+        """One array a group."""
+        from polyref.metrics.embedding.matching import Side, match
+
+        here = _texts(self.groups)
+        vectors = embeddings.encode(here, [self.tokens[text] for text in here], keep=self.again)
+        sides = {
+            text: Side.of(array[0], self.tokens[text], self.weights) for text, array in zip(here, vectors, strict=True)
+        }
+        results = []
+        with work("matching", "segments", len(self.groups)) as matched:
+            for outputs, references in self.groups:
+                results.append(match([sides[t] for t in outputs], [sides[t] for t in references], self.device))
+                matched(1)
+        return results
+
+
+def _texts(groups: Sequence[Group]) -> list[str]:
+    """The distinct texts of groups."""
+    return list(dict.fromkeys(text for group in groups for side in group for text in side))
 
 
 def default_layer(encoder: Encoder, model: str) -> int:

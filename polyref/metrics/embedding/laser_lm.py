@@ -22,16 +22,19 @@ import numpy.typing as npt
 
 from polyref import __version__
 from polyref.cache import default_cache
+from polyref.engines.engine import Engine
 from polyref.errors import UsageError
 from polyref.metrics.base import Texts
 from polyref.metrics.combination import Combination, Maximum
 from polyref.metrics.embedding.base import EncoderMetric
 from polyref.metrics.embedding.embeddings import Embeddings
+from polyref.metrics.embedding.encoders.base import Tokens
 from polyref.metrics.embedding.encoders.load import load_encoder
 from polyref.metrics.embedding.language_model import LanguageModel, load_language_model
+from polyref.metrics.embedding.workers import Encoding, Helpers
 from polyref.metrics.option import option
 from polyref.metrics.statistics import Floats, Scores, Statistics
-from polyref.progress import Part, listening, work
+from polyref.progress import Advance, Part, listening, work
 from polyref.references import ReferenceSet
 
 #: Texts that are pooled in one go.
@@ -43,33 +46,59 @@ GRID: Final = tuple(step / 20 for step in range(21))
 class Pooled:
     """Mean-pooled token vectors of texts: special tokens are left out, length is 1, and a text without a token is 0."""
 
-    def __init__(self, embeddings: Embeddings) -> None:
-        self.embeddings = embeddings
+    def __init__(self, embeddings: Embeddings, helpers: Helpers | None = None) -> None:
+        self.embeddings, self.helpers = embeddings, helpers
         self._known: dict[str, npt.NDArray[np.float32]] = {}
 
     def vectors(self, texts: Sequence[str]) -> dict[str, npt.NDArray[np.float32]]:
         """By text, shape (width,). Each distinct text is encoded once."""
         missing = [text for text in dict.fromkeys(texts) if text not in self._known]
+        tokens = dict(zip(missing, self.embeddings.tokens(missing), strict=True))
+        parts = [missing[start : start + _POOLED] for start in range(0, len(missing), _POOLED)]
+        tasks = [Pool([(text, tokens[text]) for text in part]) for part in parts]
+        several = self.helpers is not None and self.helpers.piece(sum(map(len, tokens.values()))) is not None
         with work("encoding", "texts", len(missing)) as advance:
-            for start in range(0, len(missing), _POOLED):
-                part = missing[start : start + _POOLED]
-                tokens = self.embeddings.tokens(part)
-                progress = Part(advance, len(part))
-                with listening(progress):
-                    vectors = self.embeddings.encode(part, tokens, keep=())
-                for text, entry, array in zip(part, tokens, vectors, strict=True):
-                    own = array[0][~entry.special]
-                    mean = own.mean(axis=0) if len(own) else np.zeros(array.shape[2], dtype=np.float32)
-                    norm = float(np.linalg.norm(mean))
-                    self._known[text] = mean / norm if norm else mean
-                progress.end()
+            pooled = self.helpers.map(tasks) if self.helpers and several else (self._pooled(t, advance) for t in tasks)
+            for part, vectors in zip(parts, pooled, strict=True):
+                self._known.update(zip(part, vectors, strict=True))
+                if several:
+                    advance(len(part))
         return {text: self._known[text] for text in texts}
+
+    def _pooled(self, task: Pool, advance: Advance) -> list[npt.NDArray[np.float32]]:
+        progress = Part(advance, len(task.texts))
+        with listening(progress):
+            found = task(self.embeddings)
+        progress.end()
+        return found
+
+
+@dataclass(frozen=True)
+class Pool:
+    """A piece of work: the pooled vectors of texts.
+
+    Attributes:
+        texts: Texts and their tokens.
+    """
+
+    texts: Sequence[tuple[str, Tokens]]
+
+    def __call__(self, embeddings: Embeddings) -> list[npt.NDArray[np.float32]]:
+        """One vector a text, shape (width,)."""
+        texts, tokens = zip(*self.texts, strict=True)
+        found = []
+        for entry, array in zip(tokens, embeddings.encode(texts, tokens, keep=()), strict=True):
+            own = array[0][~entry.special]
+            mean = own.mean(axis=0) if len(own) else np.zeros(array.shape[2], dtype=np.float32)
+            norm = float(np.linalg.norm(mean))
+            found.append(mean / norm if norm else mean)
+        return found
 
 
 @lru_cache(maxsize=2)
-def _pooled(model: str, layer: int, device: str, cache: bool) -> Pooled:
-    kept = default_cache() if cache else None
-    return Pooled(Embeddings(load_encoder(model, device), (layer,), cache=kept, memory=0))
+def _pooled(encoding: Encoding, engine: Engine) -> Pooled:
+    kept, encoder = default_cache() if encoding.cache else None, load_encoder(encoding.model, encoding.device)
+    return Pooled(Embeddings(encoder, (encoding.layer,), cache=kept, memory=0), Helpers(encoding, engine))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,7 +169,8 @@ class LaserLM(EncoderMetric):
         ]
 
     def _pairs(self, pairs: Sequence[tuple[str, str]]) -> Floats:
-        vectors = _pooled(self.model, self.depth, self.device, self.cache).vectors([t for pair in pairs for t in pair])
+        encoding = Encoding(self.model, self.encoder.digest, self.depth, self.device, cache=self.cache)
+        vectors = _pooled(encoding, self.workers).vectors([text for pair in pairs for text in pair])
         fluency = self.language_model.fluency([output for _, output in pairs])
         cosine = np.array([float(vectors[anchor] @ vectors[output]) for anchor, output in pairs], dtype=np.float64)
         return np.stack([cosine, fluency, self.weight * cosine + (1 - self.weight) * fluency], axis=1)

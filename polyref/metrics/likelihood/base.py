@@ -105,8 +105,7 @@ class SequenceMetric(Metric):
     @cached_property
     def scorer(self) -> ForcedScorer:
         """The model, loaded at the first use."""
-        gpus = float(self.engine == "ray" and self.device.startswith("cuda")) if self.gpus is None else self.gpus
-        engine = Engine(self.engine, self.jobs, self.address, gpus)
+        engine = Engine.on(self.device, self.engine, self.jobs, self.address, self.gpus)
         return _loaded(self.model, self.device, self.dtype, engine, self.cache)
 
     @cached_property

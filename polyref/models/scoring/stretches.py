@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -21,7 +20,6 @@ from polyref.errors import ModelError
 from polyref.models.device import arithmetic
 from polyref.models.scoring.base import ForcedScorer, Rows, Stretch
 from polyref.models.scoring.load import load_scorer
-from polyref.processes import available
 from polyref.progress import tell
 
 #: Target tokens that make another process worth its start: it loads torch and the model before it begins.
@@ -103,7 +101,7 @@ def load_stretched(
     *,
     device: str = "cpu",
     dtype: str = "float32",
-    engine: Engine = Engine(),  # noqa: B008 (frozen)
+    engine: Engine | None = None,
     cache: Cache | None = None,
 ) -> ForcedScorer:
     """Load a model for forced scoring that uses the machine, or a cluster.
@@ -112,16 +110,14 @@ def load_stretched(
         name: As for :func:`polyref.models.scoring.load.load_scorer`.
         device: A torch device.
         dtype: As for ``load_scorer``.
-        engine: Whose workers compute. Of ``local`` without a number: one process a core on the CPU, one on other
-            devices.
+        engine: Whose workers compute; None: :meth:`Engine.on` the device.
         cache: Where results are kept; None keeps none.
 
     Raises:
         ModelError: There is no such model, or it is broken.
         UsageError: The device or type cannot be used.
     """
-    if engine.jobs is None and not engine.elsewhere:
-        engine = replace(engine, jobs=available() if device == "cpu" else 1)
+    engine = engine or Engine.on(device)
     scorer = load_scorer(name, device=device, dtype=dtype)
     scorer.through = Stretches(scorer, partial(_begin, name, device, dtype, scorer.digest), engine, cache, device)
     return scorer

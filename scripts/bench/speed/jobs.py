@@ -4,8 +4,8 @@
 
 DIR holds WMT22 in the mt-metrics-eval layout with the ten paraphrases of each zh-en reference
 (``wmt22/paraphrases/zh-en.refA.jsonl``). Each command runs as a user runs it, without the cache, on segments that are
-spread evenly over the test set: 960 for augment, which hands out shards of 64, and 300 for the others. One system is
-scored. BERTScore runs in one process, with as many threads. Start-up is what the command takes with one reference, and
+spread evenly over the test set: 960 for augment, which hands out shards of 64, and 300 for Prism, 600 for BERTScore
+(with processes, and with threads). One system is scored. Start-up is what the command takes with one reference, and
 left out of the rate. Memory is that of all processes of the command together, what they share counted once (Linux:
 PSS, looked at five times a second).
 
@@ -41,8 +41,13 @@ COLUMNS = (
 K = 10
 MARKS = ("<!-- speed-jobs: begin -->", "<!-- speed-jobs: end -->")
 #: Segments, unless --references says otherwise.
-REFERENCES = {"augment": 960, "prism": 300, "bertscore": 300}
-LABELS = {"augment": "augment, shipped model", "prism": "parPrism, shipped model", "bertscore": "parBERTScore, shipped"}
+REFERENCES = {"augment": 960, "prism": 300, "bertscore": 600, "bertscore-threads": 600}
+LABELS = {
+    "augment": "augment, shipped model",
+    "prism": "parPrism, shipped model",
+    "bertscore": "parBERTScore, shipped",
+    "bertscore-threads": "the same, by threads",
+}
 
 
 def texts(data: Path, count: int, folder: Path) -> None:
@@ -64,8 +69,10 @@ def arguments(work: str, workers: int, folder: Path, name: str) -> list[str]:
     out = ["-k", str(K), "--no-cache", "--quiet", "-o", str(folder / f"{name}.out")]
     if work == "augment":
         return ["augment", str(folder / f"{name}.en"), "--jobs", str(workers), *out]
-    how = ["--threads", "1", "--jobs", str(workers)] if work == "prism" else ["--threads", str(workers)]
-    return ["score", str(folder / f"{name}.jsonl"), "-i", str(folder / f"{name}.sys"), "-m", work, *how, *out]
+    metric, _, threads = work.partition("-")
+    jobs, each = ("1", str(workers)) if threads else (str(workers), "1")
+    how = ["-m", metric, "--threads", each, "--jobs", jobs]
+    return ["score", str(folder / f"{name}.jsonl"), "-i", str(folder / f"{name}.sys"), *how, *out]
 
 
 def family(process: int) -> Iterator[int]:
@@ -111,8 +118,8 @@ def table(rows: Sequence[Mapping[str, object]]) -> str:
         "| work | processes | references | references a second | gain | start-up | memory | load before |",
         "|---|---|---|---|---|---|---|---|",
         *(
-            f"| {LABELS[str(row['work'])]} | {row['workers']}{' (threads)' if row['work'] == 'bertscore' else ''} "
-            f"| {row['references']} | {row['references_per_second']} | {row['gain']}x | {row['start_up_seconds']} s "
+            f"| {LABELS[str(row['work'])]} | {row['workers']} | {row['references']} "
+            f"| {row['references_per_second']} | {row['gain']}x | {row['start_up_seconds']} s "
             f"| {row['peak_mb']} MB | {row['load_average']} |"
             for row in rows
         ),

