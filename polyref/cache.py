@@ -10,6 +10,7 @@ import contextlib
 import fcntl
 import os
 import sqlite3
+import threading
 import time
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -39,7 +40,7 @@ _BROKEN: Final = (sqlite3.Error, UnicodeDecodeError)
 
 
 class Cache:
-    """Bytes by key, in one SQLite file. Several processes may use it at once, and any of them may be killed.
+    """Bytes by key, in one SQLite file. Several processes and threads may use it at once, and any may be killed.
 
     A key names everything the value depends on. Values carry a checksum, and a damaged one counts as absent. Beyond the
     limit, the least recently used values are removed, except those used within the last day. Once these fill the limit,
@@ -69,13 +70,15 @@ class Cache:
         self._started = int(time.time())
         self._size = 0
         self._full = False
+        self._alone = threading.RLock()
 
     @property
     def fault(self) -> str | None:
         """Why the cache is off, or None."""
-        if self._process is None:
-            self._open()
-        elif self._process != os.getpid():
+        with self._alone:
+            if self._process is None:
+                self._open()
+        if self._process != os.getpid():
             self._fault = "it was opened before this process was forked"
         return self._fault
 
@@ -84,7 +87,10 @@ class Cache:
         try:
             self.folder = Path(self._given or os.environ.get(CACHE_FOLDER) or Path.home() / ".cache" / "polyref")
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._base = sqlite3.connect(self.folder / "cache.sqlite", timeout=30, isolation_level=None)
+            # Any thread may be the one in which Python drops the last reference, and closes it.
+            self._base = sqlite3.connect(
+                self.folder / "cache.sqlite", timeout=30, isolation_level=None, check_same_thread=False
+            )
             with contextlib.closing(self.folder.joinpath("lock").open("ab")) as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX)  # a change of journal mode does not wait for another process
                 self._base.executescript(_TABLES)
@@ -96,9 +102,11 @@ class Cache:
 
     def get(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
         """The values that are stored, by key."""
+        with self._alone:
+            return {} if self.fault is not None else self._found(keys)
+
+    def _found(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
         found: dict[bytes, bytes] = {}
-        if self.fault is not None:
-            return found
         stale: list[tuple[int, int]] = []
         query = "SELECT id, used, value FROM entries JOIN contents USING (id) WHERE key = ?"
         try:
@@ -118,8 +126,11 @@ class Cache:
 
     def put(self, values: Mapping[bytes, bytes]) -> None:
         """Add values, all or none."""
-        if self.fault is not None or self._full:
-            return
+        with self._alone:
+            if self.fault is None and not self._full:
+                self._keep(values)
+
+    def _keep(self, values: Mapping[bytes, bytes]) -> None:
         try:
             with self._writing():
                 for key, value in values.items():

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -75,6 +76,22 @@ def test_a_forked_process_opens_it_itself_or_does_without(folder: Path) -> None:
     cache.put({b"mine": b"2"})
     assert in_a_fork(cache) == 9, "a connection may not be used on both sides"
     assert cache.get([b"mine", b"theirs"]) == {b"mine": b"2", b"theirs": b"1"}
+
+
+def test_threads_share_it_and_any_may_drop_it(folder: Path) -> None:
+    kept = [Cache()]
+
+    def use(number: int) -> None:
+        for n in range(30):
+            kept[0].put({b"%d %d" % (number, n): b"value"})
+            assert kept[0].get([b"%d %d" % (number, n)])
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(use, range(4)))
+        assert kept[0].fault is None
+        # An error there would be an unraisable one, which fails a test.
+        pool.submit(kept.clear).result()
+    assert len(Cache().get([b"%d %d" % (number, n) for number in range(4) for n in range(30)])) == 120
 
 
 @pytest.mark.slow
