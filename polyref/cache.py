@@ -128,9 +128,9 @@ class Cache:
         """Add values, all or none."""
         with self._alone:
             if self.fault is None and not self._full:
-                self._keep(values)
+                self._add(values)
 
-    def _keep(self, values: Mapping[bytes, bytes]) -> None:
+    def _add(self, values: Mapping[bytes, bytes]) -> None:
         try:
             with self._writing():
                 for key, value in values.items():

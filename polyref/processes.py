@@ -25,6 +25,7 @@ from multiprocessing.connection import Connection, Pipe, wait
 from multiprocessing.queues import SimpleQueue
 from multiprocessing.util import Finalize
 from pathlib import Path
+from traceback import format_exception
 from types import TracebackType
 from typing import Any, Final, Generic, TypeVar
 
@@ -181,7 +182,9 @@ def _listen(results: Connection, asked: dict[int, Future[Any]]) -> None:
     """Take results from the nursery until it ends; what is missing then has failed."""
     with results, suppress(EOFError):
         while True:
-            number, done, value = results.recv()
+            number, done, value, origin = results.recv()
+            if origin:
+                value.__cause__ = RuntimeError(origin)
             _settle(asked.pop(number), done, value)
     while asked:
         _settle(asked.popitem()[1], False, BrokenPipeError())
@@ -216,7 +219,7 @@ def _nurse(
     except Exception as error:
         with suppress(EOFError, OSError):
             while True:
-                answers.send((orders.recv()[0], False, error))
+                answers.send((orders.recv()[0], False, error, "".join(format_exception(error))))
         return
     if _forkable():
         pool = ProcessPoolExecutor(jobs, get_context("fork"), _begin, (None, told))
@@ -228,8 +231,9 @@ def _nurse(
 
     def answer(number: int, future: Future[Any]) -> None:
         failed = future.exception()
+        origin = str(failed.__cause__ or "") if failed else ""  # a pickled exception loses it
         with speaking, suppress(OSError):
-            answers.send((number, failed is None, failed or future.result()))
+            answers.send((number, failed is None, failed or future.result(), origin))
 
     with suppress(EOFError):
         while True:

@@ -52,6 +52,7 @@ def test_an_error_comes_back_as_it_was() -> None:
         list(processes.map([1, 13, 2]))
     assert str(caught.value) == "numbers.txt:13: thirteen (leave it out)"
     assert (caught.value.file, caught.value.line) == ("numbers.txt", 13)
+    assert "in work" in str(caught.value.__cause__), "where it was raised"
 
 
 def test_a_process_that_is_killed_is_an_error_and_the_next_work_starts_another() -> None:
@@ -124,8 +125,9 @@ def broken() -> Callable[[int], int]:
 def test_what_cannot_be_built_is_told() -> None:
     with Processes(broken, 2) as processes:
         for _ in range(2):
-            with pytest.raises(DataError, match=r"model\.pt: no model"):
+            with pytest.raises(DataError, match=r"model\.pt: no model") as caught:
                 list(processes.map([1, 2, 3]))
+            assert "in broken" in str(caught.value.__cause__)
 
 
 def test_at_least_one_process() -> None:

@@ -80,13 +80,13 @@ class Engine:
 
         Args:
             device: The device.
-            name: As above.
-            jobs: As above; of ``local`` without a number: one process a core on the CPU, one on other devices.
-            address: As above.
-            gpus: As above; of Ray without a number: 1 where the device is ``cuda``, else none.
+            name: As the attribute.
+            jobs: As the attribute; of ``local`` without a number: one process a core on the CPU, one on other devices.
+            address: As the attribute.
+            gpus: As the attribute; of Ray without a number: 1 where the device is ``cuda``, else none.
 
         Raises:
-            UsageError: As above.
+            UsageError: As for the class.
         """
         if gpus is None:
             gpus = float(name == "ray" and device.startswith("cuda"))

@@ -91,7 +91,7 @@ class Helpers:
         self._workers: Workers[Task[Any], Any] | None = None
 
     def piece(self, tokens: int) -> int | None:
-        """How many of so many tokens make a piece of work; None: it is not worth while, or not asked for."""
+        """How many of so many tokens make a piece of work; None: it is not worth it, or not asked for."""
         jobs = self._engine.jobs or 1
         if not self._engine.elsewhere and min(jobs, tokens // WORTH) < 2:
             return None
