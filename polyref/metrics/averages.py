@@ -74,10 +74,16 @@ def credit(
     result = np.zeros((len(cuts), new.shape[1], len(held)))
     for n in range(len(held)):
         asked = weights[n] * (np.arange(held.shape[1]) < cuts[:, n, None])
-        norms = asked.sum(axis=1, keepdims=True)
-        shares = np.divide(asked, norms, out=np.zeros_like(asked), where=norms > 0) @ held[n].astype(np.float64)
-        result[:, :, n] = np.minimum(shares, 1) ** power @ new[n].T.astype(np.float64)
+        norms = np.cumsum(asked, axis=1)[:, -1:]
+        shares = _coarse(np.divide(asked, norms, out=np.zeros_like(asked), where=norms > 0))
+        shares = np.minimum(shares @ held[n].astype(np.float64), 1)
+        result[:, :, n] = _coarse(shares**power) @ new[n].T.astype(np.float64)
     return result
+
+
+def _coarse(values: Floats) -> Floats:
+    """Multiples of 2**-40: sums of them are exact, so that neither their order nor zeros between them matter."""
+    return np.asarray(np.round(values * 2.0**40) * 2.0**-40)
 
 
 def consensus(
@@ -128,7 +134,7 @@ def soft_maximum(values: npt.NDArray[Any], weights: Floats, originals: Integers,
     halves = np.zeros((*cuts.shape, 1))
     for part in (number < originals[:, None], number >= originals[:, None]):
         asked = weights * part * (number < cuts[..., None])
-        norms = asked.sum(axis=2, keepdims=True)
+        norms = np.cumsum(asked, axis=2)[..., -1:]  # one after the other: zeros at the end change nothing
         prior += np.divide(asked, norms, out=np.zeros_like(asked), where=norms > 0)
         halves += norms > 0
     prior = np.divide(prior, halves, out=prior, where=halves > 0)[:, :, None]  # (K, B, 1, R)
@@ -136,9 +142,12 @@ def soft_maximum(values: npt.NDArray[Any], weights: Floats, originals: Integers,
     best = np.where(prior > 0, scores, -math.inf).max(axis=3, keepdims=True, initial=-math.inf)
     best = np.where(np.isfinite(best), best, 0.0)
     terms = prior * np.exp(np.minimum(scores - best, 0) / t)
-    total = terms.sum(axis=3, keepdims=True)
+    total = np.cumsum(terms, axis=3)[..., -1:]
     shares = np.divide(terms, total, out=np.zeros_like(terms), where=total > 0)
-    result: Floats = np.einsum("kbsr,bsrc->ksbc", shares, values.astype(np.float64))
+    result = np.zeros((len(cuts), *values.shape[:2], values.shape[3]))  # (K, B, S, C)
+    for place in number:
+        result += shares[..., place, None] * values[:, :, place]
+    result = result.swapaxes(1, 2)
     level = best + t * np.log(total, out=np.zeros_like(total), where=total > 0)
     result[..., -1] = level[..., 0].swapaxes(1, 2)
     return result

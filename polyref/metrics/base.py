@@ -77,8 +77,8 @@ class Metric(ABC):
     digits: ClassVar[int] = 4
     #: What the flags of its options begin with, ``--FAMILY-OPTION``; empty: the metric's name.
     family: ClassVar[str] = ""
-    #: Whether the statistics of a segment depend on nothing but its own texts, to the last digit where they are whole
-    #: numbers: a large set is then read in stretches.
+    #: Whether the statistics of a segment depend on nothing but its own texts and references, to the last digit: a
+    #: large set is then read in stretches.
     by_segment: ClassVar[bool] = False
     #: Whether a larger score is a better translation.
     higher_is_better: ClassVar[bool] = True

@@ -20,6 +20,19 @@ SETTINGS = (
     ("-m", "chrf++", "bleu", "-k", "1", "--paired-ar", "--paired-ar-n", "200", "--json"),
     ("-m", "bleu", "-k", "1", "-v"),
     ("-m", "bleu", "--tokenize", "none", "-lc", "-k", "3", "--score-only", "-w", "6"),
+    *(
+        ("-m", "bleu", "chrf++", *("ter",) * with_ter, *combined, "-k", "0", "1", "12", "--sentence", "--json")
+        for with_ter, combined in (
+            (True, ("--combine", "mean", "--weights", "given")),
+            (True, ("--combine", "blend", "--weights", "logprob", "--gamma", "0.3")),
+            (False, ("--combine", "soft", "--weights", "given")),
+            (False, ("--combine", "expected", "--alpha", "0.7", "--weights", "logprob")),
+            (False, ("--combine", "expected", "--power", "0.5", "--weights", "given")),
+            (False, ("--combine", "consensus", "--power", "0.7")),
+        )
+    ),
+    ("-m", "bleu(combine=blend)", "chrf(combine=soft)", "-k", "9", "--confidence", "--json"),
+    ("-m", "chrf(combine=expected)", "ter(combine=mean)", "-k", "7", "--paired-bs", "--json"),
 )
 
 
@@ -38,9 +51,13 @@ def files(tmp_path: Path) -> Path:
     def text() -> str:
         return " ".join(draw.choices(WORDS, k=draw.randint(0, 12))) + draw.choice([" .", ".", " ", "\u3000"])
 
-    rows = [{"polyref": 1, "generator": "g", "k": 3}]
+    rows = [{"polyref": 1, "generator": "g", "k": 14}]
     for number in range(60):
-        added = [{"text": text(), "kind": "paraphrase", "of": 0} for _ in range(draw.randint(1, 3))]
+        # Stretches differ in the largest number of references.
+        added = [
+            {"text": text(), "kind": "paraphrase", "of": 0, "weight": draw.random(), "logprob": -draw.random()}
+            for _ in range(draw.randint(1, 3 + number // 5))
+        ]
         rows.append({"id": str(number), "refs": [{"text": text()}, *added]})
     (tmp_path / "set.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
     for name in ("a", "b"):

@@ -13,7 +13,6 @@ import numpy.typing as npt
 from polyref.errors import DataError
 from polyref.metrics.api import empty_texts, note_of_empty, notes_of_counts, wanted_ks, without_trailing_space
 from polyref.metrics.base import Metric, check_present
-from polyref.metrics.combination import Maximum
 from polyref.metrics.ngram.tokenizers import Doubts
 from polyref.metrics.results.scores import measured
 from polyref.metrics.results.table import ScoreTable
@@ -29,7 +28,7 @@ _ALL: Final = 1 << 30
 
 def streams(metrics: Iterable[Metric]) -> bool:
     """Whether these metrics give the same scores to the last digit if texts come in stretches."""
-    return all(metric.by_segment and isinstance(metric.combination, Maximum) for metric in metrics)
+    return all(metric.by_segment for metric in metrics)
 
 
 @dataclass(frozen=True)

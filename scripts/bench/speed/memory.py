@@ -106,6 +106,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--segments", type=int, nargs="+", default=[10_000, 100_000, 1_000_000], metavar="N")
     parser.add_argument("--commands", nargs="+", default=["augment", "score"], choices=["augment", "score"])
+    parser.add_argument("--combine", default="max", help="of score: how references combine")
     parser.add_argument("--filter", default="none", help="of augment; the default one takes most of the time")
     parser.add_argument("--work", type=Path, required=True, help="texts and results")
     parser.add_argument("--csv", type=Path, metavar="FILE", help="rows are replaced or added here")
@@ -121,13 +122,14 @@ def main() -> None:
             ],
             "score": [
                 *("score", folder / "whole.jsonl", "-i", folder / "sys.en", "-m", "bleu", "chrf++"),
-                *("-k", "0", "5", "--json", "-o", scores, "--quiet"),
+                *("-k", "0", "5", "--combine", options.combine, "--json", "-o", scores, "--quiet"),
             ],
         }
         for command in options.commands:
             written = {"augment": made, "score": scores}[command]
             named = options.filter if command == "augment" else ""
-            row = {"command": command, "references": count, "filter": named, **measured(commands[command], written)}
+            shown = command if command == "augment" or options.combine == "max" else f"{command}, {options.combine}"
+            row = {"command": shown, "references": count, "filter": named, **measured(commands[command], written)}
             print(json.dumps(row), flush=True)
             if options.csv:
                 update(options.csv, COLUMNS, COLUMNS[:3], [row])
