@@ -50,6 +50,15 @@ def available() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+#: This process's place among those that do the same work.
+_place = 0
+
+
+def place() -> int:
+    """Which of the processes of :class:`Processes` this is, from 0; 0 where it is none of them."""
+    return _place
+
+
 #: Seconds between two looks at how far the processes have come.
 _LOOK: Final = 0.2
 #: Where a process tells how far it has come.
@@ -221,12 +230,15 @@ def _nurse(
             while True:
                 answers.send((orders.recv()[0], False, error, "".join(format_exception(error))))
         return
+    places = get_context("spawn").SimpleQueue()
+    for number in range(jobs):
+        places.put(number)
     if _forkable():
-        pool = ProcessPoolExecutor(jobs, get_context("fork"), _begin, (None, told))
+        pool = ProcessPoolExecutor(jobs, get_context("fork"), _begin, (None, told, places))
     else:
         del _function
         gc.collect()
-        pool = ProcessPoolExecutor(jobs, get_context("spawn"), _begin, (build, told))
+        pool = ProcessPoolExecutor(jobs, get_context("spawn"), _begin, (build, told, places))
     speaking = threading.Lock()
 
     def answer(number: int, future: Future[Any]) -> None:
@@ -255,10 +267,12 @@ def _forkable() -> bool:
     return sys.platform == "linux" and threads.exists() and len(list(threads.iterdir())) == 1
 
 
-def _begin(build: Callable[[], Callable[[Any], Any]] | None, told: SimpleQueue[tuple[int, int]]) -> None:
+def _begin(
+    build: Callable[[], Callable[[Any], Any]] | None, told: SimpleQueue[tuple[int, int]], places: SimpleQueue[int]
+) -> None:
     """Make a process ready."""
-    global _function, _told
-    _told = told
+    global _function, _told, _place
+    _told, _place = told, places.get()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     if build is not None:

@@ -79,21 +79,26 @@ class Engine:
         """An engine for networks that compute on a torch device.
 
         Args:
-            device: The device.
+            device: The device; several, such as ``cuda:0,1``, each of which gets at least one process.
             name: As the attribute.
-            jobs: As the attribute; of ``local`` without a number: one process a core on the CPU, one on other devices.
+            jobs: As the attribute; of ``local`` without a number: one process a core on the CPU, else one a device.
             address: As the attribute.
             gpus: As the attribute; of Ray without a number: 1 where the device is ``cuda``, else none.
 
         Raises:
             UsageError: As for the class.
         """
+        several = device.count(",") + 1
+        if name == "ray" and several > 1:
+            raise UsageError(
+                f"`device` is {device!r}, but Ray gives every worker its own", remedy="`device` cuda, and `gpus`"
+            )
         if gpus is None:
             gpus = float(name == "ray" and device.startswith("cuda"))
-        if jobs is None and name == "local":
+        if name == "local":
             from polyref.processes import available
 
-            jobs = available() if device == "cpu" else 1
+            jobs = max(several, jobs or (available() if device == "cpu" else 1))
         return cls(name, jobs, address, gpus)
 
     @property

@@ -34,7 +34,12 @@ LOWERCASE: Final[Mapping[str, Any]] = {
     "short": "-lc",
     "common": True,
 }
-DEVICE: Final[Mapping[str, Any]] = {"help": "Where to compute.", "flag": "--device", "heading": MODELS}
+DEVICE: Final[Mapping[str, Any]] = {
+    "help": "Where to compute; cuda:0,1 is several devices, with a process each.",
+    "flag": "--device",
+    "heading": MODELS,
+    "metavar": "NAME",
+}
 JOBS: Final[Mapping[str, Any]] = {
     "help": "Processes; they change no score.",
     "flag": "--jobs",

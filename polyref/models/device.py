@@ -6,9 +6,37 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from polyref.errors import UsageError
+from polyref.processes import place
 
 if TYPE_CHECKING:
     import torch
+
+
+def devices(names: str) -> list[str]:
+    """The devices of a list: ``cuda:0,1`` is ``cuda:0`` and ``cuda:1``.
+
+    Raises:
+        UsageError: One has no name, or only a number.
+    """
+    found: list[str] = []
+    for name in names.split(","):
+        kind = found[-1].partition(":")[0] if found and name.isdigit() else ""
+        found.append(f"{kind}:{name}" if kind else name)
+    if any(not name or name.isdigit() for name in found):
+        raise UsageError(f"device {names!r} cannot be used: expected names such as cpu, cuda or cuda:0,1")
+    return found
+
+
+def own_device(names: str) -> str:
+    """The device of a list on which this process computes: they go round the processes.
+
+    Raises:
+        UsageError: One of them is unknown or absent.
+    """
+    found = devices(names)
+    for name in found if len(found) > 1 else ():
+        torch_device(name)
+    return found[place() % len(found)]
 
 
 def torch_device(name: str) -> torch.device:
@@ -46,7 +74,7 @@ def arithmetic(device: str = "cpu", threads: int | None = None) -> tuple[str, ..
     """What moves the last digits of a network's sums: what was computed with other ones is not read from a cache.
 
     Args:
-        device: Where it computes.
+        device: Where it computes; of several, those of a process.
         threads: CPU threads (None: as many as torch uses now).
     """
     import torch
@@ -54,6 +82,7 @@ def arithmetic(device: str = "cpu", threads: int | None = None) -> tuple[str, ..
     from polyref.models.networks.matmul_library import library_choice
 
     versions = (str(torch.__version__), version("transformers"))
+    device = own_device(device)
     if torch.device(device).type != "cpu":
         return (*versions, torch.cuda.get_device_name(device) if device.startswith("cuda") else device)
     capability, library = torch.backends.cpu.get_cpu_capability(), library_choice().library

@@ -8,6 +8,7 @@ from typing import Any
 
 from polyref.cache import default_cache
 from polyref.errors import ModelError, UsageError
+from polyref.models.device import devices, own_device
 from polyref.models.find import find_model
 from polyref.paraphrase.generators import Generator, built_in, find_generator, generators
 from polyref.paraphrase.in_processes import InProcesses
@@ -41,7 +42,7 @@ def load_paraphraser(
             Face folder, or a name on the Hugging Face hub (``owner/model``: the only case that uses the network). Or a
             generator by name, with or without an argument: ``fairseq:FOLDER``, ``NAME``, ``NAME:ARGUMENT``
             (:mod:`polyref.paraphrase.generators`); a folder of such a name is ``./NAME``.
-        device: A torch device.
+        device: A torch device, or several, such as ``cuda:0,1``: each gets a process at least.
         threads: Threads of torch (None: leave as they are).
         lang: Language to write, for models of several languages; models of one language check it. ``en``, ``eng``,
             ``eng_Latn`` and ``en_XX`` are the same language, whatever the model calls it.
@@ -52,8 +53,8 @@ def load_paraphraser(
         prism_b: Its growth with the length of what is copied.
         dtype: What the network computes in: ``float32``, or an approximate mode that the signature names: on the CPU
             ``bfloat16`` or ``int8`` (products only), elsewhere ``bfloat16`` or ``float16``.
-        memory: About the memory that a batch may take beside the model, in MB (None: 1024); it changes the
-            last digits of sums at most.
+        memory: About the memory that a batch may take beside the model, in MB (None: 1024, on a GPU half of what is
+            free); it changes the last digits of sums at most.
         jobs: Processes, each with a copy of the model and, unless ``threads`` says otherwise, one thread. The lists do
             not depend on it. A script that asks for several needs ``if __name__ == "__main__":``.
         cache: Keep n-best lists of searches in ``~/.cache/polyref`` (:mod:`polyref.cache`), and read them from there.
@@ -73,8 +74,9 @@ def load_paraphraser(
         if value is not None and value < 1:
             raise UsageError(f"`{name}` is {value}, expected 1 or more")
     generator, argument = _named(str(name_or_path)) if backend == "polyref" else (built_in(backend), str(name_or_path))
+    jobs = max(jobs, len(devices(device)))
     options: dict[str, Any] = {
-        "device": device,
+        "device": own_device(device),
         "threads": threads,
         "lang": lang,
         "prefix": prefix,
@@ -87,13 +89,18 @@ def load_paraphraser(
     if generator.name in REWRITING and jobs > 1:
         raise UsageError(f"`jobs` is {jobs}, but {generator.name} runs in one process", remedy="`concurrency`")
     options["threads"] = threads or (1 if jobs > 1 else None)
-    reload = partial(load_paraphraser, name_or_path, backend=backend, cache=cache, **options)
+    reload = partial(_load_own, device, name_or_path, backend=backend, cache=cache, **options)
     made = generator.load(argument, options) if jobs == 1 else InProcesses(reload, jobs)
     if cache:
         made.use_cache(default_cache(), repr((prism_a, prism_b)))
     if generator.name not in REWRITING:
         made.reload = reload
     return made
+
+
+def _load_own(devices: str, name_or_path: str | Path, **options: Any) -> Paraphraser:
+    """Load for one process of several, on the device that is its own."""
+    return load_paraphraser(name_or_path, **{**options, "device": own_device(devices)})
 
 
 def _named(name: str) -> tuple[Generator, str | None]:

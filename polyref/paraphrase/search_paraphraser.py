@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypedDict, runtime_checkable
 
 from polyref import __version__
 from polyref.cache import Cache
@@ -29,6 +30,27 @@ ROWS = 640
 MEMORY = 1 << 30
 #: Scores are rounded: sums of float32 differ in the last digits with the shape of the batch.
 DIGITS = 5
+
+
+class Limits(TypedDict):
+    """Of a batch, as :class:`SearchParaphraser` takes them."""
+
+    rows: int
+    memory: int
+
+
+def batch_limits(memory: int | None, device: str) -> Limits:
+    """What a batch may take.
+
+    Args:
+        memory: About the memory of a batch, in MB; None: 1024, on a GPU half of what is free there now.
+        device: Where it computes. On a GPU only memory limits a batch.
+    """
+    import torch
+
+    if torch.device(device).type != "cuda":
+        return {"rows": ROWS, "memory": MEMORY if memory is None else memory << 20}
+    return {"rows": sys.maxsize, "memory": torch.cuda.mem_get_info(device)[0] // 2 if memory is None else memory << 20}
 
 
 class Codec(Protocol):

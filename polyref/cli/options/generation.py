@@ -46,7 +46,13 @@ _MODELS = (
     ),
 )
 _DEVICE = (
-    click.option("--device", default="cpu", show_default=True, help="Torch device."),
+    click.option(
+        "--device",
+        default="cpu",
+        show_default=True,
+        metavar="NAME",
+        help="Torch device; cuda:0,1 is several, with a process each.",
+    ),
     click.option(
         "--dtype",
         type=click.Choice(tuple(dict.fromkeys((*DTYPES_CPU, *DTYPES_ELSEWHERE)))),
@@ -67,7 +73,12 @@ _DEVICE = (
         show_default=True,
         help="Keep n-best lists in ~/.cache/polyref, or $POLYREF_CACHE; it changes no result.",
     ),
-    click.option("--memory", type=click.IntRange(min=1), metavar="MB", help="Of a batch, about. [default: 1024]"),
+    click.option(
+        "--memory",
+        type=click.IntRange(min=1),
+        metavar="MB",
+        help="Of a batch, about. [default: 1024; on a GPU half of what is free]",
+    ),
 )
 _ENGINE = (
     click.option(

@@ -39,6 +39,7 @@ from polyref.metrics.embedding.workers import Encoding, Helpers
 from polyref.metrics.option import option
 from polyref.metrics.pairs import with_segments
 from polyref.metrics.statistics import Floats
+from polyref.models.device import own_device
 from polyref.progress import Part, listening, work
 
 IDF: Final = ("none", "human", "all")
@@ -248,7 +249,7 @@ class Match:
         groups: The groups.
         tokens: Of their texts, and perhaps of others.
         weights: Of token ids, shape (J, ids); None: all the same.
-        device: A torch device.
+        device: A torch device; of several, that of the process.
         again: Texts that will be asked for again.
     """
 
@@ -262,6 +263,7 @@ class Match:
         """One array a group."""
         from polyref.metrics.embedding.matching import Side, match
 
+        device = own_device(self.device)
         here = _texts(self.groups)
         vectors = embeddings.encode(here, [self.tokens[text] for text in here], keep=self.again)
         sides = {
@@ -270,7 +272,7 @@ class Match:
         results = []
         with work("matching", "segments", len(self.groups)) as matched:
             for outputs, references in self.groups:
-                results.append(match([sides[t] for t in outputs], [sides[t] for t in references], self.device))
+                results.append(match([sides[t] for t in outputs], [sides[t] for t in references], device))
                 matched(1)
         return results
 

@@ -16,7 +16,7 @@ from polyref.errors import PolyrefWarning
 from polyref.metrics.statistics import Floats
 from polyref.models.checkpoints.automodel import load_network
 from polyref.models.checkpoints.files import hash_model, read_config
-from polyref.models.device import torch_device
+from polyref.models.device import own_device, torch_device
 from polyref.progress import work
 
 if TYPE_CHECKING:
@@ -77,6 +77,7 @@ def load_language_model(name: str = "shipped", device: str = "cpu") -> LanguageM
     from polyref.models.find import shipped_folder
     from polyref.models.scoring.load import load_scorer
 
+    device = own_device(device)
     if shipped_folder(name) is not None or is_pointer_folder(Path(name)):
         return Unconditional(load_scorer(name, device=device))
     folder = locate(name)

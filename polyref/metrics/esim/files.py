@@ -24,7 +24,7 @@ from polyref.metrics.embedding.encoders.base import Encoder
 from polyref.metrics.embedding.encoders.load import load_encoder
 from polyref.metrics.esim.network import EsimConfig, EsimNetwork
 from polyref.metrics.esim.texts import Reader
-from polyref.models.device import torch_device
+from polyref.models.device import own_device, torch_device
 from polyref.publishing import published_folder
 from polyref.store import file_sha256
 
@@ -138,7 +138,7 @@ def load_network(card: EsimCard, device: str = "cpu") -> EsimNetwork:
         # PyTorch names the class first, then, line by line, what does not fit.
         reason = next((line.strip() for line in str(error).splitlines() if not line.endswith(":")), str(error))
         raise ModelError(f"no weights that fit {CONFIG}: {reason}", file=path) from None
-    return network.to(torch_device(device)).eval().requires_grad_(False)
+    return network.to(torch_device(own_device(device))).eval().requires_grad_(False)
 
 
 def load_reader(card: EsimCard, encoder: str | None = None, device: str = "cpu") -> Reader:

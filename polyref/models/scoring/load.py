@@ -17,7 +17,7 @@ from polyref.models.checkpoints.hub import locate
 from polyref.models.checkpoints.pointer import is_pointer_folder, load_pointer
 from polyref.models.checkpoints.tokenizer import HuggingFaceCodec, load_tokenizer
 from polyref.models.checkpoints.vocabulary import FairseqCodec, load_sentencepiece
-from polyref.models.device import torch_device
+from polyref.models.device import own_device, torch_device
 from polyref.models.networks.huggingface import HuggingFaceModel
 from polyref.models.scoring.base import DTYPES, ForcedScorer
 from polyref.models.scoring.huggingface import HuggingFaceScorer
@@ -32,7 +32,7 @@ def load_scorer(name_or_path: str | Path = "shipped", *, device: str = "cpu", dt
     Args:
         name_or_path: ``shipped``, a folder of a model of that kind, a fairseq folder (Prism's is one), a Hugging Face
             folder of any encoder-decoder, or a name on the Hugging Face hub (the only case that uses the network).
-        device: A torch device.
+        device: A torch device; of several, :func:`polyref.models.device.own_device`.
         dtype: ``float32``, ``bfloat16`` or ``float16``; models of the shipped kind compute in float32 only.
 
     Raises:
@@ -41,6 +41,7 @@ def load_scorer(name_or_path: str | Path = "shipped", *, device: str = "cpu", dt
     """
     if dtype not in DTYPES:
         raise UsageError(f"the type is {dtype!r}, expected one of {', '.join(DTYPES)}")
+    device = own_device(device)
     torch_device(device)
     name = str(name_or_path)
     folder = find.shipped_folder(name)

@@ -20,7 +20,7 @@ from polyref.models.checkpoints.tokenizer import load_tokenizer
 from polyref.models.device import torch_device, use_threads
 from polyref.models.find import LONGEST_SOURCE
 from polyref.models.networks.causal import CausalModel
-from polyref.paraphrase.search_paraphraser import MEMORY, SearchParaphraser
+from polyref.paraphrase.search_paraphraser import SearchParaphraser, batch_limits
 from polyref.textfiles import read_lines
 
 #: Where the text stands in a prompt.
@@ -120,7 +120,7 @@ def load(
         name=folder.resolve().name,
         digest=digest + ("" if dtype == "float32" else f"|dtype:{dtype}"),
         max_source=model.max_source,
-        memory=MEMORY if memory is None else memory << 20,
+        **batch_limits(memory, device),
     )
 
 

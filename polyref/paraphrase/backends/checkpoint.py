@@ -25,7 +25,7 @@ from polyref.models.networks.matmul import computing_in
 from polyref.paraphrase.loading_options import PRISM_B, check_dtype
 from polyref.paraphrase.rules.copy_penalty import CopyPenaltyRules
 from polyref.paraphrase.search.saved import SavedGeneration
-from polyref.paraphrase.search_paraphraser import MEMORY, SearchParaphraser
+from polyref.paraphrase.search_paraphraser import SearchParaphraser, batch_limits
 
 if TYPE_CHECKING:
     from polyref.models.checkpoints.vocabulary import TextCodec
@@ -59,7 +59,7 @@ def load(
     check_dtype(dtype, device)
     folder = locate(argument)
     label = None if Path(argument).is_dir() else argument
-    about: dict[str, Any] = {"memory": MEMORY if memory is None else memory << 20}
+    about: dict[str, Any] = dict(batch_limits(memory, device))
     if prefix is None:
         about["lang"] = lang
 

@@ -15,7 +15,7 @@ from polyref.paraphrase.loading_options import PRISM_B, check_dtype
 from polyref.paraphrase.rules.base import BothRules, Rules
 from polyref.paraphrase.rules.copy_penalty import CopyPenaltyRules
 from polyref.paraphrase.rules.shipped import ShippedRules
-from polyref.paraphrase.search_paraphraser import MEMORY, SearchParaphraser
+from polyref.paraphrase.search_paraphraser import SearchParaphraser, batch_limits
 
 if TYPE_CHECKING:
     from polyref.models.networks.matmul import Precision
@@ -67,5 +67,5 @@ def load(
         # Longer candidates of this model repeat themselves and fall to the filter; the search ends sooner without them.
         room=(1.25, 5),
         min_score=model.min_score,
-        memory=MEMORY if memory is None else memory << 20,
+        **batch_limits(memory, device),
     )

