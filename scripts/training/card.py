@@ -28,7 +28,7 @@ def card(
         _stages(figures),
         _losses(figures, curve),
         _generation(figures["generation"]),
-        f"## What its references are worth\n\n{gains or 'Not measured yet: scripts/bench/quality/generators.py does.'}",
+        f"## What its references are worth\n\n{gains or 'Not measured yet: scripts/bench/quality/evidence.py does.'}",
         f"## Ten good ones\n\n{_listed(examples.get('good', []))}",
         "## Ten bad ones\n\nThese passed the filters, or were stopped only by them.\n\n"
         + _listed(examples.get("bad", [])),

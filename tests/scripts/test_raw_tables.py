@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parent.parent.parent
-MINIMAL = REPOSITORY / "tests" / "eval" / "minimal"
 BENCH = REPOSITORY / "scripts" / "bench"
 
 
@@ -34,7 +33,8 @@ def scripts(monkeypatch: pytest.MonkeyPatch) -> None:
         ("parts.people", "COLUMNS", "people"),
         ("parts.quality", "COLUMNS", "generator-quality"),
         ("parts.quality", "NOISE_COLUMNS", "noise"),
-        ("main_job", "COLUMNS", "first-model"),
+        ("parts.references", "COLUMNS", "references"),
+        ("parts.levels", "COLUMNS", "false-positives"),
         ("metrics", "COLUMNS", "speed-metrics"),
         ("bertscore", "COLUMNS", "speed-bertscore"),
         ("seqscore", "COLUMNS", "speed-likelihood"),
@@ -44,12 +44,6 @@ def scripts(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_columns_are_those_of_the_table(module: str, name: str, file: str) -> None:
     assert header(file) == list(getattr(importlib.import_module(module), name))
-
-
-def test_columns_of_the_tables_of_generators() -> None:
-    from quality_tables import RAW
-
-    assert {name: list(columns) for name, columns in RAW.items()} == {name: header(Path(name).stem) for name in RAW}
 
 
 def header(file: str) -> list[str]:
@@ -66,22 +60,6 @@ def test_an_update_keeps_what_was_not_measured_again(tmp_path: Path) -> None:
     assert path.read_text() == 'k,gain\n1,+0.1\n5,+0.3\n10,"a, b"\n'
     assert [row["k"] for row in read(path)] == ["1", "5", "10"]
     assert list(tmp_path.iterdir()) == [path]
-
-
-@pytest.mark.slow
-def test_rows_of_the_main_job() -> None:
-    from main_job import evaluate, raw
-
-    found = evaluate(MINIMAL, "de-en", ["refA"], "mqm", MINIMAL / "paraphrases" / "de-en.refA.jsonl", [0, 1])
-    rows = list(raw(found, "minimal de-en", "mqm", "refA", "paraphrases", "max"))
-    assert len(rows) == len(found) and {row["metric"] for row in rows} == {"bleu", "chrf", "chrf++"}
-    for row, one in zip(rows, found, strict=True):
-        assert row["value"] == f"{one['value']:.4f}" and row["reference"] == "refA"
-        if one["k"] == 0:
-            assert row["gain"] == row["interval_excludes_zero"] == ""
-        else:
-            assert float(row["low"]) <= float(row["gain"]) <= float(row["high"])
-            assert row["interval_excludes_zero"] in {"yes", "no"}
 
 
 @pytest.mark.slow

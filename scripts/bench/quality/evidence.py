@@ -10,18 +10,21 @@ zh-en (MQM) with ten LLM paraphrases a segment; every look is written to OUT/led
 Parts, each with a table OUT/NAME.csv:
 
     metrics    metrics.csv: which metric agrees best, with one reference
-    gains      evidence.csv: every metric and use, with the references of a person, the shipped model and an LLM; three
-               rows for every number of them: the real ones, the mean of the placebos, and the difference
+    gains      evidence.csv, and a plot: every metric and use, with the references of a person, the shipped model and an
+               LLM; three rows for every number of them: the real ones, the mean of the placebos, and the difference
+    references references.csv: how many added references there are, and what is wrong with them, by detectors
     shares     blend-share.csv: the share of added references in a blend (development sets alone)
-    layers     bertscore-layers.csv: layers of the shipped encoder (development sets alone)
+    layers     bertscore-layers.csv: layers of BERTScore's encoders (development sets alone)
     ensembles  ensembles.csv: rank averages of metrics, with and without added references, on the same segments
     people     people.csv, and a plot: 48 references by people for one Czech set
     quality    generator-quality.csv, and a plot: the outputs of one system as added references, against its quality
     noise      noise.csv, and a plot: some of the added references exchanged for those of another segment
+    levels     false-positives.csv: how often a test calls two equal things different
     cost       cost.csv: time and memory of the metrics
 
-Judged segments alone are scored. References of the shipped model are made once, and kept in WORK with the statistics
-and scores of metrics. A run replaces the rows that it measured again and keeps the others.
+Judged segments alone are scored. Another generator is compared by ``--references shipped NAME=MODEL``: any model that
+``polyref augment`` takes, with ``;filter=strict`` and the like (see ``sets.py``). References are made once, and kept in
+WORK with the statistics and scores of metrics. A run replaces the rows that it measured again and keeps the others.
 """
 
 from __future__ import annotations
@@ -36,7 +39,7 @@ from subprocess import run
 from typing import Any, Final
 
 from material import SETS
-from parts import cost, ensembles, gains, layers, metrics, people, quality
+from parts import cost, ensembles, gains, layers, levels, metrics, people, quality, references
 
 from polyref import __version__
 from polyref.errors import PolyrefError, UsageError
@@ -69,7 +72,8 @@ class Part:
 #: Those that never look at test sets choose settings, have a set of their own (people), or read no judgement (cost).
 PARTS: Final = {
     "metrics": Part("metrics.csv", metrics.COLUMNS, metrics.KEY, metrics.table),
-    "gains": Part("evidence.csv", gains.COLUMNS, gains.KEY, gains.table),
+    "gains": Part("evidence.csv", gains.COLUMNS, gains.KEY, gains.table, (gains.plot, "gains.svg")),
+    "references": Part("references.csv", references.COLUMNS, references.KEY, references.table),
     "shares": Part("blend-share.csv", gains.COLUMNS, gains.KEY, gains.shares, tests=False),
     "layers": Part("bertscore-layers.csv", layers.COLUMNS, layers.KEY, layers.table, tests=False),
     "ensembles": Part("ensembles.csv", ensembles.COLUMNS, ensembles.KEY, ensembles.table),
@@ -82,6 +86,7 @@ PARTS: Final = {
     "noise": Part(
         "noise.csv", quality.NOISE_COLUMNS, quality.NOISE_KEY, quality.noise, (quality.plot_noise, "noise.svg")
     ),
+    "levels": Part("false-positives.csv", levels.COLUMNS, levels.KEY, levels.table, tests=False),
     "cost": Part("cost.csv", cost.COLUMNS, cost.KEY, cost.table, tests=False),
 }
 LOOK: Final = (
@@ -104,8 +109,15 @@ def main() -> None:
     )
     parser.add_argument("--uses", nargs="+", default=["max", "mean", "expected", "blend"], help="of gains")
     parser.add_argument(
-        "--references", nargs="+", default=["human", "shipped", "llm"], help="of gains and shares: who wrote them"
+        "--references",
+        nargs="+",
+        default=["human", "shipped", "llm"],
+        metavar="NAME[=MODEL]",
+        help="of gains, shares and references: who wrote them",
     )
+    parser.add_argument("--sheet", type=int, default=0, metavar="N", help="of references: N of them, to read by eye")
+    parser.add_argument("--encoders", nargs="+", default=list(layers.DEFAULTS), choices=list(layers.DEFAULTS))
+    parser.add_argument("--trials", type=int, default=1000, help="of levels")
     parser.add_argument("-k", type=int, nargs="+", default=[0, 1, 5, 10])
     parser.add_argument("--placebo", type=int, default=5, help="placebos of n-gram metrics; neural ones have one")
     parser.add_argument("--resamples", type=int, default=1000)
@@ -168,14 +180,17 @@ def looked_at(part: str, name: str, args: argparse.Namespace) -> dict[str, Any]:
     if part == "metrics":
         return {"metrics": " ".join(metrics.shown(name, metrics.METRICS)), "ks": 0}
     best, generator = max(args.k), ensembles.generator(name)
+    added = " ".join(one.partition("=")[0] for one in gains.generators(name, args.references))
     if part == "ensembles":
         used = " ".join(dict.fromkeys(ensembles.USES.values()))
         known = {"metrics": " ".join([*ensembles.USES, *metrics.shown(name, ensembles.ALONE)]), "placebos": 1}
         return {**known, "uses": used, "ks": f"0 {best}", "references": generator}
+    if part == "references":
+        return {"references": added, "ks": best}
     if part == "gains":
         asked = {"metrics": args.metrics, "uses": args.uses, "ks": map(str, args.k)}
-        asked["references"] = gains.generators(name, args.references)
-        return {**{key: " ".join(values) for key, values in asked.items()}, "placebos": args.placebo}
+        known = {key: " ".join(values) for key, values in asked.items()}
+        return {**known, "references": added, "placebos": args.placebo}
     known = {"metrics": " ".join(quality.METRICS)}
     if part == "quality":
         return {**known, "uses": " ".join(quality.USES), "references": "systems", "ks": "0 1"}

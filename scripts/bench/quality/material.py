@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -113,7 +114,7 @@ class Material:
         return replace(self, outputs=outputs, gold=self.gold.without(left_out), known=self.known[rows])
 
     def added(self, generator: str, data: Path, work: Path, k: int) -> ReferenceSet:
-        """The segments with added references: ``shipped``, ``human`` or ``llm``.
+        """The segments with added references: ``human``, ``llm``, or of a :class:`sets.Generator`, such as ``shipped``.
 
         Raises:
             UsageError: The set has none of this kind.
@@ -121,6 +122,8 @@ class Material:
         if generator == "llm" and self.name in LISTS:
             which, evalset = self.loaded.set, self.loaded.evalset
             made = reference_set(evalset, [which.reference], data / LISTS[self.name])
+        elif generator == "llm":
+            raise UsageError(f"no references of {generator} for {self.name}")
         else:
             made = self._made(generator, work, k)
         by_id = {segment.id: segment for segment in made}
@@ -128,9 +131,12 @@ class Material:
 
     def _made(self, generator: str, work: Path, k: int) -> ReferenceSet:
         # Filtering takes long: what it left is kept. Delete the file after a change of filters.
-        path = work / "references" / f"{self.name}-{len(self.loaded.chosen)}-{generator}-{k}-{__version__}.jsonl"
+        found = Generator.parse(generator)
+        made_by = hashlib.sha256(found.signature.encode()).hexdigest()[:8]
+        name = f"{self.name}-{len(self.loaded.chosen)}-{found.name}-{made_by}-{k}-{__version__}.jsonl"
+        path = work / "references" / name
         if not path.is_file():
-            made = Generator.parse(generator).augment(self.loaded, k, work) if generator != "llm" else None
+            made = found.augment(self.loaded, k, work)
             if made is None:
                 raise UsageError(f"no references of {generator} for {self.name}")
             path.parent.mkdir(parents=True, exist_ok=True)

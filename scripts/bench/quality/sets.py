@@ -1,4 +1,4 @@
-"""Evaluation sets and generators for generators.py: candidates are made once and kept by the generator's signature."""
+"""Evaluation sets and generators for evidence.py: candidates are made once and kept by the generator's signature."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import hashlib
 import json
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from polyref.augment import Tally, augment, filter_chain
+from polyref.augment import augment, filter_chain
 from polyref.errors import DataError, UsageError
 from polyref.eval.data.evaluation_set import EvalSet
 from polyref.eval.judgements.gold import Gold
@@ -35,21 +35,6 @@ class Set:
     gold: str
     other: str | None = None  # another human reference
     frozen: bool = False
-
-
-SETS = {
-    one.name: one
-    for one in (
-        Set("news", "wmt21.news", "zh-en", "refA", "mqm", other="refB"),
-        Set("ted", "wmt21.tedtalks", "zh-en", "refB", "mqm", other="refA"),
-        # The same outputs and judgements against the other reference: close to MT, and poor.
-        Set("news-b", "wmt21.news", "zh-en", "refB", "mqm", other="refA"),
-        Set("ted-a", "wmt21.tedtalks", "zh-en", "refA", "mqm", other="refB"),
-        Set("wmt22-zh", "wmt22", "zh-en", "refA", "wmt-z", other="refB"),
-        Set("lt", "wmt19", "lt-en", "ref", "darr", frozen=True),
-        Set("gu", "wmt19", "gu-en", "ref", "darr", frozen=True),
-    )
-}
 
 
 class Loaded:
@@ -92,9 +77,7 @@ class Augmented:
 
     references: ReferenceSet
     cpu: float | None = None  # seconds a segment to make the candidates, without loading the model
-    tally: Tally = field(default_factory=Tally)
     described: str = ""
-    weighted: bool = False  # whether every added reference has a log-probability
 
 
 @dataclass(frozen=True)
@@ -122,6 +105,12 @@ class Generator:
             raise UsageError(f"{text}: unknown option {sorted(unknown)[0]!r}, expected some of {', '.join(known)}")
         return cls(name, spec, options)
 
+    @property
+    def signature(self) -> str:
+        """What decides its references."""
+        model = self.spec if self.spec == "human" or self.spec.startswith("list:") else _load(self.spec).signature
+        return repr((model, sorted(self.options.items())))
+
     def augment(self, loaded: Loaded, k: int, work: Path) -> Augmented | None:
         """The set with up to k added references a segment; None where this generator has nothing for the set."""
         if self.spec == "human":
@@ -139,23 +128,14 @@ class Generator:
 
     def _from_lists(self, loaded: Loaded, lists: Sequence[Sequence[str]], k: int) -> Augmented:
         chain = filter_chain(self.options.get("filter", "none"), loaded.evalset.target)
-        tally, segments = Tally(), []
+        segments = []
         for segment, texts in zip(loaded.part(), lists, strict=True):
             selection = chain.start([ref.text for ref in segment.originals])
-            added: list[Reference] = []
-            for rank, text in enumerate(texts):
-                if len(added) == k:
-                    break
-                tally.candidates += 1
-                reason = selection.offer(segment.refs[0].text, text)
-                if reason is None:
-                    added.append(Reference(text, kind="pseudo", of=0, rank=rank))
-                    tally.kept += 1
-                else:
-                    tally.dropped[reason] += 1
+            kept = [(rank, text) for rank, text in enumerate(texts) if not selection.offer(segment.refs[0].text, text)]
+            added = [Reference(text, kind="pseudo", of=0, rank=rank) for rank, text in kept[:k]]
             segments.append(Segment(segment.id, (*segment.refs, *added)))
         meta = {"generator": self.name, "filters": chain.name}
-        return Augmented(ReferenceSet(tuple(segments), meta), tally=tally, described=f"{self.spec}|{chain.name}")
+        return Augmented(ReferenceSet(tuple(segments), meta), described=f"{self.spec}|{chain.name}")
 
     def _generate(self, loaded: Loaded, k: int, work: Path) -> Augmented:
         paraphraser = Kept(_load(self.spec), work / "candidates")
@@ -164,7 +144,6 @@ class Generator:
             **{key: int(value) for key, value in settings.items()},
             strength=float(self.options["strength"]) if "strength" in self.options else None,
         )
-        tally = Tally()
         extra: dict[str, Any] = {}
         if "select" in self.options:
             extra["select"] = self.options["select"]
@@ -175,11 +154,10 @@ class Generator:
             filters=self.options.get("filter", "default"),
             decoding=decoding,
             lang=loaded.evalset.target,
-            tally=tally,
             **extra,
         )
         described = "|".join(str(refset.meta.get(key)) for key in ("generator", "decoding", "filters", "select"))
-        return Augmented(refset, paraphraser.cpu / max(len(loaded.chosen), 1), tally, described, weighted=True)
+        return Augmented(refset, paraphraser.cpu / max(len(loaded.chosen), 1), described)
 
 
 _MODELS: dict[str, Paraphraser] = {}

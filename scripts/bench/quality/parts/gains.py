@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -21,6 +22,8 @@ COLUMNS: Final = (
     *("value", "low", "high", "gain", "gain_low", "gain_high", "p"),
     *("n", "placebos", "resamples", "seed"),
 )
+#: Kendall within segments: tau-b of MQM, without ties of relative rankings.
+WITHIN: Final = ("kendall-tau-b-items", "kendall-darr-without-ties")
 #: Shares of the added references in a blend that were compared.
 SHARES: Final = (0.1, 0.3, 0.5, 0.7, 0.9)
 #: Judged segments of the shipped model's references, which take .15 s a segment; spread evenly.
@@ -55,9 +58,9 @@ def shares(names: Sequence[str], args: argparse.Namespace) -> Iterator[dict[str,
 
 
 def generators(name: str, wanted: Sequence[str]) -> list[str]:
-    """Where the added references of a set come from."""
-    there = [*(["human"] if SETS[name].other else []), "shipped", *(["llm"] if name in LISTS else [])]
-    return [one for one in there if one in wanted]
+    """Where the added references of a set come from: those of the wanted ones that it has."""
+    there = {"human": SETS[name].other is not None, "llm": name in LISTS}
+    return [one for one in wanted if there.get(one, True)]
 
 
 def knows(metric: str, use: str) -> bool:
@@ -80,7 +83,7 @@ class Gathered:
     ) -> Iterator[dict[str, Any]]:
         """Rows of one metric with its uses on one set."""
         args = self.args
-        limit = MADE.get(name) if generator == "shipped" else None
+        limit = None if generator in {"human", "llm"} else MADE.get(name)
         material, judges = self._material(name, limit, MORE.get((metric, name), NEURAL.get(metric)))
         references = material.added(generator, args.data, args.work, max(args.k))
         metrics = {use: metric_of(metric, use.split()[0], args.work, **options) for use, options in uses.items()}
@@ -94,7 +97,7 @@ class Gathered:
             for k in ks:
                 if not k and number:
                     continue  # the same for every use
-                head = {"set": name, "references": generator, "metric": metric, "use": use, "k": k}
+                head = {"set": name, "references": generator.partition("=")[0], "metric": metric, "use": use, "k": k}
                 last = k == max(ks)
                 samples = {"real": judges.samples(series, k, pooled=last) if k else base}
                 if k:
@@ -127,7 +130,8 @@ class Gathered:
                         {key: np.mean([one[name][key] for name in sets], axis=0) for key in one[sets[0]]}
                         for one in (by_set, first)
                     )
-                    head = {"set": average, "references": generator, "metric": metric, "use": use, "k": k, "row": row}
+                    head = {"set": average, "references": generator.partition("=")[0], "metric": metric, "use": use}
+                    head |= {"k": k, "row": row}
                     yield from self._rows(head, values, base, None)
 
     def _material(self, name: str, limit: int | None, fewer: int | None) -> tuple[Material, Judges]:
@@ -156,6 +160,30 @@ class Gathered:
                 "resamples": self.args.resamples,
                 "seed": head.get("seed", self.args.seed),
             }
+
+
+def plot(rows: Sequence[Mapping[str, str]], path: Path) -> None:
+    """Gain within segments of the real references and of the placebo against their number, with the maximum."""
+    from parts.curves import panels
+
+    curves: dict[str, dict[str, list[tuple[float, float, float, float]]]] = {}
+    for metric, title in (("bleu", "BLEU"), ("chrf++", "chrF++")):
+        for name, generator, label in (
+            ("wmt22-zh", "llm", "an LLM's, WMT22"),
+            ("development", "shipped", "shipped model's, development sets"),
+            ("wmt19", "shipped", "shipped model's, WMT19"),
+        ):
+            for kind in ("real", "placebo"):
+                asked = {"set": name, "references": generator, "metric": metric, "use": "max", "row": kind}
+                points = [
+                    tuple(float(row[column]) for column in ("k", "gain", "gain_low", "gain_high"))
+                    for row in rows
+                    if all(row[column] == value for column, value in asked.items()) and row["statistic"] in WITHIN
+                ]
+                line = sorted({(0.0, 0.0, 0.0, 0.0), *points})
+                what = label if kind == "real" else f"placebo of {label}"
+                curves.setdefault(title, {})[what] = line  # type: ignore[assignment]
+    panels(curves, path, "added references (k)", "gain within segments")
 
 
 def offset(name: str) -> int:

@@ -1,4 +1,4 @@
-"""Which layer of the shipped encoder BERTScore should read, which measure it should give, and whether to pool."""
+"""Which layer of an encoder BERTScore should read, which measure it should give, and whether to pool."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from parts.gains import numbers, offset
 
 from polyref.eval.statistics.resampling import Bootstrap
 
-KEY: Final = ("set", "layer", "measure", "level", "statistic")
+KEY: Final = ("encoder", "set", "layer", "measure", "level", "statistic")
 COLUMNS: Final = (
     *KEY,
     "value",
@@ -27,18 +27,24 @@ COLUMNS: Final = (
     "seed",
 )
 MEASURES: Final = ("precision", "recall", "f", "pooled")
-#: BERTScore's with the shipped encoder.
-DEFAULT: Final = (2, "f")
+#: BERTScore's layer with each encoder.
+DEFAULTS: Final = {"shipped": 2, "minilm": 4}
 SEGMENTS: Final = 150
 
 
 def table(names: Sequence[str], args: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """The rows of bertscore-layers.csv; ``pooled`` is the cosine of the mean vectors of two texts."""
+    for encoder in args.encoders:
+        yield from of_encoder(encoder, names, args)
+
+
+def of_encoder(which: str, names: Sequence[str], args: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Those of one encoder."""
     from polyref.metrics.embedding.embeddings import Embeddings
     from polyref.metrics.embedding.encoders.load import load_encoder
     from polyref.metrics.embedding.matching import Side, match
 
-    encoder = load_encoder("shipped")
+    encoder = load_encoder(which)
     layers = range(encoder.layers + 1)
     found: dict[tuple[int, str], dict[str, Samples]] = {}
     for name in names:
@@ -57,7 +63,7 @@ def table(names: Sequence[str], args: argparse.Namespace) -> Iterator[dict[str, 
                 means = np.stack([np.asarray(v[layer]).mean(axis=0) for v in vectors])
                 means /= np.linalg.norm(means, axis=1, keepdims=True)
                 scores[layer, 3, :, n] = means[1:] @ means[0]
-        print(f"{name}: {len(material.references)} segments", file=sys.stderr, flush=True)
+        print(f"{which} on {name}: {len(material.references)} segments", file=sys.stderr, flush=True)
         for layer in layers:
             for number, measure in enumerate(MEASURES):
                 samples = judges.samples(Fixed(scores[layer, number], systems), 0)
@@ -65,10 +71,11 @@ def table(names: Sequence[str], args: argparse.Namespace) -> Iterator[dict[str, 
     for name, sets in {**{name: (name,) for name in names}, **AVERAGES}.items():
         if not set(sets) <= set(names):
             continue
-        base = _mean(found[DEFAULT], sets)
+        base = _mean(found[DEFAULTS[which], "f"], sets)
         for (layer, measure), by_set in found.items():
             for key, values in _mean(by_set, sets).items():
                 yield {
+                    "encoder": which,
                     "set": name,
                     "layer": layer,
                     "measure": measure,

@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 from material import LISTS, SETS, Judges, Material, measured
 from pair_scores import metric_of
-from parts.gains import MADE, numbers, offset
+from parts.gains import MADE, WITHIN, numbers, offset
 
 from polyref.eval.experiments.placebo import placebo
 from polyref.eval.statistics.resampling import Bootstrap
@@ -34,7 +34,6 @@ DRAWS: Final = 2
 RESAMPLES: Final = 200
 #: Segments of the noise curves, spread evenly.
 SEGMENTS: Final = 400
-_TAU: Final = ("kendall-tau-b-items", "kendall-darr-without-ties")
 
 
 def table(names: Sequence[str], args: argparse.Namespace) -> Iterator[dict[str, Any]]:
@@ -132,7 +131,7 @@ def plot(rows: Sequence[Mapping[str, str]], path: Path) -> None:
             points = [
                 tuple(float(row[column]) for column in ("human_score", "gain", "gain_low", "gain_high"))
                 for row in rows
-                if (row["set"], row["metric"], row["use"]) == (name, metric, use) and row["statistic"] == _TAU[1]
+                if (row["set"], row["metric"], row["use"]) == (name, metric, use) and row["statistic"] == WITHIN[1]
             ]
             if points:
                 curves.setdefault(f"{metric}, {use}", {})[f"WMT19 {name}-en"] = sorted(points)  # type: ignore[arg-type]
@@ -145,7 +144,7 @@ def plot_noise(rows: Sequence[Mapping[str, str]], path: Path) -> None:
 
     curves: dict[str, dict[str, list[tuple[float, float, float, float]]]] = {}
     for row in rows:
-        if row["statistic"] in _TAU and row["references"] != "human":
+        if row["statistic"] in WITHIN and row["references"] != "human":
             title = f"{row['metric']}, {row['set']}, {row['references']}"
             point = (100 * float(row["wrong"]), *(float(row[column]) for column in ("gain", "low", "high")))
             curves.setdefault(title, {}).setdefault(row["use"], []).append(point)  # type: ignore[arg-type]

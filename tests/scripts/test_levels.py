@@ -26,7 +26,7 @@ def scripts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.slow
 def test_corpus_scores_of_two_systems() -> None:
-    from false_positives import corpus_trial, rejected
+    from parts.levels import corpus_trial, rejected
 
     rng = np.random.default_rng(1)
     words = np.array(["the", "a", "old", "new", "ship", "house", "sea", "hill", "left", "came", "by", "to"])
@@ -45,7 +45,7 @@ def test_corpus_scores_of_two_systems() -> None:
 
 @pytest.mark.slow
 def test_scores_of_outputs() -> None:
-    from false_positives import output_trial, rejected
+    from parts.levels import output_trial, rejected
 
     from polyref.eval.experiments.system_pairs import paired_t_p, rank_sum_p
 
@@ -64,7 +64,7 @@ def test_scores_of_outputs() -> None:
 
 @pytest.mark.slow
 def test_agreement_of_two_metrics() -> None:
-    from false_positives import agreement_trial, rejected, standard
+    from parts.levels import agreement_trial, rejected, standard
 
     rng = np.random.default_rng(3)
     human = rng.normal(size=(12, 1)) + rng.normal(size=(12, 300))

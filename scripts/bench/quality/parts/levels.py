@@ -1,10 +1,8 @@
-"""How often a test calls two equal things different: share of trials with p <= .05, as CSV.
+"""How often a test calls two equal things different: share of trials with p <= .05.
 
-    python scripts/bench/quality/false_positives.py --data DIR --csv docs/benchmarks/false-positives.csv
-
-DIR holds wmt22 and wmt22.mqm in the mt-metrics-eval layout. A trial takes 400 segments of WMT22 zh-en at random and
-exchanges two things at random, so that no difference between them is real: a test that holds its level rejects in 5 %
-of the trials. All tests are polyref's own, with 1,000 samples each, and see the same trials. There are three kinds:
+A trial takes 400 segments of WMT22 zh-en at random and exchanges two things at random, so that no difference between
+them is real: a test that holds its level rejects in 5 % of the trials, and nothing is learnt about the test set. All
+tests are polyref's own, with 1,000 samples each, and see the same trials. There are three kinds:
 
 - ``corpus``: two systems' outputs are exchanged by segment, and their corpus scores compared (``polyref score``).
 - ``outputs``: the same for tests over scores of segments (``polyref evaluate --pairwise``): the paired t-test on a
@@ -15,20 +13,17 @@ of the trials. All tests are polyref's own, with 1,000 samples each, and see the
   score; scores of systems are then corpus scores or means of those of outputs). Neither metric is better in both cases;
   but where systems are exchanged, each metric has a bias for or against each system, so that only tests about systems
   can hold their level. Verdicts are from PERM-SYSTEMS and, within segments, from intervals over segments.
-
-A run replaces the rows of the kinds it measures. The figures are in docs/benchmarks.md.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
-import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -52,9 +47,6 @@ from polyref.metrics import Metric, get_metric
 from polyref.metrics.significance import paired_bootstrap, paired_randomization
 from polyref.metrics.statistics import Statistics
 
-sys.path.append(str(Path(__file__).resolve().parent.parent))
-import raw_tables
-
 PAIR = "zh-en"
 METRICS = ("bleu", "chrf++", "ter")
 SYSTEMS = (("Online-A", "Online-B"), ("JDExploreAcademy", "LanguageX"))
@@ -64,35 +56,25 @@ AGREEMENT = (
     (("bleu", ("refA",)), ("bleu", ("refA", "refB"))),
 )
 LEVEL = 0.05
-COLUMNS = ("kind", "metric", "systems", "test", "trials", "rejected")
+KEY: Final = ("kind", "metric", "systems", "test")
+COLUMNS: Final = (*KEY, "trials", "rejected")
+#: Of a trial, and of a test in it.
+SEGMENTS: Final = 400
+SAMPLES: Final = 1000
 
 Floats = npt.NDArray[np.float64]
 #: Name of a test -> what computes its p-value.
 Tests = Mapping[str, Callable[[], float]]
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, default=os.environ.get("POLYREF_DATA"), help="[default: $POLYREF_DATA]")
-    parser.add_argument("--csv", type=Path, required=True)
-    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=tuple(KINDS))
-    parser.add_argument("--tests", nargs="+", metavar="NAME", help="[default: all]")
-    parser.add_argument("--trials", type=int, default=1000)
-    parser.add_argument("--samples", type=int, default=1000)
-    parser.add_argument("--segments", type=int, default=400)
-    options = parser.parse_args()
-    if options.data is None:
-        parser.error("--data or POLYREF_DATA is needed")
-    for kind in options.kinds:
-        for metric, systems, trial in KINDS[kind](options.data, options.segments, options.samples):
-            rates = rejected(trial, options.trials, options.tests)
-            rows = [
-                {"kind": kind, "metric": metric, "systems": systems, "test": test, "trials": options.trials,
-                 "rejected": f"{rate:.3f}"}
-                for test, rate in rates.items()
-            ]  # fmt: skip
-            raw_tables.update(options.csv, COLUMNS, ("kind", "metric", "systems", "test"), rows)
-            print(*(" ".join(map(str, row.values())) for row in rows), sep="\n", flush=True)
+def table(_: Sequence[str], args: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """The rows of false-positives.csv."""
+    for kind, trials in KINDS.items():
+        for metric, systems, trial in trials(args.data, SEGMENTS, SAMPLES):
+            for test, rate in rejected(trial, args.trials).items():
+                row = {"kind": kind, "metric": metric, "systems": systems, "test": test, "trials": args.trials}
+                yield {**row, "rejected": f"{rate:.3f}"}
+            print(f"{kind} {metric} {systems}: {args.trials} trials", file=sys.stderr, flush=True)
 
 
 def rejected(
@@ -302,6 +284,3 @@ def standard(scores: Floats) -> Floats:
 
 
 KINDS = {"corpus": corpus_trials, "outputs": output_trials, "agreement": agreement_trials}
-
-if __name__ == "__main__":
-    main()

@@ -1,0 +1,113 @@
+"""What added references are like: the detectors on known texts, and tables over a small synthetic evaluation set."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parent.parent.parent
+MINIMAL = REPOSITORY / "tests" / "eval" / "minimal"
+
+
+@pytest.fixture(autouse=True)
+def scripts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(REPOSITORY / "scripts" / "bench")
+    monkeypatch.syspath_prepend(REPOSITORY / "scripts" / "bench" / "quality")
+
+
+@pytest.mark.parametrize(
+    ("reference", "text", "alarms"),
+    [
+        ("The cat sat.", "The cat, sat!", {"copy"}),
+        ("Ann paid 1,200 euros.", "Ann handed over 1200 euros.", set()),
+        ("Ann paid seventeen euros.", "Ann spent 17 euros.", set()),
+        ("Ann paid 17 euros.", "Ann spent 18 euros.", {"numbers"}),
+        ("It rose by 3 %.", "It went up by 3 percent.", set()),
+        ("He can hardly walk.", "He can walk well.", {"negation"}),
+        ("He did not come.", "He didn't turn up.", set()),
+        ("He met Ann in Rome.", "He met Ann in Paris.", {"names"}),
+        ("He left the house.", "He left the the house.", {"repeats"}),
+        ("The old man left.", "The old man, the old man left.", {"repeats"}),
+        ("She left early.", "She departed early", {"form"}),
+        ("She left early.", "She did n't stay.", {"form", "negation"}),
+        ("The committee will meet on the second Monday.", "It will meet.", {"names", "short"}),
+    ],
+)
+def test_detectors(reference: str, text: str, alarms: set[str]) -> None:
+    from faults import faults
+
+    found = faults(text, [reference], reference)
+    assert {name for name, present in found.items() if present} == alarms
+
+
+def test_self_bleu_and_shares() -> None:
+    from faults import measure, self_bleu
+
+    assert self_bleu(["one"]) is None
+    assert self_bleu(["the same old words"] * 3) == pytest.approx(100)
+    figures = measure([(["The cat sat."], [("The cat sat!", "The cat sat."), ("A cat sat.", "The cat sat.")])])
+    assert figures["usable"] == 2 and figures["copy"] == 0.5 and figures["five"] == 0
+    assert figures["word_f1"] == pytest.approx((1 + 2 / 3) / 2)
+    assert measure([(["The cat sat."], [])])["usable"] == 0
+
+
+@pytest.mark.slow
+def test_tables_of_generators(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import evidence
+    from raw_tables import read
+    from sets import Set
+
+    data, out, work = tmp_path / "data", tmp_path / "out", tmp_path / "work"
+    shutil.copytree(MINIMAL, data / "minimal")
+    (data / "minimal" / "references" / "de-en.refC.txt").write_text("".join(f"Line {n}.\n" for n in range(5)))
+    for name in ("news", "lt"):
+        found = Set(name, "minimal", "de-en", "refA", "mqm", other="refC", frozen=name == "lt")
+        monkeypatch.setitem(evidence.SETS, name, found)
+    lists = f"lists=list:{data}/minimal/paraphrases/{{pair}}.{{ref}}.jsonl"
+    asked = [
+        *("evidence.py", "--data", data, "--work", work, "--out", out, "--images", out, "--resamples", "20", "-k", "0"),
+        *("2", "--parts", "references", "gains", "--references", "human", lists, "--metrics", "bleu", "--uses", "max"),
+        *("--sheet", "3"),
+    ]
+
+    def run(*more: str) -> None:
+        monkeypatch.setattr(sys, "argv", [*map(str, asked), *more])
+        evidence.main()
+
+    run("--sets", "news")
+    (row,) = read(out / "references.csv")
+    assert (row["set"], row["references"], row["k"]) == ("news", "lists", "2")
+    assert 0 < float(row["usable"]) <= 2 and 0 <= float(row["names_changed"]) <= 1
+    sheet = (work / "sheet-news-lists.tsv").read_text().splitlines()
+    assert len(sheet) == 3 and all(line.count("\t") == 4 for line in sheet)
+    gains = read(out / "evidence.csv")
+    assert {row["references"] for row in gains} == {"human", "lists"}
+    assert {row["row"] for row in gains if row["k"] != "0"} == {"real", "placebo", "difference"}
+    assert (out / "gains.svg").stat().st_size > 1000
+    assert not (out / "ledger.csv").exists()
+    # Again from what is kept: the same numbers. A look at a test set is noted.
+    run("--sets", "news")
+    assert read(out / "evidence.csv") == gains
+    run("--sets", "lt", "--test")
+    looks = [(look["part"], look["references"]) for look in read(out / "ledger.csv")]
+    assert looks == [("references", "human lists"), ("gains", "human lists")]
+
+
+def test_candidates_are_made_once(tmp_path: Path) -> None:
+    from rule_paraphraser import RuleParaphraser
+    from sets import Kept
+
+    inner = RuleParaphraser()
+    first = list(Kept(inner, tmp_path).paraphrase(["Ann paid.", "Bob left."], 4))
+    again = list(Kept(inner, tmp_path).paraphrase(["Bob left.", "Ann paid.", "Cy sang."], 4))
+    assert inner.calls == [["Ann paid.", "Bob left."], ["Cy sang."]]
+    assert again[:2] == first[::-1]
+    # Half a line of a killed run is dropped.
+    (path,) = tmp_path.iterdir()
+    with path.open("a") as stream:
+        stream.write('{"text": "Di')
+    assert list(Kept(inner, tmp_path).paraphrase(["Cy sang."], 4)) == again[2:]
+    assert len(inner.calls) == 2
