@@ -18,6 +18,8 @@ _LINK: Final = re.compile(
 )
 #: Two numbers with a hyphen, dash, colon or "to" between them, and no third: 3-1, 14:28, 2 to 5.
 _PAIR: Final = re.compile(r"(?<![\w.,:/–-])(\d+)(?: ?[-–:] ?| to )(\d+)(?![\w:/–-]|[.,]\d)")
+#: What stands before a number and changes what it says: p < 0.05, 8.2 ± 0.9, -5 degrees.
+_SIGN: Final = re.compile(r"[<>=≤≥±≈~×]\s?(?=\d)|(?<![^\s(\[])[-−–](?=\d)")
 #: A mark that ends a sentence, whatever quotes and brackets follow it.
 _END: Final = re.compile(r"[.!?…。！？؟।][\"'”’»)\]」』）]*\s*$")
 #: {name}, {{name}}, ${name}, %s, %(name)s, <tag>, &amp;, __NAME__, [NAME]: filled in or shown as they are.
@@ -49,16 +51,21 @@ _LONGEST_UNIT: Final = 12
 def numbers() -> Check:
     """Digits survive: the multiset of digit strings is the same (``1,000`` equals ``1000``; ``3`` is not ``three``).
 
-    A score or range does not turn round (``3-1`` to ``1-3``).
+    So do signs before them (``< 0.05``, ``± 0.9``, ``-5``). A score or range does not turn round (``3-1`` to ``1-3``).
     """
 
     def accepts(reference: str, candidate: str) -> bool:
-        if digit_strings(reference) != digit_strings(candidate):
+        if digit_strings(reference) != digit_strings(candidate) or _signs(reference) != _signs(candidate):
             return False
         there, found = set(_PAIR.findall(reference)), set(_PAIR.findall(candidate))
         return not any((two, one) in found - there for one, two in there)
 
     return Check("numbers", accepts)
+
+
+def _signs(text: str) -> Counter[str]:
+    """Signs of numbers, all dashes alike."""
+    return Counter(re.sub("[−–]", "-", sign.strip()) for sign in _SIGN.findall(text))
 
 
 def links() -> Check:

@@ -59,6 +59,7 @@ class Part:
         rows: Makes the rows, for the names of sets and the options of this run.
         plot: Draws the whole table, and the file it is drawn to.
         tests: Whether it looks at test sets.
+        judged: Whether it looks at judgements, so that a look at a test set has to be noted.
     """
 
     file: str
@@ -67,13 +68,14 @@ class Part:
     rows: Callable[[Sequence[str], argparse.Namespace], Iterable[dict[str, Any]]]
     plot: tuple[Callable[[Sequence[Any], Path], None], str] | None = None
     tests: bool = True
+    judged: bool = True
 
 
 #: Those that never look at test sets choose settings, have a set of their own (people), or read no judgement (cost).
 PARTS: Final = {
     "metrics": Part("metrics.csv", metrics.COLUMNS, metrics.KEY, metrics.table),
     "gains": Part("evidence.csv", gains.COLUMNS, gains.KEY, gains.table, (gains.plot, "gains.svg")),
-    "references": Part("references.csv", references.COLUMNS, references.KEY, references.table),
+    "references": Part("references.csv", references.COLUMNS, references.KEY, references.table, judged=False),
     "shares": Part("blend-share.csv", gains.COLUMNS, gains.KEY, gains.shares, tests=False),
     "layers": Part("bertscore-layers.csv", layers.COLUMNS, layers.KEY, layers.table, tests=False),
     "ensembles": Part("ensembles.csv", ensembles.COLUMNS, ensembles.KEY, ensembles.table),
@@ -150,7 +152,7 @@ def make(name: str, sets: Sequence[str], args: argparse.Namespace) -> None:
     """One table; looks at test sets are in the ledger before their rows are."""
     part = PARTS[name]
     found = list(part.rows(sets, args))
-    if args.test:
+    if args.test and part.judged:
         for one in sets:
             note_look(args.out / "ledger.csv", name, one, args)
     update(args.out / part.file, part.columns, part.key, found)
@@ -185,8 +187,6 @@ def looked_at(part: str, name: str, args: argparse.Namespace) -> dict[str, Any]:
         used = " ".join(dict.fromkeys(ensembles.USES.values()))
         known = {"metrics": " ".join([*ensembles.USES, *metrics.shown(name, ensembles.ALONE)]), "placebos": 1}
         return {**known, "uses": used, "ks": f"0 {best}", "references": generator}
-    if part == "references":
-        return {"references": added, "ks": best}
     if part == "gains":
         asked = {"metrics": args.metrics, "uses": args.uses, "ks": map(str, args.k)}
         known = {key: " ".join(values) for key, values in asked.items()}

@@ -29,7 +29,6 @@ _FIGURES: Final = {
     "length_ratio": ("length_ratio", "{:.3f}"),
     "word_f1": ("word_f1", "{:.3f}"),
     "self_bleu": ("self_bleu", "{:.1f}"),
-    "cpu_seconds_a_segment": ("cpu", "{:.3f}"),
 }
 COLUMNS: Final = (*KEY, "segments", "k", *_FIGURES, "made_by")
 
@@ -69,7 +68,7 @@ def figures(augmented: Augmented) -> dict[str, Any]:
     for segment in augmented.references:
         human = [ref.text for ref in segment.originals]
         segments.append((human, [(ref.text, human[ref.of or 0]) for ref in segment.extras]))
-    return {**measure(segments), "cpu": augmented.cpu}
+    return measure(segments)
 
 
 def write_sheet(path: Path, augmented: Augmented, count: int, seed: int = 1) -> None:
