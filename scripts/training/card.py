@@ -117,6 +117,8 @@ def _stages(f: dict[str, Any]) -> str:
         if seen:
             mix = ", ".join(f"{name} {weight:g}" for name, weight in stage["mix"].items())
             rate = f"{recipe['training']['rate'] * stage['rate']:g}" + (", falling to 0" if stage["decay"] else "")
+            if stage.get("truncate"):
+                mix += f"; the {stage['truncate']:.0%} least likely pairs of a batch do not count"
             rows.append([stage["name"], f"{seen / 1e6:.1f} of {stage['tokens'] / 1e6:.1f} M", rate, mix])
     cool = ""
     if "cooldown" in train:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import sentencepiece
 import torch
@@ -21,6 +21,9 @@ from training.batches import Mixture, Rows, tensors, validation_rows
 from training.optimiser import Adam, MaskPool, Muon, VocabularyLogProb
 from training.package import PointerConfig, PointerTransformer, write_atomically
 from training.recipe import Network, Recipe, recipe_of
+
+#: Of the weights in a cooldown: its last steps are its best, and weights from before it should be gone.
+COOLDOWN_AVERAGE: Final = 0.98
 
 
 @dataclass
@@ -71,6 +74,8 @@ def train(recipe: Recipe, options: argparse.Namespace) -> None:
     drop = MaskPool(recipe.training.dropout, recipe.seed) if recipe.training.dropout else None
     progress, settings = _start(recipe, run, state, options, optimiser)
     cooldown = Cooldown(**settings["cooldown"]) if "cooldown" in settings else None
+    if cooldown:
+        optimiser.average = min(optimiser.average, COOLDOWN_AVERAGE)
     per_cluster = {name: source.per_cluster for name, source in recipe.sources.items()}
     mixture = Mixture(run, per_cluster, recipe.training.batch, recipe.seed)
     mixture.cursors = progress.cursors
@@ -86,7 +91,8 @@ def train(recipe: Recipe, options: argparse.Namespace) -> None:
             if drop is not None:
                 drop.at(recipe.seed * 1_000_003 + progress.step)
             logprob = model(*tensors(rows), VocabularyLogProb.apply, drop)
-            loss = -logprob.mean()
+            counted = logprob[likely(logprob, rows, stage.truncate)] if stage.truncate else logprob
+            loss = -counted.mean()
             loss.backward()
             optimiser.step(progress.step + 1, learning_rate(recipe, progress, cooldown))
             progress.step += 1
@@ -111,6 +117,23 @@ def learning_rate(recipe: Recipe, progress: Progress, cooldown: Cooldown | None 
     left = 1 - share if cooldown or stage.decay else 1.0
     warm = min(1.0, (progress.step + 1) / recipe.training.warmup)
     return recipe.training.rate * stage.rate * warm * left
+
+
+def likely(logprob: torch.Tensor, rows: Rows, share: float) -> torch.Tensor:
+    """Which target tokens count: not those of the pairs with the lowest mean log-probability, by closeness.
+
+    Args:
+        logprob: Shape (M,): of the target tokens, pair by pair.
+        rows: The pairs.
+        share: Of the pairs that do not count.
+    """
+    lengths = [len(target) + 1 for target in rows[1]]  # with the end mark
+    means = torch.stack([one.mean() for one in logprob.detach().split(lengths)])
+    levels, counts = torch.tensor(rows[2]), torch.ones(len(lengths), dtype=torch.bool)
+    for level in set(rows[2]):
+        alike = (levels == level).nonzero()[:, 0]
+        counts[alike[means[alike].argsort()[: int(share * len(alike))]]] = False
+    return counts.repeat_interleave(torch.tensor(lengths))
 
 
 @torch.inference_mode()

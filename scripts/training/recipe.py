@@ -108,7 +108,9 @@ class Source:
 class Stage:
     """So many target tokens, from sources in proportion to their weights.
 
-    ``rate`` multiplies the learning rate; with ``decay`` it falls linearly to zero over the stage.
+    ``rate`` multiplies the learning rate; with ``decay`` it falls linearly to zero over the stage. ``truncate`` is the
+    share of a batch's pairs that is left out of the loss: those the network finds least likely (loss truncation, Kang
+    and Hashimoto 2020, arXiv:2004.14589), among them most targets that do not say what their source says.
     """
 
     name: str
@@ -116,6 +118,7 @@ class Stage:
     mix: Mapping[str, float]
     rate: float = 1.0
     decay: bool = False
+    truncate: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -206,3 +209,5 @@ def _check(recipe: Recipe) -> None:
             raise ValueError(f"stage {stage.name} uses unknown sources: {', '.join(sorted(unknown))}")
         if not any(weight > 0 for weight in stage.mix.values()) or stage.tokens <= 0:
             raise ValueError(f"stage {stage.name} has no text")
+        if not 0 <= stage.truncate < 1:
+            raise ValueError(f"truncate of stage {stage.name} is {stage.truncate}, expected 0 to below 1")

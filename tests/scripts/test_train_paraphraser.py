@@ -63,6 +63,7 @@ mix = { single = 0.7, made = 0.3 }
 name = "pairs"
 tokens = 4000
 mix = { made = 1.0 }
+truncate = 0.25
 """
 
 
@@ -339,6 +340,7 @@ def test_export(copy: Callable[[str], Path], tmp_path: Path) -> None:
         "made.jsonl.gz",
         figures["sha256"],
         "| denoise |",
+        "the 25% least likely pairs of a batch do not count",
         "None chosen",
     ):
         assert said in card

@@ -55,3 +55,17 @@ def test_every_projection_moves_by_its_own_orthogonal_matrix(training: Training)
             expected = torch.cat(steps, 1 if name.startswith("pointer_key") else 0)
         assert float(moved.norm()) == pytest.approx(float(expected.norm()), rel=0.01), name
         assert torch.nn.functional.cosine_similarity(-moved.flatten(), expected.flatten(), 0) > 0.995, name
+
+
+def test_the_least_likely_pairs_of_each_closeness_do_not_count(training: Training) -> None:
+    loop = training("loop")
+    targets = [[9] * length for length in (1, 3, 2, 1, 4, 2)]
+    means = [-1.0, -5.0, -2.0, -9.0, -0.5, -0.7]
+    logprob = torch.cat([torch.full((len(t) + 1,), mean) for t, mean in zip(targets, means, strict=True)])
+    rows = ([[9]] * 6, targets, [0, 0, 0, 3, 3, 3])
+    counted = loop.likely(logprob, rows, 0.4)
+    assert [set(part.tolist()) for part in counted.split([len(t) + 1 for t in targets])] == [
+        *({True}, {False}, {True}),
+        *({False}, {True}, {True}),
+    ]
+    assert loop.likely(logprob, rows, 0.3).all()
