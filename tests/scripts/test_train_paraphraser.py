@@ -379,6 +379,7 @@ def test_the_real_data_gives_the_recorded_losses(data_dir: Path, tmp_path: Path)
         stream.writelines(f"made\tOn day {i} it rained.\n" for i in range(100))
     text = RECIPE.replace('["made"]', '["bio21.mqm", "wmt21.tedtalks"]\naction = "drop"').replace("310", "2000")
     text = text.replace("clusters = 5", "clusters = 25").replace("most_template = 999", "openings = false")
+    text = text.replace("truncate = 0.25\n", "")
     (tmp_path / "recipe.toml").write_text(text.replace("tokens = 4000", "tokens = 6000"), "utf-8")
     run = tmp_path / "run"
     done = script("prepare", "--data", tmp_path, "--evaluation", data_dir, "--recipe", tmp_path / "recipe.toml",
