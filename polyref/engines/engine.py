@@ -98,7 +98,9 @@ class Engine:
         if name == "local":
             from polyref.processes import available
 
-            jobs = max(several, jobs or (available() if device == "cpu" else 1))
+            if jobs is None:
+                jobs = available() if device == "cpu" else 1
+            jobs = jobs if jobs < 1 else max(several, jobs)  # what is too small is refused
         return cls(name, jobs, address, gpus)
 
     @property

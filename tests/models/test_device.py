@@ -50,6 +50,8 @@ def test_every_device_has_a_process() -> None:
     assert Engine.on("cpu:0,1").jobs == 2
     assert Engine.on("cuda:0,1", jobs=1).jobs == 2 and Engine.on("cuda:0,1", jobs=4).jobs == 4
     assert Engine.on("cuda:1").jobs == 1
+    with pytest.raises(UsageError, match="`jobs` is 0"):
+        Engine.on("cuda:0,1", jobs=0)
     with pytest.raises(UsageError, match="Ray gives every worker its own"):
         Engine.on("cuda:0,1", "ray")
 
