@@ -42,7 +42,7 @@ def load_paraphraser(
             Face folder, or a name on the Hugging Face hub (``owner/model``: the only case that uses the network). Or a
             generator by name, with or without an argument: ``fairseq:FOLDER``, ``NAME``, ``NAME:ARGUMENT``
             (:mod:`polyref.paraphrase.generators`); a folder of such a name is ``./NAME``.
-        device: A torch device, or several, such as ``cuda:0,1``: each gets a process at least.
+        device: A torch device, or several, such as ``cuda:0,1``: each gets at least one process.
         threads: Threads of torch (None: leave as they are).
         lang: Language to write, for models of several languages; models of one language check it. ``en``, ``eng``,
             ``eng_Latn`` and ``en_XX`` are the same language, whatever the model calls it.

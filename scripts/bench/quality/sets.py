@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,7 +75,6 @@ class Augmented:
     """A set with added references, of the chosen segments alone."""
 
     references: ReferenceSet
-    cpu: float | None = None  # seconds a segment to make the candidates, without loading the model
     described: str = ""
 
 
@@ -157,7 +155,7 @@ class Generator:
             **extra,
         )
         described = "|".join(str(refset.meta.get(key)) for key in ("generator", "decoding", "filters", "select"))
-        return Augmented(refset, paraphraser.cpu / max(len(loaded.chosen), 1), described)
+        return Augmented(refset, described)
 
 
 _MODELS: dict[str, Paraphraser] = {}
@@ -195,7 +193,6 @@ class Kept(Paraphraser):
         self.inner = inner
         self.name, self.signature, self.languages = inner.name, inner.signature, inner.languages
         self.folder = folder
-        self.cpu = 0.0  # seconds that the lists served so far took when they were made
 
     def describe_decoding(self, decoding: Decoding | None, k: int) -> str:
         return self.inner.describe_decoding(decoding, k)
@@ -215,25 +212,20 @@ class Kept(Paraphraser):
                     stream.write(json.dumps({"generator": described}) + "\n")
                 for at in range(0, len(missing), SHARD):
                     part = missing[at : at + SHARD]
-                    before = time.process_time()
-                    made = list(self.inner.paraphrase(part, k, decoding=decoding))
-                    cpu = (time.process_time() - before) / len(part)
-                    for nbest in made:
-                        known[nbest.text] = (nbest, cpu)
-                        stream.write(json.dumps(_row(nbest, cpu), ensure_ascii=False) + "\n")
+                    for nbest in self.inner.paraphrase(part, k, decoding=decoding):
+                        known[nbest.text] = nbest
+                        stream.write(json.dumps(_row(nbest), ensure_ascii=False) + "\n")
                     stream.flush()
         for text in wanted:
-            nbest, cpu = known[text]
-            self.cpu += cpu
-            yield nbest
+            yield known[text]
 
 
-def _row(nbest: NBest, cpu: float) -> dict[str, Any]:
+def _row(nbest: NBest) -> dict[str, Any]:
     hypotheses = [[h.text, h.score, h.group, list(h.tokens)] for h in nbest.hypotheses]
-    return {"text": nbest.text, "truncated": nbest.truncated, "cpu": round(cpu, 5), "hypotheses": hypotheses}
+    return {"text": nbest.text, "truncated": nbest.truncated, "hypotheses": hypotheses}
 
 
-def _read_kept(path: Path, described: str) -> dict[str, tuple[NBest, float]]:
+def _read_kept(path: Path, described: str) -> dict[str, NBest]:
     if not path.is_file():
         return {}
     lines = path.read_text("utf-8").split("\n")
@@ -247,5 +239,5 @@ def _read_kept(path: Path, described: str) -> dict[str, tuple[NBest, float]]:
     known = {}
     for row in rows[1:]:
         found = tuple(Hypothesis(text, score, tuple(ids), group) for text, score, group, ids in row["hypotheses"])
-        known[row["text"]] = (NBest(row["text"], found, row["truncated"]), row["cpu"])
+        known[row["text"]] = NBest(row["text"], found, row["truncated"])
     return known
