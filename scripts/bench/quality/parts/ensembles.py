@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 from material import AVERAGES, LISTS, SETS, Fixed, Floats, Judges, Material, Samples, measured
 from pair_scores import metric_of
-from parts.gains import COMPARED, FEWER, MADE, numbers, offset
+from parts.gains import COMPARED, MADE, numbers, offset
 from parts.metrics import shown
 
 from polyref.eval.experiments.series import Series
@@ -41,7 +41,7 @@ def table(names: Sequence[str], args: argparse.Namespace) -> Iterator[dict[str, 
     for name in names:
         references_by = generator(name)
         material = Material.of(SETS[name], args.data, MADE.get(name) if references_by == "shipped" else None)
-        material = material.spread(COMPARED.get(name, FEWER))
+        material = material.spread(COMPARED[name])
         seed = args.seed + offset(name)
         judges = Judges(material, Bootstrap(args.resamples, seed=seed))
         k = max(args.k)

@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 from material import AVERAGES, SETS, Judges, Material, Samples, measured
 from pair_scores import metric_of
-from parts.gains import COMPARED, FEWER, numbers, offset
+from parts.gains import COMPARED, numbers, offset
 
 from polyref.eval.statistics.resampling import Bootstrap
 
@@ -30,7 +30,7 @@ def table(names: Sequence[str], args: argparse.Namespace) -> Iterator[dict[str, 
     """The rows of metrics.csv; ``p`` is of the test that a metric agrees better about systems than chrF++ does."""
     found: dict[str, dict[str, Samples]] = {metric: {} for metric in METRICS}
     for name in names:
-        material = Material.of(SETS[name], args.data, COMPARED.get(name, FEWER))
+        material = Material.of(SETS[name], args.data, COMPARED[name])
         seed = args.seed + offset(name)
         judges = Judges(material, Bootstrap(args.resamples, seed=seed))
         metrics = {metric: metric_of(metric, "max", args.work) for metric in shown(name, METRICS)}
