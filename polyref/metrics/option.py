@@ -45,7 +45,7 @@ JOBS: Final[Mapping[str, Any]] = {
     "flag": "--jobs",
     "heading": MODELS,
     "least": 1,
-    "otherwise": "one a core for forced scores, where there is enough to do; one for vectors",
+    "otherwise": "one a core, where there is enough to do",
 }
 ENGINE: Final[Mapping[str, Any]] = {
     "help": "Who computes forced scores and vectors: processes of this machine, or the workers of a Ray cluster, "

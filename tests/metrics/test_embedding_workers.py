@@ -17,6 +17,7 @@ from polyref.metrics.embedding.embeddings import Embeddings
 from polyref.metrics.embedding.encoders.load import load_encoder
 from polyref.metrics.embedding.laser_lm import Pooled
 from polyref.metrics.embedding.workers import Encoding, Helpers
+from polyref.processes import available
 from polyref.references import ReferenceSet
 
 pytestmark = pytest.mark.slow  # a process takes a moment to start
@@ -65,3 +66,9 @@ def test_another_model_with_a_worker_is_an_error(bert: str) -> None:
     metric.__dict__["helpers"] = Helpers(Encoding("shipped", metric.encoder.digest, 2), Engine("local", 2))
     with pytest.raises(ModelError, match=r"has sha \w{12} with a worker, expected \w{12}"):
         metric.statistics({"A": TEXTS}, ReferenceSet.from_texts([[text] for text in TEXTS]))
+
+
+def test_one_process_a_core_where_there_is_enough_to_do() -> None:
+    helpers = BERTScore(cache=False).helpers
+    assert helpers.piece(19) is None, "one process alone"
+    assert (helpers.piece(10_000) is not None) == (available() > 1)

@@ -23,7 +23,7 @@ class EncoderMetric(PairMetric):
             :func:`polyref.metrics.embedding.encoders.load.load_encoder`).
         layer: The layer whose vectors are used; None takes the metric's own choice.
         device: A torch device.
-        jobs: Processes that encode; None: one, with torch's threads, which is faster on few cores. It changes no score.
+        jobs: Processes that encode; None: one a core on the CPU, one on other devices. It changes no score.
         engine: ``local``, or ``ray`` for the workers of a Ray cluster, ``jobs`` of them or as many as it has room for
             (:class:`polyref.engines.engine.Engine`). It changes no score.
         address: Of the Ray cluster.
@@ -48,8 +48,7 @@ class EncoderMetric(PairMetric):
     @property
     def workers(self) -> Engine:
         """Who encodes."""
-        jobs = self.jobs or (1 if self.engine == "local" else None)
-        return Engine.on(self.device, self.engine, jobs, self.address, self.gpus)
+        return Engine.on(self.device, self.engine, self.jobs, self.address, self.gpus)
 
     @property
     def languages(self) -> tuple[str, ...]:

@@ -20,8 +20,9 @@ from polyref.metrics.embedding.encoders.load import load_encoder
 
 R_co = TypeVar("R_co", covariant=True)
 
-#: Tokens that make another process worth its start: it loads torch and the model before it begins.
-WORTH: Final = 100_000
+#: Tokens that make another process worth its start: it loads torch and the model before it begins. With fewer, the
+#: threads of one process are faster.
+WORTH: Final = 200_000
 #: Most tokens of a piece of work, and how many pieces a worker is given at least where there is enough to do.
 _PIECE: Final = 32_768
 _PIECES: Final = 8

@@ -39,7 +39,7 @@ Rows = list[npt.NDArray[np.float32]]
 
 DTYPES: Final = ("float32", "bfloat16", "float16")
 #: Most source tokens of a stretch, and most memory for its encoder states.
-_STRETCH: Final = 1 << 15
+_STRETCH: Final = 1 << 14
 _STATES: Final = 1 << 28
 
 
