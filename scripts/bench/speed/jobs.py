@@ -4,10 +4,10 @@
 
 DIR holds WMT22 in the mt-metrics-eval layout with the ten paraphrases of each zh-en reference
 (``wmt22/paraphrases/zh-en.refA.jsonl``). Each command runs as a user runs it, without the cache, on segments that are
-spread evenly over the test set: 960 for augment, which hands out shards of 64, and 300 for Prism, 600 for BERTScore
-(with processes, and with threads). One system is scored. Start-up is what the command takes with one reference, and
-left out of the rate. Memory is that of all processes of the command together, what they share counted once (Linux:
-PSS, looked at five times a second).
+spread evenly over the test set: 960 for augment, which hands out shards of 64, 300 for Prism, and all 1,875 for
+BERTScore (with processes, and with threads). One system is scored. Start-up is what the command takes with one
+reference, and left out of the rate. Memory is that of all processes of the command together, what they share
+counted once (Linux: PSS, looked at five times a second).
 
 With ``--csv``, rows of the table that were measured again are replaced. With ``--page`` as well, the table between the
 two comments ``speed-jobs`` of that file is written anew, from all rows.
