@@ -198,7 +198,7 @@ class Cache:
         self._fault = self._fault or "closed"
 
     def __del__(self) -> None:
-        if hasattr(self, "_process"):
+        if os and hasattr(self, "_process"):  # at the program's end, modules can be gone before this
             self.close()
 
     @contextlib.contextmanager

@@ -44,6 +44,15 @@ def test_look_and_clear(folder: Path) -> None:
     assert (folder / "cache.sqlite").stat().st_size < 100_000
 
 
+def test_a_program_that_ends_says_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = Cache()
+    assert cache.get([bytes([1])])
+    with monkeypatch.context() as ending:
+        ending.setattr("polyref.cache.os", None)  # as Python leaves a module whose turn comes first
+        cache.__del__()
+    cache.close()
+
+
 def test_the_limit_is_kept(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert run("limit", "0.005") == "holds 0.004 GB of 0.005 GB\n"
     assert "entries  4\nsize     0.004 GB of 0.005 GB\n" in run("info")
