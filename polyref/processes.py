@@ -23,6 +23,7 @@ from itertools import count
 from multiprocessing import active_children, get_context, parent_process
 from multiprocessing.connection import Connection, Pipe, wait
 from multiprocessing.queues import SimpleQueue
+from multiprocessing.reduction import ForkingPickler
 from multiprocessing.util import Finalize
 from pathlib import Path
 from traceback import format_exception
@@ -71,8 +72,8 @@ class Processes(Generic[T, R]):
     What it tells of its progress (:func:`polyref.progress.tell`) is told here, while a result is waited for.
 
     The processes start with the first piece of work, and end with :meth:`close`, with the program, or when the program
-    is killed. The first is started afresh, not forked: a script that uses them needs ``if __name__ == "__main__":``, as
-    with everything in :mod:`multiprocessing`.
+    is killed. The first is started afresh, not forked. It does not read the script that is run, so that needs no
+    ``if __name__ == "__main__":``, unless ``build`` holds something that is defined in it.
 
     Args:
         build: Called once, or once in every process (see :func:`_nurse`); gives the function. It can be pickled.
@@ -113,7 +114,7 @@ class Processes(Generic[T, R]):
         self._told = context.SimpleQueue()
         (orders, line), (results, answers) = Pipe(duplex=False), Pipe(duplex=False)
         nursery = context.Process(target=_nurse, args=(self._build, self.jobs, self._told, orders, answers))
-        with _environment(_ALONE):
+        with _environment(_ALONE), _without_script(self._build):
             nursery.start()
         orders.close()
         answers.close()
@@ -185,6 +186,20 @@ def _environment(values: Mapping[str, str]) -> Iterator[None]:
     finally:
         for name in new:
             del os.environ[name]
+
+
+@contextmanager
+def _without_script(build: Callable[..., Any]) -> Iterator[None]:
+    """A process that is started here does not run the script of this one again, unless ``build`` needs it."""
+    script = vars(sys.modules["__main__"])
+    needed = b"__main__" in bytes(ForkingPickler.dumps(build))
+    places = [] if needed else ["__file__", "__spec__"]  # where multiprocessing looks for it
+    before = {name: script[name] for name in places if name in script}
+    script.update(dict.fromkeys(before))
+    try:
+        yield
+    finally:
+        script.update(before)
 
 
 def _listen(results: Connection, asked: dict[int, Future[Any]]) -> None:

@@ -174,3 +174,43 @@ def test_nothing_is_left_when_the_program_is_killed(tmp_path: Path) -> None:
         assert time.monotonic() < deadline, "a process outlived the program"
         time.sleep(0.05)
     program.stdout.close()
+
+
+UNGUARDED = """
+from functools import partial
+from pathlib import Path
+import operator
+from polyref.processes import Processes
+
+Path("runs.txt").open("a").write("run\\n")
+with Processes(partial(partial, operator.add, 1), 2) as processes:
+    print(list(processes.map([1, 2, 3])))
+"""
+GUARDED = """
+from pathlib import Path
+from polyref.processes import Processes
+
+Path("runs.txt").open("a").write("run\\n")
+
+def build():
+    return double
+
+def double(number):
+    return 2 * number
+
+if __name__ == "__main__":
+    with Processes(build, 2) as processes:
+        print(list(processes.map([1, 2, 3])))
+"""
+
+
+@pytest.mark.parametrize(("script", "printed", "runs"), [(UNGUARDED, "[2, 3, 4]\n", 1), (GUARDED, "[2, 4, 6]\n", 2)])
+def test_a_script_is_read_again_only_where_its_own_functions_are_needed(
+    script: str, printed: str, runs: int, tmp_path: Path
+) -> None:
+    (tmp_path / "script.py").write_text(script)
+    done = subprocess.run(
+        [sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert (done.stdout, done.stderr, done.returncode) == (printed, "", 0)
+    assert len((tmp_path / "runs.txt").read_text().split()) == runs

@@ -56,7 +56,7 @@ def load_paraphraser(
         memory: About the memory that a batch may take beside the model, in MB (None: 1024, on a GPU half of what is
             free); it changes the last digits of sums at most.
         jobs: Processes, each with a copy of the model and, unless ``threads`` says otherwise, one thread. The lists do
-            not depend on it. A script that asks for several needs ``if __name__ == "__main__":``.
+            not depend on it.
         cache: Keep n-best lists of searches in ``~/.cache/polyref`` (:mod:`polyref.cache`), and read them from there.
             It changes no list.
         rewriting: How a language model is asked (``openai:NAME``, ``chat:DIR``), and by which server: without one named
