@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 import sys
 from pathlib import Path
@@ -54,6 +55,29 @@ def test_self_bleu_and_shares() -> None:
     assert measure([(["The cat sat."], [])])["usable"] == 0
 
 
+def test_what_outputs_and_added_references_share() -> None:
+    from parts.coverage import shares
+
+    from polyref.references import Reference, ReferenceSet, Segment
+
+    def pseudo(text: str) -> Reference:
+        return Reference(text, kind="pseudo", of=0)
+
+    refs = ReferenceSet(
+        (
+            Segment("1", (Reference("A dog ran."), pseudo("A hound ran."), pseudo("The hound left."))),
+            Segment("2", (Reference("Yes."),)),
+        )
+    )
+    outputs = [["The dog ran.", "No."], ["A Hound ran.", "Yes."]]
+    # New words of the added ones: hound; hound, the, left. Of the outputs: the, no; hound.
+    assert shares(outputs, refs, 1, 1) == (1 / 2, 1 / 2, 1 / 3)
+    assert shares(outputs, refs, 2, 1) == (3 / 2, 2 / 6, 2 / 3)
+    # "a hound", "hound ran", "the hound", "hound left", "left ."; "the dog", "no ."; "a hound", "hound ran".
+    assert shares(outputs, refs, 2, 2) == (5 / 2, 2 / 10, 2 / 4)
+    assert all(map(math.isnan, shares([["A dog ran.", "Yes."]], refs, 0, 1)[1:]))
+
+
 @pytest.mark.slow
 def test_tables_of_generators(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import evidence
@@ -69,8 +93,8 @@ def test_tables_of_generators(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     lists = f"lists=list:{data}/minimal/paraphrases/{{pair}}.{{ref}}.jsonl"
     asked = [
         *("evidence.py", "--data", data, "--work", work, "--out", out, "--images", out, "--resamples", "20", "-k", "0"),
-        *("2", "--parts", "references", "gains", "--references", "human", lists, "--metrics", "bleu", "--uses", "max"),
-        *("--sheet", "3"),
+        *("2", "--parts", "references", "gains", "coverage", "--references", "human", lists, "--metrics", "bleu"),
+        *("--uses", "max", "--sheet", "3"),
     ]
 
     def run(*more: str) -> None:
@@ -83,6 +107,12 @@ def test_tables_of_generators(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert 0 < float(row["usable"]) <= 2 and 0 <= float(row["names_changed"]) <= 1
     sheet = (work / "sheet-news-lists.tsv").read_text().splitlines()
     assert len(sheet) == 3 and all(line.count("\t") == 4 for line in sheet)
+    coverage = read(out / "coverage.csv")
+    assert [(row["references"], row["k"], row["n"]) for row in coverage] == [
+        *(("human", "1", n) for n in "12"),
+        *(("lists", "2", n) for n in "12"),
+    ]
+    assert all(0 <= float(row["covered"]) <= 1 for row in coverage)
     gains = read(out / "evidence.csv")
     assert {row["references"] for row in gains} == {"human", "lists"}
     assert {row["row"] for row in gains if row["k"] != "0"} == {"real", "placebo", "difference"}

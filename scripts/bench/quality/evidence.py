@@ -13,6 +13,7 @@ Parts, each with a table OUT/NAME.csv:
     gains      evidence.csv, and a plot: every metric and use, with the references of a person, the shipped model and an
                LLM; three rows for every number of them: the real ones, the mean of the placebos, and the difference
     references references.csv: how many added references there are, and what is wrong with them, by detectors
+    coverage   coverage.csv: how many words of systems' outputs, which the reference does not have, added ones hold
     shares     blend-share.csv: the share of added references in a blend (development sets alone)
     layers     bertscore-layers.csv: layers of BERTScore's encoders (development sets alone)
     ensembles  ensembles.csv: rank averages of metrics, with and without added references, on the same segments
@@ -39,7 +40,7 @@ from subprocess import run
 from typing import Any, Final
 
 from material import SETS
-from parts import cost, ensembles, gains, layers, levels, metrics, people, quality, references
+from parts import cost, coverage, ensembles, gains, layers, levels, metrics, people, quality, references
 
 from polyref import __version__
 from polyref.errors import PolyrefError, UsageError
@@ -76,6 +77,7 @@ PARTS: Final = {
     "metrics": Part("metrics.csv", metrics.COLUMNS, metrics.KEY, metrics.table),
     "gains": Part("evidence.csv", gains.COLUMNS, gains.KEY, gains.table, (gains.plot, "gains.svg")),
     "references": Part("references.csv", references.COLUMNS, references.KEY, references.table, judged=False),
+    "coverage": Part("coverage.csv", coverage.COLUMNS, coverage.KEY, coverage.table, judged=False),
     "shares": Part("blend-share.csv", gains.COLUMNS, gains.KEY, gains.shares, tests=False),
     "layers": Part("bertscore-layers.csv", layers.COLUMNS, layers.KEY, layers.table, tests=False),
     "ensembles": Part("ensembles.csv", ensembles.COLUMNS, ensembles.KEY, ensembles.table),
@@ -115,7 +117,7 @@ def main() -> None:
         nargs="+",
         default=["human", "shipped", "llm"],
         metavar="NAME[=MODEL]",
-        help="of gains, shares and references: who wrote them",
+        help="of gains, shares, references and coverage: who wrote them",
     )
     parser.add_argument("--sheet", type=int, default=0, metavar="N", help="of references: N of them, to read by eye")
     parser.add_argument("--encoders", nargs="+", default=list(layers.DEFAULTS), choices=list(layers.DEFAULTS))
