@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -54,6 +57,46 @@ def test_the_shipped_model_names_its_mode() -> None:
     assert first == second
     best = next(iter(exact.paraphrase(TEXT, 4))).hypotheses[0]
     assert abs(first[0].score - best.score) < 0.1
+
+
+#: Lists of the shipped model in int8 as an older processor would make them: no kernels for bytes, shorter vectors.
+OLDER = """
+import json, sys
+from polyref.models.networks import matmul
+matmul._has_vnni = lambda: False
+from polyref.paraphrase import load_paraphraser
+texts = json.loads(sys.argv[1])
+model = load_paraphraser("shipped", dtype="int8", threads=1, cache=False)
+print(json.dumps([[found.text for found in one.hypotheses] for one in model.paraphrase(texts, 20)]))
+"""
+
+
+@pytest.mark.slow
+def test_int8_lists_do_not_depend_on_the_processor() -> None:
+    texts = [
+        "The rapid test was able to find more cases than the slow one, especially in the second week.",
+        "They are all young specialists in different subjects, and good at teaching by telling stories.",
+        "In the long term, the illness contributes to changes of the brain, which need special programmes.",
+        "When I went out into the city, the mobile network worked again.",
+        "The measures will be valid until they are cancelled, the spokesman of the city council said on Monday.",
+        "It is also forbidden to smoke and to use fireworks in these areas, which are dry after a long summer.",
+        "Of the 1,400 people surveyed before the election, those opposed grew by 8 per cent since 2008.",
+        "She left early because the meeting had been moved to Friday, and nobody had told her.",
+        "Although the museum was closed for repairs, hundreds of visitors waited in front of it in the rain.",
+        "The company says it will hire about 200 people for its new plant, most of them from the region.",
+        "After three years of talks, both countries agreed to open the bridge to lorries again in the spring.",
+        "He was already known to experts as an influential guitarist of the past decades with a gentle sound.",
+        "If the river rises by another half a metre, the villages on its eastern bank will have to be left.",
+        "The judge asked why the report had not been shown to the defence before the trial began.",
+        "Vegetables, brown rice and fish are good for staying in shape, a doctor writes in the magazine.",
+        "Scientists found that the birds remember the places where they have hidden food for several months.",
+    ]
+    older = {"ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2", "MKL_ENABLE_INSTRUCTIONS": "AVX2"}
+    command = [sys.executable, "-c", OLDER, json.dumps(texts)]
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env={**os.environ, **older})
+    model = load_paraphraser("shipped", dtype="int8", threads=1, cache=False)
+    here = [[found.text for found in one.hypotheses] for one in model.paraphrase(texts, 20)]
+    assert json.loads(done.stdout) == here
 
 
 def test_modes_that_do_not_exist_are_refused() -> None:

@@ -5,7 +5,8 @@ Which of the two is :mod:`polyref.models.networks.matmul_library`'s affair.
 Two approximate modes, on the CPU: ``bfloat16`` rounds weights, inputs and results of the products; ``int8`` rounds
 weights to eight bits with one scale an output, and inputs to eight bits with one scale a row (so that no row sets the
 scale of another), and adds up integers. All else stays float32, whose last bits differ between processors: where an
-input lies at a boundary of the rounding, they move it by a whole step.
+input lies at a boundary of the rounding, they move it by a whole step. (The shipped kind of network rounds float64, see
+:func:`polyref.models.networks.pointer_decoder.inner_type`.)
 
 No row of a product depends on the others. Of ``int8`` that is so by construction, integers having no order to be added
 up in; of float32 it was seen, with either library, for 4 to 400 rows, so that fewer are filled up to 4.

@@ -25,7 +25,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from polyref.models.networks.matmul import Precision
-from polyref.models.networks.pointer_decoder import PAD, PointerDecoder, PointerState
+from polyref.models.networks.pointer_decoder import PAD, PointerDecoder, PointerState, inner_type
 
 #: Multiplies activations by a dropout mask; given by the trainer, absent at inference.
 Dropout = Callable[[Tensor], Tensor]
@@ -272,7 +272,8 @@ class PointerTransformer(nn.Module):
 
     def row_bytes(self, steps: int) -> int:
         """Memory of a decoder row after so many steps: its scores, its self-attention keys and values."""
-        return 4 * (self.vocab_size + steps * 2 * self.config.decoder_layers * self.config.d_model)
+        past = steps * self.config.decoder_layers * self.config.d_model
+        return 4 * (self.vocab_size + past) + inner_type(self.precision).itemsize * past
 
     def select_rows(self, state: PointerState, sentences: Tensor, rows: Tensor, owners: Tensor) -> None:
         """See :class:`~polyref.paraphrase.search.RowModel`."""

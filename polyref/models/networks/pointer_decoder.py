@@ -81,21 +81,22 @@ class _Block:
     def __init__(self, layer: Any, precision: Precision) -> None:
         attention = layer.attend_self
         heads = attention.heads
-        self.norm = _norm(layer.norm_self)
+        inner = inner_type(precision)
+        self.norm = _norm(layer.norm_self, inner)
         self.qkv = _scaled(attention.qkv, heads, precision)
         self.out = _product(attention.out, precision)
-        self.ffn_norm = _norm(layer.norm_ffn)
+        self.ffn_norm = _norm(layer.norm_ffn, inner)
         self.fc1 = Product(layer.fc1.weight, layer.fc1.bias, "relu", precision)
         self.fc2 = _product(layer.fc2, precision)
         if hasattr(layer, "attend_cross"):
             cross = layer.attend_cross
-            self.cross_norm = _norm(layer.norm_cross)
+            self.cross_norm = _norm(layer.norm_cross, inner)
             self.cross_q = _scaled(cross.q, heads, precision)
             self.cross_kv = _product(cross.kv, precision)
             self.cross_out = _product(cross.out, precision)
 
     def feed_forward(self, x: Tensor) -> Tensor:
-        return self.fc2(self.fc1(norm(x, self.ffn_norm)), x)
+        return self.fc2(self.fc1(_normed(x, self.ffn_norm)), x)
 
 
 class PointerWeights(Protocol):
@@ -142,7 +143,10 @@ class PointerDecoder:
         self._dim = network.config.d_model
         self._encoder = [_Block(layer, precision) for layer in network.encoder]
         self._decoder = [_Block(layer, precision) for layer in network.decoder]
-        self._encoder_norm, self._decoder_norm = _norm(network.encoder_norm), _norm(network.decoder_norm)
+        self._inner = inner_type(precision)
+        self._encoder_norm, self._decoder_norm = (
+            _norm(layer, self._inner) for layer in (network.encoder_norm, network.decoder_norm)
+        )
         scale = self._dim**-0.5
         query = network.pointer_query
         # The sentinel is one more output; rows of zeros round their number up.
@@ -170,19 +174,25 @@ class PointerDecoder:
         x = network.embed(padded)[real]  # [T, d], as all that follows
         for block in self._encoder:
             mixed = []
-            for qkv in torch.split(block.qkv(norm(x, block.norm)), lengths):
+            for qkv in torch.split(block.qkv(_normed(x, block.norm)).to(self._inner), lengths):
                 q, k, v = self._heads_first(qkv).chunk(3)
-                mixed.append(_attend(q, k.transpose(1, 2), v))
+                mixed.append(_attend(q, k.transpose(1, 2), v).to(x.dtype))
             x = block.feed_forward(block.out(_joined(mixed), x))
-        memory = norm(x, self._encoder_norm)
+        memory = _normed(x, self._encoder_norm)
         previous = network.embedding(network.previous(padded)[real])
         keys = torch.split(self._key(torch.cat([memory, previous], -1)), lengths)
         cross = [
-            [self._keys_values(kv) for kv in torch.split(block.cross_kv(memory), lengths)] for block in self._decoder
+            [self._keys_values(kv) for kv in torch.split(block.cross_kv(memory).to(self._inner), lengths)]
+            for block in self._decoder
         ]
         distinct, places = _distinct(padded)
         return PointerState(
-            cache=AncestryCache(len(cross), self._heads, dim, len(sources), device=network.device, dtype=memory.dtype),
+            cache=AncestryCache(
+                *(len(cross), self._heads, dim, len(sources)),
+                device=network.device,
+                dtype=memory.dtype,
+                inner=self._inner,
+            ),
             groups=Groups(torch.arange(len(sources), device=network.device), len(sources)),
             decoder=self,
             sentences=[_Sentence(list(layers), key.t().contiguous()) for *layers, key in zip(*cross, keys)],
@@ -195,11 +205,12 @@ class PointerDecoder:
         x = self._network.embed(tokens[:, None], state.length)[:, 0]
         state.cache.extend()
         for index, block in enumerate(self._decoder):
-            x = block.out(state.cache.attend(index, block.qkv(norm(x, block.norm))), x)
-            queries = torch.split(self._heads_first(block.cross_q(norm(x, block.cross_norm))), state.groups.sizes, 1)
-            mixed = [_attend(q, *sentence.cross[index]) for q, sentence in zip(queries, state.sentences)]
-            x = block.feed_forward(block.cross_out(_joined(mixed), x))
-        x = norm(x, self._decoder_norm)
+            x = block.out(state.cache.attend(index, block.qkv(_normed(x, block.norm))), x)
+            queries = self._heads_first(block.cross_q(_normed(x, block.cross_norm)).to(self._inner))
+            split = zip(torch.split(queries, state.groups.sizes, 1), state.sentences)
+            mixed = _joined([_attend(q, *sentence.cross[index]) for q, sentence in split])
+            x = block.feed_forward(block.cross_out(mixed.to(x.dtype), x))
+        x = _normed(x, self._decoder_norm)
         return self._mixture(state, x, self._shares(state, x))
 
     def _shares(self, state: PointerState, x: Tensor) -> Tensor:
@@ -239,8 +250,21 @@ class PointerDecoder:
         return scores.index_fill_(1, self._never, -math.inf)
 
 
-def _norm(layer: nn.LayerNorm) -> tuple[Tensor, Tensor]:
-    return layer.weight, layer.bias
+def inner_type(precision: Precision) -> torch.dtype:
+    """What normalisation and attention are computed in, before they are rounded to float32.
+
+    In int8, a difference in the last bit of a product's input can move it by a whole step. Sums in float64 differ
+    between processors too, but hardly ever so much that they are rounded to another float32.
+    """
+    return torch.float64 if precision == "int8" else torch.float32
+
+
+def _norm(layer: nn.LayerNorm, inner: torch.dtype) -> tuple[Tensor, Tensor]:
+    return layer.weight.to(inner), layer.bias.to(inner)
+
+
+def _normed(x: Tensor, weights: tuple[Tensor, Tensor]) -> Tensor:
+    return norm(x.to(weights[0].dtype), weights).to(x.dtype)
 
 
 def _attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:

@@ -25,15 +25,25 @@ class AncestryCache:
         rows: Rows before the first step.
         device: Where to keep it.
         dtype: Type of keys and values.
+        inner: What dot products and their softmax are computed in (None: ``dtype``). A weighted sum adds its terms up
+            one after the other, the same way on every processor.
     """
 
     def __init__(
-        self, layers: int, heads: int, dim: int, rows: int, *, device: torch.device, dtype: torch.dtype
+        self,
+        layers: int,
+        heads: int,
+        dim: int,
+        rows: int,
+        *,
+        device: torch.device,
+        dtype: torch.dtype,
+        inner: torch.dtype | None = None,
     ) -> None:
         self._heads = heads
         self._dim = dim
         # Keys (even) and values (odd) of the layers, [capacity, d] each.
-        self._tables = [torch.empty((0, dim), device=device, dtype=dtype) for _ in range(2 * layers)]
+        self._tables = [torch.empty((0, dim), device=device, dtype=of) for of in (inner or dtype, dtype)] * layers
         self._used = 0
         self._rows = rows
         # [R, t]: places of the t ancestors of every row, itself the last.
@@ -76,7 +86,7 @@ class AncestryCache:
             self._offsets = offsets[:-1]
             # Which dot products are wanted, of all queries with all keys; each layer writes them into it.
             size = (rows * self._heads, len(self._tables[0]) * self._heads)
-            wanted = torch.zeros(len(self._index))
+            wanted = torch.zeros(len(self._index), dtype=self._tables[0].dtype)
             with warnings.catch_warnings():
                 warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")  # said once a process
                 self._pattern = torch.sparse_csr_tensor(offsets, self._index, wanted, size, check_invariants=False)
@@ -112,18 +122,19 @@ class AncestryCache:
         # [R, t, H, e]
         shape = (*self._paths.shape, self._heads, -1)
         past_keys, past_values = (table[self._paths].view(shape) for table in (keys, values))
-        weights = torch.einsum("rhe,rthe->rht", q.reshape(len(q), self._heads, -1), past_keys).softmax(dim=-1)
+        queries = q.reshape(len(q), self._heads, -1).to(keys.dtype)
+        weights = torch.einsum("rhe,rthe->rht", queries, past_keys).softmax(dim=-1).to(values.dtype)
         return torch.einsum("rht,rthe->rhe", weights, past_values).flatten(1)
 
     def _gathered(self, q: Tensor, keys: Tensor, values: Tensor) -> Tensor:
         # Dot products with some places are a sampled product of matrices, and a weighted sum of places is an embedding
         # bag: PyTorch's kernels of both read the places directly, nothing is copied.
         size = self._dim // self._heads
-        queries = q.reshape(-1, size)
+        queries = q.reshape(-1, size).to(keys.dtype)
         assert self._pattern is not None
         keys = keys.view(-1, size).t()
         scores = torch.sparse.sampled_addmm(self._pattern, queries, keys, beta=0.0, out=self._pattern).values()
-        weights = scores.view(len(queries), -1).softmax(dim=-1).flatten()
+        weights = scores.view(len(queries), -1).softmax(dim=-1).flatten().to(values.dtype)
         # Without the checks of torch.nn.functional; 0: their sum.
         mixed = torch.embedding_bag(values.view(-1, size), self._index, self._offsets, False, 0, False, weights)[0]
         return mixed.view(len(q), self._dim)
