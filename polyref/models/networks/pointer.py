@@ -273,7 +273,7 @@ class PointerTransformer(nn.Module):
     def row_bytes(self, steps: int) -> int:
         """Memory of a decoder row after so many steps: its scores, its self-attention keys and values."""
         past = steps * self.config.decoder_layers * self.config.d_model
-        return 4 * (self.vocab_size + past) + inner_type(self.precision).itemsize * past
+        return 4 * (self.vocab_size + past) + inner_type(self.precision, torch.float32).itemsize * past
 
     def select_rows(self, state: PointerState, sentences: Tensor, rows: Tensor, owners: Tensor) -> None:
         """See :class:`~polyref.paraphrase.search.RowModel`."""

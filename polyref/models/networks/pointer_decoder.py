@@ -81,7 +81,7 @@ class _Block:
     def __init__(self, layer: Any, precision: Precision) -> None:
         attention = layer.attend_self
         heads = attention.heads
-        inner = inner_type(precision)
+        inner = inner_type(precision, layer.norm_self.weight.dtype)
         self.norm = _norm(layer.norm_self, inner)
         self.qkv = _scaled(attention.qkv, heads, precision)
         self.out = _product(attention.out, precision)
@@ -143,7 +143,7 @@ class PointerDecoder:
         self._dim = network.config.d_model
         self._encoder = [_Block(layer, precision) for layer in network.encoder]
         self._decoder = [_Block(layer, precision) for layer in network.decoder]
-        self._inner = inner_type(precision)
+        self._inner = inner_type(precision, network.embedding.weight.dtype)
         self._encoder_norm, self._decoder_norm = (
             _norm(layer, self._inner) for layer in (network.encoder_norm, network.decoder_norm)
         )
@@ -250,13 +250,13 @@ class PointerDecoder:
         return scores.index_fill_(1, self._never, -math.inf)
 
 
-def inner_type(precision: Precision) -> torch.dtype:
-    """What normalisation and attention are computed in, before they are rounded to float32.
+def inner_type(precision: Precision, outer: torch.dtype) -> torch.dtype:
+    """What normalisation and attention are computed in, before they are rounded to ``outer``, the weights' type.
 
     In int8, a difference in the last bit of a product's input can move it by a whole step. Sums in float64 differ
     between processors too, but hardly ever so much that they are rounded to another float32.
     """
-    return torch.float64 if precision == "int8" else torch.float32
+    return torch.float64 if precision == "int8" else outer
 
 
 def _norm(layer: nn.LayerNorm, inner: torch.dtype) -> tuple[Tensor, Tensor]:

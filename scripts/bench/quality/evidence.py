@@ -13,7 +13,7 @@ Parts, each with a table OUT/NAME.csv:
     gains      evidence.csv, and a plot: every metric and use, with the references of a person, the shipped model and an
                LLM; three rows for every number of them: the real ones, the mean of the placebos, and the difference
     references references.csv: how many added references there are, and what is wrong with them, by detectors
-    coverage   coverage.csv: how many words of systems' outputs, which the reference does not have, added ones hold
+    coverage   coverage.csv: how many of the words that outputs have and the reference lacks are in added references
     shares     blend-share.csv: the share of added references in a blend (development sets alone)
     layers     bertscore-layers.csv: layers of BERTScore's encoders (development sets alone)
     ensembles  ensembles.csv: rank averages of metrics, with and without added references, on the same segments

@@ -1,7 +1,6 @@
 """How many of the words that systems write and the human reference does not have are in added references.
 
-Of n-grams of words, each counted once a text. It needs no judgements, and varies far less between sets of references
-than what these gain does. It tells generators apart that gain alike within the noise.
+Of n-grams of words, each counted once a text. It needs no judgements.
 """
 
 from __future__ import annotations
