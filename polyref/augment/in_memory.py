@@ -11,7 +11,7 @@ from polyref.augment.filters.load import filter_chain
 from polyref.augment.pipeline import OVERGENERATE, Augmentation
 from polyref.augment.select import Dropped, Select, selection
 from polyref.augment.sentences import filtered_sentences
-from polyref.augment.sources import Generated
+from polyref.augment.sources import Generated, Merge, Several
 from polyref.augment.tally import Tally
 from polyref.errors import UsageError
 from polyref.formats import segment_line
@@ -23,7 +23,7 @@ from polyref.references import ReferenceSet, Segment, as_reference_set
 
 def augment(
     references: ReferenceSet | Sequence[str] | Sequence[Sequence[str]],
-    paraphraser: Paraphraser | str | Path = "shipped",
+    paraphraser: Paraphraser | str | Path | Sequence[Paraphraser | str | Path] = "shipped",
     k: int = 10,
     *,
     filters: FilterChain | str = "default",
@@ -41,7 +41,8 @@ def augment(
     Args:
         references: A set (what it holds already is kept, new references follow); or a list with the one reference of
             every segment; or a list with the list of every segment's references.
-        paraphraser: As :func:`polyref.load_paraphraser` gives it, or what that function takes: a name or a path.
+        paraphraser: As :func:`polyref.load_paraphraser` gives it, or what that function takes: a name or a path. Or
+            several, which take turns.
         k: Paraphrases a segment, at least 1; ``OVERGENERATE`` times as many candidates are made.
         filters: A chain, or the name of one (:func:`polyref.augment.filters.load.filter_chain`).
         select: Which k of what passes the filter, or the name of a way (:func:`polyref.augment.select.selection`).
@@ -59,21 +60,27 @@ def augment(
         A ragged set: a segment has fewer than ``k`` new references where fewer survived, none where it is empty.
 
     Raises:
-        UsageError: ``references`` is one string, ``k`` is below 1, or there is no such filter or way to select.
+        UsageError: ``references`` is one string, ``k`` is below 1, ``paraphraser`` is an empty list, or there is no
+            such filter or way to select.
         ModelError: ``paraphraser`` names no model.
         DataError: The human references are clearly in another language than the one that is to be written.
     """
     before = as_reference_set(references)
     chain = filter_chain(filters, lang) if isinstance(filters, str) else filters
     chosen = selection(select) if isinstance(select, str) else select
-    if not isinstance(paraphraser, Paraphraser):
-        paraphraser = load_paraphraser(paraphraser, lang=lang)
-    if not force:
-        paraphraser.check_texts((ref.text for segment in before for ref in segment.originals), lang)
-    paraphraser = filtered_sentences(paraphraser, chain, lang, sentences)
     if k < 1:
         raise UsageError(f"`k` is {k}, expected 1 or more paraphrases a segment")
-    work = Augmentation(Generated(paraphraser, OVERGENERATE * k, decoding), k, chain, lang, select=chosen)
+    several = [paraphraser] if isinstance(paraphraser, (Paraphraser, str, Path)) else list(paraphraser)
+    if not several:
+        raise UsageError("`paraphraser` is an empty list, expected at least one")
+    sources = []
+    for one in several:
+        loaded = one if isinstance(one, Paraphraser) else load_paraphraser(one, lang=lang)
+        if not force:
+            loaded.check_texts((ref.text for segment in before for ref in segment.originals), lang)
+        sources.append(Generated(filtered_sentences(loaded, chain, lang, sentences), OVERGENERATE * k, decoding))
+    source = sources[0] if len(sources) == 1 else Several(sources, Merge())
+    work = Augmentation(source, k, chain, lang, select=chosen)
     segments: list[Segment] = []
     for shard in work.shards(before, total=len(before), progress=progress):
         segments += shard.segments

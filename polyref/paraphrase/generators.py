@@ -110,6 +110,12 @@ BUILT_IN: Final = (
     _built_in("ctranslate2", "backends.ctranslate2", "a model converted for CTranslate2: ctranslate2:DIR[,TOKENISER]"),
     _built_in("causal", "backends.causal", "a decoder-only language model that continues a prompt: causal:DIR[,FILE]"),
     _built_in("openai", "rewriting.server", "a language model behind a server: openai:NAME"),
+    _built_in(
+        "lexical",
+        "lexical.generator",
+        "one word or phrase exchanged by a table: that of the package (English), or lexical:FILE",
+        alone=True,
+    ),
     _built_in("chat", "rewriting.local", "a chat model of this machine, run by Transformers: chat:DIR"),
 )
 

@@ -10,6 +10,7 @@ from polyref.augment.filters.load import filter_chain
 from polyref.models.checkpoints.pointer import load_pointer, save_pointer
 from polyref.models.networks.pointer import BOS, CLOSENESS, EOS, MASK, PAD, UNK, PointerConfig, PointerTransformer
 from polyref.paraphrase import DiverseBeam, SearchParaphraser, load_paraphraser
+from polyref.paraphrase.lexical.substitutions import Token, form, tokens
 from polyref.textfiles import write_atomically
 
 __all__ = [
@@ -25,11 +26,14 @@ __all__ = [
     "PointerConfig",
     "PointerTransformer",
     "SearchParaphraser",
+    "Token",
     "filter_chain",
+    "form",
     "load_paraphraser",
     "load_pointer",
     "refusal",
     "save_pointer",
+    "tokens",
     "write_atomically",
 ]
 

@@ -36,18 +36,18 @@ def prepare(recipe: Recipe, recipe_file: Path, data: Path, evaluation: Path, run
     """Fill the folder ``run``; with ``leaks.action = "fail"``, a leak ends the program before anything is written."""
     run.mkdir(parents=True, exist_ok=True)
     files = {source.file: source.kind for source in recipe.sources.values()}
-    kept_out = _evaluation_text(recipe, evaluation)
+    kept_out = evaluation_text(recipe, evaluation)
     valid_file = recipe.sources[recipe.validation.source].file
     train, valid = split(read_clusters(data / valid_file), recipe.validation.clusters)
     kept_out.hold_out(text for cluster in valid for text in cluster.texts)
     report = Report()
-    valid = list(_clean_clusters(valid_file + " (validation)", valid, kept_out, recipe, report, held_out=True))
+    valid = list(clean_clusters(valid_file + " (validation)", valid, kept_out, recipe, report, held_out=True))
     clusters: dict[str, list[Cluster]] = {}
     sentences: dict[str, list[str]] = {}
     for file, kind in files.items():
         if kind == "clusters":
             rows = train if file == valid_file else read_clusters(data / file)
-            clusters[file] = list(_clean_clusters(file, rows, kept_out, recipe, report))
+            clusters[file] = list(clean_clusters(file, rows, kept_out, recipe, report))
         else:
             sentences[file] = list(_clean_sentences(file, _read_sentences(data / file), kept_out, recipe, report))
     found = {"evaluation": kept_out.counts, "found": report.counts, "examples": report.examples}
@@ -89,7 +89,7 @@ def prepare(recipe: Recipe, recipe_file: Path, data: Path, evaluation: Path, run
 # -- reading and checking -----------------------------------------------------------------------------------------
 
 
-def _evaluation_text(recipe: Recipe, folder: Path) -> EvaluationText:
+def evaluation_text(recipe: Recipe, folder: Path) -> EvaluationText:
     kept_out = EvaluationText()
     for name in tqdm(recipe.leaks.evaluation, desc="evaluation sets"):
         kept_out.add_set(name, evaluation_texts(folder / name))
@@ -98,7 +98,7 @@ def _evaluation_text(recipe: Recipe, folder: Path) -> EvaluationText:
     return kept_out
 
 
-def _clean_clusters(
+def clean_clusters(
     file: str,
     clusters: Sequence[Cluster],
     kept_out: EvaluationText,

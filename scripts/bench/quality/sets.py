@@ -83,7 +83,8 @@ class Generator:
     """``NAME=SPEC[;option=value...]``.
 
     SPEC is ``human`` (the set's other human reference), ``list:PATTERN`` (files of lists in the simple or the normal
-    form; ``{folder}``, ``{pair}`` and ``{ref}`` are filled in), or anything that ``polyref augment --model`` takes.
+    form; ``{folder}``, ``{pair}`` and ``{ref}`` are filled in), or anything that ``polyref augment --model`` takes;
+    several of them, which take turns, with ``+`` between them.
     Options: filter, select, beam, groups, strength, closeness.
     """
 
@@ -106,7 +107,8 @@ class Generator:
     @property
     def signature(self) -> str:
         """What decides its references."""
-        model = self.spec if self.spec == "human" or self.spec.startswith("list:") else _load(self.spec).signature
+        listed = self.spec == "human" or self.spec.startswith("list:")
+        model = self.spec if listed else "+".join(_load(one).signature for one in self.spec.split("+"))
         return repr((model, sorted(self.options.items())))
 
     def augment(self, loaded: Loaded, k: int, work: Path) -> Augmented | None:
@@ -136,7 +138,7 @@ class Generator:
         return Augmented(ReferenceSet(tuple(segments), meta), described=f"{self.spec}|{chain.name}")
 
     def _generate(self, loaded: Loaded, k: int, work: Path) -> Augmented:
-        paraphraser = Kept(_load(self.spec), work / "candidates")
+        paraphrasers = [Kept(_load(one), work / "candidates") for one in self.spec.split("+")]
         settings = {key: self.options[key] for key in ("beam", "groups", "closeness") if key in self.options}
         decoding = DiverseBeam(
             **{key: int(value) for key, value in settings.items()},
@@ -147,7 +149,7 @@ class Generator:
             extra["select"] = self.options["select"]
         refset = augment(
             loaded.part(),
-            paraphraser,
+            paraphrasers,
             k,
             filters=self.options.get("filter", "default"),
             decoding=decoding,

@@ -1,0 +1,1 @@
+"""Lexical substitution: paraphrases in which one word or phrase stands for another."""
