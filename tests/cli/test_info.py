@@ -71,7 +71,7 @@ def test_generators_by_language(polyref: Callable[..., Any]) -> None:
     def models(lang: str) -> list[str]:
         return [row["model"] for row in polyref("info", "--lang", lang, "--json").json()["rows"]]
 
-    assert models("en")[:3] == ["openai:NAME --base-url URL", "chat:DIR", "shipped/en"]
+    assert models("en")[:4] == ["openai:NAME --base-url URL", "chat:DIR", "shipped/en", "shipped lexical"]
     german = models("deu_Latn")
     assert german == models("de") and "shipped/en" not in german
     assert "m39v1/ --lang de" in german

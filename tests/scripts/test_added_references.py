@@ -141,3 +141,22 @@ def test_candidates_are_made_once(tmp_path: Path) -> None:
         stream.write('{"text": "Di')
     assert list(Kept(inner, tmp_path).paraphrase(["Cy sang."], 4)) == again[2:]
     assert len(inner.calls) == 2
+
+
+def test_several_generators_take_turns(tmp_path: Path) -> None:
+    from sets import Generator, Loaded, Set
+
+    loaded = Loaded(Set("minimal", MINIMAL.name, "de-en", "refA", "mqm"), MINIMAL.parent, None)
+    tables = []
+    for name, line in (("a", "the\tthis"), ("b", "the\tthat")):
+        tables.append(tmp_path / f"{name}.tsv")
+        tables[-1].write_text(f"{line}\t0.5\n", "utf-8")
+    both = Generator.parse(f"both=lexical:{tables[0]}+lexical:{tables[1]};filter=none")
+    augmented = both.augment(loaded, 4, tmp_path / "work")
+    assert both.name == "both" and augmented is not None
+    assert both.signature.count("lexical|sha:") == 2
+    for segment in augmented.references:
+        texts = [ref.text for ref in segment.extras]
+        if len(texts) > 1:
+            assert "this" in texts[0].lower() and "that" in texts[1].lower()
+    assert max(len(segment.extras) for segment in augmented.references) > 1

@@ -51,6 +51,8 @@ def _ways(code: str) -> Iterator[Way]:
     yield Way("chat:DIR", "as openai:NAME, but the model runs here" if code == "en" else "not tested in this language")
     if code in shipped_languages():
         yield Way(f"shipped/{code}", "measured: it adds little to BLEU and chrF++, and often nothing")
+    if code == "en":
+        yield Way("shipped lexical", "measured: turn by turn, they hold more of what systems say than either alone")
     if tag := next((tag for tag in PRISM_LANGUAGES if base(tag) == code), None):
         yield Way(f"m39v1/ --lang {tag}", "Prism's own model (fairseq): the search is tested, the paraphrases are not")
     if code in _ROUND_TRIPS:
