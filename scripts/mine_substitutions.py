@@ -72,8 +72,8 @@ def main() -> None:
         found = clean_clusters(file, read_clusters(args.data / file), kept_out, recipe, Report())
         clusters += [texts for cluster in found if len(texts := chosen_texts(cluster, recipe.seed)) > 1]
     rows = table(clusters, args.least)
-    with gzip.GzipFile(args.out, "wb", mtime=0) as stream:
-        stream.writelines(f"{source}\t{target}\t{share:.4g}\n".encode() for source, target, share in rows)
+    lines = "".join(f"{source}\t{target}\t{share:.4g}\n" for source, target, share in rows)
+    args.out.write_bytes(gzip.compress(lines.encode(), mtime=0))
     print(f"{len(clusters)} clusters, {len(rows)} substitutions, {args.out.stat().st_size} bytes")
 
 

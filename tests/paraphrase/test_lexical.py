@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import itertools
 import json
 import math
@@ -167,9 +168,17 @@ def test_its_lines_are_as_the_program_writes_them() -> None:
         assert 0.02 <= float(share) <= 1
 
 
-def test_signature_and_processes(shipped: Paraphraser) -> None:
+def test_signature(shipped: Paraphraser, tmp_path: Path) -> None:
     assert isinstance(shipped, LexicalParaphraser) and shipped.languages == ("en",)
-    assert shipped.signature.startswith("lexical|sha:")
+    # The same lines have the same signature, packed or not; other lines have another one.
+    lines = gzip.decompress(SHIPPED.read_bytes())
+    digest = hashlib.sha256(lines).hexdigest()
+    assert shipped.signature == f"lexical|sha:{digest[:12]}"
+    assert digest in SHIPPED.with_name("TABLE_CARD.md").read_text("utf-8")
+    (tmp_path / "plain.tsv").write_bytes(lines)
+    assert load_paraphraser(f"lexical:{tmp_path / 'plain.tsv'}").signature == shipped.signature
+    (tmp_path / "less.tsv").write_bytes(lines[: lines.rindex(b"\n", 0, -1) + 1])
+    assert load_paraphraser(f"lexical:{tmp_path / 'less.tsv'}").signature != shipped.signature
     assert shipped.describe_decoding(None, 10) == "one substitution"
 
 

@@ -7,7 +7,6 @@ place, with a word of context where that says more. No network runs.
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -37,16 +36,15 @@ class LexicalParaphraser(Paraphraser):
 
     Args:
         table: The substitutions.
-        signature: Name and hash of their file.
         languages: Those of the table; empty when unknown.
     """
 
     name = "lexical"
     procedure = "one substitution"
 
-    def __init__(self, table: Substitutions, signature: str, languages: tuple[str, ...] = ()) -> None:
+    def __init__(self, table: Substitutions, languages: tuple[str, ...] = ()) -> None:
         self.table = table
-        self.signature = signature
+        self.signature = f"lexical|sha:{table.digest}"
         self.languages = languages
         self._articles = "en" in map(base, languages)
 
@@ -124,7 +122,6 @@ def load(
     if not path.is_file():
         raise ModelError("there is no such file", file=path, remedy="expected a table of substitutions")
     languages = ("en",) if argument is None else (lang,) if lang else ()
-    signature = f"lexical|sha:{hashlib.sha256(path.read_bytes()).hexdigest()[:12]}"
-    made = LexicalParaphraser(Substitutions.load(path), signature, languages)
+    made = LexicalParaphraser(Substitutions.load(path), languages)
     made.check_language(lang)
     return made

@@ -7,6 +7,7 @@ common (``the fire brigade``, ``the fire department``): a longer line knows more
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -72,10 +73,12 @@ class Substitutions:
     Attributes:
         lines: Source -> its targets, with their shares.
         longest: Tokens of the longest source.
+        digest: First 12 hexadecimal digits of the SHA-256 of its lines, packed or not.
     """
 
     lines: dict[str, list[tuple[str, float]]]
     longest: int
+    digest: str
 
     @classmethod
     def load(cls, path: Path) -> Substitutions:
@@ -86,7 +89,9 @@ class Substitutions:
         """
         lines: dict[str, list[tuple[str, float]]] = {}
         longest = 0
+        content = hashlib.sha256()
         for number, line in enumerate(iter_lines(path), 1):
+            content.update(f"{line}\n".encode())
             columns = line.split("\t")
             if len(columns) != 3:
                 raise DataError(
@@ -100,7 +105,7 @@ class Substitutions:
             longest = max(longest, length)
         if not lines:
             raise DataError("holds no substitutions", file=path, remedy=_REMEDY)
-        return cls(lines, longest)
+        return cls(lines, longest, content.hexdigest()[:12])
 
     def edits(self, text: str) -> Iterator[Edit]:
         """All substitutions that a text allows, in no particular order; an edit that several lines make comes once."""
