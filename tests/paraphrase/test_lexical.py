@@ -120,6 +120,8 @@ def test_tokens_cover_all_but_spaces(text: str) -> None:
         ("big\tlarge\tnan", "line 2: the share is 'nan', expected"),
         ("big\tbig\t0.1", "line 2: 'big' for 'big' replaces nothing"),
         ("\tbig\t0.1", "line 2: '' for 'big' replaces nothing"),
+        # It would never be found.
+        ("Big  house\thome\t0.1", "line 2: the source is 'Big  house', expected 'big house'"),
     ],
 )
 def test_broken_tables_are_refused(tmp_path: Path, line: str, message: str, polyref: Callable[..., Any]) -> None:
@@ -133,6 +135,8 @@ def test_broken_tables_are_refused(tmp_path: Path, line: str, message: str, poly
 def test_what_cannot_be_loaded(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="there is no such file"):
         load_paraphraser(f"lexical:{tmp_path / 'none.tsv'}")
+    with pytest.raises(ModelError, match="there is no such file"):
+        load_paraphraser("lexical:")
     (tmp_path / "empty.tsv").write_text("", "utf-8")
     with pytest.raises(DataError, match=r"empty|no substitutions"):
         load_paraphraser(f"lexical:{tmp_path / 'empty.tsv'}")

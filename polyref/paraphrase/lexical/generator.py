@@ -118,7 +118,7 @@ def load(
         DataError: It holds no table.
         UsageError: The package's table is not in ``lang``.
     """
-    path = Path(argument) if argument else SHIPPED
+    path = SHIPPED if argument is None else Path(argument)
     if not path.is_file():
         raise ModelError("there is no such file", file=path, remedy="expected a table of substitutions")
     languages = ("en",) if argument is None else (lang,) if lang else ()

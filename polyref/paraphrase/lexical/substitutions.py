@@ -98,11 +98,18 @@ class Substitutions:
                     f"{len(columns)} columns, expected source, target and share", file=path, line=number, remedy=_REMEDY
                 )
             source, target, share = columns
-            length = len(tokens(source))
-            if not length or not tokens(target) or source == target:
+            words = tokens(source)
+            if not words or not tokens(target) or source == target:
                 raise DataError(f"{source!r} for {target!r} replaces nothing", file=path, line=number, remedy=_REMEDY)
+            if form(words) != source:
+                raise DataError(
+                    f"the source is {source!r}, expected {form(words)!r}: lower case, single spaces",
+                    file=path,
+                    line=number,
+                    remedy=_REMEDY,
+                )
             lines.setdefault(source, []).append((target, _share(share, path, number)))
-            longest = max(longest, length)
+            longest = max(longest, len(words))
         if not lines:
             raise DataError("holds no substitutions", file=path, remedy=_REMEDY)
         return cls(lines, longest, content.hexdigest()[:12])
