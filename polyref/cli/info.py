@@ -87,5 +87,5 @@ def _model_lines(row: dict[str, Any]) -> list[tuple[str, str]]:
         ("vocabulary", vocabulary),
         ("longest", f"{row['max_source'] or 'any'} source tokens, {row['max_target'] or 'any'} target tokens"),
         ("hash", row["hash"]),
-        ("precision", "float32"),
+        ("precision", row["precision"]),
     ]

@@ -8,7 +8,7 @@ A package adds one by an entry point of the group ``polyref.generators``, in its
 ``load(argument, **options)`` returns a :class:`~polyref.paraphrase.Paraphraser`. ``--model synonyms`` calls it with
 None for its argument, ``--model synonyms:FILE`` with ``"FILE"``. The options are those of
 :func:`~polyref.paraphrase.load_paraphraser`: the function names the ones it takes, and all others are refused where
-somebody sets them.
+somebody sets them. Where nobody does, and it has a default of its own, that holds.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ OPTIONS: Final[Mapping[str, Any]] = {
     "prefix": None,
     "prism_a": 0.0,
     "prism_b": PRISM_B,
-    "dtype": "float32",
+    "dtype": None,
     "memory": None,
     "rewriting": None,
 }
@@ -68,13 +68,16 @@ class Generator:
         """
         factory = self._factory()
         parameters = inspect.signature(factory).parameters.values()
+        its_own = {parameter.name for parameter in parameters if parameter.default is not parameter.empty}
         anything = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
         taken = OPTIONS.keys() if anything else {parameter.name for parameter in parameters}
         # The language is checked here for those who do not ask for it.
         for name in options.keys() - taken - {"lang"}:
             if options[name] != OPTIONS[name]:
                 raise UsageError(f"`{name}` is {options[name]!r}, but the generator {self.name} takes no such option")
-        made = factory(argument, **{name: value for name, value in options.items() if name in taken})
+        left_open = {name for name in its_own & options.keys() if options[name] is None}
+        given = {name: value for name, value in options.items() if name in taken - left_open}
+        made = factory(argument, **given)
         if not isinstance(made, Paraphraser):
             raise ModelError(f"the generator {self.name} ({self.entry.value}) gave {made!r}, expected a Paraphraser")
         if "lang" not in taken:

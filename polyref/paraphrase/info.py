@@ -13,6 +13,7 @@ from torch import Tensor
 from polyref.paraphrase.diverse_beam import STRENGTH, DiverseBeam
 from polyref.paraphrase.generators import find_generator
 from polyref.paraphrase.loading import load_paraphraser
+from polyref.paraphrase.loading_options import DTYPE_SHIPPED
 
 #: Paraphrases that the default decoding is told for, the command line's default.
 K: Final = 10
@@ -31,8 +32,8 @@ class ModelInfo:
         dim: Width of the model.
         parameters: Distinct weights; tables that are shared count once.
         bytes: Size of the files with its weights.
-        stored: Number type of its weights in the files (``float32``, ``int8+float16``); it computes in float32 unless
-            told otherwise.
+        stored: Number type of its weights in the files (``float32``, ``int8+float16``).
+        precision: What it computes in on the CPU unless told otherwise.
         languages: Codes of the languages it writes; empty when unknown or when it has no tags.
         source_vocabulary: Source tokens.
         target_vocabulary: Target tokens.
@@ -52,6 +53,7 @@ class ModelInfo:
     parameters: int
     bytes: int
     stored: str
+    precision: str
     languages: tuple[str, ...]
     source_vocabulary: int
     target_vocabulary: int
@@ -121,6 +123,7 @@ def _pointer(folder: Path) -> ModelInfo:
         parameters=sum(p.numel() for p in network.parameters()),
         bytes=(folder / "model.safetensors").stat().st_size,
         stored=_stored(v for k, v in load_file(folder / "model.safetensors").items() if not k.endswith(".scale")),
+        precision=DTYPE_SHIPPED,
         languages=(model.language,),
         source_vocabulary=network.vocab_size,
         target_vocabulary=network.vocab_size,
@@ -146,6 +149,7 @@ def _fairseq(folder: Path) -> ModelInfo:
         parameters=_distinct(parts.weights),
         bytes=(folder / "checkpoint.pt").stat().st_size,
         stored=_stored(parts.weights.values()),
+        precision="float32",
         languages=parts.codec.languages,
         source_vocabulary=len(parts.codec.source),
         target_vocabulary=len(parts.codec.target),
@@ -192,6 +196,7 @@ def _huggingface(folder: Path, name: str) -> ModelInfo:
         parameters=_distinct(weights),
         bytes=size,
         stored=stored,
+        precision="float32",
         languages=codec.languages,
         source_vocabulary=vocabulary[0],
         target_vocabulary=vocabulary[1],

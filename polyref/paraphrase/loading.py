@@ -28,7 +28,7 @@ def load_paraphraser(
     backend: str = "polyref",
     prism_a: float = 0.0,
     prism_b: float = PRISM_B,
-    dtype: str = "float32",
+    dtype: str | None = None,
     memory: int | None = None,
     jobs: int = 1,
     cache: bool = True,
@@ -52,7 +52,8 @@ def load_paraphraser(
         prism_a: Size of the lexical copy penalty (Thompson & Post 2020b), in nats; 0 for none.
         prism_b: Its growth with the length of what is copied.
         dtype: What the network computes in: ``float32``, or an approximate mode that the signature names: on the CPU
-            ``bfloat16`` or ``int8`` (products only), elsewhere ``bfloat16`` or ``float16``.
+            ``bfloat16`` or ``int8`` (products only), elsewhere ``bfloat16`` or ``float16``. None: ``int8`` for models
+            of the shipped kind on the CPU, ``float32`` for all others.
         memory: About the memory that a batch may take beside the model, in MB (None: 1024, on a GPU half of what is
             free); it changes the last digits of sums at most.
         jobs: Processes, each with a copy of the model and, unless ``threads`` says otherwise, one thread. The lists do

@@ -11,6 +11,9 @@ BACKENDS: Final = ("polyref", "fairseq", "ctranslate2")
 #: What networks compute in on the CPU, and elsewhere; all but float32 are approximate.
 DTYPES_CPU: Final = ("float32", "bfloat16", "int8")
 DTYPES_ELSEWHERE: Final = ("float32", "bfloat16", "float16")
+#: What models of the shipped kind compute in on the CPU unless told otherwise: their lists do not depend on the
+#: processor's instructions then, and take at most the time and memory of float32's.
+DTYPE_SHIPPED: Final = "int8"
 #: The growth of the lexical copy penalty that Thompson & Post (2020b) use (their beta).
 PRISM_B: Final = 4.0
 #: Greatest size of it: 4 ** 20 times the largest a, added up over a sentence, is still a finite float32.

@@ -73,6 +73,7 @@ def test_hugging_face_directories_of_both_ways(tmp_path: Path, spm: bytes) -> No
 def test_the_shipped_model() -> None:
     info = model_info()
     assert (info.name, info.languages, info.stored) == ("polyref-en", ("en",), "int8+float16")
+    assert info.precision == "int8" and "|dtype:int8|" in info.signature
     assert info.signature == load_paraphraser().signature
     assert info.signature.split("|")[1] == f"sha:{info.hash}"
 

@@ -100,6 +100,22 @@ def test_an_argument_is_passed_on(installed: None, tmp_path: Path, polyref: Call
     assert here.signature != load_paraphraser("synonyms").signature
 
 
+def test_what_nobody_sets_is_left_to_its_own_default(installed: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    import polyref_synonyms
+
+    given: list[Any] = []
+    plain = polyref_synonyms.load
+
+    def load(argument: str | None, *, dtype: str = "float16", threads: int | None, device: str = "cuda") -> Any:
+        given.append((dtype, threads, device))
+        return plain(argument)
+
+    monkeypatch.setattr(polyref_synonyms, "load", load)
+    load_paraphraser("synonyms")
+    load_paraphraser("synonyms", dtype="float32", threads=2)
+    assert given == [("float16", None, "cpu"), ("float32", 2, "cpu")]
+
+
 def test_options_it_does_not_have_are_refused(installed: None) -> None:
     with pytest.raises(UsageError, match="`dtype` is 'int8', but the generator synonyms takes no such option"):
         load_paraphraser("synonyms", dtype="int8")

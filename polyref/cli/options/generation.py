@@ -56,9 +56,8 @@ _DEVICE = (
     click.option(
         "--dtype",
         type=click.Choice(tuple(dict.fromkeys((*DTYPES_CPU, *DTYPES_ELSEWHERE)))),
-        default="float32",
-        show_default=True,
-        help="What the network computes in; all but float32 are approximate.",
+        help="What the network computes in; all but float32 are approximate. [default: int8 for models of the shipped "
+        "kind on the CPU, else float32]",
     ),
     click.option("--threads", type=click.IntRange(min=1), metavar="N", help="CPU threads. [default: torch's]"),
     click.option(

@@ -11,7 +11,7 @@ from polyref.models.device import torch_device, use_threads
 from polyref.models.find import find_model
 from polyref.models.languages import base
 from polyref.paraphrase.diverse_beam import DiverseBeam
-from polyref.paraphrase.loading_options import PRISM_B, check_dtype
+from polyref.paraphrase.loading_options import DTYPE_SHIPPED, PRISM_B, check_dtype
 from polyref.paraphrase.rules.base import BothRules, Rules
 from polyref.paraphrase.rules.copy_penalty import CopyPenaltyRules
 from polyref.paraphrase.rules.shipped import ShippedRules
@@ -29,7 +29,7 @@ def load(
     lang: str | None = None,
     prism_a: float = 0.0,
     prism_b: float = PRISM_B,
-    dtype: str = "float32",
+    dtype: str | None = None,
     memory: int | None = None,
 ) -> SearchParaphraser:
     """A model of the package (``shipped``, ``shipped/LANGUAGE``), or of a folder of that kind.
@@ -40,6 +40,7 @@ def load(
     """
     use_threads(threads)
     torch_device(device)
+    dtype = dtype or (DTYPE_SHIPPED if device == "cpu" else "float32")
     check_dtype(dtype, device)
     if dtype != "float32" and device != "cpu":
         raise UsageError(f"`dtype` is {dtype!r}, but models of the shipped kind compute in float32 on {device}")

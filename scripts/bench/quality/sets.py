@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ from polyref.references import Reference, ReferenceSet, Segment
 
 #: Candidates are flushed to disk after this many texts.
 SHARD = 32
+#: What the tables' references of a generator were computed in, where that is not its default.
+MEASURED_IN = {"shipped": "float32"}
 
 
 @dataclass(frozen=True)
@@ -85,7 +88,7 @@ class Generator:
     SPEC is ``human`` (the set's other human reference), ``list:PATTERN`` (files of lists in the simple or the normal
     form; ``{folder}``, ``{pair}`` and ``{ref}`` are filled in), or anything that ``polyref augment --model`` takes;
     several of them, which take turns, with ``+`` between them.
-    Options: filter, select, beam, groups, strength, closeness.
+    Options: filter, select, beam, groups, strength, closeness, dtype.
     """
 
     name: str
@@ -99,7 +102,7 @@ class Generator:
             name, rest = text, text
         spec, *settings = rest.split(";")
         options = dict(setting.split("=", 1) for setting in settings)
-        known = {"filter", "select", "beam", "groups", "strength", "closeness"}
+        known = {"filter", "select", "beam", "groups", "strength", "closeness", "dtype"}
         if unknown := set(options) - known:
             raise UsageError(f"{text}: unknown option {sorted(unknown)[0]!r}, expected some of {', '.join(known)}")
         return cls(name, spec, options)
@@ -108,8 +111,8 @@ class Generator:
     def signature(self) -> str:
         """What decides its references."""
         listed = self.spec == "human" or self.spec.startswith("list:")
-        model = self.spec if listed else "+".join(_load(one).signature for one in self.spec.split("+"))
-        return repr((model, sorted(self.options.items())))
+        model = self.spec if listed else "+".join(one.signature for one in self._generators())
+        return repr((model, sorted(item for item in self.options.items() if item[0] != "dtype")))
 
     def augment(self, loaded: Loaded, k: int, work: Path) -> Augmented | None:
         """The set with up to k added references a segment; None where this generator has nothing for the set."""
@@ -126,6 +129,9 @@ class Generator:
             return self._from_lists(loaded, _read_lists(path, loaded), k) if path.is_file() else None
         return self._generate(loaded, k, work)
 
+    def _generators(self) -> list[Paraphraser]:
+        return [_load(one, self.options.get("dtype", MEASURED_IN.get(one))) for one in self.spec.split("+")]
+
     def _from_lists(self, loaded: Loaded, lists: Sequence[Sequence[str]], k: int) -> Augmented:
         chain = filter_chain(self.options.get("filter", "none"), loaded.evalset.target)
         segments = []
@@ -138,7 +144,7 @@ class Generator:
         return Augmented(ReferenceSet(tuple(segments), meta), described=f"{self.spec}|{chain.name}")
 
     def _generate(self, loaded: Loaded, k: int, work: Path) -> Augmented:
-        paraphrasers = [Kept(_load(one), work / "candidates") for one in self.spec.split("+")]
+        paraphrasers = [Kept(one, work / "candidates") for one in self._generators()]
         settings = {key: self.options[key] for key in ("beam", "groups", "closeness") if key in self.options}
         decoding = DiverseBeam(
             **{key: int(value) for key, value in settings.items()},
@@ -160,13 +166,9 @@ class Generator:
         return Augmented(refset, described)
 
 
-_MODELS: dict[str, Paraphraser] = {}
-
-
-def _load(spec: str) -> Paraphraser:
-    if spec not in _MODELS:
-        _MODELS[spec] = load_paraphraser(spec, threads=1, lang="en")
-    return _MODELS[spec]
+@cache
+def _load(spec: str, dtype: str | None) -> Paraphraser:
+    return load_paraphraser(spec, threads=1, lang="en", dtype=dtype)
 
 
 def _read_lists(path: Path, loaded: Loaded) -> list[list[str]]:
