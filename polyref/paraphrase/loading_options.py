@@ -12,7 +12,7 @@ BACKENDS: Final = ("polyref", "fairseq", "ctranslate2")
 DTYPES_CPU: Final = ("float32", "bfloat16", "int8")
 DTYPES_ELSEWHERE: Final = ("float32", "bfloat16", "float16")
 #: What models of the shipped kind compute in on the CPU unless told otherwise: their lists do not depend on the
-#: processor's instructions then, and take at most the time and memory of float32's.
+#: processor's instructions then, and take about half of float32's memory and at most about its time.
 DTYPE_SHIPPED: Final = "int8"
 #: The growth of the lexical copy penalty that Thompson & Post (2020b) use (their beta).
 PRISM_B: Final = 4.0

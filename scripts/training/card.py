@@ -48,7 +48,7 @@ def _summary(f: dict[str, Any]) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in f["versions"].items())
     return _table(["", ""], [
         ["parameters", f"{f['parameters']:,} ({size})"],
-        ["size", f"{f['bytes'] / 1e6:.1f} MB (matrices in int8, one scale a row; computed in int8 on the CPU, in float32 elsewhere)"],
+        ["size", f"{f['bytes'] / 1e6:.1f} MB (matrices in int8, one scale a row; computed in int8 on the CPU)"],
         ["SHA-256 of the weights", f"`{f['sha256']}`"],
         ["SHA-256 of the vocabulary", f"`{f['data']['vocabulary']}`"],
         ["longest input", f"{net['max_source']} pieces; longer sentences are cut for generation, and counted"],
