@@ -12,10 +12,10 @@ import tiny_encoders
 from polyref.errors import DataError, PolyrefWarning, UsageError
 from polyref.metrics.combination import MaximumEach
 from polyref.metrics.embedding.encoders.load import load_encoder
-from polyref.metrics.embedding.language_model import Causal, load_language_model
 from polyref.metrics.embedding.laser_lm import LaserLM, LaserLMSource, tune_weight
 from polyref.metrics.registry import get_metric
 from polyref.metrics.statistics import Scores
+from polyref.models.scoring.language_model import Causal, load_language_model
 from polyref.references import Reference, ReferenceSet, Segment
 
 HUMAN = ["the old bridge was closed", "nobody knows why", "the cat sat on the mat"]
@@ -92,7 +92,7 @@ def test_fluency_does_not_depend_on_neighbours_and_counts_each_text_once(gpt: st
     assert together == pytest.approx([alone(gpt, text) for text in texts], abs=1e-5)
     model = Causal(Path(gpt), "cpu", "gpt")
     model.fluency(texts)
-    monkeypatch.setattr(model, "_means", lambda _texts: pytest.fail("scored again"))
+    monkeypatch.setattr(model, "_sums", lambda _texts: pytest.fail("scored again"))
     assert np.array_equal(model.fluency(texts[::-1]), model.fluency(texts)[::-1])
 
 

@@ -1,10 +1,12 @@
-"""Models behind the filters for adequacy: does a candidate still say what its reference says?
+"""Models behind the filters: does a candidate still say what its reference says, and is it said well?
 
 * embedding: cosine of mean-pooled encoder states. It sees a changed topic, hardly a lost negation or number: keep the
   rules for those.
 * forced score: mean log-probability of a token of one text given the other, under any encoder-decoder (Thompson and
   Post 2020a). Forward, p(candidate | reference), is low where the candidate adds or garbles; backward,
   p(reference | candidate), where it leaves something out.
+* fluency: log-probability of the candidate under a causal language model, less that of the reference. A word that does
+  not go with its neighbours, or a broken sentence, costs many nats; a rarer word costs some as well.
 """
 
 from __future__ import annotations
@@ -185,6 +187,32 @@ class Forced:
             given, wanted = (candidate, reference) if self._backward else (reference, candidate)
             jobs.append((self._scorer.source(given, self._read), self._scorer.target(wanted, self._written)))
         return [float(row.mean()) if len(row) else 0.0 for row in self._scorer.score(jobs, self._written)]
+
+    def weight(self, value: float) -> float:
+        """See :class:`polyref.augment.filters.measures.Scorer`."""
+        return math.exp(min(value, 0.0))
+
+
+class Fluency:
+    """Log-probability (nats) of the candidate under a language model, less that of the reference.
+
+    As a weight, the ratio of the probabilities, 1 at most.
+
+    Args:
+        name: As for :func:`polyref.models.scoring.language_model.load_language_model`.
+        dtype: As there.
+    """
+
+    def __init__(self, name: str, dtype: str = "float32") -> None:
+        from polyref.models.scoring.language_model import load_language_model
+
+        self._model = load_language_model(name, dtype=dtype)
+        self.signature = f"{self._model.name}|sha:{self._model.digest}"
+
+    def score(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+        """See :class:`polyref.augment.filters.measures.Scorer`."""
+        values = self._model.totals([text for pair in pairs for text in pair]).reshape(-1, 2)
+        return [float(value) for value in values[:, 1] - values[:, 0]]
 
     def weight(self, value: float) -> float:
         """See :class:`polyref.augment.filters.measures.Scorer`."""

@@ -110,7 +110,9 @@ MEASURES: Final = {
     "embedding": Option(float, -1, 1),
     "forward": Option(float, most=0),
     "backward": Option(float, most=0),
+    "fluency": Option(float),
 }
+DTYPES: Final = ("float32", "bfloat16", "float16")
 KEYS: Final = ("base", *CHECKS, *MEASURES)
 
 
@@ -154,7 +156,8 @@ def read_filter(path: str | Path, lang: str = "en") -> FilterChain:
     wanted: dict[str, dict[str, Any] | None] = {}
     for key in MEASURES:
         if key in values:
-            wanted[key] = _options(path, key, values[key], {**_MEASURE, "min": MEASURES[key]})
+            known = {**_MEASURE, "min": MEASURES[key], **({"dtype": Option(str)} if key == "fluency" else {})}
+            wanted[key] = _options(path, key, values[key], known)
     _check_measures(path, wanted)
     measures = [_measure(path, key, options, lang) for key, options in wanted.items() if options is not None]
     from polyref.augment.filters.adequacy import digest
@@ -199,6 +202,12 @@ def _check_measures(path: str | Path, wanted: Mapping[str, dict[str, Any] | None
             raise DataError(
                 f"[{key}] drops nothing and weighs nothing", file=path, remedy="give it min, quantile or power"
             )
+        if key == "fluency" and options is not None and "model" not in options:
+            raise DataError("[fluency] names no language model", file=path, remedy='model = "DIR", or a hub name')
+        if key == "fluency" and options is not None and options.get("dtype", "float32") not in DTYPES:
+            raise DataError(
+                f"[fluency]: 'dtype' is {options['dtype']!r}, expected one of {', '.join(DTYPES)}", file=path
+            )
 
 
 def _measure(path: str | Path, key: str, options: Mapping[str, Any], lang: str) -> Measure:
@@ -209,6 +218,8 @@ def _measure(path: str | Path, key: str, options: Mapping[str, Any], lang: str) 
     try:
         if key == "embedding":
             scorer = adequacy.Cosine(adequacy.load_encoder(model))
+        elif key == "fluency":
+            scorer = adequacy.Fluency(model, options.get("dtype", "float32"))
         else:
             scorer = adequacy.Forced(model, lang, backward=key == "backward")
     except ModelError as error:

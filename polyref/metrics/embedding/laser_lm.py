@@ -30,10 +30,10 @@ from polyref.metrics.embedding.base import EncoderMetric
 from polyref.metrics.embedding.embeddings import Embeddings
 from polyref.metrics.embedding.encoders.base import Tokens
 from polyref.metrics.embedding.encoders.load import load_encoder
-from polyref.metrics.embedding.language_model import LanguageModel, load_language_model
 from polyref.metrics.embedding.workers import Encoding, Helpers
 from polyref.metrics.option import option
 from polyref.metrics.statistics import Floats, Scores, Statistics
+from polyref.models.scoring.language_model import LanguageModel, load_language_model
 from polyref.progress import Advance, Part, listening, work
 from polyref.references import ReferenceSet
 

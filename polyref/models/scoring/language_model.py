@@ -1,4 +1,4 @@
-"""Language models that say how likely a text is by itself: mean log-probability per token, the end included."""
+"""Language models that say how likely a text is by itself: log-probability of its tokens, the end included."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 
 from polyref.errors import PolyrefWarning
-from polyref.metrics.statistics import Floats
 from polyref.models.checkpoints.automodel import load_network
 from polyref.models.checkpoints.files import hash_model, read_config
 from polyref.models.device import own_device, torch_device
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from polyref.models.scoring.base import ForcedScorer
 
 
+Floats = npt.NDArray[np.float64]
 #: Most tokens of a batch.
 _BATCH: Final = 2048
 #: For models that name no limit of their own.
@@ -32,7 +32,7 @@ _LONGEST: Final = 1024
 
 
 class LanguageModel(ABC):
-    """Mean log-probabilities of texts, each distinct text once.
+    """Log-probabilities of texts, each distinct text once.
 
     Attributes:
         name: Name in signatures.
@@ -51,22 +51,30 @@ class LanguageModel(ABC):
         """Shape (N,): nats per token, 0 at most."""
         missing = [text for text in dict.fromkeys(texts) if text not in self._known]
         if missing:
-            self._known |= dict(zip(missing, self._means(missing), strict=True))
+            found = self._sums(missing)
+            self._known |= {text: sum_ / count if count else 0.0 for text, (sum_, count) in zip(missing, found)}
         return np.array([self._known[text] for text in texts], dtype=np.float64)
 
+    def totals(self, texts: Sequence[str]) -> Floats:
+        """Shape (N,): nats of the whole text, 0 at most. Nothing is kept."""
+        distinct = list(dict.fromkeys(texts))
+        found = dict(zip(distinct, self._sums(distinct), strict=True)) if distinct else {}
+        return np.array([found[text][0] for text in texts], dtype=np.float64)
+
     @abstractmethod
-    def _means(self, texts: list[str]) -> list[float]:
-        """The same of distinct texts."""
+    def _sums(self, texts: list[str]) -> list[tuple[float, int]]:
+        """Nats of distinct texts, and of how many tokens that is."""
 
 
 @lru_cache(maxsize=2)
-def load_language_model(name: str = "shipped", device: str = "cpu") -> LanguageModel:
+def load_language_model(name: str = "shipped", device: str = "cpu", dtype: str = "float32") -> LanguageModel:
     """Find a language model.
 
     Args:
         name: ``shipped``, the folder of a causal or sequence-to-sequence model, or a name on the Hugging Face hub
             (the only case that uses the network).
         device: A torch device.
+        dtype: What a causal model computes in: ``float32``, ``bfloat16`` or ``float16``; it is in the digest.
 
     Raises:
         ModelError: There is no such model.
@@ -83,7 +91,7 @@ def load_language_model(name: str = "shipped", device: str = "cpu") -> LanguageM
     folder = locate(name)
     if is_fairseq_directory(folder) or read_config(folder).get("is_encoder_decoder"):
         return Unconditional(load_scorer(folder, device=device))
-    return Causal(folder, device, name if not Path(name).is_dir() else folder.resolve().name)
+    return Causal(folder, device, name if not Path(name).is_dir() else folder.resolve().name, dtype)
 
 
 class Unconditional(LanguageModel):
@@ -97,25 +105,26 @@ class Unconditional(LanguageModel):
         written = scorer.written(None)
         self.languages = () if written is None else (written,)
 
-    def _means(self, texts: list[str]) -> list[float]:
+    def _sums(self, texts: list[str]) -> list[tuple[float, int]]:
         written = self._scorer.written(None)
         empty = self._scorer.source("", written if self._scorer.marks_sources else None)
         jobs = [(empty, self._scorer.target(text, written)) for text in texts]
         _warn_cut(sum(self._scorer.is_cut("target", text, written) for text in texts), self._scorer.name)
-        return [float(np.asarray(row, dtype=np.float64).mean()) for row in self._scorer.score(jobs, written)]
+        return [(float(np.sum(row, dtype=np.float64)), len(row)) for row in self._scorer.score(jobs, written)]
 
 
 class Causal(LanguageModel):
-    """A causal language model that Transformers can load, in float32.
+    """A causal language model that Transformers can load.
 
     The first token is predicted from the start token (or, where there is none, the end token; where there is neither,
     it is not counted), and the end token is counted where there is one.
     """
 
-    def __init__(self, folder: Path, device: str, name: str) -> None:
+    def __init__(self, folder: Path, device: str, name: str, dtype: str = "float32") -> None:
         super().__init__()
         self._folder = folder
         self._device = device
+        self._dtype = dtype
         self.name = name
         config = read_config(folder)
         self._positions = config.get("max_position_embeddings", config.get("n_positions"))
@@ -123,7 +132,7 @@ class Causal(LanguageModel):
     @cached_property
     def digest(self) -> str:  # type: ignore[override]
         """See :class:`LanguageModel`."""
-        return hash_model(self._folder)
+        return hash_model(self._folder) + ("" if self._dtype == "float32" else f"|dtype:{self._dtype}")
 
     @cached_property
     def _tokenizer(self) -> Any:
@@ -133,10 +142,12 @@ class Causal(LanguageModel):
 
     @cached_property
     def _model(self) -> nn.Module:
-        network: Any = load_network("AutoModelForCausalLM", self._folder, "causal language model")
-        return cast("nn.Module", network.to(torch_device(self._device)))
+        import torch
 
-    def _means(self, texts: list[str]) -> list[float]:
+        network: Any = load_network("AutoModelForCausalLM", self._folder, "causal language model")
+        return cast("nn.Module", network.to(torch_device(self._device), getattr(torch, self._dtype)))
+
+    def _sums(self, texts: list[str]) -> list[tuple[float, int]]:
         start, end = self._tokenizer.bos_token_id, self._tokenizer.eos_token_id
         head = [token for token in (end if start is None else start,) if token is not None]
         tail = [] if end is None else [end]
@@ -145,29 +156,30 @@ class Causal(LanguageModel):
         read = self._tokenizer([text.strip() for text in texts], add_special_tokens=False, verbose=False)["input_ids"]
         rows = [[*head, *ids[:room], *tail] for ids in read]
         _warn_cut(sum(len(ids) > room for ids in read), self.name)
-        by_length: dict[int, list[int]] = {}
-        for index, row in enumerate(rows):
-            by_length.setdefault(len(row), []).append(index)
-        means = [0.0] * len(rows)
-        with work("reading", "texts", len(rows)) as advance:
-            for length in sorted(by_length, reverse=True):
-                size = max(1, _BATCH // max(1, length))
-                for first in range(0, len(by_length[length]), size):
-                    batch = by_length[length][first : first + size]
-                    if length > 1:  # nothing is predicted of a text without a token
-                        for index, mean in zip(batch, self._batch(np.array([rows[i] for i in batch])), strict=True):
-                            means[index] = mean
-                    advance(len(batch))
-        return means
+        sums = [(0.0, 0)] * len(rows)
+        # Longest first, filled up on the right, which no earlier token sees.
+        order = sorted((n for n, row in enumerate(rows) if len(row) > 1), key=lambda n: -len(rows[n]))
+        with work("reading", "texts", len(order)) as advance:
+            while order:
+                size = max(1, _BATCH // len(rows[order[0]]))
+                batch, order = order[:size], order[size:]
+                for n, nats in zip(batch, self._batch([rows[n] for n in batch]), strict=True):
+                    sums[n] = (nats, len(rows[n]) - 1)  # the first token is given
+                advance(len(batch))
+        return sums
 
-    def _batch(self, ids: npt.NDArray[np.int64]) -> list[float]:
+    def _batch(self, rows: list[list[int]]) -> list[float]:
         import torch
 
+        lengths = torch.tensor([len(row) for row in rows])
+        longest = int(lengths.max())
+        ids = torch.tensor([row + row[-1:] * (longest - len(row)) for row in rows])
+        real = torch.arange(longest) < lengths[:, None]
         with torch.inference_mode():
-            tokens = torch.from_numpy(ids).to(torch_device(self._device))
-            logits = self._model(tokens, attention_mask=torch.ones_like(tokens)).logits[:, :-1].float()
+            tokens, mask = ids.to(torch_device(self._device)), real.to(torch_device(self._device))
+            logits = self._model(tokens, attention_mask=mask.long()).logits[:, :-1].float()
             chosen = logits.gather(2, tokens[:, 1:, None])[..., 0] - logits.logsumexp(2)
-            return [float(value) for value in chosen.double().mean(1).cpu()]
+            return [float(value) for value in (chosen.double() * mask[:, 1:]).sum(1).cpu()]
 
 
 def _warn_cut(count: int, name: str) -> None:
