@@ -12,7 +12,7 @@ import pytest
 import tiny_encoders
 
 from polyref.augment.filters.file import read_filter
-from polyref.errors import DataError
+from polyref.errors import DataError, UsageError
 from polyref.models.scoring.language_model import Causal
 
 REFERENCE = "the cat sat on the mat"
@@ -98,6 +98,8 @@ def test_less_precise_is_nearly_the_same_and_has_another_name(gpt: str, tmp_path
     pairs = [(REFERENCE, candidate) for candidate in CANDIDATES]
     values, rounded = (chain.measures[0].scorer.score(pairs) for chain in (exact, near))
     assert values != rounded and rounded == pytest.approx(values, abs=0.5)
+    with pytest.raises(UsageError, match=r"mine.toml: \[fluency\]: shipped computes in float32 only, not in bfloat16"):
+        read_filter(described(tmp_path / "mine.toml", model="shipped", min=-6, dtype="bfloat16"))
 
 
 @pytest.mark.slow

@@ -224,6 +224,8 @@ def _measure(path: str | Path, key: str, options: Mapping[str, Any], lang: str) 
             scorer = adequacy.Forced(model, lang, backward=key == "backward")
     except ModelError as error:
         raise ModelError(f"[{key}]: {error}", file=path) from None
+    except UsageError as error:
+        raise UsageError(f"[{key}]: {error.message}", file=path) from None
     name = key
     if "min" in options:
         name += f">={options['min']:g}"

@@ -74,10 +74,11 @@ def load_language_model(name: str = "shipped", device: str = "cpu", dtype: str =
         name: ``shipped``, the folder of a causal or sequence-to-sequence model, or a name on the Hugging Face hub
             (the only case that uses the network).
         device: A torch device.
-        dtype: What a causal model computes in: ``float32``, ``bfloat16`` or ``float16``; it is in the digest.
+        dtype: What it computes in: ``float32``, ``bfloat16`` or ``float16``.
 
     Raises:
         ModelError: There is no such model.
+        UsageError: It does not compute in ``dtype``.
     """
     from polyref.models.checkpoints.fairseq import is_fairseq_directory
     from polyref.models.checkpoints.hub import locate
@@ -87,10 +88,10 @@ def load_language_model(name: str = "shipped", device: str = "cpu", dtype: str =
 
     device = own_device(device)
     if shipped_folder(name) is not None or is_pointer_folder(Path(name)):
-        return Unconditional(load_scorer(name, device=device))
+        return Unconditional(load_scorer(name, device=device, dtype=dtype))
     folder = locate(name)
     if is_fairseq_directory(folder) or read_config(folder).get("is_encoder_decoder"):
-        return Unconditional(load_scorer(folder, device=device))
+        return Unconditional(load_scorer(folder, device=device, dtype=dtype))
     return Causal(folder, device, name if not Path(name).is_dir() else folder.resolve().name, dtype)
 
 
@@ -179,7 +180,7 @@ class Causal(LanguageModel):
             tokens, mask = ids.to(torch_device(self._device)), real.to(torch_device(self._device))
             logits = self._model(tokens, attention_mask=mask.long()).logits[:, :-1].float()
             chosen = logits.gather(2, tokens[:, 1:, None])[..., 0] - logits.logsumexp(2)
-            return [float(value) for value in (chosen.double() * mask[:, 1:]).sum(1).cpu()]
+            return [float(value) for value in chosen.double().where(mask[:, 1:], 0.0).sum(1).cpu()]
 
 
 def _warn_cut(count: int, name: str) -> None:

@@ -39,10 +39,10 @@ def load(
         UsageError: The device cannot be used, the model does not write ``lang``, or ``dtype`` is no mode of it.
     """
     use_threads(threads)
-    torch_device(device)
-    dtype = dtype or (DTYPE_SHIPPED if device == "cpu" else "float32")
-    check_dtype(dtype, device)
-    if dtype != "float32" and device != "cpu":
+    kind = torch_device(device).type
+    dtype = dtype or (DTYPE_SHIPPED if kind == "cpu" else "float32")
+    check_dtype(dtype, kind)
+    if dtype != "float32" and kind != "cpu":
         raise UsageError(f"`dtype` is {dtype!r}, but models of the shipped kind compute in float32 on {device}")
     name = argument or "shipped"
     folder, of_this_kind = find_model(name)
