@@ -51,10 +51,13 @@ def test_python_examples(folder: Path) -> None:
 
 @pytest.mark.slow
 def test_the_filter_file(folder: Path) -> None:
-    (example,) = _blocks(GUIDE, "toml")
+    example, judged = _blocks(GUIDE, "toml")
     (folder / "mine.toml").write_text(example)
     chain = filter_chain("mine.toml")
     assert chain.reasons[-2:] == ("omission0.34", "backward@0.25") and "echo" not in chain.reasons
+    # The model that the page names is on the hub.
+    (folder / "fluency.toml").write_text(judged.replace("HuggingFaceTB/SmolLM2-135M-Instruct", "shipped"))
+    assert filter_chain("fluency.toml").reasons == (*filter_chain().reasons, "fluency>=-6")
     for name in ("default", "strict"):
         printed = [reason for reason in filter_chain(name).reasons if reason[-1].isdigit() or "-" in reason]
         assert printed and all(f"`{reason}`" in FILTERS for reason in printed)

@@ -153,7 +153,8 @@ def test_beam_search_equals_transformers(
                     output_scores=True,
                 ),
             )
-        assert [c.score for c in found] == pytest.approx(expected.sequences_scores.tolist(), abs=2e-5, rel=1e-6)
+        # Last bits of float32 differ between processors: up to 1.06e-6 was seen.
+        assert [c.score for c in found] == pytest.approx(expected.sequences_scores.tolist(), abs=2e-5, rel=2e-6)
         for candidate, sequence in zip(found, expected.sequences.tolist()):
             assert list(candidate.tokens) == sequence[1 : 1 + len(candidate.tokens)]
             assert set(sequence[1 + len(candidate.tokens) :]) <= {network.pad}
