@@ -133,20 +133,16 @@ def test_custom_generate_gives_scores_and_beam_indices_as_transformers_does(t5: 
         "output_scores": True,
         "return_dict_in_generate": True,
     }
-    for source in SOURCES:
+    # Twenty times the same token gives two hypotheses of equal scores, and which of them comes first is left open.
+    for source in (*SOURCES[:3], [8, 11] * 10 + [1]):
         ids = torch.tensor([source])
         expected = t5.generate(ids, **settings)
         found = t5.generate(ids, custom_generate=diverse_beam_search, **settings)
         assert torch.equal(found.sequences, expected.sequences)
-        # Two hypotheses can have the same score but for its last bits: which comes first then depends on the processor,
-        # and with it the numbers of beams. What the indices lead to does not.
-        steps = [t5.compute_transition_scores(out.sequences, out.scores, out.beam_indices) for out in (found, expected)]
-        torch.testing.assert_close(*steps, atol=2e-5, rtol=1e-4)
-        assert found.beam_indices.shape == expected.beam_indices.shape
-        assert torch.equal(found.beam_indices < 0, expected.beam_indices < 0)
+        assert torch.equal(found.beam_indices, expected.beam_indices)
         assert len(found.scores) == len(expected.scores)
         for ours, theirs in zip(found.scores, expected.scores):
-            torch.testing.assert_close(ours.sort(0).values, theirs.sort(0).values, atol=2e-5, rtol=1e-4)
+            torch.testing.assert_close(ours, theirs, atol=2e-5, rtol=1e-4)
 
 
 @pytest.mark.parametrize("groups", [1, 3])
