@@ -34,16 +34,7 @@ def bert(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.fixture(scope="module")
 def gpt(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A causal language model with a byte-level vocabulary and random weights."""
-    import torch
-    from transformers import AutoTokenizer, GPT2Config, GPT2LMHeadModel
-
-    folder = tmp_path_factory.mktemp("gpt")
-    tokenizer = AutoTokenizer.from_pretrained(tiny_encoders.roberta(tmp_path_factory.mktemp("vocabulary")))
-    torch.manual_seed(2)
-    sizes = {"n_embd": 16, "n_layer": 2, "n_head": 2, "n_positions": 40, "bos_token_id": 0, "eos_token_id": 2}
-    GPT2LMHeadModel(GPT2Config(vocab_size=len(tokenizer), **sizes)).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return str(folder)
+    return tiny_encoders.gpt(tmp_path_factory.mktemp("gpt"))
 
 
 @pytest.fixture
@@ -76,14 +67,7 @@ def test_the_score_is_a_mix_of_cosine_and_fluency(bert: str, gpt: str, refset: R
 
 def alone(gpt: str, text: str) -> float:
     """The mean log-probability from a plain forward pass, with start and end."""
-    import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
-    model, tokenizer = AutoModelForCausalLM.from_pretrained(gpt), AutoTokenizer.from_pretrained(gpt)
-    ids = torch.tensor([[0, *tokenizer(text, add_special_tokens=False)["input_ids"], 2]])
-    with torch.inference_mode():
-        predicted = torch.log_softmax(model(ids).logits[0, :-1], -1)
-    return float(predicted[range(ids.shape[1] - 1), ids[0, 1:]].mean())
+    return float(tiny_encoders.forward_pass(gpt, text).mean())
 
 
 def test_fluency_does_not_depend_on_neighbours_and_counts_each_text_once(gpt: str, monkeypatch: Any) -> None:

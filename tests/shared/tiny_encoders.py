@@ -52,6 +52,31 @@ def roberta(folder: Path) -> Path:
     return folder
 
 
+def gpt(folder: Path) -> str:
+    """A causal language model with the byte-level vocabulary; 0 starts a text and 2 ends it."""
+    import torch
+    from transformers import AutoTokenizer, GPT2Config, GPT2LMHeadModel
+
+    tokenizer = AutoTokenizer.from_pretrained(roberta(folder / "vocabulary"))
+    torch.manual_seed(2)
+    sizes = {"n_embd": 16, "n_layer": 2, "n_head": 2, "n_positions": 40, "bos_token_id": 0, "eos_token_id": 2}
+    GPT2LMHeadModel(GPT2Config(vocab_size=len(tokenizer), **sizes)).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return str(folder)
+
+
+def forward_pass(gpt: str, text: str) -> Any:
+    """Log-probabilities of a text's tokens and its end, from a plain forward pass."""
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    model, tokenizer = AutoModelForCausalLM.from_pretrained(gpt), AutoTokenizer.from_pretrained(gpt)
+    ids = torch.tensor([[0, *tokenizer(text, add_special_tokens=False)["input_ids"], 2]])
+    with torch.inference_mode():
+        predicted = torch.log_softmax(model(ids).logits[0, :-1], -1)
+    return predicted[range(ids.shape[1] - 1), ids[0, 1:]]
+
+
 def _byte_letters() -> list[str]:
     """The letter that stands for each byte in byte-level vocabularies (GPT-2)."""
     shown = [*range(33, 127), *range(161, 173), *range(174, 256)]

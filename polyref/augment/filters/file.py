@@ -112,7 +112,6 @@ MEASURES: Final = {
     "backward": Option(float, most=0),
     "fluency": Option(float),
 }
-DTYPES: Final = ("float32", "bfloat16", "float16")
 KEYS: Final = ("base", *CHECKS, *MEASURES)
 
 
@@ -204,10 +203,6 @@ def _check_measures(path: str | Path, wanted: Mapping[str, dict[str, Any] | None
             )
         if key == "fluency" and options is not None and "model" not in options:
             raise DataError("[fluency] names no language model", file=path, remedy='model = "DIR", or a hub name')
-        if key == "fluency" and options is not None and options.get("dtype", "float32") not in DTYPES:
-            raise DataError(
-                f"[fluency]: 'dtype' is {options['dtype']!r}, expected one of {', '.join(DTYPES)}", file=path
-            )
 
 
 def _measure(path: str | Path, key: str, options: Mapping[str, Any], lang: str) -> Measure:

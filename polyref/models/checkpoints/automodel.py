@@ -22,18 +22,27 @@ def load_network(kind: str, folder: Path, what: str) -> nn.Module:
         what: What is expected there, for the message.
 
     Raises:
-        ModelError: It cannot be loaded.
+        ModelError: It cannot be loaded, or lacks weights of its head (an encoder where a language model is expected).
     """
     import transformers
 
     try:
         with quiet():
-            model = getattr(transformers, kind).from_pretrained(
-                str(folder), local_files_only=True, trust_remote_code=False, weights_only=True, dtype="float32"
+            model, found = getattr(transformers, kind).from_pretrained(
+                str(folder),
+                local_files_only=True,
+                trust_remote_code=False,
+                weights_only=True,
+                dtype="float32",
+                output_loading_info=True,
             )
     except Exception as error:  # settings and weights that make no model can fail anywhere
         reason = str(error).strip().split("\n")[0]
         raise ModelError(f"no {what} that Transformers can load: {reason}", file=folder) from None
+    if kind != "AutoModel" and (missing := sorted(found["missing_keys"])):
+        # Transformers would draw them at random.
+        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        raise ModelError(f"no {what}: its files lack {missing[0]}{more}", file=folder)
     return cast("nn.Module", model.eval().requires_grad_(False))
 
 

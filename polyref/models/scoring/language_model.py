@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import numpy as np
 import numpy.typing as npt
 
-from polyref.errors import PolyrefWarning
+from polyref.errors import PolyrefWarning, UsageError
 from polyref.models.checkpoints.automodel import load_network
 from polyref.models.checkpoints.files import hash_model, read_config
 from polyref.models.device import own_device, torch_device
+from polyref.models.scoring.base import DTYPES
 from polyref.progress import work
 
 if TYPE_CHECKING:
@@ -86,6 +87,8 @@ def load_language_model(name: str = "shipped", device: str = "cpu", dtype: str =
     from polyref.models.find import shipped_folder
     from polyref.models.scoring.load import load_scorer
 
+    if dtype not in DTYPES:
+        raise UsageError(f"the type is {dtype!r}, expected one of {', '.join(DTYPES)}")
     device = own_device(device)
     if shipped_folder(name) is not None or is_pointer_folder(Path(name)):
         return Unconditional(load_scorer(name, device=device, dtype=dtype))
