@@ -1,9 +1,9 @@
 """The leak check: no training text repeats the text of an evaluation set.
 
 Evaluation text is all English that the sets' folders hold: sources of pairs out of English, references, system
-outputs and paraphrases of pairs into English. Texts are compared as words (NFKC, case folded, no punctuation). A
-training text leaks when it equals an evaluation sentence of five words or more, and a cluster (or a single sentence)
-when too large a share of its word 5-grams occurs in the evaluation text.
+outputs and paraphrases of pairs into English, and reference sets beside them. Texts are compared as words (NFKC, case
+folded, no punctuation). A training text leaks when it equals an evaluation sentence of five words or more, and a
+cluster (or a single sentence) when too large a share of its word 5-grams occurs in the evaluation text.
 """
 
 from __future__ import annotations
@@ -45,6 +45,10 @@ def evaluation_texts(folder: Path) -> Iterator[str]:
                     yield from (row["reference"], *row["paraphrases"])
             else:
                 yield from lines
+    # Reference sets beside the folders are of English references.
+    for path in sorted(folder.glob("*.jsonl")):
+        for line in filter(None, path.read_text("utf-8").split("\n")):
+            yield from (ref["text"] for ref in json.loads(line).get("refs", ()))
 
 
 class EvaluationText:

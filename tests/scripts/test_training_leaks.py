@@ -24,12 +24,13 @@ def test_all_english_of_a_set(training: Training, tmp_path: Path) -> None:
         "paraphrases/de-en.refA.jsonl": json.dumps({"id": 1, "reference": "given", "paraphrases": ["a", "b"]}) + "\n",
         "paraphrases/en-de.refA.jsonl": json.dumps({"id": 1, "reference": "X", "paraphrases": ["Y"]}) + "\n",
         "documents/de-en.docs": "news\tdoc\n",
+        "people.jsonl": '{"polyref": 1, "meta": {}}\n' + json.dumps({"id": "1", "refs": [{"text": "of a set"}]}) + "\n",
     }
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text, "utf-8")
     found = set(training("leaks").evaluation_texts(tmp_path)) - {""}
-    assert found == {"source out of English", "reference", "another", "output", "given", "a", "b"}
+    assert found == {"source out of English", "reference", "another", "output", "given", "a", "b", "of a set"}
 
 
 @pytest.mark.parametrize(
