@@ -83,7 +83,7 @@ class Stretches:
         scorer = self._scorer
         model = (scorer.digest, scorer.dtype, scorer.note, scorer.max_source, scorer.max_target, __version__)
         computed = arithmetic(self._device, 1 if several else None)
-        named = (repr(("forced scores", model, computed, stretch)) for stretch in stretches)
+        named = (repr(("forced scores 1", model, computed, stretch)) for stretch in stretches)
         return [hashlib.sha256(name.encode()).digest() for name in named]
 
 
