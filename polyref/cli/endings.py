@@ -11,6 +11,7 @@ from typing import Final
 
 import click
 
+from polyref.cli.parsing.gone import gone_option
 from polyref.tables import shown
 from polyref.textfiles import STDOUT_NAME
 
@@ -62,6 +63,8 @@ def usage_error(error: click.UsageError) -> None:
     """Say in one line what is wrong with the command, what may have been meant, and where to read more."""
     command = "polyref" if error.ctx is None else error.ctx.command_path
     message = error.format_message().rstrip(".").replace("a valid integer range", "a whole number")
-    if isinstance(error, click.NoSuchOption) and error.possibilities:
+    if instead := gone_option(error):
+        message = instead
+    elif isinstance(error, click.NoSuchOption) and error.possibilities:
         message = f"{error.message.rstrip('.')}: did you mean {error.possibilities[0]}?"
     click.echo(f"polyref: error: {shown(message[:1].lower() + message[1:])} ({command} --help)", err=True)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from polyref.cli.parsing.gone import GONE
 from polyref.cli.parsing.variadic import spread
 
 MISTAKES = [
@@ -30,6 +31,27 @@ def test_a_mistake_is_one_line(polyref: Callable[..., Any], args: list[str], sai
     assert (outcome.code, outcome.out) == (2, "")
     assert outcome.err.startswith("polyref: error: ") and outcome.err.count("\n") == 1
     assert said in outcome.err
+
+
+@pytest.mark.parametrize(("command", "option"), GONE, ids=lambda words: words or "-")
+def test_what_has_gone_says_what_to_do(polyref: Callable[..., Any], command: str, option: str) -> None:
+    outcome = polyref(*command.split(), *option.split())
+    assert (outcome.code, outcome.out) == (2, "")
+    said = GONE[command, option]
+    assert outcome.err.startswith(f"polyref: error: {said[:1].lower()}{said[1:]} (polyref ")
+    assert outcome.err.count("\n") == 1 and "has gone" in said
+
+
+def test_an_option_a_value_and_a_command_that_have_gone(
+    polyref: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(GONE, ("score", "--combine mx"), "`--combine mx` has gone: use max")
+    monkeypatch.setitem(GONE, ("score", "--xyzzy"), "`--xyzzy` has gone: leave it out")
+    monkeypatch.setitem(GONE, ("convert modl", ""), "`polyref convert modl` has gone: do without")
+    assert "error: `--combine mx` has gone: use max (" in polyref("score", "r", "-i", "s", "--combine", "mx").err
+    assert "error: `--xyzzy` has gone: leave it out (" in polyref("score", "r", "-i", "s", "--xyzzy", "2").err
+    assert "error: `polyref convert modl` has gone: do without (" in polyref("convert", "modl", "a").err
+    assert "'my' is not one of 'max'" in polyref("score", "r", "-i", "s", "--combine", "my").err
 
 
 def test_no_command_shows_the_help(polyref: Callable[..., Any]) -> None:

@@ -9,6 +9,8 @@ from typing import Any
 
 import click
 
+from polyref.cli.parsing.gone import gone_command
+
 
 class LazyGroup(click.Group):
     """A group whose commands are ``command`` in modules of their own, imported on use.
@@ -42,6 +44,8 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """As click does, noting which command runs in the list that the entry point gave."""
         if args[0] not in self._modules and not args[0].startswith("-") and not ctx.resilient_parsing:
+            if instead := gone_command(ctx, args[0]):
+                ctx.fail(instead)
             near = get_close_matches(args[0], self._modules)
             meant = f"did you mean {near[0]!r}?" if near else f"expected one of {', '.join(self._modules)}"
             ctx.fail(f"no command {args[0]!r}: {meant}")

@@ -1,0 +1,36 @@
+"""What the command line no longer has, and what to do instead: said where click would only call it unknown."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import click
+
+#: (command, option) -> what to do instead; no option: the command has gone. Commands are as they are typed after
+#: ``polyref``. An option may be followed by the one value that has gone: ``("augment", "--merge score")``.
+GONE: Final[dict[tuple[str, str], str]] = {}
+
+
+def gone_command(group: click.Context, name: str) -> str | None:
+    """What to do instead of a command of a group, if it has gone."""
+    return GONE.get((f"{_typed(group)} {name}".strip(), ""))
+
+
+def gone_option(error: click.UsageError) -> str | None:
+    """What to do instead, where the mistake is an option, or a value of one, that has gone."""
+    if error.ctx is None:
+        return None
+    command = _typed(error.ctx)
+    if isinstance(error, click.NoSuchOption):
+        return GONE.get((command, error.option_name))
+    if isinstance(error, click.BadParameter) and error.param is not None:
+        for flag in error.param.opts:
+            for (of, option), instead in GONE.items():
+                if of == command and option.startswith(f"{flag} ") and repr(option.split()[1]) in error.message:
+                    return instead
+    return None
+
+
+def _typed(context: click.Context) -> str:
+    """The words of a command after the program's own."""
+    return context.command_path.partition(" ")[2]
