@@ -11,10 +11,9 @@ from polyref.cli.parsing.lazy import LazyGroup
 # Command -> its module, one line of help.
 CONVERSIONS: Final[dict[str, tuple[str, str]]] = {
     "refs": ("polyref.cli.conversion.refs", "References in another form: tables, JSON, XML, plain files ..."),
-    "model": ("polyref.cli.conversion.model", "A fairseq checkpoint as a Hugging Face directory."),
 }
 
 
 @click.group(cls=LazyGroup, commands_in=CONVERSIONS)
 def command() -> None:
-    """Write references or a model in another format."""
+    """Write references in another format."""

@@ -39,7 +39,7 @@ COMMANDS = {
     "train": ("polyref.cli.training.train", "Train a metric, or compute what one needs."),
     "info": ("polyref.cli.info", "Describe a paraphrase model."),
     "cache": ("polyref.cli.cache", "Show or clear what is kept of neural metrics."),
-    "convert": ("polyref.cli.convert", "Write references or a model in another format."),
+    "convert": ("polyref.cli.convert", "Write references in another format."),
     "demo": ("polyref.cli.demo.command", "Run the main job on the example texts that come with polyref."),
 }
 

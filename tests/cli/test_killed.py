@@ -114,27 +114,6 @@ print(done)
     assert kills > 20
 
 
-def test_convert(tmp_path: Path) -> None:
-    kills = _kills(
-        """
-import sentencepiece, torch
-torch.set_num_threads(1)
-from tiny_models import TEXT, settings, state, symbols, write
-import io as files
-model = files.BytesIO()
-sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(TEXT), model_writer=model, vocab_size=60,
-                                         hard_vocab_limit=False, num_threads=1, minloglevel=2)
-symbols_of = len(symbols(model.getvalue())) + 4
-write(Path("fairseq"), model.getvalue(), {"args": settings()}, state(symbols_of))
-work = lambda: polyref("convert", "model", "fairseq", out / "hf", "--no-check")
-sys.stdout, shown = files.StringIO(), sys.stdout
-print(survives(work, nothing, out, [{"hf"}]), file=shown)
-""",
-        tmp_path,
-    )
-    assert kills > 5
-
-
 def test_train_esim(tmp_path: Path) -> None:
     kills = _kills(
         """

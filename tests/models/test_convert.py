@@ -6,15 +6,15 @@ import json
 from pathlib import Path
 from typing import Any
 
+import convert_model
 import numpy as np
 import pytest
 import torch
+from convert_model import Conversion, convert_to_huggingface
 from tiny_models import DIM, TEXT, settings, state, symbols, write
 
 from polyref.errors import ModelError, UsageError
-from polyref.models.checkpoints import convert
 from polyref.models.checkpoints.base import Seq2Seq
-from polyref.models.checkpoints.convert import Conversion, convert_to_huggingface
 from polyref.models.checkpoints.fairseq import load_fairseq
 from polyref.models.checkpoints.load import load_checkpoint
 from polyref.models.scoring.lean import Scorer
@@ -237,14 +237,14 @@ def test_a_difference_is_found_and_nothing_is_written(
     tmp_path: Path, spm: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = random_checkpoint(tmp_path / "f", spm, {})
-    real = convert.rename
+    real = convert_model.rename
 
     def wrong(*args: Any) -> Any:
         config, tensors = real(*args)
         tensors["model.decoder.layers.1.fc1.bias"][0] += 3
         return config, tensors
 
-    monkeypatch.setattr(convert, "rename", wrong)
+    monkeypatch.setattr(convert_model, "rename", wrong)
     with pytest.raises(ModelError, match="log-probabilities of the converted model differ by"):
         convert_to_huggingface(source, tmp_path / "hf")
     assert [path.name for path in tmp_path.iterdir()] == ["f"]
@@ -264,3 +264,13 @@ def test_only_fairseq_directories_and_new_targets(tmp_path: Path, spm: bytes) ->
         "config.json", "generation_config.json", "model.safetensors", "source.spm", "target.spm",
         "tokenizer_config.json", "vocab.json",
     }  # fmt: skip
+
+
+def test_the_script_says_what_it_wrote(tmp_path: Path, spm: bytes, capsys: pytest.CaptureFixture[str]) -> None:
+    source, target = random_checkpoint(tmp_path / "f", spm, {}), tmp_path / "hf"
+    convert_model.main([str(source), str(target), "--no-check"])
+    assert capsys.readouterr().out.startswith(f"{target}: M2M100ForConditionalGeneration, ")
+    with pytest.raises(SystemExit) as stopped:
+        convert_model.main([str(source), str(target)])
+    said = capsys.readouterr().err
+    assert stopped.value.code == 2 and "exists" in said and said.count("\n") == 1

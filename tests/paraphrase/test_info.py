@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 import torch
+from convert_model import convert_to_huggingface
 from tiny_models import DIM, LAYERS, settings, state, symbols, write
 
 from polyref.errors import ModelError
-from polyref.models.checkpoints.convert import convert_to_huggingface
 from polyref.models.checkpoints.fairseq import load_fairseq
 from polyref.paraphrase import load_paraphraser
 from polyref.paraphrase.info import model_info

@@ -8,7 +8,9 @@ import click
 
 #: (command, option) -> what to do instead; no option: the command has gone. Commands are as they are typed after
 #: ``polyref``. An option may be followed by the one value that has gone: ``("augment", "--merge score")``.
-GONE: Final[dict[tuple[str, str], str]] = {}
+GONE: Final[dict[tuple[str, str], str]] = {
+    ("convert model", ""): "`polyref convert model` has gone: scripts/convert_model.py in the repository does it",
+}
 
 
 def gone_command(group: click.Context, name: str) -> str | None:

@@ -107,7 +107,7 @@ class HuggingFaceCodec:
 def language_codes(tokenizer: Any) -> dict[str, int]:
     """Language codes of a tokeniser (M2M100, mBART, NLLB, converted fairseq) and their token ids; empty for others."""
     tags = tokenizer.init_kwargs.get("language_tags")
-    if isinstance(tags, dict):  # written by polyref.models.checkpoints.convert
+    if isinstance(tags, dict):  # written by scripts/convert_model.py
         return {str(code): int(token) for code, token in tags.items()}
     to_token = getattr(tokenizer, "lang_code_to_token", None)
     if to_token:  # M2M100: "en" stands for "__en__"

@@ -216,7 +216,9 @@ def main():
                 ours = launch(sys.executable, args.folder, "polyref-fairseq", args, scratch, *more)
                 notes += compare(title, FAIRSEQ, ours, theirs)
         if args.transformers4:
-            from polyref.models.checkpoints.convert import convert_to_huggingface
+            sys.path.append(str(Path(__file__).parents[2]))
+            from convert_model import convert_to_huggingface
+
             from polyref.models.checkpoints.fairseq import load_fairseq
 
             convert_to_huggingface(args.folder, scratch / "hf")

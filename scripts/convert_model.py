@@ -1,4 +1,8 @@
-"""Writing a fairseq checkpoint as a Hugging Face directory that Transformers itself loads, with the same scores.
+"""Write a fairseq checkpoint as a Hugging Face directory that Transformers itself loads, with the same scores.
+
+    python scripts/convert_model.py SRC OUT [--no-check]
+
+SRC holds checkpoint.pt, dict.src.txt, dict.tgt.txt and spm.model (Prism's m39v1 is one). OUT is made.
 
 fairseq's transformer is one class with many switches, Transformers has a class for every published combination of them.
 The one that computes exactly the same is chosen, or the checkpoint is refused:
@@ -17,6 +21,7 @@ SentencePiece pieces up in a dictionary of their own, as fairseq does.
 
 from __future__ import annotations
 
+import argparse
 import json
 import math
 import shutil
@@ -28,7 +33,7 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
-from polyref.errors import ModelError, UsageError
+from polyref.errors import ModelError, PolyrefError, UsageError
 from polyref.models.checkpoints.fairseq import FairseqParts, is_fairseq_directory, read_fairseq
 from polyref.models.checkpoints.huggingface import load_transformers
 from polyref.models.networks.config import TransformerConfig
@@ -328,3 +333,21 @@ def greatest_difference(network: Transformer, folder: Path) -> float:
         found = torch.log_softmax(logits[0].float(), dim=-1).gather(1, torch.tensor(target)[:, None])[:, 0]
         worst = max(worst, float((found - torch.from_numpy(expected)).abs().max()))
     return worst
+
+
+def main(argv: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("source", type=Path, metavar="SRC")
+    parser.add_argument("target", type=Path, metavar="OUT")
+    parser.add_argument("--no-check", action="store_true", help="do not compare with the original's scores")
+    options = parser.parse_args(argv)
+    try:
+        done = convert_to_huggingface(options.source, options.target, check=not options.no_check)
+    except PolyrefError as error:
+        parser.exit(error.exit_code, f"error: {error}\n")
+    checked = "not checked" if done.difference is None else f"log-probabilities within {done.difference:.1e} nats"
+    print(f"{done.target}: {done.architecture}, {done.tensors} tensors, {checked}")
+
+
+if __name__ == "__main__":
+    main()
