@@ -20,8 +20,8 @@ settings.load_profile("polyref")
 REPOSITORY = Path(__file__).resolve().parent.parent
 #: Helper modules of several folders of tests: pytest's import mode leaves the folder of a test off the path.
 sys.path.insert(0, str(Path(__file__).parent / "shared"))
-#: What scripts share with each other: they are no installed package.
-sys.path.append(str(REPOSITORY / "scripts"))
+#: Scripts and what integrates into other packages: they are not installed.
+sys.path += [str(REPOSITORY / "scripts"), str(REPOSITORY / "integrations" / "transformers")]
 
 
 def _data_dir() -> Path:

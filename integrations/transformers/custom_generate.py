@@ -1,8 +1,8 @@
-"""Any Hugging Face encoder-decoder through its own forward, and group beam search for ``model.generate`` again.
+"""Group beam search for ``model.generate`` of Transformers 5, through a model's own forward.
 
 :func:`diverse_beam_search` gives Transformers 4.31 - 4.56's results back in Transformers 5, without remote code::
 
-    from polyref.paraphrase import diverse_beam_search
+    from custom_generate import diverse_beam_search  # with this folder on sys.path
 
     model.generate(**inputs, custom_generate=diverse_beam_search, num_beams=12, num_beam_groups=3,
                    diversity_penalty=0.5, num_return_sequences=12)
