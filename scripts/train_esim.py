@@ -6,7 +6,7 @@ One command: what was made in RUN is used again (delete RUN to start afresh), a 
 it was, and FOLDER (default: the package's own) is written last. To be run again whenever the shipped paraphraser's
 weights change: its encoder is the frozen part of the model.
 
-Training data, as relative rankings (see ``polyref/metrics/esim/judgements.py``):
+Training data, as relative rankings (see ``scripts/esim/judgements.py``):
 
 * ``mqm``: expert MQM of WMT21, TED talks and news zh-en. Two outputs of a segment whose scores differ by 1 (a minor
   error) or more are a pair; its weight grows up to a difference of 5 (a major error). References: refB (TED; refA is
@@ -35,6 +35,8 @@ from typing import Any
 
 import numpy as np
 import torch
+from esim.run import EsimRun, train_esim
+from esim.state import TrainingOptions
 from sacrebleu.metrics import CHRF
 from tqdm import tqdm
 
@@ -43,8 +45,6 @@ from polyref.metrics.base import Metric
 from polyref.metrics.embedding.embeddings import Embeddings
 from polyref.metrics.embedding.encoders.load import load_encoder
 from polyref.metrics.esim.files import SHIPPED
-from polyref.metrics.esim.run import EsimRun, train_esim
-from polyref.metrics.esim.state import TrainingOptions
 from polyref.metrics.registry import get_metric
 from polyref.references import ReferenceSet
 from polyref.textfiles import write_atomically

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 import torch
+from esim.judgements import read_training
 from fuzzed_sets import JUDGEMENTS, archive_files, text_release_files, xml_release
 
 from polyref.augment.filters.file import read_filter
@@ -36,7 +37,6 @@ from polyref.formats import read_outputs
 from polyref.metrics import get_metric
 from polyref.metrics.embedding.baseline import read_baseline
 from polyref.metrics.esim.files import read_card
-from polyref.metrics.esim.judgements import read_training
 from polyref.metrics.statistics import Statistics
 from polyref.models.checkpoints.fairseq import read_fairseq_checkpoint
 from polyref.models.checkpoints.files import read_config

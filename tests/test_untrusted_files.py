@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 import torch
+from esim.judgements import read_training
 from esim_fixtures import write_model
 from tiny_encoders import bert
 
@@ -27,7 +28,6 @@ from polyref.eval.data.releases import open_release
 from polyref.metrics.embedding.baseline import read_baseline
 from polyref.metrics.embedding.encoders.load import load_encoder
 from polyref.metrics.esim.files import CONFIG, load_network, read_card
-from polyref.metrics.esim.judgements import read_training
 from polyref.metrics.statistics import Statistics
 from polyref.models.checkpoints.fairseq import read_fairseq_checkpoint
 from polyref.models.checkpoints.files import read_config

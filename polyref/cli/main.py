@@ -36,7 +36,6 @@ COMMANDS = {
     "evaluate": ("polyref.cli.evaluate", "Measure agreement with human judgements against the number of references."),
     "inspect": ("polyref.cli.inspect", "Look at a set of references: counts, diversity, refusals, examples."),
     "submit": ("polyref.cli.submit", "Write score files for the WMT metrics task."),
-    "train": ("polyref.cli.training.train", "Train a metric, or compute what one needs."),
     "info": ("polyref.cli.info", "Describe a paraphrase model."),
     "cache": ("polyref.cli.cache", "Show or clear what is kept of neural metrics."),
     "convert": ("polyref.cli.convert", "Write references in another format."),

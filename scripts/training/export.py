@@ -27,8 +27,8 @@ from training.package import (
     filter_chain,
     load_paraphraser,
     load_pointer,
-    save_pointer,
 )
+from training.pointer_files import save_pointer
 from training.recipe import Recipe
 
 K = 10

@@ -7,7 +7,7 @@ from functools import cache
 from polyref import __version__ as VERSION
 from polyref.augment.filters.chain import FilterChain
 from polyref.augment.filters.load import filter_chain
-from polyref.models.checkpoints.pointer import load_pointer, save_pointer
+from polyref.models.checkpoints.pointer import FORMAT, load_pointer
 from polyref.models.networks.pointer import BOS, CLOSENESS, EOS, MASK, PAD, UNK, PointerConfig, PointerTransformer
 from polyref.paraphrase import DiverseBeam, SearchParaphraser, load_paraphraser
 from polyref.paraphrase.lexical.substitutions import Token, form, tokens
@@ -17,6 +17,7 @@ __all__ = [
     "BOS",
     "CLOSENESS",
     "EOS",
+    "FORMAT",
     "MASK",
     "PAD",
     "UNK",
@@ -32,7 +33,6 @@ __all__ = [
     "load_paraphraser",
     "load_pointer",
     "refusal",
-    "save_pointer",
     "tokens",
     "write_atomically",
 ]

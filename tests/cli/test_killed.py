@@ -112,23 +112,3 @@ print(done)
         tmp_path,
     )
     assert kills > 20
-
-
-def test_train_esim(tmp_path: Path) -> None:
-    kills = _kills(
-        """
-import torch
-torch.set_num_threads(1)
-from esim_fixtures import judgements, write_rows
-from tiny_encoders import bert
-bert(Path("bert"))
-write_rows(Path("judged.jsonl"), judgements(6))
-from polyref.metrics.esim import run
-work = lambda: polyref("train", "esim", "judged.jsonl", "--encoder", "bert", "--hidden", 4, "--epochs", 2,
-                       "--quiet", "-o", out / "model")
-sys.stdout, shown = io.StringIO(), sys.stdout
-print(survives(work, nothing, out, [{"model"}]), file=shown)
-""",
-        tmp_path,
-    )
-    assert kills > 8

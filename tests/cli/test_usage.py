@@ -14,7 +14,6 @@ from polyref.cli.parsing.variadic import spread
 MISTAKES = [
     (["scor"], "no command 'scor': did you mean 'score'? (polyref --help)"),
     (["frobnicate"], "no command 'frobnicate': expected one of paraphrase, augment, score"),
-    (["train", "esm"], "no command 'esm': did you mean 'esim'? (polyref train --help)"),
     (["convert", "ref"], "id you mean 'refs'? (polyref convert --help)"),
     (["score", "r", "-i", "s", "--combin", "max"], "no such option '--combin': did you mean --combine?"),
     (["score", "r", "-i", "s", "--xyzzy"], "no such option '--xyzzy' (polyref score --help)"),
@@ -138,7 +137,7 @@ def test_the_shell_completes(
 
 @pytest.mark.parametrize(
     "words",
-    ["paraphrase", "augment", "score", "evaluate", "inspect", "submit", "demo", "train esim", "train baseline"],
+    ["paraphrase", "augment", "score", "evaluate", "inspect", "submit", "demo"],
 )  # fmt: skip
 def test_every_command_that_computes_takes_a_number_of_threads(words: str, polyref: Callable[..., Any]) -> None:
     assert "--threads" in polyref(*words.split(), "--help").out

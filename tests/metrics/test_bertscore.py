@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tiny_encoders
+from bertscore_baseline import compute_baseline, write_baseline
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,7 +18,7 @@ from polyref.cache import default_cache
 from polyref.errors import DataError, PolyrefWarning, UsageError
 from polyref.metrics.base import Metric
 from polyref.metrics.combination import COMBINATIONS, MaximumEach
-from polyref.metrics.embedding.baseline import compute_baseline, read_baseline, write_baseline
+from polyref.metrics.embedding.baseline import read_baseline
 from polyref.metrics.embedding.bertscore import BERTScore
 from polyref.metrics.embedding.encoders.load import load_encoder
 from polyref.metrics.registry import get_metric

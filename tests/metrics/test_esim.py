@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from esim.network import Masks, initialise
 from esim_fixtures import LAYERS, WORDS, network, write_model
 from tiny_encoders import bert, roberta
 
@@ -15,7 +16,7 @@ from polyref.metrics.combination import ExpectedCredit, Maximum, Mean
 from polyref.metrics.embedding.encoders.load import load_encoder
 from polyref.metrics.esim.files import find_model, load_network, load_reader, read_card
 from polyref.metrics.esim.metric import ESIM
-from polyref.metrics.esim.network import EsimConfig, EsimNetwork, Masks
+from polyref.metrics.esim.network import EsimConfig, EsimNetwork
 from polyref.metrics.esim.scoring import compare_texts, read_texts
 from polyref.metrics.esim.texts import Reader
 from polyref.references import Reference, ReferenceSet, Segment
@@ -118,7 +119,7 @@ def test_batches_change_no_score(size: int, tokens: int) -> None:
 
 def test_initial_weights() -> None:
     net = EsimNetwork(EsimConfig(width=20, layers=3, hidden=6))
-    net.initialise(1)
+    initialise(net, 1)
     w = weights(net)
     assert w["mixing"].tolist() == [0, 0, 0]
     assert w["gamma"] == 1
@@ -133,7 +134,7 @@ def test_initial_weights() -> None:
             bound = np.sqrt(6 / sum(value.shape))
             assert 0.7 * bound < np.abs(value).max() <= bound
     other = EsimNetwork(EsimConfig(width=20, layers=3, hidden=6))
-    other.initialise(1)
+    initialise(other, 1)
     assert all(torch.equal(a, b) for a, b in zip(net.state_dict().values(), other.state_dict().values(), strict=True))
 
 

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 import sentencepiece
 import torch
+from training.pointer_files import quantise, save_pointer
 
 from polyref.errors import ModelError
-from polyref.models.checkpoints.pointer import load_pointer, quantise, save_pointer
+from polyref.models.checkpoints.pointer import load_pointer
 from polyref.models.networks.matmul import Precision
 from polyref.models.networks.pointer import CLOSENESS, EOS, MASK, PAD, PointerConfig, PointerTransformer
 from polyref.paraphrase.search import SearchOptions, search

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from esim.network import initialise
+from esim.saving import save_model
 from tiny_encoders import bert
 
 from polyref.metrics.embedding.encoders.load import load_encoder
-from polyref.metrics.esim.files import save_model
 from polyref.metrics.esim.network import EsimConfig, EsimNetwork
 
 TEXT = "the old new bridge closed open monday she bought apple market nobody light went out rain wind cat"
@@ -24,7 +25,7 @@ def network(width: int = 32, layers: int = 2, hidden: int = 8, seed: int = 4) ->
     import torch
 
     made = EsimNetwork(EsimConfig(width, layers, hidden))
-    made.initialise(seed)
+    initialise(made, seed)
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for weight in made.parameters():

@@ -9,6 +9,8 @@ import click
 #: (command, option) -> what to do instead; no option: the command has gone. Commands are as they are typed after
 #: ``polyref``. An option may be followed by the one value that has gone: ``("augment", "--merge score")``.
 GONE: Final[dict[tuple[str, str], str]] = {
+    ("train", ""): "`polyref train` has gone: in the repository, scripts/esim/train.py trains ESIM, and "
+    "scripts/bertscore_baseline.py computes baselines",
     ("convert model", ""): "`polyref convert model` has gone: scripts/convert_model.py in the repository does it",
 }
 

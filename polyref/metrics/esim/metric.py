@@ -42,7 +42,7 @@ class ESIM(PairMetric):
     """ESIM (Mathur et al. 2019).
 
     Attributes:
-        model: ``esim-en``, which comes with polyref, or a folder that ``polyref train esim`` wrote.
+        model: ``esim-en``, which comes with polyref, or a folder of such a model.
         encoder: Where the model's frozen encoder is, if not where it was in training.
         device: A torch device.
         batch: Most pairs compared at a time. It changes no score by more than 1e-6.

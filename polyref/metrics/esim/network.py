@@ -45,28 +45,6 @@ class EsimConfig:
         return asdict(self)
 
 
-class Masks:
-    """Dropout masks of one training step: drawn from their own generator, so that a step can be repeated."""
-
-    def __init__(self, rate: float, seed: int) -> None:
-        """Prepare.
-
-        Args:
-            rate: The share of values set to zero, at least 0 and below 1.
-            seed: Of the step.
-        """
-        self._rate = rate
-        self._generator = torch.Generator().manual_seed(seed)
-
-    def __call__(self, x: Tensor, *, shared: bool = False) -> Tensor:
-        """Drop values of ``x``; ``shared`` draws one mask a sequence, for all its time steps (``x``: [N, T, F])."""
-        if self._rate == 0:
-            return x
-        shape = (x.shape[0], 1, x.shape[2]) if shared else x.shape
-        keep = torch.rand(shape, generator=self._generator) >= self._rate
-        return x * (keep.to(x.dtype) / (1 - self._rate)).to(x.device)
-
-
 class EsimNetwork(nn.Module):
     """The trained part. :meth:`read` depends on one text, :meth:`compare` on a pair."""
 
@@ -82,41 +60,20 @@ class EsimNetwork(nn.Module):
         self.hidden = nn.Linear(8 * h, h)
         self.output = nn.Linear(h, 1)
 
-    def initialise(self, seed: int) -> None:
-        """Xavier uniform; recurrent weights orthogonal; biases 0, but 1 for the forget gates' recurrent part."""
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            for name, weight in self.named_parameters():
-                if name.endswith(("mixing", "gamma")):
-                    continue
-                if "weight_hh" in name:
-                    nn.init.orthogonal_(weight)
-                elif weight.dim() == 2:
-                    nn.init.xavier_uniform_(weight)
-                else:
-                    nn.init.zeros_(weight)
-                    if "bias_hh" in name:
-                        h = self.config.hidden  # gates are in the order input, forget, cell, output
-                        with torch.no_grad():
-                            weight[h : 2 * h] = 1
-
-    def read(self, states: Tensor, lengths: Tensor, masks: Masks | None = None) -> Tensor:
+    def read(self, states: Tensor, lengths: Tensor) -> Tensor:
         """Mix the layers of texts and run the first LSTM.
 
         Args:
             states: Shape (N, L, T, d), float32; what lies beyond a text's length has no influence.
             lengths: Shape (N,), int64 on the CPU, each 1 or more.
-            masks: Dropout, in training.
 
         Returns:
             Shape (N, T, 2h), zeros beyond the lengths.
         """
         x = self.gamma * torch.einsum("l,nltd->ntd", self.mixing.softmax(0), states)
-        if masks is not None:
-            x = masks(x, shared=True)
         return _run(self.encoding, x, lengths)
 
-    def compare(self, a: Tensor, b: Tensor, m: Tensor, n: Tensor, masks: Masks | None = None) -> Tensor:
+    def compare(self, a: Tensor, b: Tensor, m: Tensor, n: Tensor) -> Tensor:
         """Scores of pairs.
 
         Args:
@@ -124,7 +81,6 @@ class EsimNetwork(nn.Module):
             b: Shape (P, N, 2h): the outputs.
             m: Shape (P,), int64 on the CPU: lengths of the references.
             n: Likewise, of the outputs.
-            masks: Dropout, in training.
 
         Returns:
             Shape (P,).
@@ -133,20 +89,14 @@ class EsimNetwork(nn.Module):
         energy = a @ b.transpose(1, 2)
         to_b = energy.masked_fill(~in_b[:, None, :], -torch.inf).softmax(2) @ b
         to_a = energy.masked_fill(~in_a[:, :, None], -torch.inf).softmax(1).transpose(1, 2) @ a
-        v_a, v_b = self._compose(a, to_b, m, masks), self._compose(b, to_a, n, masks)
+        v_a, v_b = self._compose(a, to_b, m), self._compose(b, to_a, n)
         pooled = torch.cat([*_pool(v_a, in_a), *_pool(v_b, in_b)], 1)
-        if masks is not None:
-            pooled = masks(pooled)
         hidden = torch.relu(self.hidden(pooled))
-        if masks is not None:
-            hidden = masks(hidden)
         return cast("Tensor", self.output(hidden)).squeeze(1)
 
-    def _compose(self, own: Tensor, other: Tensor, lengths: Tensor, masks: Masks | None) -> Tensor:
+    def _compose(self, own: Tensor, other: Tensor, lengths: Tensor) -> Tensor:
         enhanced = torch.cat([own, other, own - other, own * other], 2)
         x = torch.relu(self.projection(enhanced))
-        if masks is not None:
-            x = masks(x, shared=True)
         return _run(self.composition, x, lengths)
 
 

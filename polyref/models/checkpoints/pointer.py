@@ -12,16 +12,13 @@ Weights are stored in eight bits and computed in float32: rows are scaled by the
 from __future__ import annotations
 
 import hashlib
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import sentencepiece
-import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
-from torch import Tensor
+from safetensors.torch import load_file
 
 from polyref.errors import ModelError
 from polyref.models.checkpoints.files import read_config
@@ -63,47 +60,6 @@ def is_pointer_folder(folder: Path) -> bool:
         return "polyref_model" in read_config(folder)
     except ModelError:
         return False
-
-
-def quantise(weight: Tensor) -> tuple[Tensor, Tensor]:
-    """A matrix as int8 ``[rows, columns]`` and float32 scales ``[rows]``."""
-    scale = weight.abs().amax(1).clamp_min(1e-12) / 127
-    return (weight / scale[:, None]).round().clamp(-127, 127).to(torch.int8), scale
-
-
-def save_pointer(
-    network: PointerTransformer,
-    spm_file: Path,
-    folder: Path,
-    *,
-    name: str,
-    language: str,
-    strength: float = 0.5,
-    min_score: float | None = None,
-) -> None:
-    """Write weights, vocabulary and configuration (the card is the trainer's business)."""
-    tensors: dict[str, Tensor] = {}
-    for key, weight in network.state_dict().items():
-        weight = weight.detach().float()
-        if weight.dim() == 2:
-            tensors[f"{key}.int8"], tensors[f"{key}.scale"] = quantise(weight)
-        else:
-            tensors[key] = weight.half()
-    folder.mkdir(parents=True, exist_ok=True)
-    save_file(tensors, folder / "model.safetensors")
-    (folder / "model.safetensors").chmod(0o644)  # safetensors makes files private
-    (folder / "spm.model").write_bytes(spm_file.read_bytes())
-    config = {
-        "polyref_model": FORMAT,
-        "name": name,
-        "language": language,
-        "network": network.config.to_dict(),
-        "closeness": network.closeness,
-        "shortlist": network.shortlist,
-        "strength": strength,
-        "min_score": min_score,
-    }
-    (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n", "utf-8")
 
 
 def load_pointer(folder: Path) -> PointerModel:

@@ -1,4 +1,4 @@
-"""From files of judgements to a model folder: what ``polyref train esim`` does."""
+"""From files of judgements to a model folder: what ``scripts/esim/train.py`` does."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from typing import Any
 
 import torch
 
+from esim.judgements import RELIABLE, TrainingSet, read_training
+from esim.saving import save_model
+from esim.state import TrainingOptions
+from esim.training import Trained, encode, hold_out, train
 from polyref import __version__
 from polyref.errors import DataError, UsageError
 from polyref.metrics.embedding.encoders.load import load_encoder
-from polyref.metrics.esim.files import CONFIG, EsimCard, save_model
-from polyref.metrics.esim.judgements import RELIABLE, TrainingSet, read_training
-from polyref.metrics.esim.state import TrainingOptions
+from polyref.metrics.esim.files import CONFIG, EsimCard
 from polyref.metrics.esim.texts import LONGEST, Reader
-from polyref.metrics.esim.training import Trained, encode, hold_out, train
 from polyref.models.device import torch_device
 from polyref.store import file_sha256
 from polyref.textfiles import check_writable

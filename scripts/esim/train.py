@@ -1,17 +1,22 @@
-"""``polyref train esim``: an ESIM model from judgements or relative rankings."""
+"""Train ESIM, from judgements or relative rankings.
+
+python scripts/esim/train.py judgements.jsonl -o my-esim/
+"""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import click
 
+from polyref.cli.parsing.flags import in_flags
 from polyref.cli.parsing.variadic import MultiCommand
-from polyref.errors import UsageError
+from polyref.errors import PolyrefError, UsageError
 from polyref.tables import shown
 
 
-@click.command("esim", cls=MultiCommand, short_help="ESIM, from judgements or relative rankings.")
+@click.command("train.py", cls=MultiCommand)
 @click.argument("files", nargs=-1, required=True, metavar="FILES...", type=click.Path(path_type=Path))
 @click.option("-o", "--output", required=True, metavar="DIR", type=click.Path(path_type=Path), help="Model folder.")
 @click.option(
@@ -75,26 +80,31 @@ def command(
     A run that was interrupted is taken up where it stopped by the same command: until it is done, its state lies in
     DIR.partial. The same data and options give the same bytes.
     """
-    from polyref.metrics.esim.run import EsimRun, train_esim
-    from polyref.metrics.esim.state import TrainingOptions
+    sys.path.append(str(Path(__file__).parents[1]))
+    from esim.run import EsimRun, train_esim
+    from esim.state import TrainingOptions
 
     if threads is not None:
         import torch
 
         torch.set_num_threads(threads)
-    run = EsimRun(
-        files=files,
-        valid=valid,
-        hold_out=hold_out,
-        encoder=encoder,
-        layers=_layers(layers),
-        lowercase=lowercase,
-        device=device,
-        name=name,
-        options=TrainingOptions(hidden, dropout, rate, batch, epochs, patience, seed=seed),
-    )
-    train_esim(run, output, say=lambda line: click.echo(shown(f"polyref: {line}"), err=True), progress=not quiet)
-    click.echo(shown(str(output)))
+    try:
+        run = EsimRun(
+            files=files,
+            valid=valid,
+            hold_out=hold_out,
+            encoder=encoder,
+            layers=_layers(layers),
+            lowercase=lowercase,
+            device=device,
+            name=name,
+            options=TrainingOptions(hidden, dropout, rate, batch, epochs, patience, seed=seed),
+        )
+        train_esim(run, output, say=lambda line: click.echo(shown(line), err=True), progress=not quiet)
+        click.echo(shown(str(output)))
+    except PolyrefError as error:
+        click.echo(f"error: {shown(in_flags(str(error), click.get_current_context().command))}", err=True)
+        sys.exit(error.exit_code)
 
 
 def _layers(given: str | None) -> tuple[int, ...] | None:
@@ -104,3 +114,7 @@ def _layers(given: str | None) -> tuple[int, ...] | None:
         return tuple(int(layer) for layer in given.split(","))
     except ValueError:
         raise UsageError(f"--layers {given!r}, expected numbers with commas between them, such as 2,4,6") from None
+
+
+if __name__ == "__main__":
+    command()

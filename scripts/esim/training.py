@@ -17,11 +17,12 @@ from torch import Tensor
 from torch.nn import functional
 from tqdm import tqdm
 
+from esim.judgements import Judged, Ranked, TrainingSet
+from esim.network import DroppingNetwork, Masks
+from esim.state import TrainingOptions, TrainingState
 from polyref.errors import DataError, UsageError
-from polyref.metrics.esim.judgements import Judged, Ranked, TrainingSet
-from polyref.metrics.esim.network import EsimNetwork, Masks
+from polyref.metrics.esim.network import EsimNetwork
 from polyref.metrics.esim.scoring import compare_texts, read_texts
-from polyref.metrics.esim.state import TrainingOptions, TrainingState
 from polyref.metrics.esim.texts import Reader, padded
 
 #: Weight of the squared scores beside the ranking loss, which by itself leaves their level and scale open.
@@ -188,15 +189,17 @@ def _batches(data: TrainingSet, lengths: Mapping[str, int], size: int, rng: np.r
         yield batches[place]
 
 
-def _loss(network: EsimNetwork, batch: Batch, states: Mapping[str, Tensor], masks: Masks) -> Tensor:
+def _loss(network: DroppingNetwork, batch: Batch, states: Mapping[str, Tensor], masks: Masks) -> Tensor:
     pairs = {pair: place for place, pair in enumerate(dict.fromkeys(pair for row in batch for pair in _pairs(row)))}
     texts = {text: place for place, text in enumerate(dict.fromkeys(text for pair in pairs for text in pair))}
     together, lengths = padded([states[text] for text in texts])
-    read = network.read(together, lengths, masks)
+    network.masks = masks
+    read = network.read(together, lengths)
     a = torch.tensor([texts[ref] for ref, _ in pairs])
     b = torch.tensor([texts[output] for _, output in pairs])
     m, n = lengths[a], lengths[b]
-    scores = network.compare(read[a][:, : int(m.max())], read[b][:, : int(n.max())], m, n, masks)
+    scores = network.compare(read[a][:, : int(m.max())], read[b][:, : int(n.max())], m, n)
+    network.masks = None
     if isinstance(batch[0], Judged):
         target = torch.tensor([row.score for row in batch if isinstance(row, Judged)], dtype=torch.float32)
         return functional.mse_loss(

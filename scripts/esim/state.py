@@ -11,8 +11,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from esim.network import DroppingNetwork, initialise
 from polyref.errors import DataError, UsageError
-from polyref.metrics.esim.network import EsimConfig, EsimNetwork
+from polyref.metrics.esim.network import EsimConfig
 from polyref.models.checkpoints.weights import check_archive
 from polyref.publishing import published_file
 
@@ -67,7 +68,9 @@ class TrainingState:
         history: One entry a finished epoch: ``epoch`` (from 1), ``loss``, ``valid``, ``rate``.
     """
 
-    def __init__(self, network: EsimNetwork, options: TrainingOptions, partial: Path, settings: dict[str, Any]) -> None:
+    def __init__(
+        self, network: DroppingNetwork, options: TrainingOptions, partial: Path, settings: dict[str, Any]
+    ) -> None:
         self.network = network
         self.optimiser = torch.optim.Adam(network.parameters(), lr=options.rate)
         self.epoch = 0
@@ -89,8 +92,8 @@ class TrainingState:
             DataError: ``partial`` is another run's, or no such file.
         """
         layers, _, width = next(iter(states.values())).shape
-        network = EsimNetwork(EsimConfig(width, layers, options.hidden))
-        network.initialise(options.seed)
+        network = DroppingNetwork(EsimConfig(width, layers, options.hidden))
+        initialise(network, options.seed)
         run = cls(network, options, partial, settings)
         if partial.exists():
             run._resume()

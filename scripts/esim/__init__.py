@@ -1,0 +1,3 @@
+"""Training ESIM, whose scoring is in polyref itself."""
+
+from __future__ import annotations
