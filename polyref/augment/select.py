@@ -8,7 +8,6 @@ not on the order these come in; ties go to the better rank, then to the earlier 
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
@@ -107,23 +106,6 @@ class Rank:
 
 
 @dataclass(frozen=True)
-class BestOfGroups:
-    """The best of every diverse group first, then the second best of every group, and so on."""
-
-    name: str = "group"
-
-    def order(self, candidates: Sequence[Candidate], have: Sequence[str], k: int) -> list[Candidate]:
-        """See :class:`Select`."""
-        seen: Counter[tuple[int, int, int]] = Counter()
-        turns = []
-        for one in by_rank(candidates):
-            turns.append((seen[one.source, one.of, one.group], one))
-            seen[one.source, one.of, one.group] += 1
-        # Sorting is stable: within a turn the order is that of the ranks.
-        return [one for _, one in sorted(turns, key=lambda item: item[0])][:k]
-
-
-@dataclass(frozen=True)
 class MarginalRelevance:
     """Maximal marginal relevance (Carbonell and Goldstein 1998): likely, and unlike what is there already.
 
@@ -165,69 +147,34 @@ class MarginalRelevance:
         return chosen
 
 
-@dataclass(frozen=True)
-class Coverage:
-    """The most new n-grams, weighted by probability.
-
-    The next candidate c has the largest ``p(c) * new(c)``: new counts occurrences of word n-grams, up to ``longest``,
-    that no reference of the segment and no earlier choice has as often; p is the geometric mean of its token
-    probabilities. Multi-reference BLEU clips at the same counts: what is chosen is what may earn new matches.
-
-    Attributes:
-        longest: Longest n-grams, 1 to 100.
-    """
-
-    longest: int = 4
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.longest <= 100:
-            raise UsageError(f"`select` coverage: the longest n-gram is {self.longest}, expected 1 to 100")
-
-    @property
-    def name(self) -> str:
-        """With the parameter."""
-        return f"coverage:{self.longest}"
-
-    def order(self, candidates: Sequence[Candidate], have: Sequence[str], k: int) -> list[Candidate]:
-        """See :class:`Select`."""
-        covered: Counter[tuple[str, ...]] = Counter()
-        for text in have:
-            covered |= ngrams(text, self.longest)
-        rest = [(one, ngrams(one.text, self.longest)) for one in by_rank(candidates)]
-        chosen: list[Candidate] = []
-        while rest and len(chosen) < k:
-            values = [_probability(one) * (grams - covered).total() for one, grams in rest]
-            one, grams = rest.pop(values.index(max(values)))
-            covered |= grams
-            chosen.append(one)
-        return chosen
-
-
 def _probability(candidate: Candidate) -> float:
     # Without probabilities, all candidates are alike; other semantics than the paper's may score above 0.
     return 1.0 if candidate.score is None else math.exp(min(candidate.score, 0.0))
 
 
-SELECTIONS: Final = ("rank", "mmr", "coverage", "group")
+SELECTIONS: Final = ("rank", "mmr")
+#: Names of ways that polyref 0.1.0 had.
+_GONE: Final = ("group", "coverage")
 
 
 def selection(text: str = "rank") -> Select:
-    """The way to choose that ``NAME[:PARAMETER]`` names: ``rank``, ``group``, ``mmr:0.5``, ``coverage:4``.
+    """The way to choose that ``NAME[:PARAMETER]`` names: ``rank``, ``mmr`` or ``mmr:0.5``.
 
     Raises:
         UsageError: No such name, a parameter where there is none, or one out of range.
     """
     name, colon, value = text.partition(":")
+    if name in _GONE:
+        raise UsageError(f"`select` {name} is gone", remedy="mmr prefers what is unlike the references there already")
     if name not in SELECTIONS:
         raise UsageError(f"`select` is {text!r}, expected one of {', '.join(SELECTIONS)}")
-    if name in ("rank", "group"):
+    if name == "rank":
         if colon:
-            raise UsageError(f"`select` {name} takes no parameter, but has {value!r}")
-        return Rank() if name == "rank" else BestOfGroups()
+            raise UsageError(f"`select` rank takes no parameter, but has {value!r}")
+        return Rank()
     if not colon:
-        return MarginalRelevance() if name == "mmr" else Coverage()
+        return MarginalRelevance()
     try:
-        return MarginalRelevance(float(value)) if name == "mmr" else Coverage(int(value))
+        return MarginalRelevance(float(value))
     except ValueError:
-        wanted = "a number from 0 to 1" if name == "mmr" else "a whole number from 1"
-        raise UsageError(f"`select` {name}: the parameter is {value!r}, expected {wanted}") from None
+        raise UsageError(f"`select` mmr: the parameter is {value!r}, expected a number from 0 to 1") from None

@@ -79,7 +79,6 @@ def test_what_was_not_added_is_kept_with_its_reason(
 SETTINGS = {
     "filter": ["--filter", "none"],
     "k": ["-k", "1"],
-    "group": ["--select", "group", "--filter", "strict"],
     "mmr": ["--select", "mmr:0.2"],
     "lang": ["--lang", "de"],
     "length": ["--filter", "length.toml"],
@@ -88,7 +87,7 @@ SETTINGS = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
-@pytest.mark.parametrize("first", [[], ["--select", "group", "--filter", "none"]], ids=["default", "group"])
+@pytest.mark.parametrize("first", [[], ["--select", "mmr", "--filter", "none"]], ids=["default", "mmr"])
 @pytest.mark.parametrize("keep", [[], ["--keep-dropped"]], ids=["", "kept"])
 def test_filtered_again_is_as_filtered_so_at_first(
     polyref: Callable[..., Any],

@@ -290,10 +290,10 @@ def test_a_broken_filter_file_is_one_line_before_any_work(
 def test_filter_file_and_selection(polyref: Callable[..., Any], rules: Any, refs: Path, tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text("numbers = true\n")
     out = tmp_path / "out.jsonl"
-    result = polyref("augment", refs, "-k", "2", "--filter", tmp_path / "mine.toml", "--select", "group", "-o", out)
+    result = polyref("augment", refs, "-k", "2", "--filter", tmp_path / "mine.toml", "--select", "mmr", "-o", out)
     assert result.code == 0
     meta = ReferenceSet.load(out).meta
-    assert meta["filters"].startswith("mine#") and meta["select"] == "group"
+    assert meta["filters"].startswith("mine#") and meta["select"] == "mmr:0.5"
     # Every candidate is accounted for: 2 references, 4 candidates each.
     counts = {line.rsplit(None, 2)[0]: int(line.split()[-2]) for line in result.err.split("\n") if line[-2:-1] == "."}
     assert counts == {"kept": 4, "dropped: copy": 4}

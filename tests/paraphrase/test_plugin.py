@@ -129,7 +129,7 @@ def test_options_it_does_not_have_are_refused(installed: None) -> None:
 
 def test_all_ways_to_select_do_without_probabilities(installed: None) -> None:
     texts = ["Prices rose quickly."]
-    for select in ("rank", "group", "mmr", "coverage"):
+    for select in ("rank", "mmr"):
         made = augment(texts, "synonyms", 3, select=select)
         assert len(made[0].extras) == 3 and {ref.logprob for ref in made[0].extras} == {None}
 

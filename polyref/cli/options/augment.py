@@ -69,7 +69,7 @@ _LAST = (
         default="rank",
         show_default=True,
         metavar="NAME",
-        help="Which of what passes the filter: rank, group, mmr[:LAMBDA] or coverage[:N].",
+        help="Which of what passes the filter: rank or mmr[:LAMBDA].",
     ),
     click.option("--dropped", metavar="FILE", help="Write the candidates that the filter drops, with the reasons."),
     click.option(
