@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import polyref
+from polyref.augment import augment
 from polyref.references import ReferenceSet
 
 FOLDER = Path(__file__).parent / "data" / "sets-0.1.0"
@@ -49,3 +50,13 @@ def test_candidates_that_a_set_kept_are_reported_where_a_form_cannot_hold_them(t
     refset = ReferenceSet.load(FOLDER / "keep-dropped.jsonl")
     assert all(segment.extra["candidates"] for segment in refset)
     assert any(loss.startswith("other keys (6 segments)") for loss in refset.export(tmp_path / "set.tsv"))
+
+
+@pytest.mark.parametrize(
+    ("name", "said"), [("keep-dropped", {"candidates": True}), ("score-share", {"share": [2, 1], "merge": "score"})]
+)
+def test_a_second_run_keeps_what_the_header_of_0_1_0_said(name: str, said: dict[str, object]) -> None:
+    before = ReferenceSet.load(FOLDER / f"{name}.jsonl")
+    made = augment(before, "lexical", 1, filters="none")
+    assert {key: made.meta[key] for key in said} == {key: [value, None] for key, value in said.items()}
+    assert [segment.extra for segment in made] == [segment.extra for segment in before]

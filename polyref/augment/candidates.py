@@ -157,11 +157,9 @@ class _Reader:
             index = of[ref.of] if ref.of in of else sources[0] if sources else None
             if index is not None and index in sources:
                 rank = number if ref.rank is None else ref.rank
-                group = ref.extra.get("group", 0)
-                group = group if isinstance(group, int) else 0
                 name = ref.generator or self._name
                 cut = ref.extra.get("truncated") is True
-                found = Candidate(ref.text, index, rank, rounded(ref.logprob), group, generator=name, kind=ref.kind)
+                found = Candidate(ref.text, index, rank, rounded(ref.logprob), generator=name, kind=ref.kind)
                 result.append(replace(found, truncated=True) if cut else found)
         return result
 

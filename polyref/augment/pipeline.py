@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
@@ -12,7 +12,6 @@ from typing import Any, Final
 
 from polyref import __version__
 from polyref.augment.filters.chain import FilterChain
-from polyref.augment.kept import KEPT, OPTIONAL, SURPLUS, entries
 from polyref.augment.select import Candidate, Dropped, Rank, Select
 from polyref.augment.sources import Proposed, Proposing, Source, paraphrased
 from polyref.augment.tally import Tally
@@ -24,6 +23,8 @@ from polyref.references import Reference, Segment
 
 #: Candidates asked for per wanted paraphrase: filters drop about half of a small model's n-best list.
 OVERGENERATE: Final = 2
+#: What a header says of a run only where it applies; polyref 0.1.0 wrote ``share`` and ``candidates``.
+_OPTIONAL: Final = ("lists", "share", "merge", "candidates", "select", "seed")
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,6 @@ class Augmentation:
         lang: Language of the references, for the record.
         seed: For the record.
         select: Which k of what may be kept.
-        keep: Whether every segment keeps all its candidates, with the reasons of those that were not added.
         arithmetic: What moves sums in their last digits and is not for the record, such as the memory of a batch: a
             run that was interrupted goes on with the same.
     """
@@ -63,7 +63,6 @@ class Augmentation:
     lang: str = "en"
     seed: int | None = None
     select: Select = Rank()  # noqa: RUF009 (frozen)
-    keep: bool = False
     arithmetic: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -88,7 +87,6 @@ class Augmentation:
                 with one item a run, the new one last.
             inputs: ``{"name", "sha256"}`` of every input file.
         """
-        before, inputs = self.source.origin(before, inputs)
         now: dict[str, Any] = {
             "generator": self.source.signature,
             "decoding": self.source.decoding,
@@ -99,8 +97,6 @@ class Augmentation:
             "polyref": __version__,
             **self.source.facts,
         }
-        if self.keep:
-            now[KEPT] = True
         if self.select != Rank():
             now["select"] = self.select.name
         if self.seed is not None:
@@ -108,7 +104,7 @@ class Augmentation:
         if "generator" not in before:
             return {**before, **now}
         runs = len(before["generator"]) if isinstance(before["generator"], list) else 1
-        keys = list(dict.fromkeys([*now, *(key for key in OPTIONAL if key in before)]))
+        keys = list(dict.fromkeys([*now, *(key for key in _OPTIONAL if key in before)]))
         old = {key: before.get(key, [None] * runs if runs > 1 else None) for key in keys}
         return {**before, **{key: [*(old[key] if runs > 1 else [old[key]]), now.get(key)] for key in keys}}
 
@@ -183,7 +179,7 @@ class Augmentation:
         # Where candidates are measured as well, that is what takes its time.
         with piece_of_work("filtering", "segments", 0 if self.filters.measures else len(segments)) as advance:
             for segment, found in zip(segments, proposed, strict=True):
-                works.append(self._checked(self.source.before(segment), found, tally))
+                works.append(self._checked(segment, found, tally))
                 advance(1)
         if self.filters.measures:
             measured = [work.dropped for work in works]
@@ -204,14 +200,13 @@ class Augmentation:
         tally.failed.update(proposed.failed)
         offers = self.filters.start((ref.text for ref in segment.originals), (ref.text for ref in segment.extras))
         merge = self.source.merge
-        first = self.select == Rank() and not self.filters.measures and merge is None and not self.keep
-        work = _Work(segment, proposed.candidates)
+        first = self.select == Rank() and not self.filters.measures and merge is None
+        work = _Work(segment)
         for one in proposed.candidates:
             if first and len(work.passed) == self.k:
                 break
             tally.candidates += 1
             reason = offers.offer(segment.refs[one.of].text, one.text, beginning=one.truncated, composed=one.composed)
-            work.reasons.append(reason)
             if reason is None:
                 work.passed.append(one)
             else:
@@ -227,11 +222,7 @@ class Augmentation:
         tally.kept += len(chosen)
         tally.surplus += len(work.passed) - len(chosen)
         tally.short += bool(paraphrased(segment)) and len(chosen) < self.k
-        refs = (*segment.refs, *map(_reference, chosen))
-        if not self.keep:
-            return replace(segment, refs=refs)
-        found = [*segment.extra.get(KEPT, []), *entries(work.candidates, work.fates({one.text for one in chosen}))]
-        return replace(segment, refs=refs, extra={**segment.extra, KEPT: found})
+        return replace(segment, refs=(*segment.refs, *map(_reference, chosen)))
 
 
 def _begin(reload: Callable[[], Source], settings: Mapping[str, Any]) -> Callable[[Sequence[Segment]], Shard]:
@@ -241,23 +232,11 @@ def _begin(reload: Callable[[], Source], settings: Mapping[str, Any]) -> Callabl
 
 @dataclass
 class _Work:
-    """A segment on its way, its candidates, and what has become of them so far."""
+    """A segment on its way, and what has become of its candidates so far."""
 
     segment: Segment
-    candidates: Sequence[Candidate]
-    reasons: list[str | None] = field(default_factory=list)
     passed: list[Candidate] = field(default_factory=list)
     dropped: list[Dropped] = field(default_factory=list)
-
-    def fates(self, chosen: Collection[str]) -> list[str | None]:
-        """Why each candidate is not among those that are chosen by their texts; None for those that are."""
-        # No two that passed the checks have one text: a second one is a duplicate.
-        passed = {one.text for one in self.passed}
-        measured = {one.text: one.reason for one in self.dropped if one.text not in passed}
-        return [
-            reason or (None if one.text in chosen else SURPLUS if one.text in passed else measured[one.text])
-            for one, reason in zip(self.candidates, self.reasons, strict=True)
-        ]
 
 
 def _reference(candidate: Candidate) -> Reference:

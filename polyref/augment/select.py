@@ -25,7 +25,6 @@ class Candidate:
         of: Index of the reference it was made from, or is compared with.
         rank: Place in the n-best list of that reference, from 0.
         score: Length-normalised log-probability, in nats; None of generators without probabilities.
-        group: Group of the diverse beam that found it.
         weight: Adequacy, 0 to 1; None where the filter measures none.
         generator: Name of what made it; None where nothing is known of it.
         kind: What it becomes: ``paraphrase`` or ``pseudo``.
@@ -39,7 +38,6 @@ class Candidate:
     of: int = 0
     rank: int = 0
     score: float | None = 0.0
-    group: int = 0
     weight: float | None = None
     generator: str | None = None
     kind: str = "paraphrase"
@@ -165,7 +163,7 @@ def selection(text: str = "rank") -> Select:
     """
     name, colon, value = text.partition(":")
     if name in _GONE:
-        raise UsageError(f"`select` {name} is gone", remedy="mmr prefers what is unlike the references there already")
+        raise UsageError(f"`select` {name} has gone", remedy="mmr prefers what is unlike the references there already")
     if name not in SELECTIONS:
         raise UsageError(f"`select` is {text!r}, expected one of {', '.join(SELECTIONS)}")
     if name == "rank":

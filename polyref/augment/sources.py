@@ -83,10 +83,6 @@ class Source(ABC):
             A function that waits for them and gives one item a segment. Those of several calls are called in order.
         """
 
-    def before(self, segment: Segment) -> Segment:
-        """A segment as it was before this run; here as it is."""
-        return segment
-
     def reload(self) -> Callable[[], Source]:
         """Makes a source like it in another process, which may be on another machine. It can be pickled.
 
@@ -97,12 +93,6 @@ class Source(ABC):
             "candidates that are read from files are read here, not by the workers of an engine",
             remedy="augment with the generators first, and merge the lists then: `candidates`",
         )
-
-    def origin(
-        self, meta: Mapping[str, Any], inputs: Sequence[Mapping[str, str]]
-    ) -> tuple[Mapping[str, Any], Sequence[Mapping[str, str]]]:
-        """Header and files of the references as they were before this run; here those that are read."""
-        return meta, inputs
 
 
 class Generated(Source):
@@ -159,7 +149,6 @@ class Generated(Source):
                 index,
                 rank,
                 rounded(found.score),
-                found.group,
                 generator=self.paraphraser.name,
                 truncated=nbest.truncated,
                 composed=nbest.composed,
@@ -224,12 +213,6 @@ class Merge:
         """For the header."""
         shares = {} if self.shares is None else {"share": list(self.shares)}
         return {**shares, "merge": self.by}
-
-    @classmethod
-    def read(cls, facts: Mapping[str, Any]) -> Merge | None:
-        """What a header says; None of a run with a single source."""
-        shares = facts.get("share")
-        return cls(facts["merge"], None if shares is None else tuple(shares)) if "merge" in facts else None
 
     def offered(self, candidates: Sequence[Candidate]) -> list[Candidate]:
         """The order in which the filter looks at them: of two equal texts, it takes the first."""

@@ -86,8 +86,6 @@ def augment_file(
     settings = {**meta, "segments_a_record": work.source.shard, **work.arithmetic}
     if dropped is not None:
         settings["dropped"] = True
-    if work.source.origin(inputs.meta, inputs.files)[1] is not inputs.files:
-        settings["set"] = inputs.files  # the header names the files that the set was made from
     said = {"form": inputs.reading.form, "fields": dict(inputs.reading.fields), "pair": inputs.reading.pair}
     if any(said.values()):
         settings["reading"] = said

@@ -9,7 +9,6 @@ from typing import Any
 import click
 
 from polyref.augment.filters.load import filter_chain
-from polyref.augment.kept import Kept
 from polyref.augment.pipeline import Augmentation
 from polyref.augment.select import selection
 from polyref.augment.sentences import filtered_sentences
@@ -48,7 +47,6 @@ def command(
     preset: str,
     select: str,
     dropped: str | None,
-    keep_dropped: bool,
     lang: str | None,
     force: bool,
     as_json: bool,
@@ -69,9 +67,6 @@ def command(
     reference of the segment.
 
     With --peers, the outputs of systems that are not compared become pseudo-references; copies are left out.
-
-    With --refilter, REFS is a set that was made with --keep-dropped: what it kept is filtered and selected again, and
-    the result is the same as if it had been filtered so at first.
 
     A run with -o that was interrupted is taken up where it stopped by the same command: until it is done, finished
     work lies in FILE.partial.
@@ -104,10 +99,7 @@ def command(
         if way == "write" and requests:
             write_requests(source, inputs.segments(), requests)
             return
-        if isinstance(source, Kept):
-            wanted, lang, seed = k or source.k, lang or source.lang, source.seed
-            chain = filter_chain(preset, lang)
-        work = Augmentation(source, wanted, chain, lang or "en", seed, chosen, keep_dropped, arithmetic(loading))
+        work = Augmentation(source, wanted, chain, lang or "en", seed, chosen, arithmetic(loading))
         said = partial(say_resumed, output)
         tally = augment_file(inputs, output, work, dropped, progress=not quiet, engine=engine, resumed=said)
     if not quiet:

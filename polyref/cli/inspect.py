@@ -61,7 +61,7 @@ def command(
 
     How many references the segments have, who made them, how many are copies, how different and how likely they are,
     why candidates were refused, and some segments to read. REFS is what the other commands read: a reference set, or
-    plain text files. Candidates that the filter refused are shown where the set keeps them, or with --dropped.
+    plain text files. Candidates that the filter refused are shown with --dropped.
 
     \b
     polyref inspect refs.polyref.jsonl

@@ -87,16 +87,6 @@ def test_fewer_of_them_a_filter_and_a_set_that_has_paraphrases(
     assert [len(segment.extras) for segment in found.take(5, kinds=["pseudo"])] == [1, 0, 0]
 
 
-def test_they_are_kept_and_filtered_again(polyref: Callable[..., Any], files: list[Path], tmp_path: Path) -> None:
-    ref, _, *systems = files
-    made, again, at_first = (tmp_path / name for name in ("made.jsonl", "again.jsonl", "at-first.jsonl"))
-    polyref("augment", ref, "--peers", *systems, "--keep-dropped", "-o", made, "--filter", "strict")
-    polyref("augment", made, "--refilter", "--filter", "none", "-o", again)
-    polyref("augment", ref, "--peers", *systems, "-o", at_first)
-    assert again.read_bytes() == at_first.read_bytes()
-    assert {one.kind for segment in ReferenceSet.load(again) for one in segment.extras} == {"pseudo"}
-
-
 def test_bad_usage(polyref: Callable[..., Any], files: list[Path], tmp_path: Path) -> None:
     ref, other, one, *_ = files
     (tmp_path / "short").write_text("a\n")

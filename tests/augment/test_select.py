@@ -81,8 +81,8 @@ def test_scripts_without_spaces_are_compared_by_characters() -> None:
     [
         ("best", "`select` is 'best', expected one of rank, mmr"),
         ("rank:2", "`select` rank takes no parameter, but has '2'"),
-        ("group", "`select` group is gone (mmr prefers what is unlike the references there already)"),
-        ("coverage:3", "`select` coverage is gone (mmr prefers what is unlike"),
+        ("group", "`select` group has gone (mmr prefers what is unlike the references there already)"),
+        ("coverage:3", "`select` coverage has gone (mmr prefers what is unlike"),
         ("mmr:x", "`select` mmr: the parameter is 'x', expected a number from 0 to 1"),
         ("mmr:1.5", "`select` mmr: lambda is 1.5, expected 0 to 1"),
         ("mmr:nan", "`select` mmr: lambda is nan, expected 0 to 1"),

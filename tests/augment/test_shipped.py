@@ -112,3 +112,24 @@ def test_kill_and_repeat(tmp_path: Path) -> None:
     assert f"{SHARD_SEGMENTS} segments are finished" in done.stderr
     assert out.read_bytes() == whole.read_bytes()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out.jsonl", "refs", "whole.jsonl"]
+
+
+def test_the_same_command_with_another_filter_searches_nothing_again(
+    polyref: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "refs.en").write_text("".join(f"{sentence}\n" for sentence in SENTENCES[:3]), "utf-8")
+    command = ("augment", tmp_path / "refs.en", "-k", "3", "--threads", "1")
+    others = ("--filter", "strict", "--select", "mmr", "--dropped")
+    assert polyref(*command, "-o", tmp_path / "first.jsonl").code == 0
+    assert polyref(*command, *others, tmp_path / "a", "-o", tmp_path / "searched.jsonl", "--no-cache").code == 0
+
+    def search(*_args: Any, **_options: Any) -> None:
+        raise AssertionError("searched again")
+
+    monkeypatch.setattr("polyref.paraphrase.search.engine.search", search)
+    result = polyref(*command, *others, tmp_path / "b", "-o", tmp_path / "again.jsonl")
+    assert result.code == 0, result.err
+    assert (tmp_path / "again.jsonl").read_bytes() == (tmp_path / "searched.jsonl").read_bytes()
+    assert (tmp_path / "b").read_bytes() == (tmp_path / "a").read_bytes() != b""
+    with pytest.raises(AssertionError, match="searched again"):
+        polyref(*command, "-o", tmp_path / "more.jsonl", "--no-cache")

@@ -103,18 +103,6 @@ def test_refusals(found: Inspection) -> None:
     ]
 
 
-def test_a_set_that_keeps_its_candidates(references: ReferenceSet) -> None:
-    kept = [{"text": "x", "of": 0, "rank": 0}, {"text": "The cat", "of": 0, "rank": 1, "reason": "length"}]
-    kept += [{"text": "A cat sat.", "of": 0, "rank": rank, "reason": "surplus"} for rank in (2, 3)]
-    segment = Segment("a", references[0].refs, extra={"candidates": kept})
-    refused = polyref.inspect(ReferenceSet((segment, *references.segments[1:]))).refusals
-    assert refused is not None and [(one.reason, one.count) for one in refused] == [
-        ("not selected", 2),
-        ("length", 1),
-    ]
-    assert polyref.inspect(references).refusals is None
-
-
 def test_the_file_of_refused_candidates(references: ReferenceSet, tmp_path: Path) -> None:
     path = tmp_path / "dropped.jsonl"
     rows = [{"id": "a", "of": 0, "rank": 2, "text": "The cat", "reason": "length"}, {"id": "a", "text": "x"}]

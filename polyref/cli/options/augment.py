@@ -38,11 +38,6 @@ _ORIGIN = (
         "--filter but none, unless one is named; -k is all of them.",
     ),
     click.option(
-        "--refilter",
-        is_flag=True,
-        help="Filter and select again in REFS, a set made with --keep-dropped: no model is loaded.",
-    ),
-    click.option(
         "--share",
         metavar="N,N",
         help="With several generators or lists: how many references each gives, models first.",
@@ -72,11 +67,6 @@ _LAST = (
         help="Which of what passes the filter: rank or mmr[:LAMBDA].",
     ),
     click.option("--dropped", metavar="FILE", help="Write the candidates that the filter drops, with the reasons."),
-    click.option(
-        "--keep-dropped",
-        is_flag=True,
-        help="Keep all candidates in the set, with the reasons of those that were not added, for --refilter.",
-    ),
     click.option("--lang", metavar="CODE", help="Language of the references. [default: en]"),
     click.option("--force", is_flag=True, help="Take text in a language that the model does not write."),
     click.option("--json", "as_json", is_flag=True, help="The summary as one JSON object on stdout (needs -o)."),

@@ -1,4 +1,4 @@
-"""Where ``polyref augment`` takes candidates from, by its options: generators, lists, peers, or what a set keeps."""
+"""Where ``polyref augment`` takes candidates from, by its options: generators, lists or peers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from click.core import ParameterSource
 
 from polyref.augment.candidates import open_lists, open_peers
 from polyref.augment.inputs import Inputs
-from polyref.augment.kept import Kept
 from polyref.augment.pipeline import OVERGENERATE
 from polyref.augment.sources import Generated, Merge, Several, Source
 from polyref.cli.options.generation import loading_from
@@ -31,14 +30,12 @@ class Origin:
     Attributes:
         candidates: Files of lists.
         peers: Files of systems' outputs.
-        refilter: They are those that the set keeps.
         share: As given.
         merge: Name of a way to merge.
     """
 
     candidates: tuple[str, ...]
     peers: tuple[str, ...]
-    refilter: bool
     share: str | None
     merge: str
 
@@ -54,7 +51,7 @@ class Origin:
         Raises:
             UsageError: Two such options that exclude each other, or peers that are no fixed pool.
         """
-        named = [f"--{name}" for name in ("refilter", "peers", "candidates") if getattr(self, name)]
+        named = [f"--{name}" for name in ("peers", "candidates") if getattr(self, name)]
         if len(named) > 1:
             raise UsageError(f"{named[0]} and {named[1]} exclude each other", remedy="leave one of them out")
         if "leave-one-out" in self.peers:
@@ -161,15 +158,13 @@ def source_from(
     load: Load,
     stack: ExitStack,
 ) -> Source:
-    """Where candidates come from: the generators, then the files, which ``stack`` closes; or what the set keeps.
+    """Where candidates come from: the generators, then the files, which ``stack`` closes.
 
     Raises:
         DataError: A file is missing or broken, or does not fit the references.
         ModelError: There is no such model, or it is broken.
-        UsageError: There are not as many shares as sources, or the set keeps no candidates.
+        UsageError: There are not as many shares as sources.
     """
-    if origin.refilter:
-        return Kept(references.meta, references.names[0])
     if origin.peers:
         return open_peers(origin.peers, references, stack)
     merge = origin.merging()

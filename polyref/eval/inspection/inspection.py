@@ -13,7 +13,7 @@ from polyref.eval.inspection.diversity import diversity
 from polyref.eval.inspection.examples import examples as examples_of
 from polyref.eval.inspection.measures import Measures
 from polyref.eval.inspection.page import notebook_view, page
-from polyref.eval.inspection.refusals import kept_refusals, read_dropped, refusals
+from polyref.eval.inspection.refusals import read_dropped, refusals
 from polyref.eval.inspection.tables import summary
 from polyref.eval.inspection.text import Mark, brackets, terminal_view
 from polyref.references import ReferenceSet, as_reference_set
@@ -76,7 +76,7 @@ def inspect(
         references: A set; or one reference a segment; or the list of every segment's references.
         name: What the set is called in what is shown.
         dropped: What the filter refused: the file that ``polyref augment --dropped`` wrote, or the list that
-            :func:`polyref.augment.augment` filled. By default what the set itself keeps, if it does.
+            :func:`polyref.augment.augment` filled.
         sample: Most segments to measure diversity on, at least 1.
         examples: Segments to read, 0 or more.
         seed: Chooses the random segments; equal seeds choose the same.
@@ -93,7 +93,6 @@ def inspect(
     if not len(refset):
         raise UsageError("`references` has no segment, expected at least one")
     given = read_dropped(dropped) if isinstance(dropped, (str, Path)) else dropped
-    refused = kept_refusals(refset) if given is None else given
     differ, tokenize = diversity(refset, sample, seed)
     return Inspection(
         name=name,
@@ -102,7 +101,7 @@ def inspect(
         runs=runs(refset.meta),
         diversity=differ,
         sampled=min(sample, len(refset)),
-        refusals=refusals(refset, refused, seed) if refused or given is not None else None,
+        refusals=None if given is None else refusals(refset, given, seed),
         examples=examples_of(refset, examples, seed),
         tokenize=tokenize,
         seed=seed,

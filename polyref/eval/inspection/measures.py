@@ -25,7 +25,7 @@ class Measures:
         runs: What the header says of every run that added references: generator, decoding, k, filters, ...
         diversity: Of the human and of the added references, on ``sampled`` segments.
         sampled: Segments that diversity was measured on: a random part of a large set.
-        refusals: Why candidates were refused, most frequent first; None where the set does not say.
+        refusals: Why candidates were refused, most frequent first; None where nothing says it.
         examples: Random segments.
         tokenize: How texts were cut for diversity: sacreBLEU's ``13a``, or ``char``.
         seed: Of everything random.

@@ -1,11 +1,10 @@
-"""The candidates that a filter refused: of a set that keeps them, or in a file of ``polyref augment --dropped``."""
+"""The candidates that a filter refused, as ``polyref augment --dropped`` wrote them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 from polyref.augment.select import Dropped
 from polyref.eval.inspection.differences import Piece, differences
@@ -13,11 +12,6 @@ from polyref.eval.inspection.sampling import sampled
 from polyref.formats.base import Record
 from polyref.references import ReferenceSet
 from polyref.textfiles import display_name, iter_lines
-
-#: Key of a segment under which a set keeps its candidates.
-_KEPT: Final = "candidates"
-#: The reason there of those that passed the filter and were not selected, and what people read.
-_SURPLUS: Final = ("surplus", "not selected")
 
 
 @dataclass(frozen=True)
@@ -49,19 +43,6 @@ def refusals(references: ReferenceSet, dropped: Sequence[Dropped], seed: int) ->
         pieces = None if base is None else differences(base.text, one.text)
         found.append(Refusal(reason, len(every), pieces))
     return sorted(found, key=lambda refusal: (-refusal.count, refusal.reason))
-
-
-def kept_refusals(references: ReferenceSet) -> list[Dropped]:
-    """The candidates that a set keeps under ``candidates`` and that did not become references, with their reasons."""
-    found = []
-    for segment in references:
-        kept = segment.extra.get(_KEPT)
-        for one in kept if isinstance(kept, list) else []:
-            if isinstance(one, dict) and isinstance(one.get("text"), str) and isinstance(one.get("reason"), str):
-                of, rank = (value if isinstance(value := one.get(key), int) else 0 for key in ("of", "rank"))
-                reason = _SURPLUS[1] if one["reason"] == _SURPLUS[0] else one["reason"]
-                found.append(Dropped(segment.id, of, rank, one["text"], reason))
-    return found
 
 
 def read_dropped(path: str | Path) -> list[Dropped]:
