@@ -11,7 +11,7 @@ from polyref.augment.filters.load import filter_chain
 from polyref.augment.pipeline import OVERGENERATE, Augmentation
 from polyref.augment.select import Dropped, Select, selection
 from polyref.augment.sentences import filtered_sentences
-from polyref.augment.sources import Generated, Merge, Several
+from polyref.augment.sources import Generated, Several
 from polyref.augment.tally import Tally
 from polyref.errors import UsageError
 from polyref.formats import segment_line
@@ -79,7 +79,7 @@ def augment(
         if not force:
             loaded.check_texts((ref.text for segment in before for ref in segment.originals), lang)
         sources.append(Generated(filtered_sentences(loaded, chain, lang, sentences), OVERGENERATE * k, decoding))
-    source = sources[0] if len(sources) == 1 else Several(sources, Merge())
+    source = sources[0] if len(sources) == 1 else Several(sources)
     work = Augmentation(source, k, chain, lang, select=chosen)
     segments: list[Segment] = []
     for shard in work.shards(before, total=len(before), progress=progress):

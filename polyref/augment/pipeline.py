@@ -13,7 +13,7 @@ from typing import Any, Final
 from polyref import __version__
 from polyref.augment.filters.chain import FilterChain
 from polyref.augment.select import Candidate, Dropped, Rank, Select
-from polyref.augment.sources import Proposed, Proposing, Source, paraphrased
+from polyref.augment.sources import Proposed, Proposing, Source, in_turn, paraphrased
 from polyref.augment.tally import Tally
 from polyref.engines.engine import Engine
 from polyref.errors import UsageError
@@ -75,7 +75,7 @@ class Augmentation:
         seed = [] if self.seed is None else [f"seed:{self.seed}"]
         select = [] if self.select == Rank() else [f"select:{self.select.name}"]
         facts = self.source.facts
-        merge = [f"{name}:{_flat(facts[name])}" for name in ("share", "merge") if name in facts]
+        merge = [f"merge:{facts['merge']}"] if "merge" in facts else []
         parts = [f"k:{self.k}", *merge, f"filters:{self.filters.name}", *select, f"lang:{self.lang}", *seed]
         return "|".join([self.source.signature, self.source.decoding, *parts, f"polyref:{__version__}"])
 
@@ -199,8 +199,7 @@ class Augmentation:
         tally.truncated += proposed.truncated
         tally.failed.update(proposed.failed)
         offers = self.filters.start((ref.text for ref in segment.originals), (ref.text for ref in segment.extras))
-        merge = self.source.merge
-        first = self.select == Rank() and not self.filters.measures and merge is None
+        first = self.select == Rank() and not self.filters.measures and not self.source.several
         work = _Work(segment)
         for one in proposed.candidates:
             if first and len(work.passed) == self.k:
@@ -212,8 +211,8 @@ class Augmentation:
             else:
                 tally.dropped[reason] += 1
                 work.dropped.append(Dropped(segment.id, one.of, one.rank, one.text, reason))
-        if merge is not None:
-            work.passed = merge.arranged(work.passed)
+        if self.source.several:
+            work.passed = in_turn(work.passed)
         return work
 
     def _selected(self, work: _Work, tally: Tally) -> Segment:
@@ -251,7 +250,3 @@ def _reference(candidate: Candidate) -> Reference:
         generator=candidate.generator,
         extra={"truncated": True} if candidate.truncated else {},
     )
-
-
-def _flat(value: Any) -> str:
-    return ",".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from polyref.paraphrase.nbest import NBest
     from polyref.paraphrase.paraphraser import Paraphraser
 
-#: Ways to merge the lists of several sources.
-MERGES: Final = ("rank", "score")
 #: Segments paraphrased together. It is part of the result, not only of its speed: a shard is one call of the
 #: paraphraser, so the same shard gives the same bytes whether or not the run was interrupted before it.
 SHARD_SEGMENTS: Final = 64
@@ -56,7 +54,7 @@ class Source(ABC):
         signature: Names and content hashes, for headers and signatures: what changes the candidates changes it.
         decoding: How they are made, for headers and signatures.
         facts: What else the header says of it.
-        merge: How the candidates of several sources are put in order; None of a single source.
+        several: Whether it is several sources, which take turns.
         shard: Segments to ask for at a time.
         ahead: Shards that are worth asking for before the first one is there.
         works: Pieces of work whose progress is heard of a shard.
@@ -68,7 +66,7 @@ class Source(ABC):
     shard: int = GIVEN_SEGMENTS
     ahead: int = 0
     works: int = 1
-    merge: Merge | None = None
+    several: bool = False
 
     @abstractmethod
     def begin(self, segments: Sequence[Segment], start: int, *, progress: bool = False) -> Proposing:
@@ -178,91 +176,37 @@ def rounded(score: float | None) -> float | None:
     return None if score is None else round(score, _LOGPROB_DIGITS)
 
 
-@dataclass(frozen=True)
-class Merge:
-    """How the candidates of several sources are put in one order.
+def in_turn(passed: Sequence[Candidate]) -> list[Candidate]:
+    """What passed the filter, in the order of their new :attr:`~polyref.augment.select.Candidate.place`.
 
-    Attributes:
-        by: ``rank``: the sources take turns, in proportion to their shares. ``score``: the best score comes first,
-            whatever the source; those without a score come last.
-        shares: How many references each source gives, in the order of the sources; None: no source has a share. What
-            one cannot give, the others do.
+    The sources take turns: the best of each, then the second best of each.
     """
-
-    by: str = "rank"
-    shares: tuple[int, ...] | None = None
-
-    def __post_init__(self) -> None:
-        if self.by not in MERGES:
-            raise UsageError(f"`merge` is {self.by!r}, expected one of {', '.join(MERGES)}")
-        if self.shares is not None and min(self.shares, default=0) < 1:
-            raise UsageError(f"`share` is {','.join(map(str, self.shares))}, expected whole numbers from 1")
-
-    def check(self, sources: int) -> None:
-        """Refuse another number of shares than there are sources.
-
-        Raises:
-            UsageError: See above.
-        """
-        if self.shares is not None and len(self.shares) != sources:
-            some = f"{sources} source{'s' * (sources > 1)}"
-            raise UsageError(f"`share` has {len(self.shares)} numbers, but candidates come from {some}")
-
-    @property
-    def facts(self) -> dict[str, Any]:
-        """For the header."""
-        shares = {} if self.shares is None else {"share": list(self.shares)}
-        return {**shares, "merge": self.by}
-
-    def offered(self, candidates: Sequence[Candidate]) -> list[Candidate]:
-        """The order in which the filter looks at them: of two equal texts, it takes the first."""
-        if self.by == "score":
-            return sorted(candidates, key=lambda one: (_worse(one), one.rank, one.source, one.of))
-        return sorted(candidates, key=lambda one: (one.rank, one.source, one.of))
-
-    def arranged(self, passed: Sequence[Candidate]) -> list[Candidate]:
-        """What passed the filter, in the order of their new :attr:`~polyref.augment.select.Candidate.place`."""
-        taken: Counter[int] = Counter()
-        keys: list[tuple[float, ...]] = []
-        for one in passed:
-            turn = taken[one.source]
-            taken[one.source] += 1
-            share = 1 if self.shares is None else self.shares[one.source]
-            if self.by == "rank":
-                # Of shares 6 and 2, the second source has the 3rd and the 7th place or thereabouts; beyond its share a
-                # source comes after all others' shares.
-                keys.append(((turn + 0.5) / share, one.source))
-            else:
-                keys.append((self.shares is not None and turn >= share, *_worse(one), one.source))
-        order = sorted(range(len(passed)), key=lambda n: keys[n])
-        return [replace(passed[n], place=place) for place, n in enumerate(order)]
-
-
-def _worse(candidate: Candidate) -> tuple[bool, float]:
-    return (candidate.score is None, -(candidate.score or 0.0))
+    taken: Counter[int] = Counter()
+    keys = []
+    for one in passed:
+        keys.append((taken[one.source], one.source))
+        taken[one.source] += 1
+    order = sorted(range(len(passed)), key=lambda n: keys[n])
+    return [replace(passed[n], place=place) for place, n in enumerate(order)]
 
 
 class Several(Source):
-    """The candidates of several sources.
+    """The candidates of several sources, which take turns.
 
     Args:
         sources: At least two.
-        merge: How they are put in order.
-
-    Raises:
-        UsageError: There are not as many shares as sources.
     """
 
-    def __init__(self, sources: Sequence[Source], merge: Merge) -> None:
-        merge.check(len(sources))
+    several = True
+
+    def __init__(self, sources: Sequence[Source]) -> None:
         self._sources = tuple(sources)
-        self.merge = merge
         self.shard = min(source.shard for source in sources)
         self.ahead = max(source.ahead for source in sources)
         self.works = sum(isinstance(source, Generated) for source in sources) or 1
         self.signature = " + ".join(source.signature for source in sources)
         self.decoding = " + ".join(source.decoding for source in sources)
-        self.facts = {**_joined([source.facts for source in sources]), **merge.facts}
+        self.facts = {**_joined([source.facts for source in sources]), "merge": "rank"}
 
     def begin(self, segments: Sequence[Segment], start: int, *, progress: bool = False) -> Proposing:
         """See :class:`Source`."""
@@ -270,11 +214,9 @@ class Several(Source):
 
     def reload(self) -> Callable[[], Source]:
         """See :class:`Source`."""
-        assert self.merge is not None
-        return partial(_several, tuple(source.reload() for source in self._sources), self.merge)
+        return partial(_several, tuple(source.reload() for source in self._sources))
 
     def _finish(self, begun: Sequence[Proposing]) -> list[Proposed]:
-        assert self.merge is not None
         found = []
         for every in zip(*(proposing() for proposing in begun), strict=True):
             several = [
@@ -282,12 +224,14 @@ class Several(Source):
             ]
             truncated = max(proposed.truncated for proposed in every)
             failed = tuple(reason for proposed in every for reason in proposed.failed)
-            found.append(Proposed(tuple(self.merge.offered(several)), truncated, failed))
+            # Of two equal texts, the filter takes the first.
+            several.sort(key=lambda one: (one.rank, one.source, one.of))
+            found.append(Proposed(tuple(several), truncated, failed))
         return found
 
 
-def _several(reloads: Sequence[Callable[[], Source]], merge: Merge) -> Several:
-    return Several([reload() for reload in reloads], merge)
+def _several(reloads: Sequence[Callable[[], Source]]) -> Several:
+    return Several([reload() for reload in reloads])
 
 
 def _joined(facts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

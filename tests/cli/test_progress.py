@@ -20,7 +20,7 @@ from polyref.augment import augment
 from polyref.augment.filters.load import filter_chain
 from polyref.augment.inputs import Inputs
 from polyref.augment.pipeline import Augmentation
-from polyref.augment.sources import SHARD_SEGMENTS, Generated, Merge, Several
+from polyref.augment.sources import SHARD_SEGMENTS, Generated, Several
 from polyref.cli import printing
 from polyref.progress import Part, each, listening, tell, telling, work
 
@@ -76,7 +76,7 @@ def test_a_run_goes_on_from_what_is_done(tmp_path: Path) -> None:
 
 
 def test_several_generators_share_a_segment() -> None:
-    source = Several([Generated(RuleParaphraser(), 4), Generated(RuleParaphraser(), 4)], Merge())
+    source = Several([Generated(RuleParaphraser(), 4), Generated(RuleParaphraser(), 4)])
     assert source.works == 2
     heard = Heard()
     with listening(heard), work("augmenting", "segments", 10) as advance:

@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 import click
 
 from polyref.augment.filters.presets import PRESETS
-from polyref.augment.sources import MERGES
 from polyref.cli.options.origin import Origin
 from polyref.cli.parsing.completion import argument_or_option
 
@@ -17,9 +16,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 _FIRST = (
     click.argument("references", nargs=-1, metavar="REFS...", shell_complete=argument_or_option),
-    click.option(
-        "-k", "k", type=int, metavar="K", help="Paraphrases a segment. [default: 10, or what --share adds up to]"
-    ),
+    click.option("-k", "k", type=int, metavar="K", help="Paraphrases a segment. [default: 10]"),
     click.option("-o", "--output", default="-", metavar="FILE", help="Where to write. [default: stdout]"),
 )
 _ORIGIN = (
@@ -36,18 +33,6 @@ _ORIGIN = (
         metavar="SYS",
         help="Add the outputs of these systems as pseudo-references: a fixed pool that is not compared. No model; no "
         "--filter but none, unless one is named; -k is all of them.",
-    ),
-    click.option(
-        "--share",
-        metavar="N,N",
-        help="With several generators or lists: how many references each gives, models first.",
-    ),
-    click.option(
-        "--merge",
-        type=click.Choice(MERGES),
-        default="rank",
-        show_default=True,
-        help="Order of the candidates of several generators or lists: in turn, or the best score first.",
     ),
 )
 _LAST = (

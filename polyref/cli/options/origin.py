@@ -13,7 +13,7 @@ from click.core import ParameterSource
 from polyref.augment.candidates import open_lists, open_peers
 from polyref.augment.inputs import Inputs
 from polyref.augment.pipeline import OVERGENERATE
-from polyref.augment.sources import Generated, Merge, Several, Source
+from polyref.augment.sources import Generated, Several, Source
 from polyref.cli.options.generation import loading_from
 from polyref.cli.options.rewriting import rewritings_from
 from polyref.cli.options.search import decoding_from
@@ -30,14 +30,10 @@ class Origin:
     Attributes:
         candidates: Files of lists.
         peers: Files of systems' outputs.
-        share: As given.
-        merge: Name of a way to merge.
     """
 
     candidates: tuple[str, ...]
     peers: tuple[str, ...]
-    share: str | None
-    merge: str
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -63,33 +59,15 @@ class Origin:
             )
         return named[0] if named else None
 
-    def merging(self) -> Merge:
-        """How several lists are merged.
-
-        Raises:
-            UsageError: The shares are no whole numbers from 1.
-        """
-        if self.share is None:
-            return Merge(self.merge)
-        try:
-            return Merge(self.merge, tuple(int(part) for part in self.share.split(",")))
-        except ValueError:
-            raise UsageError(f"--share is {self.share}, expected whole numbers, such as 5,5") from None
-
     def wanted(self, k: int | None) -> int:
         """Paraphrases a segment, where -k is not given as well.
 
         Raises:
-            UsageError: It is not what the shares add up to, or below 1.
+            UsageError: It is below 1.
         """
         if k is not None and k < 1:
             raise UsageError(f"-k is {k}, expected 1 or more paraphrases a segment")
-        shares = self.merging().shares
-        if shares is None:
-            return (len(self.peers) or _DEFAULT_K) if k is None else k
-        if k not in (None, sum(shares)):
-            raise UsageError(f"-k is {k}, but --share {self.share} adds up to {sum(shares)}", remedy="leave out -k")
-        return sum(shares)
+        return (len(self.peers) or _DEFAULT_K) if k is None else k
 
 
 #: Loads a paraphraser by name, with options of loading.
@@ -124,17 +102,16 @@ def generators_from(
     if without and not (origin.candidates and was_given("model")):
         context = click.get_current_context()
         for option in context.command.params:
-            names = {*loading, *search, *rewriting, "sentences", *(() if origin.candidates else ("share", "merge"))}
+            names = {*loading, *search, *rewriting, "sentences"}
             if option.name in names and was_given(option.name or ""):
                 flag = max(option.opts, key=len)
                 raise UsageError(f"{flag} is of no use: {without} loads no generator", remedy="leave it out")
         return []
     options = loading_from(dict(loading), search["semantics"])
-    shares = origin.merging().shares or ()
     made = []
     models = loading["model"]
-    for number, (name, how) in enumerate(zip(models, rewritings_from(models, rewriting, output), strict=True)):
-        asked = OVERGENERATE * (shares[number] if number < len(shares) else k)
+    asked = OVERGENERATE * k
+    for name, how in zip(models, rewritings_from(models, rewriting, output), strict=True):
         own = dict(search)
         rewritten = how(own)
         _, decoding = decoding_from(asked, own, loading["backend"])
@@ -163,13 +140,11 @@ def source_from(
     Raises:
         DataError: A file is missing or broken, or does not fit the references.
         ModelError: There is no such model, or it is broken.
-        UsageError: There are not as many shares as sources.
+        UsageError: A value does not fit the model.
     """
     if origin.peers:
         return open_peers(origin.peers, references, stack)
-    merge = origin.merging()
     # Before any model: it takes less time to find out that they do not fit.
     lists = open_lists(origin.candidates, references, stack)
-    merge.check(len(generators) + len(lists))
     sources = [*(generator(load) for generator in generators), *lists]
-    return sources[0] if len(sources) == 1 else Several(sources, merge)
+    return sources[0] if len(sources) == 1 else Several(sources)

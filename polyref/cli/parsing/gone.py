@@ -12,6 +12,12 @@ GONE: Final[dict[tuple[str, str], str]] = {
     ("train", ""): "`polyref train` has gone: in the repository, scripts/esim/train.py trains ESIM, and "
     "scripts/bertscore_baseline.py computes baselines",
     ("convert model", ""): "`polyref convert model` has gone: scripts/convert_model.py in the repository does it",
+    (
+        "augment",
+        "--share",
+    ): "`--share` has gone: generators take turns; for other parts, augment with one, then augment "
+    "that set with the next, each with its `-k`",
+    ("augment", "--merge"): "`--merge` has gone: generators and lists take turns, leave it out",
     ("augment", "--keep-dropped"): "`--keep-dropped` has gone: `--dropped FILE` writes what the filter drops",
     ("augment", "--refilter"): "`--refilter` has gone: repeat the command that made the set with another `--filter`, "
     "which searches nothing again",
