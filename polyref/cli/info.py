@@ -8,15 +8,13 @@ from typing import Any
 import click
 
 from polyref.cli.printing import json_object, recalled
-from polyref.errors import UsageError
 from polyref.tables import shown
 
 
 @click.command("info")
 @click.argument("model", required=False, metavar="[MODEL]")
-@click.option("--lang", metavar="CODE", help="Which generators write a language, and what is known of them, instead.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object {signature, rows} on stdout.")
-def command(model: str | None, lang: str | None, as_json: bool) -> None:
+def command(model: str | None, as_json: bool) -> None:
     """Describe a model: family, size, languages, vocabulary, precision, hash, default decoding.
 
     Also says which generators are installed, which library multiplies matrices on this host's CPU, and why.
@@ -25,11 +23,6 @@ def command(model: str | None, lang: str | None, as_json: bool) -> None:
     generator by its name. It can also be the hash of a signature, as `polyref score` and `polyref evaluate` print it:
     then the signature is printed in full.
     """
-    if lang is not None:
-        if model is not None:
-            raise UsageError("--lang asks for generators, but a model is named", remedy="leave one of them out")
-        _tell_ways(lang, as_json)
-        return
     model = model or "shipped"
     if (signature := recalled(model)) is not None:
         rows = [{"hash": model, "signature": line} for line in signature.splitlines()]
@@ -54,24 +47,9 @@ def command(model: str | None, lang: str | None, as_json: bool) -> None:
         ("signature", row["signature"]),
         ("products", f"{products.library} on the CPU ({products.reason})"),
         ("generators", ", ".join(one.name for one in known)),
-        ("by language", "polyref info --lang CODE"),
     ]
     for name, value in lines:
         click.echo(textwrap.fill(f"{name:<12}{shown(value)}", 100, subsequent_indent=" " * 12, break_on_hyphens=False))
-
-
-def _tell_ways(lang: str, as_json: bool) -> None:
-    """Print the generators for a language."""
-    from polyref.models.language_recognition import language_name
-    from polyref.paraphrase.backends.by_language import ways
-
-    found = ways(lang)
-    if as_json:
-        click.echo(json_object(f"lang:{lang}", [vars(way) for way in found]))
-        return
-    click.echo(f"{language_name(lang)}: what --model may be, that of which most is known first")
-    for way in found:
-        click.echo(f"  {way.model}\n      {way.known}")
 
 
 def _model_lines(row: dict[str, Any]) -> list[tuple[str, str]]:

@@ -67,27 +67,6 @@ def test_what_a_model_says_of_itself_is_shown_and_not_obeyed(polyref: Callable[.
     assert row["path"] == str(folder)
 
 
-def test_generators_by_language(polyref: Callable[..., Any]) -> None:
-    def models(lang: str) -> list[str]:
-        return [row["model"] for row in polyref("info", "--lang", lang, "--json").json()["rows"]]
-
-    assert models("en")[:4] == ["openai:NAME --base-url URL", "chat:DIR", "shipped/en", "shipped lexical"]
-    german = models("deu_Latn")
-    assert german == models("de") and "shipped/en" not in german
-    assert "m39v1/ --lang de" in german
-    assert "roundtrip:Helsinki-NLP/opus-mt-de-en,Helsinki-NLP/opus-mt-en-de" in german
-    assert "m39v1/ --lang no" in models("nb")
-    assert models("sw") == ["openai:NAME --base-url URL", "chat:DIR", "roundtrip:sw-XX_DIR,XX-sw_DIR"]
-    shown = polyref("info", "--lang", "sw").out
-    assert shown.startswith("Swahili: ") and "not tested in this language" in shown
-    for arguments, message in (
-        (("--lang", "the German one"), "expected a code of a language such as de"),
-        (("shipped", "--lang", "de"), "--lang asks for generators, but a model is named"),
-    ):
-        result = polyref("info", *arguments)
-        assert (result.code, result.out) == (2, "") and message in result.err
-
-
 def test_the_table_of_languages_is_that_of_the_models() -> None:
     page = (Path(__file__).parents[2] / "docs" / "how-to" / "use-other-models.md").read_text("utf-8")
     (row,) = [line for line in page.splitlines() if line.startswith("| the other languages of Prism")]

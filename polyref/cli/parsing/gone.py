@@ -18,6 +18,7 @@ GONE: Final[dict[tuple[str, str], str]] = {
     ): "`--share` has gone: generators take turns; for other parts, augment with one, then augment "
     "that set with the next, each with its `-k`",
     ("augment", "--merge"): "`--merge` has gone: generators and lists take turns, leave it out",
+    ("info", "--lang"): "`--lang` has gone: docs/how-to/use-other-models.md has a table of generators by language",
     ("augment", "--keep-dropped"): "`--keep-dropped` has gone: `--dropped FILE` writes what the filter drops",
     ("augment", "--refilter"): "`--refilter` has gone: repeat the command that made the set with another `--filter`, "
     "which searches nothing again",
