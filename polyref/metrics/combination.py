@@ -1,4 +1,4 @@
-"""How several references make one score: the best, their mean, expected credit, a soft maximum, or a blend.
+"""How several references make one score: the best, their mean, expected credit, or a blend.
 
 A metric has one of these objects, and says which of them it can do (:attr:`polyref.metrics.base.Metric.combinations`).
 The options of the metric make it: ``chrf(combine=expected, alpha=0.5)`` names one of :data:`COMBINATIONS`.
@@ -53,10 +53,11 @@ class Combination(ABC):
         Args:
             names: Those to give; none: all.
         """
-        values = {"combine": self.name, **{name: getattr(self, name, one.default) for name, one in _KNOWN.items()}}
+        known = {name: getattr(self, name, one.default) for name, one in _KNOWN.items()}
+        values = {"combine": self.name, **known, **_GONE}
         # Files of statistics from before an option was there stay readable.
         own = [name for name in _NEWER if name in fields_of(type(self))]
-        return {name: values[name] for name in [*(names or ("combine", *_STORED)), *own]}
+        return {name: values[name] for name in [*(names or _WRITTEN), *own]}
 
     def described(self) -> list[str]:
         """``key:value`` parts of a signature."""
@@ -196,48 +197,6 @@ class ExpectedCredit(Weighted):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Consensus(ExpectedCredit):
-    """Expected credit in which the n-grams of the human reference are not equal either.
-
-    What no paraphrase does without (a name, a number, the verb) counts for more, what each of them words differently
-    for less. The credit of a reference's own n-grams still adds up to their number, by order, so that scores of
-    different segments can be compared.
-
-    Attributes:
-        share: Part of a human n-gram's credit that rests on the weight of the extra references that keep it, 0 to
-            below 1; 0 is :class:`ExpectedCredit`.
-    """
-
-    name: ClassVar[str] = "consensus"
-
-    share: float = option(
-        0.75, help="Part of a human n-gram's credit that rests on extra references which keep it.", least=0, below=1
-    )
-
-    def _own(self) -> list[str]:
-        return [f"share:{self.share:g}", *super()._own()]
-
-
-@dataclass(frozen=True, kw_only=True)
-class SoftMaximum(Weighted):
-    """Between the mean and the best: log-sum-exp of the scores with single references.
-
-    The human references have one half of the weight, the extra ones the other.
-
-    Attributes:
-        temperature: In points of the score, above 0; low is near the best, high near the mean.
-    """
-
-    name: ClassVar[str] = "soft"
-    one_by_one: ClassVar[bool] = True
-
-    temperature: float = option(2.0, help="Points of the score: low is near the best, high near the mean.", above=0)
-
-    def _own(self) -> list[str]:
-        return [f"temperature:{self.temperature:g}"]
-
-
-@dataclass(frozen=True, kw_only=True)
 class Blend(Weighted):
     """Between the score against the human references and the mean over the added ones.
 
@@ -289,12 +248,15 @@ MAXIMUM: Final = Maximum()
 MEAN: Final = Mean()
 #: By name.
 COMBINATIONS: Final[Mapping[str, type[Combination]]] = {
-    kind.name: kind for kind in (Maximum, MaximumEach, Mean, ExpectedCredit, Consensus, SoftMaximum, Blend)
+    kind.name: kind for kind in (Maximum, MaximumEach, Mean, ExpectedCredit, Blend)
 }
 _FOUND: Final = {name: one for kind in COMBINATIONS.values() for name, one in fields_of(kind).items()}
-#: In the order of statistics files, which hold all of them; then those that are there where they are read.
-_STORED: Final = ("alpha", "power", "share", "weights", "gamma", "temperature")
+#: Statistics files hold these, whatever the combination, and the newer ones where they are read.
+_STORED: Final = ("alpha", "power", "weights", "gamma")
 _NEWER: Final = ("blend",)
+#: Options of combinations that are gone: files of statistics hold their defaults.
+_GONE: Final = {"share": 0.75, "temperature": 2.0}
+_WRITTEN: Final = ("combine", "alpha", "power", "share", "weights", "gamma", "temperature")
 #: The options of all combinations.
 _KNOWN: Final[Mapping[str, Option]] = {
     name: replace(_FOUND[name], flag=f"--{name}", heading=_HEADING, common=name == "combine")

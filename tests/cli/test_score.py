@@ -532,7 +532,6 @@ def test_wmt22_as_the_command_prints_it(data_dir: Path, polyref: Callable[..., A
     [
         (["--alpha", "0.5"], "--alpha"),
         (["--weights", "given"], "--weights"),
-        (["--combine", "expected", "--share", "0.5"], "--share"),
         (["--combine", "expected", "--gamma", "3"], "--gamma"),
     ],
 )

@@ -25,13 +25,12 @@ SETTINGS = (
         for with_ter, combined in (
             (True, ("--combine", "mean", "--weights", "given")),
             (True, ("--combine", "blend", "--weights", "logprob", "--gamma", "0.3")),
-            (False, ("--combine", "soft", "--weights", "given")),
             (False, ("--combine", "expected", "--alpha", "0.7", "--weights", "logprob")),
             (False, ("--combine", "expected", "--power", "0.5", "--weights", "given")),
-            (False, ("--combine", "consensus", "--power", "0.7")),
+            (False, ("--combine", "expected", "--power", "0.7")),
         )
     ),
-    ("-m", "bleu(combine=blend)", "chrf(combine=soft)", "-k", "9", "--confidence", "--json"),
+    ("-m", "bleu(combine=blend)", "chrf(combine=mean)", "-k", "9", "--confidence", "--json"),
     ("-m", "chrf(combine=expected)", "ter(combine=mean)", "-k", "7", "--paired-bs", "--json"),
 )
 

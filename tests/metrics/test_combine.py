@@ -1,4 +1,4 @@
-"""Mean, expected credit, consensus and blend against the definitions, written out with counters."""
+"""Mean, expected credit and blend against the definitions, written out with counters."""
 
 from __future__ import annotations
 
@@ -59,30 +59,23 @@ def credit(
     extras: list[tuple[Counter[Any], float]],
     alpha: float,
     power: float = 1,
-    share: float | None = None,
     people: Counter[Any] | None = None,
 ) -> float:
-    """Occurrence by occurrence, as the definition goes; with ``share``, of consensus.
+    """Occurrence by occurrence, as the definition goes.
 
     ``people`` is what any human reference holds, where ``human`` is one of several.
     """
     people = human if people is None else people
     total = sum(weight for _, weight in extras)
-    own: dict[tuple[Any, int], float] = {}
-    for gram, count in human.items():
-        for occurrence in range(1, count + 1):
-            held = sum(weight for counts, weight in extras if counts[gram] >= occurrence)
-            own[gram, occurrence] = 1 if share is None or not total else 1 - share + share * held / total
-    scale = len(own) / sum(own.values()) if own else 1.0
     earned = 0.0
     for gram, count in output.items():
         for occurrence in range(1, count + 1):
             if human[gram] >= occurrence:
-                earned += own[gram, occurrence] * scale
+                earned += 1
             elif total and people[gram] < occurrence:
                 held = sum(weight for counts, weight in extras if counts[gram] >= occurrence)
                 earned += alpha * (held / total) ** power
-    return earned if share is None else min(earned, output.total())
+    return earned
 
 
 def union(counters: list[Counter[Any]]) -> Counter[Any]:
@@ -92,22 +85,15 @@ def union(counters: list[Counter[Any]]) -> Counter[Any]:
     return result
 
 
-#: Share (None: expected credit), alpha, power.
-CREDITS = [(None, 1.0, 1.0), (None, 0.4, 1.0), (None, 0.8, 0.5), (0.75, 1.0, 1.0), (0.4, 0.4, 0.5)]
-
-
-def credited(name: str, share: float | None, **options: Any) -> Any:
-    extra = {} if share is None else {"share": share}
-    return get_metric(name, combine="expected" if share is None else "consensus", gamma=3.0, **options, **extra)
+#: Alpha, power.
+CREDITS = [(1.0, 1.0), (0.4, 1.0), (0.8, 0.5)]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("weights", ["uniform", "given", "logprob"])
-@pytest.mark.parametrize(("share", "alpha", "power"), CREDITS)
-def test_credited_bleu_counts(
-    weights: str, share: float | None, alpha: float, power: float, systems: Any, weighted: ReferenceSet
-) -> None:
-    metric = credited("bleu", share, alpha=alpha, power=power, weights=weights)
+@pytest.mark.parametrize(("alpha", "power"), CREDITS)
+def test_credited_bleu_counts(weights: str, alpha: float, power: float, systems: Any, weighted: ReferenceSet) -> None:
+    metric = get_metric("bleu", combine="expected", gamma=3.0, alpha=alpha, power=power, weights=weights)
     stats = metric.statistics(systems, weighted)
     for k in stats.ks:
         for s, outputs in enumerate(systems.values()):
@@ -118,7 +104,7 @@ def test_credited_bleu_counts(
                 output = grams("bleu", outputs[n])
                 for order in range(4):
                     human = union([counts[order] for counts in humans])
-                    expected = credit(output[order], human, [(c[order], w) for c, w in extras], alpha, power, share)
+                    expected = credit(output[order], human, [(c[order], w) for c, w in extras], alpha, power)
                     assert stats.at(k)[s, n, 2 + order] == pytest.approx(expected, abs=1e-9)
                 lengths = [sum(counts[0].values()) for counts in humans]
                 size = sum(output[0].values())
@@ -127,11 +113,9 @@ def test_credited_bleu_counts(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["chrf", "chrf++"])
-@pytest.mark.parametrize(("share", "alpha", "power"), CREDITS)
-def test_credited_chrf_counts(
-    name: str, share: float | None, alpha: float, power: float, systems: Any, weighted: ReferenceSet
-) -> None:
-    metric = credited(name, share, alpha=alpha, power=power, weights="logprob")
+@pytest.mark.parametrize(("alpha", "power"), CREDITS)
+def test_credited_chrf_counts(name: str, alpha: float, power: float, systems: Any, weighted: ReferenceSet) -> None:
+    metric = get_metric(name, combine="expected", gamma=3.0, alpha=alpha, power=power, weights="logprob")
     stats = metric.statistics(systems, weighted)
     for k in stats.ks:
         scores = metric.aggregate(stats, k=k)
@@ -148,7 +132,7 @@ def test_credited_chrf_counts(
                     for order, human in enumerate(grams(name, ref.text)):
                         if output[order] and human:
                             pairs = [(c[order], w) for c, w in extras]
-                            match = credit(output[order], human, pairs, alpha, power, share, people[order])
+                            match = credit(output[order], human, pairs, alpha, power, people[order])
                             precisions.append(match / sum(output[order].values()))
                             recalls.append(min(match / sum(human.values()), 1))
                     p, r = (float(np.mean(x)) if x else 0.0 for x in (precisions, recalls))
@@ -195,12 +179,11 @@ def test_a_copy_of_a_human_reference_earns_nothing(
     output=SENTENCES,
     human=SENTENCES,
     extras=st.lists(SENTENCES, min_size=1, max_size=3),
-    combine=st.sampled_from(["expected", "consensus"]),
 )
 def test_a_human_reference_that_is_there_twice_changes_nothing(
-    name: str, output: str, human: str, extras: list[str], combine: str
+    name: str, output: str, human: str, extras: list[str]
 ) -> None:
-    metric = get_metric(name, combine=combine)
+    metric = get_metric(name, combine="expected")
     found = []
     for humans in ([human], [human, human]):
         references = ReferenceSet.from_texts([humans], paraphrases=[extras])
@@ -214,8 +197,6 @@ def test_a_human_reference_that_is_there_twice_changes_nothing(
     [
         ({"combine": "expected"}, 0),
         ({"combine": "expected", "alpha": 0.0}, 4),
-        ({"combine": "consensus"}, 0),
-        ({"combine": "consensus", "alpha": 0.0, "share": 0.0}, 4),
     ],
 )
 def test_credit_reduces_to_sacrebleu(
@@ -234,25 +215,6 @@ def test_expected_bleu_of_one_paraphrase_matches_as_two_references(systems: Any,
     expected = get_metric("bleu", combine="expected").statistics(systems, refset.take(1)).at(1)
     joint = get_metric("bleu").statistics(systems, refset.take(1)).at(1)
     assert expected[..., 2:].tolist() == joint[..., 2:].tolist()
-
-
-@pytest.mark.parametrize("name", METRICS)
-def test_consensus_values_what_paraphrases_keep(name: str) -> None:
-    references = ReferenceSet.from_texts(
-        [["The dam at Brekke held, luckily."]],
-        paraphrases=[["Happily, the dam at Brekke did not break.", "By good luck, the dam at Brekke held."]],
-    )
-    outputs = {"essential": ["A dam at Brekke held, it seems."], "optional": ["The roof held, luckily."]}
-    human, both = (
-        metric.aggregate(metric.statistics(outputs, references), k=k).segment[:, 0]
-        for metric in [get_metric(name, combine="consensus", alpha=0.0)]
-        for k in (0, 2)
-    )
-    assert both[0] > human[0] and both[1] < human[1]
-    # The human reference itself keeps its score.
-    own = {"human": ["The dam at Brekke held, luckily."]}
-    metric = get_metric(name, combine="consensus")
-    assert metric.aggregate(metric.statistics(own, references), k=2).segment[0, 0] == pytest.approx(100)
 
 
 def test_a_fraction_below_the_smoothed_count_is_smoothed() -> None:
@@ -290,52 +252,6 @@ def test_mean(name: str, weights: str, systems: Any, weighted: ReferenceSet, pee
     assert scores.system[0] == peer(name).corpus(systems["good"], one.texts())
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", METRICS)
-@pytest.mark.parametrize("weights", ["uniform", "given", "logprob"])
-@pytest.mark.parametrize("temperature", [0.5, 5.0, 40.0])
-def test_soft_maximum(
-    name: str, weights: str, temperature: float, systems: Any, weighted: ReferenceSet, peer: Any
-) -> None:
-    """Sentence scores and the statistics behind corpus scores, from sacreBLEU's scores with single references."""
-    metric = get_metric(name, combine="soft", weights=weights, gamma=3.0, temperature=temperature)
-    stats = metric.statistics(systems, weighted)
-    alone = get_metric(name, combine="mean")
-    for k in stats.ks:
-        scores = metric.aggregate(stats, k=k)
-        for s, outputs in enumerate(systems.values()):
-            for n, segment in enumerate(weighted):
-                best = max((ref.logprob for ref in segment.extras), default=0.0)
-                kinds = [list(segment.originals), list(segment.extras[:k])]
-                refs = [*kinds[0], *kinds[1]]
-                prior: list[float] = []
-                for kind in kinds:
-                    given = [weight(ref, weights, best) for ref in kind]
-                    prior += [share / sum(given) / sum(bool(other) for other in kinds) for share in given]
-                single = [peer(name).sentence_metric.sentence_score(outputs[n], [ref.text]).score for ref in refs]
-                terms = [p * math.exp((x - max(single)) / temperature) for p, x in zip(prior, single, strict=True)]
-                expected = max(single) + temperature * math.log(sum(terms))
-                assert scores.segment[s, n] == pytest.approx(expected, abs=1e-9)
-                assert min(single) - 1e-9 <= scores.segment[s, n] <= max(single) + 1e-9
-                each = [
-                    alone.statistics({"a": [outputs[n]]}, ReferenceSet((replace(segment, refs=(ref,)),))).at(0)[0, 0]
-                    for ref in (Reference(one.text) for one in refs)
-                ]
-                shared = np.average(each, axis=0, weights=terms)
-                np.testing.assert_allclose(stats.at(k)[s, n, :-1], shared[:-1], rtol=1e-9, atol=1e-9)
-
-
-@pytest.mark.parametrize("name", METRICS)
-def test_soft_maximum_of_one_reference_is_sacrebleu(name: str, systems: Any, refset: ReferenceSet, peer: Any) -> None:
-    one = ReferenceSet(tuple(replace(segment, refs=segment.refs[:1]) for segment in refset))
-    metric = get_metric(name, combine="soft")
-    scores = metric.aggregate(metric.statistics(systems, one), k=0)
-    for s, outputs in enumerate(systems.values()):
-        assert scores.system[s] == peer(name).corpus(outputs, one.texts())
-        assert scores.segment[s].tolist() == peer(name).sentences(outputs, one.texts()).tolist()
-    assert "combine:soft|temperature:2|weights:uniform" in scores.signature
-
-
 @pytest.mark.parametrize("name", METRICS)
 def test_mean_of_corpora_is_between_the_references(name: str, systems: Any) -> None:
     texts = [[text, f"{text} and more words"] for text in systems["good"]]
@@ -351,7 +267,7 @@ def test_mean_of_corpora_is_between_the_references(name: str, systems: Any) -> N
 
 
 @pytest.mark.parametrize("name", METRICS)
-@pytest.mark.parametrize("combine", ["expected", "consensus", "soft", "blend"])
+@pytest.mark.parametrize("combine", ["expected", "blend"])
 def test_duplicates_and_order_do_not_matter_to_means(
     name: str, combine: str, systems: Any, refset: ReferenceSet
 ) -> None:
@@ -470,7 +386,6 @@ def test_signatures(systems: Any, weighted: ReferenceSet) -> None:
         ({"combine": "expected", "alpha": 0.5}, "|combine:expected|alpha:0.5|weights:uniform|"),
         ({"combine": "expected", "power": 0.5}, "|combine:expected|alpha:1|power:0.5|weights:uniform|"),
         ({"combine": "expected", "weights": "logprob"}, "|combine:expected|alpha:1|weights:logprob|gamma:1|"),
-        ({"combine": "consensus"}, "|combine:consensus|share:0.75|alpha:1|weights:uniform|"),
         ({"combine": "blend", "blend": 0.25}, "|combine:blend|blend:0.25|weights:uniform|"),
     ]:
         metric = get_metric("chrf", **options)
@@ -490,10 +405,8 @@ def test_refused(systems: Any, refset: ReferenceSet) -> None:
         ({"combine": "sum"}, "`combine` is 'sum', expected one of max, mean, expected"),
         ({"combine": "mean", "weights": "rank"}, "`weights` is 'rank', expected one of"),
         ({"combine": "expected", "alpha": 1.5}, "`alpha` is 1.5, expected 0 to 1"),
-        ({"combine": "consensus", "share": 1.0}, "`share` is 1.0, expected 0 or more and below 1"),
         ({"combine": "expected", "power": 0.0}, "`power` is 0.0, expected more than 0"),
         ({"combine": "mean", "gamma": -1.0}, "`gamma` is -1.0, expected 0 or more"),
-        ({"combine": "soft", "temperature": 0.0}, "`temperature` is 0.0, expected more than 0"),
         ({"combine": "blend", "blend": 1.5}, "`blend` is 1.5, expected 0 to 1"),
         ({"blend": 0.5}, "`blend` is given, but has no use when references combine by max"),
         ({"alpha": 0.5}, "`alpha` is given, but has no use when references combine by max"),

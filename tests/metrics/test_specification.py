@@ -71,7 +71,7 @@ def test_any_text_can_be_written(options: dict[str, str]) -> None:
         ("chrf(beta=0)", "chrf: `beta` is 0, expected 1 or more"),
         ("chrf(whitespace=maybe)", "chrf: `whitespace` is 'maybe', expected true or false"),
         ("chrf(combine=expected, alpha=2)", "`alpha` is 2.0, expected 0 to 1"),
-        ("chrf(combine=sum)", "chrf: `combine` is 'sum', expected one of max, mean, expected, consensus, soft"),
+        ("chrf(combine=sum)", "chrf: `combine` is 'sum', expected one of max, mean, expected, blend"),
         ("ter(combine=expected)", "ter: `combine` is 'expected', expected one of max, mean"),
         ("ter(alpha=1)", "ter has no option 'alpha', expected some of combine, weights, gamma, blend, normalized"),
         ("chrf(alpha=0.5)", "`alpha` is given, but has no use when references combine by max"),
@@ -130,7 +130,7 @@ def test_defaults_are_for_all_metrics_that_have_them() -> None:
         (["chrf++"], {"chrf_word_order": 0}, "chrf++ with these options is chrf"),
         (["bleu"], {"bogus": 1}, "`bogus` is given, but none of bleu takes it"),
         (["bleu", "ter"], {"combine": "expected"}, "ter: `combine` is 'expected', expected one of max, mean"),
-        (["bleu(combine=max)"], {"alpha": 0.5}, "set `combine` to one of expected, consensus"),
+        (["bleu(combine=max)"], {"alpha": 0.5}, "set `combine` to one of expected"),
         (["bleu"], {"combine": "mean", "gamma": 3.0}, "set `weights` to logprob"),
     ],
 )
@@ -155,7 +155,7 @@ def test_every_option_says_what_it_is_for() -> None:
 
 
 def test_combinations_have_their_names() -> None:
-    assert list(COMBINATIONS) == ["max", "max-each", "mean", "expected", "consensus", "soft", "blend"]
+    assert list(COMBINATIONS) == ["max", "max-each", "mean", "expected", "blend"]
     assert metric_options("bertscore")["combine"].choices == ("max", "max-each", "mean", "blend")
     assert metric_options("prism")["combine"].default == "mean"
     assert parse("A(b=c)").name == "a"

@@ -22,6 +22,14 @@ GONE: Final[dict[tuple[str, str], str]] = {
     ("augment", "--keep-dropped"): "`--keep-dropped` has gone: `--dropped FILE` writes what the filter drops",
     ("augment", "--refilter"): "`--refilter` has gone: repeat the command that made the set with another `--filter`, "
     "which searches nothing again",
+    (command, option): f"`{option}` has gone: {instead}"
+    for command in ("evaluate", "score")
+    for option, instead in {
+        "--combine consensus": "use `--combine expected`",
+        "--combine soft": "use `--combine blend`, which lies between the human references and the added ones",
+        "--share": "leave it out; `--combine expected` is consensus with a share of 0",
+        "--temperature": "leave it out; `--combine blend` has `--blend`",
+    }.items()
 }
 
 

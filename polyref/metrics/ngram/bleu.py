@@ -18,23 +18,13 @@ import numpy.typing as npt
 from sacrebleu.metrics import bleu as sacrebleu
 
 from polyref.errors import ModelError
-from polyref.metrics.averages import at_cuts, both_parts, consensus, credit, soft_maximum, weighted_mean
+from polyref.metrics.averages import at_cuts, both_parts, credit, weighted_mean
 from polyref.metrics.base import Metric, Texts
-from polyref.metrics.combination import (
-    MAXIMUM,
-    Blend,
-    Combination,
-    Consensus,
-    ExpectedCredit,
-    Maximum,
-    Mean,
-    SoftMaximum,
-)
+from polyref.metrics.combination import MAXIMUM, Blend, Combination, ExpectedCredit, Maximum, Mean
 from polyref.metrics.ngram.counts import (
     Block,
     Reader,
     features,
-    held_of,
     incidence,
     joint_matches,
     pair_matches,
@@ -70,14 +60,7 @@ class BLEU(Metric):
             not be downloaded (``POLYREF_DOWNLOAD=1`` allows it).
     """
 
-    combinations: ClassVar[tuple[type[Combination], ...]] = (
-        Maximum,
-        Mean,
-        ExpectedCredit,
-        Consensus,
-        SoftMaximum,
-        Blend,
-    )
+    combinations: ClassVar[tuple[type[Combination], ...]] = (Maximum, Mean, ExpectedCredit, Blend)
     digits: ClassVar[int] = 1
     by_segment: ClassVar[bool] = True
 
@@ -160,9 +143,6 @@ class BLEU(Metric):
             cuts, originals, weights = texts.cuts[:, chosen], texts.originals[chosen], texts.weights[chosen]
             if isinstance(self.combination, Mean):
                 found: npt.NDArray[Any] = weighted_mean(self._single(block, shown), weights, cuts)
-            elif isinstance(self.combination, SoftMaximum):
-                temperature = self.combination.temperature
-                found = soft_maximum(self._single(block, shown), weights, originals, cuts, temperature)
             elif isinstance(self.combination, Blend):
                 human = self._joint(block, shown, np.minimum(cuts, originals), originals, weights)
                 human = np.concatenate([human, self._sentence_bleu(human)[..., None]], axis=-1)
@@ -201,15 +181,7 @@ class BLEU(Metric):
             else:
                 dense = incidence(kept, block, shown, new)
                 earned = credit(dense[:, :shown], dense[:, shown:], extra, cuts, credit_of.power)
-            if isinstance(credit_of, Consensus):
-                size = np.bincount(kept.home[~new], minlength=block.segments)
-                own = held_of(kept, block, shown, ~new)
-                both = pair_matches(kept, block, shown, ~new)
-                found[..., 2 + n] = consensus(found[..., 2 + n], both, own, size, extra, cuts, credit_of.share)
             found[..., 2 + n] += credit_of.alpha * earned
-        if isinstance(credit_of, Consensus):
-            # What every paraphrase keeps earns more than 1; a precision is at most 1.
-            found[..., 2 : 2 + order] = np.minimum(found[..., 2 : 2 + order], found[..., 2 + order :])
         return found
 
     def _single(self, block: Block, shown: int) -> Floats:

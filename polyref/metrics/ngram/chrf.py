@@ -15,19 +15,10 @@ import numpy as np
 import numpy.typing as npt
 from sacrebleu.metrics import chrf as sacrebleu
 
-from polyref.metrics.averages import at_cuts, both_parts, consensus, credit, soft_maximum, weighted_mean
+from polyref.metrics.averages import at_cuts, both_parts, credit, weighted_mean
 from polyref.metrics.base import Metric, Texts
-from polyref.metrics.combination import (
-    MAXIMUM,
-    Blend,
-    Combination,
-    Consensus,
-    ExpectedCredit,
-    Maximum,
-    Mean,
-    SoftMaximum,
-)
-from polyref.metrics.ngram.counts import Block, Reader, features, held_of, incidence, single_matches, text_blocks
+from polyref.metrics.combination import MAXIMUM, Blend, Combination, ExpectedCredit, Maximum, Mean
+from polyref.metrics.ngram.counts import Block, Reader, features, incidence, single_matches, text_blocks
 from polyref.metrics.option import LOWERCASE, option
 from polyref.metrics.statistics import Floats, Integers
 
@@ -52,14 +43,7 @@ class CHRF(Metric):
         UsageError: An option is out of range.
     """
 
-    combinations: ClassVar[tuple[type[Combination], ...]] = (
-        Maximum,
-        Mean,
-        ExpectedCredit,
-        Consensus,
-        SoftMaximum,
-        Blend,
-    )
+    combinations: ClassVar[tuple[type[Combination], ...]] = (Maximum, Mean, ExpectedCredit, Blend)
     digits: ClassVar[int] = 1
     by_segment: ClassVar[bool] = True
     family: ClassVar[str] = "chrf"
@@ -120,9 +104,6 @@ class CHRF(Metric):
             elif isinstance(how, Mean):
                 single = np.stack([*pairs, self._f(pairs)], axis=3)
                 values[:, :, chosen] = weighted_mean(single, weights, cuts)
-            elif isinstance(how, SoftMaximum):
-                single = np.stack([*pairs, self._f(pairs)], axis=3)
-                values[:, :, chosen] = soft_maximum(single, weights, originals, cuts, how.temperature)
             elif isinstance(how, Blend):
                 scores, alone = self._f(pairs), np.minimum(cuts, originals)
                 human = _chosen(pairs, at_cuts(_best(scores), alone), alone)
@@ -172,7 +153,7 @@ class CHRF(Metric):
         originals: Integers,
         weights: Floats,
     ) -> Floats:
-        """Expected credit, consensus: shape (K, S, B, C). Of the human references, the one with the best F counts.
+        """Expected credit: shape (K, S, B, C). Of the human references, the one with the best F counts.
 
         Extra references earn for n-grams that no human reference holds, not for those of another human reference: what
         a second one adds is the choice of the better one, and a copy of it must not be worth more.
@@ -196,18 +177,7 @@ class CHRF(Metric):
                 for human in range(humans):
                     # Orders that the human reference is too short for stay out.
                     counts = pairs[column - 1, :, :, human] > 0
-                    matched = tried[column, ..., human].transpose(0, 2, 1)
-                    if isinstance(how, Consensus):
-                        held = np.zeros(len(found.home), dtype=np.bool_)
-                        held[found.feature[found.rank == human]] = True
-                        both = (dense[:, shown:] * dense[:, human, None]) @ dense[:, :shown].transpose(0, 2, 1)
-                        own = held_of(found, block, shown, held)
-                        matched = consensus(matched, both, own, own[:, human], extra, cuts, how.share)
-                        # What every paraphrase keeps earns more than 1; a precision is at most 1.
-                        most = pairs[column - 2, :, :, human].T
-                        matched = np.minimum(matched + how.alpha * earned, most)
-                    else:
-                        matched = matched + how.alpha * earned
+                    matched = tried[column, ..., human].transpose(0, 2, 1) + how.alpha * earned
                     tried[column, ..., human] = np.where(counts, matched.transpose(0, 2, 1), 0)
                 column += 3
         result = np.zeros((len(cuts), tried.shape[3], tried.shape[2], len(self.columns)))

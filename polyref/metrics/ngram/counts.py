@@ -310,20 +310,6 @@ def pair_matches(
     return product
 
 
-def held_of(found: Features, block: Block, references: int, keep: npt.NDArray[np.bool_]) -> Integers:
-    """Of the features that count, how many each reference holds: shape (B, R).
-
-    Args:
-        found: As for :func:`first_matches`.
-        block: The block.
-        references: Number of ranks that are references, R.
-        keep: Shape (F,): features that count.
-    """
-    use = keep[found.feature] & (found.rank < references)
-    cell = found.segment[use] * references + found.rank[use]
-    return np.bincount(cell, minlength=block.segments * references).reshape(block.segments, references)
-
-
 def incidence(
     found: Features, block: Block, references: int, keep: npt.NDArray[np.bool_] | None = None
 ) -> npt.NDArray[np.float32]:
