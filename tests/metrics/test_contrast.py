@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,7 @@ import tiny_encoders
 from polyref.errors import DataError, PolyrefWarning, UsageError
 from polyref.metrics.combination import MaximumEach
 from polyref.metrics.embedding.encoders.load import load_encoder
-from polyref.metrics.embedding.laser_lm import LaserLM, LaserLMSource, tune_weight
+from polyref.metrics.embedding.laser_lm import LaserLM, LaserLMSource
 from polyref.metrics.registry import get_metric
 from polyref.metrics.statistics import Scores
 from polyref.models.scoring.language_model import Causal, load_language_model
@@ -112,7 +113,9 @@ def test_by_source(bert: str, gpt: str) -> None:
         metric.statistics(SYSTEMS, ReferenceSet(tuple(Segment(str(n), (Reference("a"),)) for n in range(3))))
 
 
-def test_the_weight_is_tuned(bert: str, gpt: str, refset: ReferenceSet) -> None:
+def test_the_weight_is_tuned(bert: str, gpt: str, refset: ReferenceSet, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "scripts")
+    tune_weight = importlib.import_module("laser_lm_weight").tune_weight
     metric = LaserLM(model=bert, layer=2, lm=gpt, cache=False)
     truth = replace(metric, weight=0.3)
     judged = truth.aggregate(truth.statistics(SYSTEMS, refset), k=1).segment

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from scipy.stats import kendalltau, pearsonr
 
 from polyref.errors import DataError, UsageError
-from polyref.metrics.likelihood.peer import Peer, choose_thresholds
+from polyref.metrics.likelihood.peer import Peer
 from polyref.models.scoring.load import load_scorer
 from polyref.references import ReferenceSet, Segment
 
@@ -119,7 +120,9 @@ def test_sampled_segmentations_are_seeded_by_the_pair_alone(seq2seq: dict[str, P
     assert np.array_equal(scores(both), scores(both))
 
 
-def test_thresholds_are_chosen_on_development_data(seq2seq: dict[str, Path]) -> None:
+def test_thresholds_are_chosen_on_development_data(seq2seq: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "scripts")
+    choose_thresholds = importlib.import_module("peer_thresholds").choose_thresholds
     metric = peer(seq2seq["m2m"])
     rng = np.random.default_rng(1)
     human = rng.normal(size=(3, 4))

@@ -3,7 +3,8 @@ LM"), with any encoder and any language model.
 
 Adequacy is the cosine of the output's and the reference's (or source's) mean-pooled token vectors; fluency is the
 output's mean log-probability per token; the score is ``weight`` x cosine + (1 - weight) x log-probability. A metric
-that claims to do more than these two parts should beat them, so ``weight`` is worth tuning: :func:`tune_weight`.
+that claims to do more than these two parts should beat them, so ``weight`` is worth tuning, by
+``scripts/laser_lm_weight.py``.
 
 The default language model, ``shipped``, is the shipped paraphraser with an empty source: a conditional model without
 its condition, and weak. Name a causal language model for a fair comparison.
@@ -11,7 +12,7 @@ its condition, and weak. Name a causal language model for a fair comparison.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from importlib.metadata import version
@@ -23,7 +24,6 @@ import numpy.typing as npt
 from polyref import __version__
 from polyref.cache import default_cache
 from polyref.engines.engine import Engine
-from polyref.errors import UsageError
 from polyref.metrics.base import Texts
 from polyref.metrics.combination import Combination, Maximum
 from polyref.metrics.embedding.base import EncoderMetric
@@ -35,12 +35,9 @@ from polyref.metrics.option import option
 from polyref.metrics.statistics import Floats, Scores, Statistics
 from polyref.models.scoring.language_model import LanguageModel, load_language_model
 from polyref.progress import Advance, Part, listening, work
-from polyref.references import ReferenceSet
 
 #: Texts that are pooled in one go.
 _POOLED: Final = 2048
-#: Weights of the cosine that :func:`tune_weight` tries.
-GRID: Final = tuple(step / 20 for step in range(21))
 
 
 class Pooled:
@@ -209,37 +206,3 @@ class LaserLMSource(LaserLM):
         sources = [(source,) if source is not None else () for source in texts.sources]
         values = super()._count(replace(texts, references=sources, cuts=cuts))
         return np.repeat(values, len(texts.cuts), axis=0)
-
-
-def tune_weight(
-    metric: LaserLM,
-    systems: Mapping[str, Sequence[str]],
-    references: ReferenceSet,
-    agreement: Callable[[Scores], float],
-    *,
-    k: int = 0,
-    weights: Iterable[float] = GRID,
-) -> tuple[float, dict[float, float]]:
-    """The weight that agrees best with judgements of development data.
-
-    Args:
-        metric: With everything but the weight.
-        systems: As for :meth:`Metric.statistics`.
-        references: The same.
-        agreement: What to maximise, such as a correlation of ``scores.segment`` with judgements.
-        k: Number of extra references.
-        weights: Candidates, each 0 to 1. Texts are encoded and scored once for all of them.
-
-    Returns:
-        The best weight (the first of equal ones), and the agreement of every candidate.
-
-    Raises:
-        UsageError: There is no candidate, or one is out of range.
-    """
-    found: dict[float, float] = {}
-    for weight in weights:
-        one = replace(metric, weight=weight)
-        found[weight] = agreement(one.aggregate(one.statistics(systems, references, ks=[k]), k=k))
-    if not found:
-        raise UsageError("no weight is named, expected at least one")
-    return max(found, key=lambda weight: found[weight]), found

@@ -11,21 +11,19 @@ here; the paper's own definition may differ.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import product
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from polyref.errors import DataError, UsageError
-from polyref.metrics.likelihood.base import SourceMetric, TextPair, unique
+from polyref.errors import UsageError
+from polyref.metrics.likelihood.base import SourceMetric, TextPair
 from polyref.metrics.option import option
 from polyref.metrics.statistics import Floats
 from polyref.models.scoring.base import seed_of
 from polyref.progress import each
-from polyref.references import ReferenceSet
 
 #: How many values become one; larger is better for all: the standard deviation is negated, because it is uncertainty.
 AGGREGATES: Final[dict[str, Callable[[Floats], float]]] = {
@@ -74,7 +72,7 @@ class Peer(SourceMetric):
             raise UsageError(f"peer: {self.samples} samples would be equal", remedy="ask for dropout or subwords")
         if self.over != "mean" and self.samples == 1:
             raise UsageError(f"peer: {self.over} over samples, but there is one", remedy="ask for more samples")
-        _check_thresholds(self.low, self.high)
+        check_thresholds(self.low, self.high)
 
     @property
     def name(self) -> str:
@@ -149,95 +147,11 @@ class Peer(SourceMetric):
         return {text: self.scorer.segmentations(side, text, lang, **options) for text in dict.fromkeys(texts)}  # type: ignore[arg-type]
 
 
-@dataclass(frozen=True)
-class Thresholds:
-    """Confidence thresholds and how well the scores with them agree with people.
-
-    Attributes:
-        low: Least probability of a token.
-        high: Largest.
-        value: The correlation.
-    """
-
-    low: float
-    high: float
-    value: float
-
-
-def choose_thresholds(
-    metric: Peer,
-    systems: Mapping[str, Sequence[str]],
-    references: ReferenceSet,
-    human: npt.ArrayLike,
-    *,
-    lows: Sequence[float] = (0.0, 1e-4, 1e-3, 1e-2, 0.05, 0.1),
-    highs: Sequence[float] = (0.5, 0.7, 0.9, 1.0),
-    statistic: str = "pearson",
-) -> list[Thresholds]:
-    """Try all pairs of thresholds on development data: the model runs once, whatever the grid.
-
-    Args:
-        metric: Its own thresholds are ignored.
-        systems: Name to outputs.
-        references: Segments with their sources.
-        human: Shape (S, N): human scores, larger is better; NaN for outputs that nobody judged.
-        lows: Values of ``low`` to try.
-        highs: Values of ``high``; pairs with ``low`` not below ``high`` are left out.
-        statistic: ``pearson`` or ``kendall`` (tau-b) over judged outputs, or ``system``: Pearson over the systems'
-            means of them.
-
-    Returns:
-        All pairs, the best first; of equal ones, the one that changes less.
+def check_thresholds(low: float, high: float) -> None:
+    """Refuse thresholds that are no probabilities, or in the wrong order.
 
     Raises:
-        UsageError: A threshold is not in 0 to 1, no pair is left, or the statistic is unknown.
-        DataError: A segment has no source, ``human`` has another shape, fewer than two outputs (or systems) are
-            judged, or the human scores are all equal.
+        UsageError: They are.
     """
-    from scipy.stats import kendalltau, pearsonr
-
-    if statistic not in ("pearson", "kendall", "system"):
-        raise UsageError(f"the statistic is {statistic!r}, expected pearson, kendall or system")
-    grid = [(low, high) for low, high in product(lows, highs) if low < high]
-    for low, high in grid:
-        _check_thresholds(low, high)
-    if not grid:
-        raise UsageError("no low threshold is below a high one")
-    judged = np.asarray(human, dtype=np.float64)
-    if judged.shape != (len(systems), len(references)):
-        raise DataError(
-            f"human scores have shape {judged.shape}, expected {len(systems)} systems x {len(references)} segments"
-        )
-    known = ~np.isnan(judged)
-    sources = [segment.source for segment in references]
-    missing = [segment.id for segment in references if segment.source is None]
-    if missing:
-        raise DataError(f"segment {missing[0]} has no source, which {metric.label} reads")
-    metric._check_model()
-    texts = [str(source) for source in sources]
-    pairs = unique(zip(texts, system, strict=True) for system in systems.values())
-    place = {pair: number for number, pair in enumerate(pairs)}
-    sampled = metric._samples(pairs)
-    where = np.array([[place[pair] for pair in zip(texts, system)] for system in systems.values()])
-
-    def wanted(values: Floats) -> Floats:
-        if statistic != "system":
-            return values[known]
-        return np.array([row[mask].mean() for row, mask in zip(values, known) if mask.any()])
-
-    goal = wanted(judged)
-    if len(goal) < 2 or np.ptp(goal) == 0:
-        raise DataError(f"{len(goal)} human scores with {len(np.unique(goal))} values, expected at least two")
-    found = []
-    for low, high in grid:
-        values = wanted(metric._summed(sampled, low, high)[where])
-        value = 0.0  # where the thresholds leave no difference between outputs
-        if np.ptp(values) > 0:
-            value = float((kendalltau if statistic == "kendall" else pearsonr)(values, goal).statistic)
-        found.append(Thresholds(low, high, value))
-    return sorted(found, key=lambda one: (-one.value, one.low, -one.high))
-
-
-def _check_thresholds(low: float, high: float) -> None:
     if not 0 <= low < high <= 1:
         raise UsageError(f"peer: confidence thresholds {low:g} and {high:g}, expected 0 <= low < high <= 1")

@@ -50,14 +50,6 @@ def available() -> bool:
     return _library() is not None
 
 
-def source_hash() -> str:
-    """SHA-256 of the C sources that the library was built from."""
-    library = _required()
-    library.polyref_source.restype = ctypes.c_char_p
-    value: bytes = library.polyref_source()
-    return value.decode()
-
-
 def encode(texts: Sequence[str]) -> tuple[Codes, Integers]:
     """The code points of all texts in one array, and how many belong to each."""
     codes = np.frombuffer("".join(texts).encode(_CODEC, "surrogatepass"), dtype=np.uint32)
