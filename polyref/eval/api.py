@@ -65,7 +65,6 @@ def evaluate(
     test_suites: bool = False,
     form: str | None = None,
     fields: Mapping[str, str] | None = None,
-    keep: str | Path | None = None,
     say: Say = lambda kind, message: None,
     peers: str | None = None,
 ) -> EvaluationTable:
@@ -128,7 +127,6 @@ def evaluate(
         form: Form of files of added references, as for :meth:`polyref.references.ReferenceSet.load`; default: told by
             content.
         fields: Key or column of these files -> what it is, likewise.
-        keep: Folder that keeps statistics of texts: a new k costs nothing, and an interrupted run goes on.
         say: Told every note as it comes up: ``note`` or ``warning``, and what it says.
         peers: ``leave-one-out``: for k > 0, the added references of every system are the outputs of the others, as for
             :func:`polyref.score`. There are rows within segments alone, and no verdicts: it measures agreement with the
@@ -141,7 +139,7 @@ def evaluate(
         DataError: A file is missing or broken, or does not fit the others.
         UsageError: A value is out of range, a name is unknown, or something is given that has no use.
     """
-    given = {name: value for name, value in locals().items() if name not in {"keep", "say"}}
+    given = {name: value for name, value in locals().items() if name != "say"}
     names, made = _metrics(metrics)
     named = [("mqm", mqm), ("da", da), ("darr", darr), *(judgements or {}).items()]
     files = [(kind, str(file)) for kind, file in named if file is not None]
@@ -177,7 +175,6 @@ def evaluate(
         correction=correction,
         form=form,
         fields=fields or {},
-        keep=None if keep is None else Path(keep),
         peers=peers,
     )
     sets = open_sets([data] if isinstance(data, (str, Path)) else data, _several(pairs), collection, test_suites)

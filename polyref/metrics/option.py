@@ -69,7 +69,7 @@ GPUS: Final[Mapping[str, Any]] = {
     "otherwise": "1 with --device cuda",
 }
 CACHE: Final[Mapping[str, Any]] = {
-    "help": "Keep what networks compute in ~/.cache/polyref, or $POLYREF_CACHE.",
+    "help": "Keep what networks compute, and what evaluate counts, in ~/.cache/polyref, or $POLYREF_CACHE.",
     "flag": "--cache",
     "heading": MODELS,
 }

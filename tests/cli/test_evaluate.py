@@ -564,26 +564,11 @@ def test_averages_over_pairs(polyref: Callable[..., Any], data_dir: Path) -> Non
     assert mean["parbleu"]["gain"] == pytest.approx(mean["parbleu"]["value"] - mean["BLEU"]["value"])
 
 
-def test_kept_statistics_give_the_same(polyref: Callable[..., Any], augmented: list[str], tmp_path: Path) -> None:
-    base = ("evaluate", *augmented, "--gold", "mqm", "-m", "bleu", "-n", "20", "--json")
-    plain = polyref(*base, "-k", "0", "1").out
-    assert polyref(*base, "-k", "0", "1", "--keep", tmp_path / "kept").out == plain
-    kept = sorted((tmp_path / "kept").iterdir())
-    assert len(kept) == 1
-    # Another k reads what there is.
-    assert polyref(*base, "-k", "2", "--keep", tmp_path / "kept").out == polyref(*base, "-k", "2").out
-    assert sorted((tmp_path / "kept").iterdir()) == kept
-
-
-def test_statistics_are_not_kept_in_a_file(polyref: Callable[..., Any], augmented: list[str], tmp_path: Path) -> None:
-    file = tmp_path / "kept"
-    file.write_text("mine")
-    base = ("evaluate", *augmented, "--gold", "mqm", "-m", "bleu", "-n", "0", "--keep")
-    run = polyref(*base, file)
-    assert (run.code, f"{file}: not a directory" in run.err) == (1, True)
-    run = polyref(*base, file / "below")
-    assert (run.code, f"{file / 'below'}: cannot be made" in run.err) == (1, True)
-    assert file.read_text() == "mine"
+def test_the_cache_changes_nothing(polyref: Callable[..., Any], augmented: list[str]) -> None:
+    base = ("evaluate", *augmented, "--gold", "mqm", "-m", "bleu", "-n", "20", "-k", "0", "1")
+    plain = polyref(*base, "--no-cache").out
+    assert polyref(*base).out == plain
+    assert polyref(*base).out == plain
 
 
 def test_judgements_from_files(polyref: Callable[..., Any], minimal: Path) -> None:

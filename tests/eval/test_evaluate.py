@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from polyref.cache import default_cache
 from polyref.errors import DataError, UsageError
 from polyref.eval.api import evaluate
 from polyref.eval.averages import average_over_pairs
@@ -18,6 +20,7 @@ from polyref.eval.experiments.evaluation import Evaluation
 from polyref.eval.experiments.inputs import short_of
 from polyref.eval.statistics.averages import fisher_average
 from polyref.metrics import base
+from polyref.metrics.ngram.chrf import CHRF
 from polyref.metrics.registry import get_metric
 from polyref.references import ReferenceSet
 
@@ -111,44 +114,57 @@ def test_replacing_the_originals(choices: dict[str, Any], minimal: Path) -> None
     assert replaced["value"] == pytest.approx(_one(alone, metric="bleu", level="sys")["value"], abs=1e-12)
 
 
-@pytest.mark.slow
-def test_kept_statistics_give_the_same_numbers_without_reading_text(
-    choices: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.fixture
+def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], int]]:
+    """A cache of the test's own: how many entries it has."""
+    monkeypatch.setenv("POLYREF_CACHE", str(tmp_path / "kept"))
+    default_cache.cache_clear()
+    yield lambda: default_cache().summary()["entries"]
+    default_cache.cache_clear()
+
+
+def test_statistics_in_the_cache_give_the_same_numbers_without_counting(
+    choices: dict[str, Any], kept: Callable[[], int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plain = evaluate(**choices).rows
-    kept = {**choices, "keep": tmp_path / "kept"}
-    assert evaluate(**kept).rows == plain
-    files = sorted((tmp_path / "kept").iterdir())
-    assert len(files) == 4
-    before = [path.read_bytes() for path in files]
+    choices |= {"metrics": ["bleu(combine=mean)", "chrf", "ter"]}
+    plain = evaluate(**choices, options={"cache": False}).rows
+    assert kept() == 0
+    # With k = 1 there, the others alone are counted.
+    evaluate(**{**choices, "ks": 1})
+    assert kept() == 3 * 3  # k = 0 and 1, and 1 without the human references
+    assert evaluate(**choices).rows == plain
+    assert kept() == 3 * 5
 
     def forbidden(*args: object, **kwargs: object) -> None:
         raise AssertionError("text was read again")
 
     monkeypatch.setattr(base.Metric, "statistics", forbidden)
-    assert evaluate(**kept).rows == plain
-    # A number of references that was not asked for before costs nothing either.
-    assert {row["k"] for row in evaluate(**{**kept, "ks": 3}).rows} == {3}
-    assert [path.read_bytes() for path in files] == before
+    assert evaluate(**choices).rows == plain
+    with pytest.raises(AssertionError, match="read again"):
+        evaluate(**choices, options={"cache": False})
 
 
-@pytest.mark.slow
-def test_changed_texts_are_scored_again(choices: dict[str, Any], tmp_path: Path, minimal: Path) -> None:
-    kept = {**choices, "keep": tmp_path / "kept"}
-    before = evaluate(**kept).rows
+def test_changed_texts_and_options_are_counted_again(
+    choices: dict[str, Any], kept: Callable[[], int], minimal: Path
+) -> None:
+    choices |= {"metrics": "chrf", "originals": "kept"}
+    before = evaluate(**choices).rows
+    assert kept() == 3
+    assert evaluate(**choices, options={"chrf_beta": 1}).rows != before
+    assert kept() == 6
     path = minimal / "system-outputs/de-en/Alpha.txt"
     path.write_text(path.read_text().replace("dog", "cat"))
-    assert evaluate(**kept).rows != before
+    assert evaluate(**choices).rows != before
+    assert kept() == 9
 
 
-def test_a_run_goes_on_where_it_stopped(choices: dict[str, Any], tmp_path: Path) -> None:
-    kept = {**choices, "keep": tmp_path / "kept"}
-    evaluate(**{**kept, "metrics": "bleu", "originals": "kept"})
-    (file,) = (tmp_path / "kept").iterdir()
-    time = file.stat().st_mtime_ns
-    assert evaluate(**kept).rows == evaluate(**choices).rows
-    assert file.stat().st_mtime_ns == time
-    assert len(list((tmp_path / "kept").iterdir())) == 4
+def test_statistics_of_foreign_code_are_not_kept(choices: dict[str, Any], kept: Callable[[], int]) -> None:
+    class Own(CHRF):
+        """Code that can change without a new version of polyref."""
+
+    own = {"own": Own()}
+    assert evaluate(**{**choices, "metrics": own}).rows == evaluate(**{**choices, "metrics": {"own": CHRF()}}).rows
+    assert kept() == 5
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from polyref.tables import name_as_text
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 #: Options that change nothing in a report.
-_NO_SETTINGS: Final = frozenset({"output", "as_json", "width", "verbose", "keep"})
+_NO_SETTINGS: Final = frozenset({"output", "as_json", "width", "verbose"})
 
 _MEASURED: Final = (
     click.argument(
@@ -180,9 +180,6 @@ _MEASURED: Final = (
     ),
     click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Seed of all resampling."),
     click.option(
-        "--keep", metavar="DIR", type=click.Path(), help="Keep statistics of texts here: a new k costs nothing."
-    ),
-    click.option(
         "--peers",
         metavar="leave-one-out",
         help="Instead of --refs: the outputs of the other systems, for each system. Rows within segments alone: it "
@@ -201,7 +198,7 @@ _PRINTED: Final = (
 HEADINGS: Final = {
     "Judgements": ["sys_gold", "mqm", "mqm_weights", "da", "darr", "judgements", "repeated_pairs"],
     "Systems": ["include_human", "excluded", "top", "exclude_outliers"],
-    "Sets": ["collection", "test_suites", "scores", "keep"],
+    "Sets": ["collection", "test_suites", "scores"],
     "More to measure": ["statistics", "pairwise", "hybrids", "sizes", "length_buckets"],
     "Intervals and tests": ["resamples", "over", "confidence", "perm_both", "correction", "seed", "baseline"],
     "How references combine": ["peers"],

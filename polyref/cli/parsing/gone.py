@@ -30,6 +30,8 @@ GONE: Final[dict[tuple[str, str], str]] = {
         "--share": "leave it out; `--combine expected` is consensus with a share of 0",
         "--temperature": "leave it out; `--combine blend` has `--blend`",
     }.items()
+} | {
+    ("evaluate", "--keep"): "`--keep` has gone: leave it out, the cache keeps statistics (polyref cache info)",
 }
 
 

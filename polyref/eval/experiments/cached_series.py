@@ -1,17 +1,25 @@
-"""Metrics over one reference set as series, with the human references kept or replaced, and kept on disk if wanted.
+"""Metrics over one reference set as series, with the human references kept or replaced.
 
-Statistics of texts are kept under a hash of everything that determines them, with every k at once: a repeated or
-interrupted run reads what there is, and a new k costs nothing.
+Statistics of texts are kept in the cache under a hash of everything that determines them, for every k by itself: a
+repeated or interrupted run reads what there is.
 """
 
 from __future__ import annotations
 
 import hashlib
+import io
 import json
+import sys
+import zlib
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from polyref import __version__
+from polyref.cache import Cache
 from polyref.errors import DataError
 from polyref.eval.experiments.choices import KEPT
 from polyref.eval.experiments.hybrid_systems import Hybrids
@@ -28,7 +36,7 @@ def series_of(
     ks: Sequence[int],
     *,
     originals: str = KEPT,
-    cache: Path | None = None,
+    cache: Cache | None = None,
 ) -> list[Series]:
     """Metrics over one set of references, ready to be held against judgements.
 
@@ -38,7 +46,7 @@ def series_of(
         references: Human references and added ones.
         ks: Numbers of added references; 0 is always measured, and always with the human references.
         originals: ``kept``, or ``replaced``: for k > 0 the added references stand alone.
-        cache: Directory for statistics; None keeps nothing.
+        cache: What keeps statistics; None keeps nothing.
 
     Raises:
         DataError: ``replaced``, but a segment has no added reference.
@@ -94,50 +102,68 @@ def _without_originals(references: ReferenceSet) -> ReferenceSet:
     return bare
 
 
-def _make_cache(path: Path) -> None:
-    """Make the directory for statistics, if it is not there yet.
-
-    Raises:
-        DataError: It is something else, or cannot be made.
-    """
-    if path.exists() and not path.is_dir():
-        raise DataError("not a directory", file=path, remedy="name a directory for the statistics")
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise DataError(f"cannot be made: {error.strerror}", file=path) from error
-
-
 def _series(
     metric: Metric,
     name: str,
     outputs: Mapping[str, Sequence[str]],
     references: ReferenceSet,
     ks: Sequence[int],
-    cache: Path | None,
+    cache: Cache | None,
 ) -> ComputedSeries:
-    """Statistics for every k there is, from the cache where they are in it."""
-    if cache is None:
-        return ComputedSeries(metric, outputs, references, ks, name=name, zero=bool(references[0].originals))
-    path = cache / f"{_key(metric, outputs, references)}.npz"
-    if path.is_file():
-        statistics = Statistics.load(path)
-    else:
-        _make_cache(cache)
-        bare = not references[0].originals
-        most = max(len(segment.extras) for segment in references)
-        statistics = metric.statistics(outputs, references, ks=range(1, most + 1) if bare else None)
-        statistics.save(path)
-    return ComputedSeries.of(metric, statistics, ks, name=name, zero=bool(references[0].originals))
+    """A metric over one set of references, with the statistics that the cache holds."""
+    zero = bool(references[0].originals)
+    if cache is None or not _is_kept(metric):
+        return ComputedSeries(metric, outputs, references, ks, name=name, zero=zero)
+    extras = [len(segment.extras) for segment in references]
+    stored = tuple(sorted({min(k, max(extras)) for k in ({0, *ks} if zero else ks)}))
+    keys = dict(zip(stored, _keys(metric, outputs, references, stored), strict=True))
+    known = cache.get(list(keys.values()))
+    found = {k: _unpacked(known[key]) for k, key in keys.items() if key in known}
+    if missing := [k for k in stored if k not in found]:
+        fresh = metric.statistics(outputs, references, ks=missing)
+        found |= {k: fresh.at(k) for k in missing}
+        cache.put({keys[k]: _packed(found[k]) for k in missing})
+    statistics = Statistics(
+        metric=metric.name,
+        options=metric.options,
+        systems=tuple(outputs),
+        segments=tuple(segment.id for segment in references),
+        ks=stored,
+        columns=metric.columns,
+        values=np.stack([found[k] for k in stored]),
+        originals=np.array([len(segment.originals) for segment in references], dtype=np.int64),
+        extras=np.array(extras, dtype=np.int64),
+        meta=references.meta,
+    )
+    return ComputedSeries.of(metric, statistics, ks, name=name, zero=zero)
 
 
-def _key(metric: Metric, outputs: Mapping[str, Sequence[str]], references: ReferenceSet) -> str:
-    """Hash of everything that the statistics depend on."""
-    digest = hashlib.sha256(json.dumps([__version__, metric.name, metric.options], sort_keys=True).encode())
+def _is_kept(metric: Metric) -> bool:
+    """Whether statistics are kept: metrics with a network keep what it computes, and a plug-in's code can change."""
+    return metric.by_segment and metric.__class__.__module__.startswith("polyref.")
+
+
+def _packed(values: npt.NDArray[Any]) -> bytes:
+    buffer = io.BytesIO()
+    np.save(buffer, values, allow_pickle=False)
+    return zlib.compress(buffer.getvalue(), 1)
+
+
+def _unpacked(packed: bytes) -> npt.NDArray[Any]:
+    values: npt.NDArray[Any] = np.load(io.BytesIO(zlib.decompress(packed)), allow_pickle=False)
+    return values
+
+
+def _keys(
+    metric: Metric, outputs: Mapping[str, Sequence[str]], references: ReferenceSet, ks: Sequence[int]
+) -> list[bytes]:
+    """Hashes of everything that the statistics with each number of references depend on."""
+    versions = [__version__, version("sacrebleu"), *sys.version_info[:2]]
+    known = ["statistics", *versions, metric.name, metric.options, metric._describe(None, sentence=False)]
+    digest = hashlib.sha256(json.dumps(known, sort_keys=True).encode())
     for name, texts in outputs.items():
         digest.update(json.dumps([name, list(texts)]).encode())
     for segment in references:
         refs = [[ref.original, ref.text, ref.weight, ref.logprob] for ref in segment.refs]
         digest.update(json.dumps([segment.id, segment.source, refs]).encode())
-    digest.update(json.dumps(references.meta, sort_keys=True, default=str).encode())
-    return digest.hexdigest()[:40]
+    return [hashlib.sha256(digest.digest() + str(k).encode()).digest() for k in ks]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from polyref.errors import UsageError
@@ -22,7 +21,7 @@ Added: TypeAlias = str | ReferenceSet
 
 #: What speaks of systems, or of references that all systems share.
 _NOT_WITH_PEERS: Final = ("references", "ks", "pairwise", "hybrids", "sizes", "length_buckets", "placebo", "perm_both",
-                          "correction", "sys_gold", "keep")  # fmt: skip
+                          "correction", "sys_gold")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -66,7 +65,6 @@ class Choices:
     correction: str | None = None
     form: str | None = None
     fields: Mapping[str, str] = field(default_factory=dict)
-    keep: Path | None = None
     peers: str | None = None
 
     def __post_init__(self) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
+from polyref.cache import default_cache
 from polyref.errors import UsageError
 from polyref.eval.data.evaluation_set import EvalSet
 from polyref.eval.data.languages import bleu_tokenizer
@@ -19,7 +20,7 @@ from polyref.eval.experiments.series import BoolArray, ComputedSeries, LeaveOneO
 from polyref.eval.judgements.gold import Gold
 from polyref.metrics.base import Metric
 from polyref.metrics.leave_one_out import CONSENSUS, check_leave_one_out, leave_one_out, segment_scores
-from polyref.metrics.registry import is_metric, make_metrics, read_specification
+from polyref.metrics.registry import is_metric, make_metrics, metric_options, read_specification
 from polyref.metrics.specification import split
 from polyref.references import ReferenceSet
 
@@ -100,6 +101,7 @@ def inputs(evalset: EvaluationSet, gold: Gold, choices: Choices, several: bool) 
         human = reference_set(evalset, evalset.choose_references(refs))
         yield _against_peers(choices.peers, made, outputs, human, known)
         return
+    cache = None if choices.options.get("cache") is False else default_cache()
     for generator, added in choices.references.items() or [("", None)]:
         source = filled(added, evalset) if isinstance(added, str) else added
         references = reference_set(evalset, evalset.choose_references(refs), source, choices.form, choices.fields)
@@ -115,10 +117,9 @@ def inputs(evalset: EvaluationSet, gold: Gold, choices: Choices, several: bool) 
         for originals in choices.originals:
             if added is None and originals == REPLACED:
                 raise UsageError("`originals` replaced without added references", remedy="give them with `references`")
-            here = series_of(made, outputs, references, sorted(wanted), originals=originals, cache=choices.keep)
+            here = series_of(made, outputs, references, sorted(wanted), originals=originals, cache=cache)
             fakes = [
-                series_of(made, outputs, other, sorted(wanted), originals=originals, cache=choices.keep)
-                for other in others
+                series_of(made, outputs, other, sorted(wanted), originals=originals, cache=cache) for other in others
             ]
             series = {**stored, **dict(zip(made, here, strict=True))}
             ordered = [series[name] for name in dict.fromkeys(metrics)]
@@ -160,7 +161,7 @@ def _computed(evalset: EvaluationSet, metrics: Sequence[str], choices: Choices) 
         own: dict[str, Metric] = {}
     else:
         named = [name for name in dict.fromkeys(metrics) if is_metric(name) and name not in choices.made]
-        fresh = make_metrics(named, choices.options, tokenize=bleu_tokenizer(evalset.pair)) if named else {}
+        fresh = make_metrics(named, _of_metrics(named, choices), tokenize=bleu_tokenizer(evalset.pair)) if named else {}
         both = {**fresh, **choices.made}
         own = {name: both[name] for name in dict.fromkeys(metrics) if name in both}
     if not own and (choices.references or choices.options):
@@ -170,6 +171,13 @@ def _computed(evalset: EvaluationSet, metrics: Sequence[str], choices: Choices) 
     if not own and choices.originals != (KEPT,):
         raise UsageError("`originals` has no use: every metric here is a score file")
     return own
+
+
+def _of_metrics(named: Sequence[str], choices: Choices) -> dict[str, Any]:
+    """Options of metrics. ``cache`` speaks of statistics too: metrics need not take it."""
+    known = [one for name in named for one in metric_options(read_specification(name).name).values()]
+    takers = any(one.parameter == "cache" for one in known)
+    return {name: value for name, value in choices.options.items() if takers or name != "cache"}
 
 
 def short_of(k: int, extras: Sequence[int]) -> list[str]:
