@@ -45,9 +45,6 @@ def evaluate(
     ks: int | Sequence[int] = (),
     statistics: str | Sequence[str] = (),
     pairwise: bool = False,
-    hybrids: int | None = None,
-    sizes: int | Sequence[int] = (),
-    length_buckets: int | None = None,
     include_human: bool = False,
     exclude: str | Sequence[str] = (),
     exclude_outliers: bool = False,
@@ -100,9 +97,6 @@ def evaluate(
         ks: Numbers of added references, each >= 0; default: 0, and as many as there are.
         statistics: More to compute, see :mod:`polyref.eval.statistics`.
         pairwise: Count pairs of systems: correct, incorrect, not significant.
-        hybrids: Also measure on that many super-sampled systems, 2 or more.
-        sizes: Also measure on random parts of so many segments.
-        length_buckets: Also measure on that many parts by the length of the references.
         include_human: Treat translations made by people as systems.
         exclude: Systems to leave out.
         exclude_outliers: Leave out systems far from the median of human scores.
@@ -160,9 +154,6 @@ def evaluate(
         mqm_weights=tuple(mqm_weights),
         statistics=_several(statistics),
         pairwise=pairwise,
-        hybrids=hybrids,
-        sizes=_several(sizes),
-        length_buckets=length_buckets,
         include_human=include_human,
         scores=scores,
         baseline=baseline,

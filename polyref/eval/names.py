@@ -16,17 +16,12 @@ from polyref.metrics import registry
 _STORED: Final = {"parbleu": "parBLEU", "parchrf": "parCHRF", "parchrf++": "parCHRF++", "parter": "parTER"}
 #: Statistics of experiments; the others have labels.
 _EXPERIMENTS: Final = {
-    "pearson-of-part": "Pearson's r on parts of the set",
     "pairs-correct": "correct pairs of systems",
     "pairs-incorrect": "incorrect pairs of systems",
     "pairs-not-significant": "pairs of systems not told apart",
-    "hybrid-pearson": "Pearson's r over hybrid systems",
-    "hybrid-hits@1": "Hits@1 over hybrid systems",
-    "hybrid-mrr": "MRR over hybrid systems",
-    "hybrid-score-lost": "human score lost by picking hybrid systems",
 }
 #: Where more is not more agreement.
-_ARROWS: Final = {"pairs-incorrect": "↓", "pairs-not-significant": "", "hybrid-score-lost": "↓"}
+_ARROWS: Final = {"pairs-incorrect": "↓", "pairs-not-significant": ""}
 _GOLDS: Final = {
     "mqm": "MQM",
     "darr": "DARR",
@@ -60,20 +55,17 @@ def _metric_name(name: str) -> str:
 
 
 def statistic_name(statistic: str) -> str:
-    """A statistic, with the part of the test set it is over: ``pearson@3-12words``."""
+    """A statistic."""
     if statistic in _EXPERIMENTS:
         return _EXPERIMENTS[statistic]
-    name, _, words = statistic.partition("@")
-    part = f", {words.removesuffix('words').replace('-', '–')} words" if words else ""
-    return f"{statistics_called(name)[0].label if name in STATISTICS.names() else name}{part}"
+    return statistics_called(statistic)[0].label if statistic in STATISTICS.names() else statistic
 
 
 def level_name(statistic: str, level: str) -> str:
     """Where a statistic stands: ``systems``, ``within segments``, or ``all outputs`` of all segments at once."""
     if level == "sys":
         return "systems"
-    name = statistic.partition("@")[0]
-    found = statistics_called(name) if name in STATISTICS.names() else ()
+    found = statistics_called(statistic) if statistic in STATISTICS.names() else ()
     return "all outputs" if any(one.pooled for one in found if one.level == level) else "within segments"
 
 
@@ -81,10 +73,9 @@ def arrow(statistic: str, level: str) -> str:
     """``↑`` where more is more agreement, ``↓`` where less is, else nothing."""
     if statistic in _EXPERIMENTS:
         return _ARROWS.get(statistic, "↑")
-    name = statistic.partition("@")[0]
-    if name not in STATISTICS.names():
+    if statistic not in STATISTICS.names():
         return ""
-    found = [one.higher_is_better for one in statistics_called(name) if one.level == level]
+    found = [one.higher_is_better for one in statistics_called(statistic) if one.level == level]
     return {True: "↑", False: "↓", None: ""}[found[0]] if found else ""
 
 

@@ -403,47 +403,12 @@ def test_undefined_correlations_have_no_p_value(polyref: Callable[..., Any], aug
         assert [row[key] for key in ("value", "gain", "p", "p_williams", "p_perm_both", "p_adjusted")] == [None] * 6
 
 
-def test_pairs_hybrids_and_sizes(polyref: Callable[..., Any], augmented: list[str]) -> None:
+def test_pairs_of_systems(polyref: Callable[..., Any], augmented: list[str]) -> None:
     base = ("evaluate", *augmented, "--gold", "mqm", "-m", "bleu", "-k", "0", "2", "-n", "0", "--json")
-    rows = polyref(*base, "--pairwise", "--hybrids", "500", "--sizes", "2", "5").json()["rows"]
-
-    def of(name: str, **wanted: object) -> list[dict[str, Any]]:
-        return [row for row in rows if row["statistic"] == name and all(row[k] == v for k, v in wanted.items())]
-
+    rows = polyref(*base, "--pairwise").json()["rows"]
     for k in (0, 2):
-        counts = [of(f"pairs-{name}", k=k)[0] for name in ("correct", "incorrect", "not-significant")]
+        counts = [_row(rows, statistic=f"pairs-{name}", k=k) for name in ("correct", "incorrect", "not-significant")]
         assert sum(row["value"] for row in counts) == counts[0]["n"] > 0
-        assert 0 < of("hybrid-hits@1", k=k)[0]["value"] <= of("hybrid-mrr", k=k)[0]["value"] <= 1
-        assert of("hybrid-pearson", k=k)[0]["n"] == 500
-        assert of("hybrid-score-lost", k=k)[0]["value"] >= 0
-        # All five segments are the test set itself.
-        (whole,) = of("pearson-of-part", k=k, segments=5)
-        assert whole["value"] == pytest.approx(of("pearson", k=k)[0]["value"])
-        (part,) = of("pearson-of-part", k=k, segments=2)
-        assert part["ci"][0] < part["value"] < part["ci"][1]
-    run = polyref(*base, "--sizes", "6")
-    assert (run.code, "a part of 6 segments, but there are 5" in run.err) == (2, True)
-    run = polyref("evaluate", augmented[0], "-l", "de-en", "--gold", "mqm", "-m", "length", "--hybrids", "9")
-    assert (run.code, "computed here" in run.err) == (2, True)
-
-
-@pytest.mark.parametrize("left", [("--top", "1"), ("--exclude", "Alpha", "Gamma-2")])
-def test_no_hybrids_of_one_system(polyref: Callable[..., Any], augmented: list[str], left: tuple[str, ...]) -> None:
-    run = polyref("evaluate", *augmented, "--gold", "mqm", "-m", "bleu", "-n", "0", *left, "--hybrids", "10")
-    assert (run.code, "made of two systems or more, and only 1 is judged" in run.err) == (2, True)
-
-
-@pytest.mark.slow
-def test_no_picking_among_hybrids_without_judgements(polyref: Callable[..., Any], augmented: list[str]) -> None:
-    path = Path(augmented[0]) / "human-scores/de-en.mqm.seg.score"
-    lines = [line.split() for line in path.read_text().splitlines()]
-    # Each system is judged on one segment, the first on the first and so on: a hybrid may take neither.
-    path.write_text("".join(f"{s}\t{v if i % 5 == i // 5 else None}\n" for i, (s, v) in enumerate(lines)))
-    base = ("evaluate", *augmented, "--gold", "mqm", "-m", "bleu", "-n", "0")
-    runs = [polyref(*base, "--hybrids", "2", "--seed", seed) for seed in range(6)]
-    refused = [run for run in runs if run.code]
-    assert refused
-    assert all(run.code == 2 and "of 2 hybrid systems have a judged segment" in run.err for run in refused)
 
 
 def test_no_outliers_without_scores_of_systems(polyref: Callable[..., Any], augmented: list[str]) -> None:
@@ -456,43 +421,20 @@ def test_no_outliers_without_scores_of_systems(polyref: Callable[..., Any], augm
     assert (run.code, "outliers, left out" in run.err) == (2, False)
 
 
-def test_length_buckets(polyref: Callable[..., Any], augmented: list[str]) -> None:
-    base = ("evaluate", *augmented, "--gold", "mqm", "-m", "chrf", "-k", "0", "-n", "20", "--json")
-    rows = polyref(*base, "--length-buckets", "5").json()["rows"]
-    parts = [row for row in rows if row["level"] == "seg" and "@" in row["statistic"]]
-    (whole,) = [row for row in rows if row["statistic"] == "kendall-tau-b"]
-    # The references have 4, 4, 4, 4 and 6 words: equal lengths stay together, so that two buckets are left of five.
-    parts = [row for row in parts if row["statistic"].startswith("kendall-tau-b")]
-    assert [row["statistic"] for row in parts] == ["kendall-tau-b@4-4words", "kendall-tau-b@6-6words"]
-    assert sum(row["n"] for row in parts) == whole["n"]
-    assert [row["segments"] for row in parts] == [4, 1]
-    run = polyref("evaluate", augmented[0], "-l", "de-en", "--gold", "mqm", "-m", "length", "--length-buckets", "2")
-    assert (run.code, "not score files" in run.err) == (2, True)
-
-
 @pytest.mark.slow
 def test_one_baseline_in_all_rows(polyref: Callable[..., Any], augmented: list[str]) -> None:
     base = ("evaluate", *augmented, "--gold", "mqm", "-k", "0", "2", "-n", "0", "--json")
-    more = ("--pairwise", "--hybrids", "30", "--sizes", "3", "5", "--length-buckets", "2")
-    rows = polyref(*base, "-m", "bleu", "chrf", *more, "--baseline", "BLEU").json()["rows"]
-    assert {row["statistic"].split("@")[0] for row in rows} >= {
-        "pairs-correct", "hybrid-pearson", "pearson-of-part", "kendall-tau-b"
-    }  # fmt: skip
-    assert any("@" in row["statistic"] for row in rows)
+    rows = polyref(*base, "-m", "bleu", "chrf", "--pairwise", "--baseline", "BLEU").json()["rows"]
+    assert {row["statistic"] for row in rows} >= {"pairs-correct", "kendall-tau-b"}
     for row in rows:
         like = {key: row[key] for key in ("level", "statistic", "segments")}
         start = _row(rows, metric="bleu", k=0, **like)
         assert row["gain"] == row["value"] - start["value"], row
-    assert any(
-        row["gain"] for row in rows if row["metric"] == "chrf" and row["k"] == 0 and "hybrid" in row["statistic"]
-    )
-    # A score file has no hybrids, no parts and no buckets to measure from, but it has pairs.
-    rows = polyref(*base, "-m", "length", "chrf", *more, "--baseline", "length").json()["rows"]
-    for row in rows:
-        possible = not any(name in row["statistic"] for name in ("hybrid", "part", "@"))
-        assert (row["gain"] is not None) == possible, row
+    # A score file has pairs to measure from, too.
+    rows = polyref(*base, "-m", "length", "chrf", "--pairwise", "--baseline", "length").json()["rows"]
+    assert all(row["gain"] is not None for row in rows)
     # Without a baseline it has no gain, and the others theirs.
-    rows = polyref(*base, "-m", "length", "chrf", *more).json()["rows"]
+    rows = polyref(*base, "-m", "length", "chrf", "--pairwise").json()["rows"]
     assert all((row["gain"] is None) == (row["metric"] == "length") for row in rows)
 
 

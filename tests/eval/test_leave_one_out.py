@@ -87,7 +87,6 @@ def test_rankings() -> None:
         ({"originals": "replaced"}, "`originals` is of no use with `peers`"),
         ({"over": "both"}, "`over` is of no use with `peers`"),
         ({"pairwise": True}, "`pairwise` is of no use with `peers`"),
-        ({"hybrids": 10}, "`hybrids` is of no use with `peers`"),
         ({"perm_both": 10}, "`perm_both` is of no use with `peers`"),
         ({"statistics": "spearman"}, "spearman does not compare outputs within segments"),
         ({"statistics": "soft-pairwise-accuracy"}, "does not compare outputs within segments"),

@@ -4,15 +4,12 @@ import math
 
 import numpy as np
 import pytest
-import sacrebleu
 import scipy.stats
 
-from polyref.errors import DataError
 from polyref.eval.experiments.system_pairs import (
     CORRECT,
     INCORRECT,
     NOT_SIGNIFICANT,
-    cross_bleu,
     outcome_table,
     pair_outcomes,
     paired_t_p,
@@ -67,22 +64,3 @@ def test_outcomes() -> None:
         pair_outcomes("abcd", scores, human, level=0)
     with pytest.raises(ValueError, match="3 systems"):
         pair_outcomes("abc", scores, human)
-
-
-def test_cross_bleu_equals_sacrebleu() -> None:
-    outputs = {
-        "a": ["the cat sat on the mat", "it rains a lot in the north"],
-        "b": ["the cat sat on a mat", "it rains much in the north"],
-        "c": ["cats sit on mats", "northern rain is heavy today"],
-    }
-    found = cross_bleu(outputs)
-    assert set(found) == {(x, y) for x in "abc" for y in "abc" if x != y}
-    for (system, reference), score in found.items():
-        expected = sacrebleu.corpus_bleu(outputs[system], [outputs[reference]]).score
-        assert score == pytest.approx(expected, abs=1e-9)
-    assert found["a", "b"] > found["a", "c"]
-    near = cross_bleu(outputs, {"generator": outputs["b"]})
-    assert near["b", "generator"] == pytest.approx(100)
-    assert near["a", "generator"] == found["a", "b"]
-    with pytest.raises(DataError, match="segments"):
-        cross_bleu(outputs, {"generator": ["one"]})

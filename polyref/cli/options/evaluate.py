@@ -119,20 +119,6 @@ _MEASURED: Final = (
         help="Print these too:",
     ),
     click.option("--pairwise", is_flag=True, help="Count pairs of systems: correct, incorrect, not significant."),
-    click.option("--hybrids", type=click.IntRange(min=2), metavar="N", help="Also measure on N super-sampled systems."),
-    click.option(
-        "--sizes",
-        multiple=True,
-        type=click.IntRange(min=1),
-        metavar="N",
-        help="Also measure on random parts of N segments.",
-    ),
-    click.option(
-        "--length-buckets",
-        type=click.IntRange(min=1),
-        metavar="N",
-        help="Also measure on N parts by the length of the references.",
-    ),
     click.option("--include-human", is_flag=True, help="Treat translations made by people as systems."),
     click.option(
         "--scores", metavar="FOLDER", help="Folder of score files in the set. [default: metric-scores, scores]"
@@ -199,7 +185,7 @@ HEADINGS: Final = {
     "Judgements": ["sys_gold", "mqm", "mqm_weights", "da", "darr", "judgements", "repeated_pairs"],
     "Systems": ["include_human", "excluded", "top", "exclude_outliers"],
     "Sets": ["collection", "test_suites", "scores"],
-    "More to measure": ["statistics", "pairwise", "hybrids", "sizes", "length_buckets"],
+    "More to measure": ["statistics", "pairwise"],
     "Intervals and tests": ["resamples", "over", "confidence", "perm_both", "correction", "seed", "baseline"],
     "How references combine": ["peers"],
 }

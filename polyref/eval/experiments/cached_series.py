@@ -22,7 +22,6 @@ from polyref import __version__
 from polyref.cache import Cache
 from polyref.errors import DataError
 from polyref.eval.experiments.choices import KEPT
-from polyref.eval.experiments.hybrid_systems import Hybrids
 from polyref.eval.experiments.series import BoolArray, ComputedSeries, FloatArray, Series
 from polyref.metrics.base import Metric
 from polyref.metrics.statistics import Statistics
@@ -80,9 +79,6 @@ class _ReplacedSeries:
 
     def drawn_system(self, systems: Sequence[str], k: int | None, draws: FloatArray) -> FloatArray:
         return self._of(k).drawn_system(systems, k, draws)
-
-    def hybrid(self, hybrids: Hybrids, systems: Sequence[str], k: int | None) -> FloatArray:
-        return self._of(k).hybrid(hybrids, systems, k)
 
     def signature(self, k: int | None) -> str:
         return self._of(k).signature(k)

@@ -20,8 +20,7 @@ REPLACED: Final = "replaced"
 Added: TypeAlias = str | ReferenceSet
 
 #: What speaks of systems, or of references that all systems share.
-_NOT_WITH_PEERS: Final = ("references", "ks", "pairwise", "hybrids", "sizes", "length_buckets", "placebo", "perm_both",
-                          "correction", "sys_gold")  # fmt: skip
+_NOT_WITH_PEERS: Final = ("references", "ks", "pairwise", "placebo", "perm_both", "correction", "sys_gold")
 
 
 @dataclass(frozen=True)
@@ -50,9 +49,6 @@ class Choices:
     repeated_pairs: str = "count"
     statistics: tuple[str, ...] = ()
     pairwise: bool = False
-    hybrids: int | None = None
-    sizes: tuple[int, ...] = ()
-    length_buckets: int | None = None
     include_human: bool = False
     scores: str | None = None
     baseline: str | None = None
@@ -77,9 +73,6 @@ class Choices:
             raise UsageError("`mqm_weights` has no use without `mqm`")
         for name, value, least in (
             ("ks", min(self.ks, default=0), 0),
-            ("sizes", min(self.sizes, default=1), 1),
-            ("hybrids", 2 if self.hybrids is None else self.hybrids, 2),
-            ("length_buckets", 1 if self.length_buckets is None else self.length_buckets, 1),
             ("top", 1 if self.top is None else self.top, 1),
             ("placebo", 1 if self.placebo is None else self.placebo, 1),
             ("perm_both", 1 if self.perm_both is None else self.perm_both, 1),

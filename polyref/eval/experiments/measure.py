@@ -8,13 +8,12 @@ from dataclasses import replace
 import numpy as np
 
 from polyref import __version__
-from polyref.errors import UsageError
 from polyref.eval.data.open_sets import EvaluationSet, check_patterns, set_name
 from polyref.eval.experiments.choices import KEPT, Choices
 from polyref.eval.experiments.evaluation import Evaluation
 from polyref.eval.experiments.inputs import Inputs, inputs
 from polyref.eval.experiments.judged import check_excluded, check_names, judgement
-from polyref.eval.experiments.rows import bucket_rows, hybrid_rows, outcome_rows, size_rows
+from polyref.eval.experiments.rows import outcome_rows
 from polyref.eval.experiments.series import BoolArray, StoredSeries
 from polyref.eval.judgements.gold import Gold
 from polyref.eval.statistics.agreement import Row, agreement
@@ -54,7 +53,8 @@ def measure(sets: Sequence[EvaluationSet], choices: Choices, say: Say = lambda k
                 say("warning", warning)
             scored = _scored(gold, found)
             agreeing, controls = _rows(gold, found, choices)
-            rows = [*agreeing, *_further(gold, found, scored, choices)]
+            pairs = outcome_rows(found.series, gold, baseline=choices.baseline) if choices.pairwise else []
+            rows = [*agreeing, *(row for row in pairs if row.k is None or row.k in found.ks)]
             partial = {row.segments for row in rows if row.level == "sys" and row.statistic == "pearson"}
             partial -= {None, evalset.segments}
             partly = [f"systems are scored on the {count} segments whose outputs are all known" for count in partial]
@@ -121,39 +121,6 @@ def _scored(gold: Gold, found: Inputs) -> BoolArray | None:
     rows = [found.systems.index(name) for name in names]
     mask: BoolArray = np.all(found.known[rows], axis=0)
     return mask
-
-
-def _further(gold: Gold, found: Inputs, scored: BoolArray | None, choices: Choices) -> list[Row]:
-    baseline, bootstrap = choices.baseline, choices.bootstrap
-    rows: list[Row] = []
-    if choices.pairwise:
-        rows += outcome_rows(found.series, gold, baseline=baseline)
-    if choices.hybrids is not None:
-        rows += hybrid_rows(found.series, gold, baseline=baseline, count=choices.hybrids, seed=bootstrap.seed)
-    if choices.sizes:
-        rows += size_rows(
-            found.series,
-            gold,
-            choices.sizes,
-            segments=0 if scored is None else scored,
-            baseline=baseline,
-            confidence=bootstrap.confidence,
-            seed=bootstrap.seed,
-        )
-    if choices.length_buckets is not None:
-        if found.references is None or found.known is None:
-            raise UsageError("`length_buckets` needs a metric that is computed here, not score files")
-        rows += bucket_rows(
-            found.series,
-            gold,
-            found.references,
-            choices.length_buckets,
-            known=found.known,
-            systems=found.systems,
-            bootstrap=bootstrap,
-            baseline=baseline,
-        )
-    return [row for row in rows if row.k is None or row.k in found.ks]
 
 
 def _corrected(evaluations: list[Evaluation], method: str | None) -> list[Evaluation]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 
 from polyref.errors import DataError, UsageError
-from polyref.eval.experiments.hybrid_systems import Hybrids
 from polyref.eval.judgements.gold import StoredScores
 from polyref.metrics.base import Metric
 from polyref.metrics.statistics import Scores, Statistics
@@ -28,7 +27,7 @@ class Series(Protocol):
     Attributes:
         metric: The name it was asked for by.
         ks: Numbers of extra references, ascending; ``(None,)`` for stored scores.
-        resamples: Whether ``drawn_system`` and ``hybrid`` work.
+        resamples: Whether ``drawn_system`` works.
     """
 
     @property
@@ -51,9 +50,6 @@ class Series(Protocol):
 
     def drawn_system(self, systems: Sequence[str], k: int | None, draws: FloatArray) -> FloatArray:
         """Corpus-level scores of redrawn test sets, shape (resamples, systems)."""
-
-    def hybrid(self, hybrids: Hybrids, systems: Sequence[str], k: int | None) -> FloatArray:
-        """Corpus-level scores of super-sampled systems whose parents are ``systems``, shape (hybrids,)."""
 
     def signature(self, k: int | None) -> str:
         """How the corpus-level scores came about."""
@@ -116,12 +112,6 @@ class ComputedSeries:
         """See :class:`Series`."""
         return self._sign * self._metric.resample(self._statistics, draws, k=k or 0)[:, self._rows(systems)]
 
-    def hybrid(self, hybrids: Hybrids, systems: Sequence[str], k: int | None) -> FloatArray:
-        """See :class:`Series`."""
-        rows = self._rows(systems)
-        parents = replace(self._statistics, systems=tuple(systems), values=self._statistics.values[:, rows])
-        return self._sign * hybrids.scores(self._metric, parents, k or 0)
-
     def signature(self, k: int | None) -> str:
         """See :class:`Series`."""
         return self._metric.aggregate(self._statistics, k=k or 0).signature
@@ -159,10 +149,6 @@ class LeaveOneOutSeries:
 
     def drawn_system(self, systems: Sequence[str], k: int | None, draws: FloatArray) -> FloatArray:
         """There are no scores of systems to redraw."""
-        raise UsageError(f"{self.metric} has no scores of systems with references of their own")
-
-    def hybrid(self, hybrids: Hybrids, systems: Sequence[str], k: int | None) -> FloatArray:
-        """Hybrid systems are systems, too."""
         raise UsageError(f"{self.metric} has no scores of systems with references of their own")
 
     def signature(self, k: int | None) -> str:
@@ -203,10 +189,6 @@ class StoredSeries:
     def drawn_system(self, systems: Sequence[str], k: int | None, draws: FloatArray) -> FloatArray:
         """Stored system scores cannot be redrawn."""
         raise UsageError(f"the stored system scores of {self.metric} cannot be resampled over segments")
-
-    def hybrid(self, hybrids: Hybrids, systems: Sequence[str], k: int | None) -> FloatArray:
-        """Stored system scores cannot be mixed."""
-        raise UsageError(f"the stored system scores of {self.metric} say nothing about hybrid systems")
 
     def signature(self, k: int | None) -> str:
         """See :class:`Series`."""

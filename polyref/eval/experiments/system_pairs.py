@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
-
-from polyref.metrics.registry import get_metric
-from polyref.references import ReferenceSet
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -123,36 +120,3 @@ def pair_outcomes(
 def outcome_table(outcomes: Sequence[PairOutcome]) -> dict[str, int]:
     """How many pairs have each outcome."""
     return {name: sum(o.outcome == name for o in outcomes) for name in (CORRECT, INCORRECT, NOT_SIGNIFICANT)}
-
-
-def cross_bleu(
-    outputs: Mapping[str, Sequence[str]],
-    references: Mapping[str, Sequence[str]] | None = None,
-    *,
-    tokenize: str = "13a",
-) -> dict[tuple[str, str], float]:
-    """Corpus BLEU of every output with every other text as its only reference.
-
-    With the generator's texts among ``references``, it tells which systems resemble the generator, and so may profit
-    from references that it made.
-
-    Args:
-        outputs: System -> one text a segment.
-        references: Name -> one text a segment; default: the outputs themselves.
-        tokenize: sacreBLEU's tokeniser.
-
-    Returns:
-        (system, reference) -> BLEU, 0 to 100; a text is not compared with itself.
-
-    Raises:
-        DataError: Texts differ in length.
-    """
-    bleu = get_metric("bleu", tokenize=tokenize)
-    result = {}
-    for name, texts in (outputs if references is None else references).items():
-        others = {system: own for system, own in outputs.items() if references is not None or system != name}
-        if others:
-            statistics = bleu.statistics(others, ReferenceSet.from_texts([[text] for text in texts]))
-            scores = bleu.aggregate(statistics, k=0).system
-            result.update({(system, name): float(score) for system, score in zip(others, scores, strict=True)})
-    return result

@@ -11,7 +11,9 @@ from polyref.errors import DataError
 from polyref.publishing import published_folder
 
 #: Everything that a report holds.
-FILES: Final = ("index.html", "rows.csv", "gains.tex", "pairs.csv", "systems.csv", "sizes.csv", "report.json")
+FILES: Final = ("index.html", "rows.csv", "gains.tex", "pairs.csv", "systems.csv", "report.json")
+#: What those of 0.1.0 hold as well: they are replaced, too.
+_OLDER: Final = ("sizes.csv",)
 
 
 def check_report(path: str | Path) -> None:
@@ -24,7 +26,8 @@ def check_report(path: str | Path) -> None:
     if target.is_symlink() or (target.exists() and not target.is_dir()):
         raise DataError("exists and is no directory, expected one for a report", file=path, remedy="name another -o")
     if target.is_dir():
-        others = sorted(entry.name for entry in target.iterdir() if entry.name not in FILES or entry.is_dir())
+        known = {*FILES, *_OLDER}
+        others = sorted(entry.name for entry in target.iterdir() if entry.name not in known or entry.is_dir())
         empty = not any(target.iterdir())
         if others or not (empty or (target / "report.json").is_file()):
             raise DataError(

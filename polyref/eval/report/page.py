@@ -33,7 +33,6 @@ _SECTIONS: Final = {
     "references": "References",
     "systems": "Systems",
     "decisions": "Decisions about pairs of systems",
-    "sizes": "Size of the test set",
     "examples": "Examples",
     "settings": "Signature and settings",
 }
@@ -86,9 +85,7 @@ def page(
         references=(summaries := reference_summaries(evaluations)),
         reference_table=table(page_tables.references_table(summaries)),
         system_plots=panels.system_panels(both, metrics) if drawn else [],
-        size_plots=panels.size_panels(both, metrics) if drawn else [],
         left_out=[f"{one.name}: {', '.join(one.excluded)}" for one in evaluations if one.excluded],
-        closeness=table(page_tables.closeness_table(both)),
         systems=table(page_tables.systems_table(both, metrics)),
         decisions=table(page_tables.decisions_table(both, metrics)),
         examples=[
@@ -106,7 +103,7 @@ def page(
 
 def _sections(evaluations: Sequence[Evaluation], drawn: bool) -> Iterator[tuple[str, str]]:
     """Those with something to say: some are plots alone, and with one pair the plots of gains go with their table."""
-    silent = set() if drawn else {"curves", "pairs", "sizes"}
+    silent = set() if drawn else {"curves", "pairs"}
     silent |= {"pairs"} if len(evaluations) == 1 else set()
     silent |= set() if any(one.controls for one in evaluations) else {"placebo"}
     for anchor, heading in _SECTIONS.items():

@@ -181,21 +181,6 @@ def systems_table(both: Sequence[tuple[Evaluation, Derived]], metrics: Mapping[s
     return Table("Systems", columns, body).where_any()
 
 
-def closeness_table(both: Sequence[tuple[Evaluation, Derived]]) -> Table:
-    """BLEU of every system with a human reference and with an added one."""
-    columns = [Column("set"), Column("system"), Column("human score", True), Column("BLEU, human reference", True)]
-    columns += [Column("BLEU, first added reference", True), Column("difference", True)]
-    body = [
-        [
-            Cell(one.name), Cell(system), number(one.gold.system.get(system)), number(human, 1), number(added, 1),
-            number(added - human, 1, "+"),
-        ]
-        for one, found in both
-        for system, (human, added) in found.closeness.items()
-    ]  # fmt: skip
-    return Table("Closeness", columns, body)
-
-
 def decisions_table(both: Sequence[tuple[Evaluation, Derived]], metrics: Mapping[str, str]) -> Table:
     """What metrics say of pairs of systems that people tell apart."""
     columns = [Column("set"), Column("metric"), Column("k", True), Column(CORRECT, True), Column(INCORRECT, True)]

@@ -79,14 +79,5 @@ def system_panels(both: Sequence[tuple[Evaluation, Derived]], metrics: Mapping[s
     ]
 
 
-def size_panels(both: Sequence[tuple[Evaluation, Derived]], metrics: Mapping[str, str]) -> list[plots.Plot]:
-    """Correlation against the size of the test set: one panel for every evaluation and metric."""
-    return [
-        plots.size_plot(f"sizes{place}-{index}", f"{one.name}, {metrics[sizes.metric]}", "Pearson's r, systems", sizes)
-        for place, (one, found) in enumerate(both)
-        for index, sizes in enumerate(found.sizes[:MOST_PANELS])
-    ]
-
-
 def _label(metric: str, k: int | None) -> str:
     return metric if k is None else f"{metric}, k = {k}"

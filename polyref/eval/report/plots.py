@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from markupsafe import Markup, escape
 
 from polyref.eval.names import visible
-from polyref.eval.report.data import Scatter, Sizes
+from polyref.eval.report.data import Scatter
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -205,30 +205,6 @@ def _with_titles(svg: str, group: str, titles: Sequence[str]) -> str:
         count=len(titles),
     )
     return before + found + after
-
-
-def size_plot(name: str, title: str, axis: str, sizes: Sizes) -> Plot:
-    """Mean correlation on random parts of the test set, a line and a band for the smallest and the largest k."""
-    with _panel(2.9) as (figure, axes):
-        ks = list(dict.fromkeys(point.k for point in sizes.points))
-        for number, k in enumerate(ks):
-            points = [point for point in sizes.points if point.k == k]
-            style = _style(number)
-            axes.plot([point.segments for point in points], [point.mean for point in points], linewidth=1.5,
-                      marker=style["marker"], markersize=4, linestyle=style["linestyle"], color=style["color"],
-                      label=f"k = {k}")  # fmt: skip
-            bands = [(p.segments, *p.interval) for p in points if p.interval is not None]
-            if len(bands) > 1:
-                at, low, high = zip(*bands, strict=True)
-                axes.fill_between(at, low, high, color=style["color"], alpha=0.12, linewidth=0)
-        axes.set_xscale("log")
-        ticks = sorted({point.segments for point in sizes.points})
-        if len(ticks) > 1 and ticks[-1] < 1.4 * ticks[-2]:  # their labels would touch
-            del ticks[-2]
-        axes.set_xticks(ticks, [str(tick) for tick in ticks])
-        axes.minorticks_off()
-        _finish(figure, axes, title, "segments", axis, len(ks))
-        return Plot(_svg(figure, name), title, f"{axis} against the number of segments.")
 
 
 def _style(number: int) -> dict[str, Any]:

@@ -68,17 +68,6 @@ def pair_rows(evaluation: Evaluation, derived: Derived) -> list[dict[str, Any]]:
     ]
 
 
-def size_rows(evaluation: Evaluation, derived: Derived) -> list[dict[str, Any]]:
-    """The size curve."""
-    rows = []
-    for one in derived.sizes:
-        for point in one.points:
-            low, high = point.interval or (None, None)
-            rows.append({**place(evaluation), "metric": one.metric, "k": point.k, "segments": point.segments,
-                         "pearson": finite(point.mean), "low": low, "high": high})  # fmt: skip
-    return rows
-
-
 def csv_text(rows: Sequence[Mapping[str, Any]], header: Sequence[str] = ()) -> str:
     """Rows with equal keys as CSV; undefined values are empty. Without rows, the header alone.
 

@@ -37,26 +37,23 @@ def write_report(
     """
     check_report(path)
     settings = settings or Settings()
-    derived = [derive(one, settings.bootstrap) for one in evaluations]
+    derived = [derive(one) for one in evaluations]
     shown = [examples(one) for one in evaluations]
     both = list(zip(evaluations, derived, strict=True))
     rows = [tables.flat(one, row) for one in evaluations for row in (*one.rows, *one.controls)]
     systems = [row for one, found in both for row in tables.system_rows(one, found)]
     pairs = [row for one, found in both for row in tables.pair_rows(one, found)]
-    sizes = [row for one, found in both for row in tables.size_rows(one, found)]
     wanted = main_statistics(evaluations)
     described = [
         {**tables.place(one), "signature": one.signature, "notes": list(one.notes),
          "excluded": {name: tables.finite(score) for name, score in one.excluded.items()},
-         "closeness": [{"system": system, "human": scores[0], "added": scores[1]}
-                       for system, scores in found.closeness.items()],
          "signatures": [{"metric": m, "k": k, "signature": s} for (m, k), s in one.signatures.items()]}
-        for one, found in both
+        for one in evaluations
     ]  # fmt: skip
     data = {
         "polyref_report": tables.FORMAT, "version": __version__, "settings": settings.described(),
         "evaluations": described, "rows": rows, "averages": [dict(one) for one in averages], "systems": systems,
-        "pairs": pairs, "sizes": sizes,
+        "pairs": pairs,
     }  # fmt: skip
     front = ("set", "pair", "generator", "originals")
     write_directory(
@@ -71,7 +68,6 @@ def write_report(
             "pairs.csv": tables.csv_text(
                 pairs, [*front, "metric", "k", "better", "worse", "human_p", "metric_p", "outcome"]
             ),
-            "sizes.csv": tables.csv_text(sizes, [*front, "metric", "k", "segments", "pearson", "low", "high"]),
             "report.json": tables.json_text(data),
         },
     )

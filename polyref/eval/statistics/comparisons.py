@@ -68,7 +68,7 @@ def _of_interval(interval: tuple[float, float] | None) -> str:
 
 
 def _says_nothing(row: Row) -> bool:
-    name = row.statistic.partition("@")[0]  # without the part of the test set
+    name = row.statistic
     if name not in STATISTICS.names():
         return False
     return any(one.pooled or one.higher_is_better is None for one in statistics_called(name) if one.level == row.level)
