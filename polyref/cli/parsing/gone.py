@@ -32,6 +32,12 @@ GONE: Final[dict[tuple[str, str], str]] = {
     }.items()
 } | {
     ("evaluate", "--keep"): "`--keep` has gone: leave it out, the cache keeps statistics (polyref cache info)",
+    (
+        "evaluate",
+        "--hybrids",
+    ): "`--hybrids` has gone: use --pairwise, which counts the systems' pairs that a metric tells apart",
+    ("evaluate", "--sizes"): "`--sizes` has gone: the bootstrap's intervals say how sure a set of this size is",
+    ("evaluate", "--length-buckets"): "`--length-buckets` has gone: cut the set into parts and evaluate each",
 }
 
 
