@@ -8,63 +8,52 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from polyref.eval.statistics.accuracy import pairwise_accuracy_with_ties, soft_pairwise_accuracy
-from polyref.eval.statistics.averages import averaged, fisher_average
-from polyref.eval.statistics.correlation import kendall_tau_b, pearson
+from polyref.eval.statistics.accuracy import soft_pairwise_accuracy, tie_threshold
+from polyref.eval.statistics.averages import fisher_average
 from polyref.eval.statistics.named import system_accuracy_rows
+from polyref.eval.statistics.within_segments import tie_accuracy
 
 # Three systems, two segments. Segment 1: people tie a and b, c is worse; segment 2: a > b > c.
 HUMAN = np.array([[3.0, 3.0], [3.0, 2.0], [1.0, 1.0]])
 SCORES = np.array([[0.50, 0.9], [0.52, 0.4], [0.30, 0.45]])
 
 
+def _accuracy(scores: np.ndarray, human: np.ndarray, threshold: float) -> float:
+    """Acc23 with a threshold, pair by pair."""
+    shares = []
+    for x, y in zip(scores.T, human.T, strict=True):
+        pairs = [(x[i] - x[j], y[i] - y[j]) for i, j in itertools.combinations(np.flatnonzero(~np.isnan(y)), 2)]
+        told = [(0.0 if abs(metric) <= threshold else np.sign(metric), np.sign(gold)) for metric, gold in pairs]
+        if told:
+            shares.append(np.mean([metric == gold for metric, gold in told]))
+    return float(np.mean(shares))
+
+
 def test_accuracy_with_ties_by_hand() -> None:
     # Without ties: segment 1 orders a-c and b-c rightly and misses the tie, 2/3; segment 2 has a-b and a-c, 2/3.
-    none = pairwise_accuracy_with_ties(SCORES, HUMAN, epsilon=0)
-    assert none.accuracy == pytest.approx(2 / 3)
-    # With epsilon .02 the tie of segment 1 is found: 3/3 and 2/3. (.05 would cost nothing more: b-c was wrong.)
-    best = pairwise_accuracy_with_ties(SCORES, HUMAN)
-    assert best.accuracy == pytest.approx(5 / 6)
-    assert best.epsilon == pytest.approx(0.02)
-    assert best.groups == 2
+    assert _accuracy(SCORES, HUMAN, 0) == pytest.approx(2 / 3)
+    # With .02 the tie of segment 1 is found: 3/3 and 2/3. (.05 would cost nothing more: b-c was wrong.)
+    assert tie_threshold(SCORES, HUMAN) == pytest.approx(0.02)
+    assert tie_accuracy(SCORES, HUMAN, None) == pytest.approx([5 / 6])
     # From .20 on b-c (.22) and a-c (.20) of segment 1 become ties and are wrong.
-    assert pairwise_accuracy_with_ties(SCORES, HUMAN, epsilon=0.21).accuracy == pytest.approx((2 / 3 + 2 / 3) / 2)
-
-
-def test_groupings_by_hand() -> None:
-    # Within systems there is one pair each: a .50 < .90, people tie; b .52 > .40, right; c .30 < .45, people tie.
-    assert pairwise_accuracy_with_ties(SCORES, HUMAN, grouping="system", epsilon=0).accuracy == pytest.approx(1 / 3)
-    best = pairwise_accuracy_with_ties(SCORES, HUMAN, grouping="system")
-    # c's tie needs .15, which turns b's .12 into a (wrong) tie; only .40 finds both ties and loses b: 2/3.
-    assert (best.accuracy, best.epsilon) == (pytest.approx(2 / 3), pytest.approx(0.4))
-    pooled = pairwise_accuracy_with_ties(SCORES, HUMAN, grouping="none", epsilon=0)
-    assert pooled.groups == 1
-    right = sum(
-        np.sign(SCORES.flat[i] - SCORES.flat[j]) == np.sign(HUMAN.flat[i] - HUMAN.flat[j])
-        for i, j in itertools.combinations(range(6), 2)
-    )
-    assert pooled.accuracy == pytest.approx(right / 15)
-    with pytest.raises(ValueError, match="expected one of item, system, none"):
-        pairwise_accuracy_with_ties(SCORES, HUMAN, grouping="document")
+    assert _accuracy(SCORES, HUMAN, 0.21) == pytest.approx((2 / 3 + 2 / 3) / 2)
 
 
 @pytest.mark.slow
 @settings(deadline=None, max_examples=60)
-@given(st.integers(0, 10**6), st.sampled_from(["item", "system", "none"]))
-def test_calibration_finds_the_best_of_all_thresholds(seed: int, grouping: str) -> None:
+@given(st.integers(0, 10**6))
+def test_calibration_finds_the_best_of_all_thresholds(seed: int) -> None:
     generator = np.random.default_rng(seed)
     human = generator.integers(0, 3, size=(4, 5)).astype(float)
     human[generator.random(human.shape) < 0.2] = math.nan
     scores = np.round(generator.normal(size=human.shape), 1)
-    best = pairwise_accuracy_with_ties(scores, human, grouping=grouping)
-    if not best.groups:
-        assert math.isnan(best.accuracy)
+    (found,) = tie_accuracy(scores, human, None)
+    if math.isnan(found):
+        assert ((~np.isnan(human)).sum(axis=0) < 2).all()
         return
-    differences = np.abs(scores.ravel()[:, None] - scores.ravel()[None, :]).ravel()
-    tried = {e: pairwise_accuracy_with_ties(scores, human, grouping=grouping, epsilon=e).accuracy for e in differences}
-    assert best.accuracy == pytest.approx(max(tried.values()), abs=1e-12)
-    again = pairwise_accuracy_with_ties(scores, human, grouping=grouping, epsilon=best.epsilon)
-    assert again.accuracy == pytest.approx(best.accuracy, abs=1e-12)
+    differences = {0.0, *np.abs(scores[:, None] - scores[None, :]).ravel()}
+    assert found == pytest.approx(max(_accuracy(scores, human, one) for one in differences), abs=1e-12)
+    assert found == pytest.approx(_accuracy(scores, human, tie_threshold(scores, human)), abs=1e-12)
 
 
 def test_missing_judgements_take_part_in_no_pair() -> None:
@@ -72,15 +61,14 @@ def test_missing_judgements_take_part_in_no_pair() -> None:
     human[1, 0] = math.nan
     scores = SCORES.copy()
     scores[1, 0] = math.nan
-    # Segment 1 has the pair a-c alone.
-    assert pairwise_accuracy_with_ties(scores, human, epsilon=0).accuracy == pytest.approx((1 + 2 / 3) / 2)
+    # Segment 1 has the pair a-c alone; no threshold is better than none.
+    assert tie_threshold(scores, human) == 0
+    assert tie_accuracy(scores, human, None) == pytest.approx([(1 + 2 / 3) / 2])
     with pytest.raises(ValueError, match="no score"):
-        pairwise_accuracy_with_ties(scores, HUMAN)
-    with pytest.raises(ValueError, match="epsilon"):
-        pairwise_accuracy_with_ties(SCORES, HUMAN, epsilon=-1)
-    with pytest.raises(ValueError, match="shape"):
-        pairwise_accuracy_with_ties(SCORES[:2], HUMAN)
-    assert math.isnan(pairwise_accuracy_with_ties(scores, np.full_like(human, math.nan)).accuracy)
+        tie_accuracy(scores, HUMAN, None)
+    nothing = np.full_like(human, math.nan)
+    assert tie_threshold(scores, nothing) == 0
+    assert np.isnan(tie_accuracy(scores, nothing, None)).all()
 
 
 def test_system_accuracy_by_hand() -> None:
@@ -133,21 +121,6 @@ def test_soft_pairwise_accuracy_samples_long_tests() -> None:
     human[1, :100] = math.nan
     assert 0 < soft_pairwise_accuracy(near, human) <= 1
     assert math.isnan(soft_pairwise_accuracy(near, np.full_like(human, math.nan)))
-
-
-def test_averages_by_hand() -> None:
-    # Systems: within segment 1, then within segment 2.
-    within = [kendall_tau_b(SCORES[:, n], HUMAN[:, n]) for n in (0, 1)]
-    assert averaged(kendall_tau_b, SCORES, HUMAN, over="items") == pytest.approx(np.mean(within))
-    assert averaged(pearson, SCORES, HUMAN, over="none") == pytest.approx(pearson(SCORES.ravel(), HUMAN.ravel()))
-    # People tie systems a and c over the segments: undefined and left out.
-    assert averaged(pearson, SCORES, HUMAN, over="systems") == pytest.approx(1.0)
-    human = HUMAN.copy()
-    human[:, 1] = math.nan
-    assert averaged(kendall_tau_b, SCORES, human, over="items") == pytest.approx(within[0])
-    assert math.isnan(averaged(pearson, SCORES, np.full_like(HUMAN, math.nan), over="items"))
-    with pytest.raises(ValueError, match="items, systems or none"):
-        averaged(pearson, SCORES, HUMAN, over="documents")
 
 
 def test_fisher_average_by_hand() -> None:

@@ -17,7 +17,7 @@ def test_layout(minimal: Path) -> None:
     assert list(evalset.output_files) == ["Alpha", "Beta.1", "Gamma-2", "refB"]
     assert list(evalset.reference_files) == ["refA", "refB"]
     assert evalset.golds() == ["darr", "mqm", "wmt-z"]
-    assert (evalset.segments, evalset.target, evalset.has_texts) == (5, "en", True)
+    assert (evalset.segments, evalset.has_texts) == (5, True)
     assert evalset.reference("refB")[2] is None
     assert evalset.documents is not None
     assert evalset.documents[3] == ("talk", "weather")

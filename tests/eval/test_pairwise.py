@@ -58,9 +58,3 @@ def test_outcomes() -> None:
     assert outcome_table(list(found.values())) == {CORRECT: 2, INCORRECT: 2, NOT_SIGNIFICANT: 1}
     assert found["a", "b"].human_p == rank_sum_p(human[0], human[1])
     assert found["a", "b"].metric_p == paired_t_p(scores[0], scores[1])
-    by_t = pair_outcomes("abcd", scores, human, human_test=paired_t_p)
-    assert {(o.better, o.worse) for o in by_t} == set(found)
-    with pytest.raises(ValueError, match="level"):
-        pair_outcomes("abcd", scores, human, level=0)
-    with pytest.raises(ValueError, match="3 systems"):
-        pair_outcomes("abc", scores, human)

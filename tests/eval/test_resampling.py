@@ -26,7 +26,8 @@ def test_every_resample_is_tau_b_of_the_redrawn_cells(systems: int, segments: in
     gold, scores = _judged(3, systems, segments, values)
     pooled = PooledTauB(gold)
     draws = segment_draws(pooled.universe, 30, seed=5)
-    taus = pooled.samples([scores, -scores], draws)
+    measure = pooled.measure(draws)
+    taus = np.stack([measure(scores), measure(-scores)])
     judged = ~np.isnan(gold)
     assert pooled.cells == judged.sum()
     assert taus.shape == (2, 31)
@@ -42,27 +43,27 @@ def test_every_resample_is_tau_b_of_the_redrawn_cells(systems: int, segments: in
 def test_buckets_change_nothing(monkeypatch: pytest.MonkeyPatch, sizes: dict[str, int]) -> None:
     gold, scores = _judged(4, 3, 40, 6)
     draws = segment_draws(~np.isnan(gold).all(axis=0), 10, seed=1)
-    whole = PooledTauB(gold).samples([scores], draws)
+    whole = PooledTauB(gold).measure(draws)(scores)
     for name, value in sizes.items():
         monkeypatch.setattr(module, name, value)
-    assert PooledTauB(gold).samples([scores], draws) == pytest.approx(whole, abs=1e-12)
+    assert PooledTauB(gold).measure(draws)(scores) == pytest.approx(whole, abs=1e-12)
 
 
 def test_constant_scores_have_no_tau() -> None:
     gold, scores = _judged(5, 3, 8, 4)
-    taus = PooledTauB(gold).samples([np.zeros_like(scores), scores])
-    assert math.isnan(taus[0, 0])
-    assert not math.isnan(taus[1, 0])
+    measure = PooledTauB(gold).measure()
+    assert np.isnan(measure(np.zeros_like(scores))).all()
+    assert not np.isnan(measure(scores)).any()
 
 
 def test_nothing_judged_has_no_tau() -> None:
     gold, scores = _judged(5, 3, 8, 4)
     pooled = PooledTauB(np.full_like(gold, math.nan))
     assert (pooled.cells, pooled.universe.any()) == (0, False)
-    assert np.isnan(pooled.samples([scores], segment_draws(pooled.universe, 3, seed=1))).all()
+    assert np.isnan(pooled.measure(segment_draws(pooled.universe, 3, seed=1))(scores)).all()
     alone = np.full_like(gold, math.nan)
     alone[1, 2] = 1.0
-    assert np.isnan(PooledTauB(alone).samples([scores])).all()
+    assert np.isnan(PooledTauB(alone).measure()(scores)).all()
 
 
 def test_a_judged_cell_without_score_is_refused() -> None:
@@ -70,9 +71,7 @@ def test_a_judged_cell_without_score_is_refused() -> None:
     gold[1, 2] = 1.0
     scores[1, 2] = math.nan
     with pytest.raises(ValueError, match="no score"):
-        PooledTauB(gold).samples([scores])
-    with pytest.raises(ValueError, match="shape"):
-        PooledTauB(gold).samples([scores[:, :3]])
+        PooledTauB(gold).measure()(scores)
 
 
 def test_draws() -> None:

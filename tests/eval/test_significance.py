@@ -13,7 +13,6 @@ from polyref.eval.statistics.agreement import Row
 from polyref.eval.statistics.comparisons import with_correction
 from polyref.eval.statistics.significance import (
     adjusted,
-    bootstrap_difference,
     perm_both,
     perm_systems,
     pooled_pearson,
@@ -99,18 +98,16 @@ def test_williams_is_calibrated() -> None:
 def test_perm_both_tells_good_from_bad(statistic: object) -> None:
     human, good, bad = _data()
     better = perm_both(good, bad, human, statistic=statistic, resamples=200)  # type: ignore[arg-type]
-    assert better.first > better.second
-    assert better.p == pytest.approx(1 / 201)
+    assert better == pytest.approx(1 / 201)
     worse = perm_both(bad, good, human, statistic=statistic, resamples=200)  # type: ignore[arg-type]
-    assert worse.p > 0.95
-    assert (worse.first, worse.second) == pytest.approx((better.second, better.first))
+    assert worse > 0.95
 
 
 def test_perm_both_of_the_same_scores_is_one() -> None:
     human, good, _ = _data()
-    assert perm_both(good, good, human, resamples=50).p == 1.0
+    assert perm_both(good, good, human, resamples=50) == 1.0
     # Only the scale differs: standardised, they are the same metric.
-    assert perm_both(good, good * 100 - 7, human, resamples=50).p == pytest.approx(1.0)
+    assert perm_both(good, good * 100 - 7, human, resamples=50) == pytest.approx(1.0)
 
 
 def test_perm_both_by_enumeration() -> None:
@@ -122,7 +119,7 @@ def test_perm_both_by_enumeration() -> None:
     for swap in itertools.product([False, True], repeat=3):
         mask = np.array(swap)[:, None]
         exact += pearson_difference(np.where(mask, other, one), np.where(mask, one, other), human) >= observed - 1e-9
-    p = perm_both(one, other, human, resamples=8000).p
+    p = perm_both(one, other, human, resamples=8000)
     assert 0 < exact < 8
     assert p == pytest.approx(exact / 8, abs=0.02)
 
@@ -140,7 +137,7 @@ def test_perm_both_is_calibrated() -> None:
         generator = np.random.default_rng(seed)
         human = generator.normal(size=(6, 1)) + generator.normal(size=(6, 20))
         one, other = (human + 2 * generator.normal(size=human.shape) for _ in range(2))
-        low += perm_both(one, other, human, resamples=99, seed=seed).p <= 0.1
+        low += perm_both(one, other, human, resamples=99, seed=seed) <= 0.1
     assert 0.04 < low / 200 < 0.17
 
 
@@ -151,26 +148,6 @@ def test_statistics_work_on_many_resamples_at_once() -> None:
     assert system_pearson(both, human) == pytest.approx(means, abs=1e-12)
     pooled = [np.corrcoef(scores.ravel(), human.ravel())[0, 1] for scores in both]
     assert pooled_pearson(both, human) == pytest.approx(pooled, abs=1e-12)
-
-
-@pytest.mark.parametrize("over", ["segments", "systems", "both"])
-def test_bootstrap(over: str) -> None:
-    human, good, bad = _data()
-    found = bootstrap_difference(good, bad, human, over=over, resamples=300)
-    assert found.interval is not None
-    assert found.interval[0] < found.first - found.second < found.interval[1] + 0.05
-    assert found.p < 0.2
-    same = bootstrap_difference(good, good, human, over=over, resamples=50)
-    assert (same.p, same.interval) == (1.0, (0.0, 0.0))
-    assert bootstrap_difference(good, bad, human, over=over, resamples=50) == bootstrap_difference(
-        good, bad, human, over=over, resamples=50
-    )
-
-
-def test_bootstrap_over_something_else() -> None:
-    human, good, bad = _data()
-    with pytest.raises(ValueError, match="expected segments, systems or both"):
-        bootstrap_difference(good, bad, human, over="documents")
 
 
 def test_many_comparisons() -> None:
@@ -192,11 +169,8 @@ def test_outliers_by_hand() -> None:
     assert outliers(human) == ["e"]
     assert outliers({**human, "e": 6.71}) == ["e"]
     assert outliers({**human, "e": 6.70}) == []
-    assert outliers(human, cutoff=1.0) == ["a", "e"]
     assert outliers({"a": 1.0, "b": 1.0, "c": 1.0, "d": 9.0}) == []
     assert outliers({}) == []
-    with pytest.raises(ValueError, match="cutoff"):
-        outliers(human, cutoff=0)
 
 
 def _exchanged(first: np.ndarray, second: np.ndarray, human: np.ndarray) -> float:

@@ -62,6 +62,17 @@ def test_scores_of_outputs() -> None:
     assert rates[rank_sum_p] < HIGH
 
 
+def test_redrawn_segments_tell_a_good_metric_from_a_poor_one() -> None:
+    from parts.levels import bootstrap_difference
+
+    rng = np.random.default_rng(0)
+    human = rng.normal(size=(8, 1)) + rng.normal(size=(8, 60))
+    good, poor = human + rng.normal(size=human.shape), 3 * rng.normal(size=human.shape) + 0.1 * human
+    assert bootstrap_difference(good, poor, human, resamples=300, seed=1) < 0.01
+    assert bootstrap_difference(poor, good, human, resamples=300, seed=1) > 0.99
+    assert bootstrap_difference(good, good, human, resamples=50, seed=1) == 1.0
+
+
 @pytest.mark.slow
 def test_agreement_of_two_metrics() -> None:
     from parts.levels import agreement_trial, rejected, standard

@@ -36,6 +36,7 @@ GONE: Final[dict[tuple[str, str], str]] = {
         "evaluate",
         "--hybrids",
     ): "`--hybrids` has gone: use --pairwise, which counts the systems' pairs that a metric tells apart",
+    ("evaluate", "--hybrids"): "`--hybrids` has gone: --pairwise counts the pairs of systems that a metric gets right",
     ("evaluate", "--sizes"): "`--sizes` has gone: the bootstrap's intervals say how sure a set of this size is",
     ("evaluate", "--length-buckets"): "`--length-buckets` has gone: cut the set into parts and evaluate each",
 }

@@ -62,11 +62,6 @@ class EvalSet:
         return f"EvalSet({self.directory} {self.pair}: {len(self.output_files)} outputs, references {references})"
 
     @property
-    def target(self) -> str:
-        """Code of the target language."""
-        return self.pair.rpartition("-")[2]
-
-    @property
     def has_texts(self) -> bool:
         """Whether systems can be scored here: there are references and outputs."""
         return bool(self.reference_files) and bool(self.output_files)

@@ -22,7 +22,7 @@ FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
 
 
-def outcomes_of(series: Series, k: int | None, gold: Gold, *, level: float = 0.05) -> list[PairOutcome] | None:
+def outcomes_of(series: Series, k: int | None, gold: Gold) -> list[PairOutcome] | None:
     """Pairs of systems that people tell apart, and what one metric says with one k.
 
     None where metric or judgement have no scores of segments, which the tests are over.
@@ -34,70 +34,51 @@ def outcomes_of(series: Series, k: int | None, gold: Gold, *, level: float = 0.0
     if scores is None:
         return None
     human = np.stack([gold.segment[name] for name in names])
-    return pair_outcomes(names, scores, human, level=level)
+    return pair_outcomes(names, scores, human)
 
 
-def outcome_rows(
-    series: Sequence[Series], gold: Gold, *, baseline: str | None = None, level: float = 0.05
-) -> list[Row]:
+def outcome_rows(series: Sequence[Series], gold: Gold, *, baseline: str | None = None) -> list[Row]:
     """How many pairs of systems each metric and k gets right, wrong, or does not tell apart.
 
     Args:
         series: The metrics.
         gold: The judgements, with scores of segments.
         baseline: Metric that gains are measured from; default: each metric's own smallest k.
-        level: Significance level.
 
     Raises:
         UsageError: The judgement has no scores of segments.
     """
-    _need_segments(gold, "pairs of systems")
-    return _with_gains(_outcome_rows(series, gold, level), baseline)
+    if not gold.segment:
+        raise UsageError(
+            f"pairs of systems need scores of segments, which the judgement {gold.name!r} does not have",
+            remedy="choose another `gold`",
+        )
+    return _with_gains(_outcome_rows(series, gold), baseline)
 
 
-def _outcome_rows(series: Sequence[Series], gold: Gold, level: float) -> Iterator[Row]:
+def _outcome_rows(series: Sequence[Series], gold: Gold) -> Iterator[Row]:
     for one in series:
         for k in one.ks:
-            outcomes = outcomes_of(one, k, gold, level=level)
+            outcomes = outcomes_of(one, k, gold)
             if outcomes is None:
                 break
             for name, count in outcome_table(outcomes).items():
                 statistic = f"pairs-{name.replace(' ', '-')}"
-                yield _row(gold.name, "sys", one.metric, k, statistic, float(count), len(outcomes))
+                value, n = float(count), len(outcomes)
+                yield Row(gold.name, "sys", one.metric, k, statistic, value, None, None, None, n, None, None)
 
 
 def _with_gains(rows: Iterable[Row], baseline: str | None) -> list[Row]:
     """The rows with their gains over the first row of the baseline (default: of the same metric) that is like them."""
     rows = list(rows)
-    first: dict[tuple[str, str, int | None], float] = {}
+    first: dict[tuple[str, str], float] = {}
     for row in rows:
-        first.setdefault((row.metric, row.statistic, row.segments), row.value)
+        first.setdefault((row.metric, row.statistic), row.value)
     result = []
     for row in rows:
-        start = first.get((baseline or row.metric, row.statistic, row.segments))
+        start = first.get((baseline or row.metric, row.statistic))
         # As in the usual rows, a score file is no baseline of its own.
         if start is not None and not (baseline is None and row.k is None):
             row = replace(row, gain=row.value - start)
         result.append(row)
     return result
-
-
-def _row(
-    gold: str,
-    level: str,
-    metric: str,
-    k: int | None,
-    statistic: str,
-    value: float,
-    n: int,
-    segments: int | None = None,
-) -> Row:
-    return Row(gold, level, metric, k, statistic, value, None, None, None, n, segments, None)
-
-
-def _need_segments(gold: Gold, what: str) -> None:
-    if not gold.segment:
-        raise UsageError(
-            f"{what} need scores of segments, which the judgement {gold.name!r} does not have",
-            remedy="choose another `gold`",
-        )

@@ -164,13 +164,11 @@ class StoredSeries:
         metric: The name it was asked for by.
         scores: What the files hold.
         place: Where they are, for messages.
-        higher_is_better: False for error rates, whose scores are then negated.
     """
 
     metric: str
     scores: StoredScores
     place: Path
-    higher_is_better: bool = True
     ks: tuple[int | None, ...] = (None,)
     resamples: bool = False
 
@@ -178,13 +176,13 @@ class StoredSeries:
         """See :class:`Series`; stored scores are always over the whole test set."""
         if not self.scores.system:
             return None
-        return self._sign * np.array([self._of(self.scores.system, s, "sys") for s in systems])
+        return np.array([self._of(self.scores.system, s, "sys") for s in systems])
 
     def segment(self, systems: Sequence[str], k: int | None) -> FloatArray | None:
         """See :class:`Series`."""
         if not self.scores.segment:
             return None
-        return self._sign * np.stack([self._of(self.scores.segment, s, "seg") for s in systems])
+        return np.stack([self._of(self.scores.segment, s, "seg") for s in systems])
 
     def drawn_system(self, systems: Sequence[str], k: int | None, draws: FloatArray) -> FloatArray:
         """Stored system scores cannot be redrawn."""
@@ -194,10 +192,6 @@ class StoredSeries:
         """See :class:`Series`."""
         files = ",".join(name_as_text(path.name) for path in self.scores.files.values())
         return f"{self.scores.name}|stored:{files}|refs:{self.scores.reference}"
-
-    @property
-    def _sign(self) -> float:
-        return 1.0 if self.higher_is_better else -1.0
 
     def _of(self, table: Mapping[str, float] | Mapping[str, FloatArray], system: str, level: str) -> float | FloatArray:
         if system not in table:

@@ -16,30 +16,19 @@ CUTOFF: Final = 2.5
 def top_systems(human: Mapping[str, float], n: int) -> list[str]:
     """The ``n`` systems with the highest human scores, best first; correlations fall as the field gets narrower
     (Mathur et al. 2020).
-
-    Raises:
-        ValueError: ``n`` is not between 1 and the number of systems.
     """
-    if not 1 <= n <= len(human):
-        raise ValueError(f"top {n}, expected 1 to {len(human)}")
     return sorted(human, key=lambda name: -human[name])[:n]
 
 
-def outliers(human: Mapping[str, float], *, cutoff: float = CUTOFF) -> list[str]:
+def outliers(human: Mapping[str, float]) -> list[str]:
     """Systems whose human score is far from the median (Leys et al. 2013; Mathur et al. 2020, section 4.1).
 
     Args:
         human: System -> human score.
-        cutoff: How many scaled median absolute deviations are far, > 0.
 
     Returns:
         Their names, in the order of ``human``; none where more than half of the systems have one score.
-
-    Raises:
-        ValueError: ``cutoff`` is not positive.
     """
-    if cutoff <= 0:
-        raise ValueError(f"cutoff is {cutoff}, expected more than 0")
     scores = np.array(list(human.values()), dtype=np.float64)
     if not len(scores):
         return []
@@ -47,4 +36,4 @@ def outliers(human: Mapping[str, float], *, cutoff: float = CUTOFF) -> list[str]
     deviation = MAD_SCALE * float(np.median(distance))
     if deviation == 0:
         return []
-    return [name for name, far in zip(human, distance / deviation > cutoff, strict=True) if far]
+    return [name for name, far in zip(human, distance / deviation > CUTOFF, strict=True) if far]

@@ -1,10 +1,10 @@
-"""Does a metric find the differences between systems that people find? And whom do the systems resemble?"""
+"""Does a metric find the differences between systems that people find?"""
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,6 +16,8 @@ FloatArray = npt.NDArray[np.float64]
 CORRECT: Final = "correct"
 INCORRECT: Final = "incorrect"
 NOT_SIGNIFICANT: Final = "not significant"
+#: Significance level of both tests.
+LEVEL: Final = 0.05
 
 
 def rank_sum_p(first: FloatArray, second: FloatArray) -> float:
@@ -81,10 +83,6 @@ def pair_outcomes(
     systems: Sequence[str],
     scores: FloatArray,
     human: FloatArray,
-    *,
-    level: float = 0.05,
-    human_test: Callable[[FloatArray, FloatArray], float] = rank_sum_p,
-    metric_test: Callable[[FloatArray, FloatArray], float] = paired_t_p,
 ) -> list[PairOutcome]:
     """Every pair of systems that differ significantly for people, with what the metric makes of it.
 
@@ -92,26 +90,16 @@ def pair_outcomes(
         systems: Names of the rows.
         scores: Metric's segment scores, shape (systems, segments), no NaN.
         human: Human scores, same shape, NaN where not judged.
-        level: Significance level of both tests, between 0 and 1.
-        human_test: Which p-value decides that people see a difference.
-        metric_test: Which decides that the metric does.
-
-    Raises:
-        ValueError: Shapes differ or ``level`` is out of range.
     """
-    if scores.shape != human.shape or len(systems) != len(human):
-        raise ValueError(f"{len(systems)} systems, scores of shape {scores.shape}, human scores of {human.shape}")
-    if not 0 < level < 1:
-        raise ValueError(f"level is {level}, expected between 0 and 1")
     found = []
     for i, j in itertools.combinations(range(len(systems)), 2):
-        human_p = human_test(human[i], human[j])
-        if not human_p < level:
+        human_p = rank_sum_p(human[i], human[j])
+        if not human_p < LEVEL:
             continue
         better, worse = (i, j) if np.nanmean(human[i]) > np.nanmean(human[j]) else (j, i)
-        metric_p = metric_test(scores[better], scores[worse])
+        metric_p = paired_t_p(scores[better], scores[worse])
         outcome = NOT_SIGNIFICANT
-        if metric_p < level:
+        if metric_p < LEVEL:
             outcome = CORRECT if scores[better].mean() > scores[worse].mean() else INCORRECT
         found.append(PairOutcome(systems[better], systems[worse], human_p, metric_p, outcome))
     return found

@@ -4,72 +4,43 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 FloatArray = npt.NDArray[np.float64]
 
-#: How pairs of outputs are grouped: of one segment, of one system, or any two.
-GROUPINGS: Final = ("item", "system", "none")
 
+def tie_threshold(scores: FloatArray, human: FloatArray) -> float:
+    """Differences of scores up to this are ties: the one that gives "acc23" its highest value (Deutsch et al. 2023).
 
-@dataclass(frozen=True)
-class TieAccuracy:
-    """Accuracy with ties.
-
-    Attributes:
-        accuracy: Share of pairs that metric and people order (or tie) alike, averaged over groups, 0 to 1.
-        epsilon: Differences of metric scores up to this count as a tie.
-        groups: Number of groups with at least one pair.
-    """
-
-    accuracy: float
-    epsilon: float
-    groups: int
-
-
-def pairwise_accuracy_with_ties(
-    scores: FloatArray, human: FloatArray, *, grouping: str = "item", epsilon: float | None = None
-) -> TieAccuracy:
-    """Pairwise accuracy that gives credit for predicted ties, "acc23" (Deutsch et al. 2023, equations 8 and 9).
-
-    Without ``epsilon`` it is calibrated: the difference of scores that gives the highest accuracy (section 5). The
-    candidates are 0 and all differences that occur; of equally good ones the smallest is taken.
+    Acc23 is the share of pairs that metric and people order or tie alike, averaged over segments (equations 8 and 9);
+    its threshold is calibrated on the scores themselves (section 5). The candidates are 0 and all differences between
+    two outputs of a segment; of equally good ones the smallest is taken.
 
     Args:
-        scores: Shape (systems, segments).
+        scores: Shape (systems, segments), no NaN in a judged cell.
         human: Same shape, NaN where a cell was not judged; such cells take part in no pair.
-        grouping: Pairs are within a segment (``item``), within a system (``system``), or any (``none``).
-        epsilon: A fixed tie threshold, >= 0.
 
-    Raises:
-        ValueError: Shapes differ, a judged cell has no score, or an argument is out of range.
+    Returns:
+        0 or more; 0 where no segment has two judged outputs.
     """
-    if scores.shape != human.shape:
-        raise ValueError(f"scores of shape {scores.shape}, expected {human.shape}")
-    if epsilon is not None and not epsilon >= 0:
-        raise ValueError(f"epsilon is {epsilon}, expected 0 or more")
     differences, right, tied, weights = [], [], [], []
-    for x, y in _groups(scores, human, grouping):
-        i, j = np.triu_indices(len(x), 1)
+    for x, y in zip(scores.T, human.T, strict=True):
+        judged = ~np.isnan(y)
+        i, j = np.triu_indices(int(judged.sum()), 1)
         if len(i):
+            x, y = x[judged], y[judged]
             metric, gold = x[i] - x[j], y[i] - y[j]
             differences.append(np.abs(metric))
             right.append((np.sign(metric) == np.sign(gold)) & (gold != 0))
             tied.append(gold == 0)
             weights.append(np.full(len(i), 1.0 / len(i)))
-    groups = len(weights)
-    if not groups:
-        return TieAccuracy(math.nan, 0.0 if epsilon is None else epsilon, 0)
+    if not weights:
+        return 0.0
     distance, ordered, equal = np.concatenate(differences), np.concatenate(right), np.concatenate(tied)
-    share = np.concatenate(weights) / groups
-    if epsilon is not None:
-        correct = np.where(distance <= epsilon, equal, ordered)
-        return TieAccuracy(float(share @ correct), float(epsilon), groups)
-    # Growing epsilon turns one pair after the other into a tie; each step changes what that pair contributes.
+    share = np.concatenate(weights) / len(weights)
+    # A growing threshold turns one pair after the other into a tie; each step changes what that pair contributes.
     order = np.argsort(distance, kind="stable")
     steps = share[order] * (equal[order].astype(float) - ordered[order].astype(float))
     reached = float(share @ ordered) + np.cumsum(steps)
@@ -79,23 +50,7 @@ def pairwise_accuracy_with_ties(
         candidates = np.append(0.0, candidates)
         accuracies = np.append(float(share @ ordered), accuracies)
     # Sums in another order differ by rounding: take the smallest of those that are equal up to it.
-    best = int(np.flatnonzero(accuracies >= accuracies.max() - 1e-12)[0])
-    return TieAccuracy(float(accuracies[best]), float(candidates[best]), groups)
-
-
-def _groups(scores: FloatArray, human: FloatArray, grouping: str) -> list[tuple[FloatArray, FloatArray]]:
-    if grouping not in GROUPINGS:
-        raise ValueError(f"grouping is {grouping!r}, expected one of {', '.join(GROUPINGS)}")
-    if grouping == "none":
-        rows = [(scores.ravel(), human.ravel())]
-    elif grouping == "system":
-        rows = list(zip(scores, human, strict=True))
-    else:
-        rows = list(zip(scores.T, human.T, strict=True))
-    judged = [(x[~np.isnan(y)], y[~np.isnan(y)]) for x, y in rows]
-    if any(np.isnan(x).any() for x, _ in judged):
-        raise ValueError("a judged cell has no score")
-    return judged
+    return float(candidates[np.flatnonzero(accuracies >= accuracies.max() - 1e-12)[0]])
 
 
 def soft_pairwise_accuracy(scores: FloatArray, human: FloatArray, *, resamples: int = 1000, seed: int = 1) -> float:

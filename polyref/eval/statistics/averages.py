@@ -1,49 +1,9 @@
-"""Averages of correlations: over items, over systems, and over language pairs."""
+"""The average of correlations over language pairs."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-
-import numpy as np
-import numpy.typing as npt
-
-FloatArray = npt.NDArray[np.float64]
-
-
-def averaged(
-    correlation: Callable[[FloatArray, FloatArray], float], scores: FloatArray, human: FloatArray, *, over: str
-) -> float:
-    """A correlation within each segment or system, averaged; or one over all cells.
-
-    Args:
-        correlation: Such as :func:`polyref.eval.statistics.correlation.pearson`.
-        scores: Shape (systems, segments).
-        human: Same shape, NaN where a cell was not judged.
-        over: ``items`` (within each segment), ``systems`` (within each system) or ``none`` (all cells at once).
-
-    Returns:
-        The mean of the defined correlations; NaN where there is none.
-
-    Raises:
-        ValueError: ``over`` is something else.
-    """
-    groups: list[tuple[FloatArray, FloatArray]]
-    if over == "none":
-        groups = [(scores.ravel(), human.ravel())]
-    elif over == "systems":
-        groups = list(zip(scores, human, strict=True))
-    elif over == "items":
-        groups = list(zip(scores.T, human.T, strict=True))
-    else:
-        raise ValueError(f"over is {over!r}, expected items, systems or none")
-    values = []
-    for x, y in groups:
-        judged = ~np.isnan(y)
-        if judged.sum() >= 2:
-            values.append(correlation(x[judged], y[judged]))
-    defined = [value for value in values if not math.isnan(value)]
-    return float(np.mean(defined)) if defined else math.nan
+from collections.abc import Sequence
 
 
 def fisher_average(correlations: Sequence[float], counts: Sequence[int]) -> float:

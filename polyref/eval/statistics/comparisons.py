@@ -127,10 +127,10 @@ def with_perm_both(
             if np.isnan(row.gain):
                 row = replace(row, p_perm_both=float("nan"))
             elif first is not None and second is not None:
-                test = perm_both(
+                p = perm_both(
                     first, second, human[:, judged], statistic=_STATISTICS[row.level], resamples=resamples, seed=seed
                 )
-                row = replace(row, p_perm_both=test.p)
+                row = replace(row, p_perm_both=p)
         result.append(row)
     return result
 

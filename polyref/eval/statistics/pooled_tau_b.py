@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
@@ -51,31 +51,15 @@ class PooledTauB:
     def _bucket_count(self) -> int:
         return max(1, min(_MOST_BUCKETS, self.cells // _BUCKET))
 
-    def samples(self, scores: Sequence[FloatArray], draws: FloatArray | None = None) -> FloatArray:
-        """Tau-b of every metric on the given test set and on every redrawn one.
-
-        Args:
-            scores: One array of shape (systems, segments) a metric, no NaN in a judged cell.
-            draws: Counts, shape (resamples, segments); None for the given test set alone.
-
-        Returns:
-            Shape (metrics, 1 + resamples); column 0 is the given test set. NaN where undefined.
-
-        Raises:
-            ValueError: A judged cell has no score, or a shape differs.
-        """
-        measure = self.measure(draws)
-        size = 1 if draws is None else 1 + len(draws)
-        return np.stack([measure(array) for array in scores]) if scores else np.zeros((0, size))
-
     def measure(self, draws: FloatArray | None = None) -> Callable[[FloatArray], FloatArray]:
-        """What ``samples`` gives of one metric, as a function; the human side is computed once for all of them.
+        """Tau-b of a metric on the given test set and on every redrawn one; the human side is computed once for all.
 
         Args:
             draws: Counts, shape (resamples, segments); None for the given test set alone.
 
         Returns:
-            Scores of shape (systems, segments) -> tau-b, shape (1 + resamples,).
+            Scores of shape (systems, segments) -> tau-b, shape (1 + resamples,), the given test set first; NaN where
+            undefined. A judged cell without a score is a ValueError.
         """
         ones = np.ones((1, len(self._kept)))
         weights = ones if draws is None else np.vstack([ones, draws[:, self._kept]])
@@ -85,8 +69,6 @@ class PooledTauB:
             result = np.full(len(weights), np.nan)
             if untied_gold is None:
                 return result
-            if scores.shape != self.judged.shape:
-                raise ValueError(f"scores of shape {scores.shape}, expected {self.judged.shape}")
             cells = scores[self.judged]
             if np.isnan(cells).any():
                 raise ValueError("a judged cell has no score")

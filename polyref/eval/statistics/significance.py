@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from polyref.eval.statistics.correlation import pearson, pearson_rows
-from polyref.eval.statistics.resampling import bootstrap_p, percentile_interval
 
 FloatArray = npt.NDArray[np.float64]
 #: All ways in which 14 systems can exchange their scores; of more systems, as many random ones.
@@ -176,23 +174,6 @@ def pooled_pearson(scores: FloatArray, human: FloatArray) -> FloatArray:
     return pearson_rows(rows, human.reshape(-1)).reshape(scores.shape[:-2])
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """What a resampling test found.
-
-    Attributes:
-        first: The first metric's correlation.
-        second: The second's.
-        p: P-value of "the first is not better".
-        interval: Bootstrap interval of the difference; None for a permutation test.
-    """
-
-    first: float
-    second: float
-    p: float
-    interval: tuple[float, float] | None = None
-
-
 def perm_both(
     first: FloatArray,
     second: FloatArray,
@@ -201,7 +182,7 @@ def perm_both(
     statistic: Statistic = system_pearson,
     resamples: int = 1000,
     seed: int = 1,
-) -> Comparison:
+) -> float:
     """PERM-BOTH: swap the two metrics' scores of single outputs at random (Deutsch et al. 2021, algorithm 2).
 
     Both are standardised first, since swapping means nothing between different scales.
@@ -215,12 +196,13 @@ def perm_both(
         seed: Equal seeds give equal p-values.
 
     Returns:
-        The p-value counts the observed difference among the resamples, so it is never 0.
+        P-value of "the first is not better", never 0: the observed difference counts among the resamples. NaN where it
+        is undefined.
     """
     x, y = _standardised(first), _standardised(second)
     observed = float((statistic(x[None], human) - statistic(y[None], human))[0])
     if math.isnan(observed):
-        return Comparison(float(statistic(x[None], human)[0]), float(statistic(y[None], human)[0]), math.nan)
+        return math.nan
     generator = np.random.default_rng(seed)
     reached = 1
     for at in range(0, resamples, 50):  # a slice at a time bounds the memory
@@ -229,62 +211,7 @@ def perm_both(
         swap = bits[:, : x.size].reshape(size, *x.shape).astype(bool)
         differences = statistic(np.where(swap, y, x), human) - statistic(np.where(swap, x, y), human)
         reached += int((differences >= observed - 1e-12).sum())
-    return Comparison(
-        float(statistic(x[None], human)[0]),
-        float(statistic(y[None], human)[0]),
-        reached / (resamples + 1),
-    )
-
-
-def bootstrap_difference(
-    first: FloatArray,
-    second: FloatArray,
-    human: FloatArray,
-    *,
-    over: str = "both",
-    statistic: Statistic = system_pearson,
-    resamples: int = 1000,
-    confidence: float = 0.95,
-    seed: int = 1,
-) -> Comparison:
-    """Redraw segments, systems or both, and see how often the first metric's correlation is not the higher one.
-
-    Deutsch et al. (2021), BOOT-INPUTS, BOOT-SYSTEMS and BOOT-BOTH, paired: both metrics see the same draw.
-
-    Args:
-        first: Shape (systems, segments), no NaN.
-        second: Same shape.
-        human: Same shape.
-        over: ``segments``, ``systems`` or ``both``.
-        statistic: Correlation to compare.
-        resamples: Number of draws.
-        confidence: Of the interval.
-        seed: Equal seeds give equal results.
-
-    Raises:
-        ValueError: ``over`` is something else.
-    """
-    if over not in {"segments", "systems", "both"}:
-        raise ValueError(f"over is {over!r}, expected segments, systems or both")
-    generator = np.random.default_rng(seed)
-    systems, segments = human.shape
-    rows: npt.NDArray[np.int64] = np.arange(systems)
-    columns: npt.NDArray[np.int64] = np.arange(segments)
-    differences = np.empty(resamples)
-    for at in range(resamples):
-        if over != "segments":
-            rows = generator.integers(systems, size=(systems,))
-        if over != "systems":
-            columns = generator.integers(segments, size=(segments,))
-        drawn = np.ix_(rows, columns)
-        one, other = statistic(first[drawn][None], human[drawn]), statistic(second[drawn][None], human[drawn])
-        differences[at] = (one - other)[0]
-    return Comparison(
-        float(statistic(first[None], human)[0]),
-        float(statistic(second[None], human)[0]),
-        bootstrap_p(differences),
-        percentile_interval(differences, confidence),
-    )
+    return reached / (resamples + 1)
 
 
 def adjusted(p_values: Sequence[float], method: str = "holm") -> list[float]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from polyref.eval.statistics.accuracy import pairwise_accuracy_with_ties
+from polyref.eval.statistics.accuracy import tie_threshold
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.intp]
@@ -121,9 +121,8 @@ def tie_accuracy(
 
     The tie threshold is calibrated on the given test set and held there in redrawn ones.
     """
-    calibrated = pairwise_accuracy_with_ties(scores, human)
     pairs = SegmentPairs.of(scores, human)
-    told = np.where(np.abs(pairs.metric) <= calibrated.epsilon, 0.0, np.sign(pairs.metric))
+    told = np.where(np.abs(pairs.metric) <= tie_threshold(scores, human), 0.0, np.sign(pairs.metric))
     right = (told == np.sign(pairs.human)) * pairs.judged
     return mean_over_segments(divided(*(pairs.sums(one, systems) for one in (right, pairs.judged))), draws)
 

@@ -35,7 +35,6 @@ from polyref.eval.statistics.base import People, Statistic
 from polyref.eval.statistics.named import ACC23, KENDALL_WITHOUT_TIES
 from polyref.eval.statistics.resampling import Bootstrap, bootstrap_p
 from polyref.eval.statistics.significance import (
-    bootstrap_difference,
     perm_both,
     perm_systems,
     pooled_pearson,
@@ -232,12 +231,10 @@ def agreement_trial(
     by_system = exchanged_systems(cells[0][:, chosen], cells[1][:, chosen], swap)
 
     def permuted(scores: tuple[Floats, Floats], statistic: Any) -> float:
-        return perm_both(*scores, here, statistic=statistic, resamples=samples, seed=number).p
+        return perm_both(*scores, here, statistic=statistic, resamples=samples, seed=number)
 
     def redrawn(scores: tuple[Floats, Floats]) -> float:
-        return bootstrap_difference(
-            *scores, here, over="segments", statistic=pooled_pearson, resamples=samples, seed=number
-        ).p
+        return bootstrap_difference(*scores, here, resamples=samples, seed=number)
 
     def systems(scores: Sequence[Floats], outputs: tuple[Floats, Floats]) -> float:
         first, second = (one / spread_of_outputs(own)[0] for one, own in zip(scores, outputs, strict=True))
@@ -265,6 +262,27 @@ def agreement_trial(
         "interval of kendall-without-ties, outputs exchanged": lambda: within(KENDALL_WITHOUT_TIES),
         "interval of acc23, outputs exchanged": lambda: within(ACC23),
     }
+
+
+def bootstrap_difference(first: Floats, second: Floats, human: Floats, *, resamples: int, seed: int) -> float:
+    """P-value of "the first does not agree better" in Pearson's r over all outputs (BOOT-INPUTS, Deutsch et al. 2021).
+
+    Segments are redrawn, and both metrics see the same draw.
+
+    Args:
+        first: One metric's scores, shape (systems, segments), no NaN.
+        second: The other's.
+        human: Same shape, no NaN.
+        resamples: Number of draws.
+        seed: Equal seeds give equal results.
+    """
+    generator = np.random.default_rng(seed)
+    differences = np.empty(resamples)
+    for at in range(resamples):
+        drawn = generator.integers(human.shape[1], size=(human.shape[1],))
+        one, other = (pooled_pearson(scores[:, drawn][None], human[:, drawn]) for scores in (first, second))
+        differences[at] = (one - other)[0]
+    return bootstrap_p(differences)
 
 
 def exchanged_systems(first: Floats, second: Floats, swap: npt.NDArray[np.bool_]) -> tuple[Floats, Floats]:
