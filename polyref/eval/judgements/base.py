@@ -65,13 +65,11 @@ class GoldReader:
 
     Attributes:
         kind: What the kind is called.
-        help: What such a file is, in one line.
         read: The file, what can be judged, and the options as keyword arguments -> what the file says.
         options: Names of the options that ``read`` takes.
     """
 
     kind: str
-    help: str
     read: Callable[..., Judgements]
     options: tuple[str, ...] = ()
 

@@ -289,4 +289,4 @@ def _language(code: str) -> str:
     return _LANGUAGES.get(base, base)
 
 
-READER: Final = GoldReader("da", "direct assessments: DA, DA+SQM or ESA", read_direct)
+READER: Final = GoldReader("da", read_direct)

@@ -307,4 +307,4 @@ def _folded(name: str) -> str:
     return name.strip().lower().rstrip("!")
 
 
-READER: Final = GoldReader("mqm", "marks, ratings or averages of MQM", read_mqm, ("weights",))
+READER: Final = GoldReader("mqm", read_mqm, ("weights",))

@@ -53,4 +53,4 @@ def read_task_rankings(path: str | Path, place: Place, *, pairs: str = "count") 
     return Judgements("darr", pairs=kept, notes=(*passed, *notes))
 
 
-READER: Final = GoldReader("darr", "relative rankings of the metrics task", read_task_rankings, ("pairs",))
+READER: Final = GoldReader("darr", read_task_rankings, ("pairs",))

@@ -82,7 +82,6 @@ class Statistic(ABC):
     Attributes:
         name: What rows call it, and what it is asked for by. Two statistics of one name differ in their level.
         label: How a report writes it.
-        help: What it is, in one line.
         higher_is_better: Whether more of it is more agreement; None where it is neither.
         usual: Whether it is always computed, or only when it is asked for.
         pooled: Whether it is over outputs of all segments at once, so that easy and hard segments are told apart too;
@@ -93,7 +92,6 @@ class Statistic(ABC):
 
     name: str
     label: str
-    help: str
     higher_is_better: bool | None = field(default=True, kw_only=True)
     usual: bool = field(default=False, kw_only=True)
     pooled: bool = field(default=False, kw_only=True)

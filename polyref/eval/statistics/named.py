@@ -146,36 +146,33 @@ class SoftPairwiseAccuracy(Statistic):
 
 
 PEARSON: Final = (
-    SystemStatistic("pearson", "Pearson's r", "of the systems' scores", pearson_rows, usual=True, p_value=perm_systems),
-    SegmentStatistic("pearson", "Pearson's r", "over all judged outputs", pooled_pearson_samples, pooled=True),
+    SystemStatistic("pearson", "Pearson's r", pearson_rows, usual=True, p_value=perm_systems),
+    SegmentStatistic("pearson", "Pearson's r", pooled_pearson_samples, pooled=True),
 )
 SPEARMAN: Final = (
-    SystemStatistic("spearman", "Spearman's ρ", "of the systems' scores", spearman_rows),
-    SegmentStatistic("spearman", "Spearman's ρ", "over all judged outputs", _pooled(spearman), pooled=True),
+    SystemStatistic("spearman", "Spearman's ρ", spearman_rows),
+    SegmentStatistic("spearman", "Spearman's ρ", _pooled(spearman), pooled=True),
 )
 KENDALL_TAU_B: Final = (
-    SystemStatistic("kendall-tau-b", "Kendall's τ-b", "of the systems' scores", kendall_tau_b_rows),
-    PooledKendall("kendall-tau-b", "Kendall's τ-b", "over all judged outputs", usual=True, pooled=True),
+    SystemStatistic("kendall-tau-b", "Kendall's τ-b", kendall_tau_b_rows),
+    PooledKendall("kendall-tau-b", "Kendall's τ-b", usual=True, pooled=True),
 )
 KENDALL_TAU_C: Final = (
-    SystemStatistic("kendall-tau-c", "Kendall's τ-c", "of the systems' scores", kendall_tau_c_rows),
-    SegmentStatistic("kendall-tau-c", "Kendall's τ-c", "over all judged outputs", _pooled(kendall_tau_c), pooled=True),
+    SystemStatistic("kendall-tau-c", "Kendall's τ-c", kendall_tau_c_rows),
+    SegmentStatistic("kendall-tau-c", "Kendall's τ-c", _pooled(kendall_tau_c), pooled=True),
 )
 PAIRWISE_ACCURACY: Final = SystemStatistic(
     "pairwise-accuracy",
     "pairwise accuracy",
-    "share of pairs of systems ordered as by people (Kocmi et al. 2021)",
     system_accuracy_rows,
 )
 SOFT_PAIRWISE_ACCURACY: Final = SoftPairwiseAccuracy(
     "soft-pairwise-accuracy",
     "soft pairwise accuracy",
-    "is the metric as sure of each pair of systems as people are (Thompson et al. 2024)",
 )
 ACC23: Final = SegmentStatistic(
     "acc23",
     "accuracy with calibrated ties",
-    "within segments, in pairs of outputs (Deutsch et al. 2023)",
     within_segments.tie_accuracy,
     with_systems=within_segments.tie_accuracy,
     usual=True,
@@ -183,7 +180,6 @@ ACC23: Final = SegmentStatistic(
 KENDALL_WITHOUT_TIES: Final = SegmentStatistic(
     "kendall-without-ties",
     "Kendall's τ (without ties)",
-    "over the pairs of outputs of one segment that neither people nor the metric tie",
     within_segments.kendall_without_ties,
     with_systems=within_segments.kendall_without_ties,
     usual=True,
@@ -191,35 +187,27 @@ KENDALL_WITHOUT_TIES: Final = SegmentStatistic(
 KENDALL_TAU_B_ITEMS: Final = SegmentStatistic(
     "kendall-tau-b-items",
     "Kendall's τ-b within segments",
-    "averaged over segments",
     within_segments.kendall_tau_b,
     with_systems=within_segments.kendall_tau_b,
 )
-PEARSON_ITEMS: Final = SegmentStatistic(
-    "pearson-items", "Pearson's r within segments", "averaged over segments", pearson_items_samples
-)
+PEARSON_ITEMS: Final = SegmentStatistic("pearson-items", "Pearson's r within segments", pearson_items_samples)
 KENDALL_DARR: Final = RankingStatistic(
     "kendall-darr",
     "Kendall's τ (ties discordant)",
-    "of relative rankings, as WMT17 to WMT20 report",
     DarrCounts.tau,
     usual=True,
 )
 KENDALL_DARR_WITHOUT_TIES: Final = RankingStatistic(
     "kendall-darr-without-ties",
     "Kendall's τ (without ties)",
-    "of the relative rankings that the metric does not tie, as WMT14 reports",
     DarrCounts.tau_without_ties,
     usual=True,
 )
 TIE_RATE: Final = (
-    RankingStatistic(
-        "tie-rate", "share of ties", "of the relative rankings", DarrCounts.tie_rate, usual=True, higher_is_better=None
-    ),
+    RankingStatistic("tie-rate", "share of ties", DarrCounts.tie_rate, usual=True, higher_is_better=None),
     SegmentStatistic(
         "tie-rate",
         "share of ties",
-        "of the pairs of outputs of one segment that people order",
         within_segments.tie_rate,
         with_systems=within_segments.tie_rate,
         usual=True,
