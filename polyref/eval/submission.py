@@ -43,10 +43,6 @@ class TestSet:
     documents: tuple[str, ...]
     domains: tuple[str, ...]
 
-    def __post_init__(self) -> None:
-        if len(self.documents) != len(self.domains) or not self.documents:
-            raise ValueError(f"{len(self.documents)} documents and {len(self.domains)} domains, expected one a segment")
-
     def over(self, domain: str) -> npt.NDArray[np.bool_]:
         """Which segments belong to a domain, or all of them."""
         return np.array([domain in (ALL, own) for own in self.domains])

@@ -130,8 +130,6 @@ def test_names_and_domains_by_year() -> None:
     assert domains_to_score(2023, TestSet("a-b", "t", ("-",), ("all",))) == ("all",)
     assert TESTSET.rank_in_document() == [1, 2, 1]
     assert TESTSET.over("news").tolist() == [True, True, False]
-    with pytest.raises(ValueError, match="one a segment"):
-        TestSet("a-b", "t", ("-",), ())
     with pytest.raises(UsageError, match="expected sys or seg"):
         validate("nothing", 2023, "doc")
     with pytest.raises(DataError, match="Alpha has 2 scores, but the test set has 3 segments"):

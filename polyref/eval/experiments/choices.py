@@ -9,6 +9,7 @@ from typing import Any, Final, TypeAlias
 from polyref.errors import UsageError
 from polyref.eval.judgements.relative_rankings import REPEATED
 from polyref.eval.statistics.resampling import REDRAWN, SEGMENTS, Bootstrap
+from polyref.eval.statistics.significance import CORRECTIONS
 from polyref.metrics.base import Metric
 from polyref.references import ReferenceSet
 
@@ -83,6 +84,8 @@ class Choices:
                 raise UsageError(f"`{name}` is {value}, expected {least} or more")
         if self.bootstrap.over not in REDRAWN:
             raise UsageError(f"`over` is {self.bootstrap.over!r}, expected one of {', '.join(REDRAWN)}")
+        if self.correction not in {None, *CORRECTIONS}:
+            raise UsageError(f"`correction` is {self.correction!r}, expected one of {', '.join(CORRECTIONS)}")
         if not 0 < self.bootstrap.confidence < 1:
             raise UsageError(f"`confidence` is {self.bootstrap.confidence}, expected between 0 and 1")
         if self.peers is not None:

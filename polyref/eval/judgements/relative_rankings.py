@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from polyref.errors import DataError, UsageError
+from polyref.errors import DataError
 from polyref.eval.data.score_files import numbered_lines, shortened, whole_number
 
 IntArray = npt.NDArray[np.intp]
@@ -66,14 +66,9 @@ class Rankings:
         systems: What can be ranked.
         pairs: ``count`` counts every line, as released. ``merge`` counts two outputs once, as most of their lines say,
             and leaves them out where the lines are evenly divided. ``drop`` leaves out what several lines compare.
-
-    Raises:
-        UsageError: ``pairs`` is something else.
     """
 
     def __init__(self, path: str | Path, systems: Sequence[str], pairs: str = "count") -> None:
-        if pairs not in REPEATED:
-            raise UsageError(f"`pairs` is {pairs!r}, expected one of {', '.join(REPEATED)}")
         self.path = path
         self.systems = tuple(systems)
         self._index = {name: i for i, name in enumerate(systems)}
@@ -151,7 +146,6 @@ def read_pairs(
 
     Raises:
         DataError: Wrong header or columns, a segment out of range, an unknown system, or a system against itself.
-        UsageError: ``pairs`` is none of its values.
     """
     rankings = Rankings(path, systems, pairs)
     for number, line in numbered_lines(path):

@@ -23,7 +23,6 @@ def read_task_rankings(path: str | Path, place: Place, *, pairs: str = "count") 
 
     Raises:
         DataError: Wrong header or columns, a segment out of range, a system against itself, or nothing for the pair.
-        UsageError: ``pairs`` is none of its values.
     """
     matcher = Matcher(path, place)
     rankings = Rankings(path, place.systems, pairs)

@@ -17,18 +17,11 @@ def fisher_average(correlations: Sequence[float], counts: Sequence[int]) -> floa
 
     Returns:
         The average; NaN where nothing is left.
-
-    Raises:
-        ValueError: Lengths differ, a correlation is out of range, or a count is 3 or less.
     """
-    if len(correlations) != len(counts):
-        raise ValueError(f"{len(correlations)} correlations, but {len(counts)} counts")
     total = weight = 0.0
     for r, n in zip(correlations, counts, strict=True):
         if math.isnan(r):
             continue
-        if not -1 <= r <= 1 or n <= 3:
-            raise ValueError(f"correlation {r} of {n} points, expected -1 to 1 of more than 3")
         # A perfect correlation has no finite z.
         total += (n - 3) * math.atanh(min(max(r, -1 + 1e-15), 1 - 1e-15))
         weight += n - 3

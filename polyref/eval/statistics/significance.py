@@ -214,6 +214,10 @@ def perm_both(
     return reached / (resamples + 1)
 
 
+#: How p-values are corrected for their number.
+CORRECTIONS: Final = ("holm", "bonferroni", "bh")
+
+
 def adjusted(p_values: Sequence[float], method: str = "holm") -> list[float]:
     """P-values corrected for many comparisons; NaN stays NaN and is not counted.
 
@@ -221,9 +225,6 @@ def adjusted(p_values: Sequence[float], method: str = "holm") -> list[float]:
         p_values: As the tests gave them.
         method: ``bonferroni``, ``holm`` (both control the chance of any false claim) or ``bh`` (Benjamini and Hochberg
             1995: the expected share of false claims).
-
-    Raises:
-        ValueError: Another method.
     """
     p: FloatArray = np.asarray(p_values, dtype=np.float64)
     result = np.full(len(p), np.nan)
@@ -236,10 +237,8 @@ def adjusted(p_values: Sequence[float], method: str = "holm") -> list[float]:
         corrected = ranked * m
     elif method == "holm":
         corrected = np.maximum.accumulate(ranked * np.arange(m, 0, -1.0))
-    elif method == "bh":
-        corrected = np.minimum.accumulate((ranked * m / np.arange(1.0, m + 1))[::-1])[::-1]
     else:
-        raise ValueError(f"method is {method!r}, expected bonferroni, holm or bh")
+        corrected = np.minimum.accumulate((ranked * m / np.arange(1.0, m + 1))[::-1])[::-1]
     result[order] = np.minimum(corrected, 1.0)
     return [float(value) for value in result]
 
