@@ -108,11 +108,7 @@ class Inputs:
         return place + (2 if first.lstrip().startswith('{"polyref"') else 1)
 
     def _beside(self, given: str | Path) -> tuple[list[str], dict[str, str]]:
-        """All lines of a file beside the references, and what the header says of it.
-
-        Raises:
-            DataError: It is missing or broken, or changes while it is read.
-        """
+        """All lines of a file beside the references, and what the header says of it."""
         path = self._readable(given)
         before = _sha256(path)
         with self._named():

@@ -141,12 +141,7 @@ def submit(
 
 
 def _check_there(folder: Path, what: Submission) -> None:
-    """Refuse to write over another metric's scores: the files of 2025 are called the same for all.
-
-    Raises:
-        UsageError: The scores there are another metric's.
-        DataError: They are none of 2025.
-    """
+    """Refuse to write over another metric's scores: the files of 2025 are called the same for all."""
     if what.year < 2025:
         return  # The names of files hold the metric.
     for level in LEVELS:

@@ -267,11 +267,7 @@ def _finite(text: str) -> float:
 
 
 def _check_depth(text: str, value: Any) -> None:
-    """Refuse what could be read, but not be written again.
-
-    Raises:
-        ValueError: Lists and objects are nested more deeply than ``_DEEPEST``.
-    """
+    """Refuse what could be read, but not be written again."""
     if text.count("[") + text.count("{") <= _DEEPEST:
         return
     level, depth = [value], 0

@@ -47,11 +47,7 @@ def _packaged(name: str) -> bytes:
 
 
 def _refuse_overwriting(folder: Path) -> None:
-    """Refuse a folder where a file of the demo's names is not the demo's.
-
-    Raises:
-        UsageError: Naming the file.
-    """
+    """Refuse a folder where a file of the demo's names is not the demo's."""
     there = [name for name in EXAMPLES if os.path.lexists(folder / name)]
     theirs = [name for name in there if not _holds(folder / name, _packaged(name))]
     made = _made_here(folder / MADE)

@@ -77,10 +77,6 @@ def _plain_references(paths: Sequence[str], encoding: str | None, fields: int | 
         encoding: Of the files; None is UTF-8.
         fields: Number of references that the tabs of each line separate (``sacrebleu --num-refs``); None does not
             split lines.
-
-    Raises:
-        DataError: As the reader, or a line has another number of references.
-        UsageError: A file is a reference set, or several references a line for several files.
     """
     if fields is not None and len(paths) > 1:
         raise UsageError(f"`num_refs` splits the lines of one file, but there are {len(paths)}", remedy="name one file")
@@ -133,10 +129,6 @@ def _read_systems(
         reading: What the files do not say themselves.
         first: A file's name and number of segments.
         documents: The document of every segment of that file, as far as it says it.
-
-    Raises:
-        DataError: A file is broken or of another length, or its documents are in another order.
-        UsageError: Two systems have one name.
     """
     systems: dict[str, list[str]] = {}
     for path, name in zip(paths, names, strict=True):

@@ -30,12 +30,7 @@ def is_general(values: Mapping[str, object]) -> bool:
 
 
 def _records(file: Lines) -> Iterator[Record]:
-    """The documents of the pair that is asked for.
-
-    Raises:
-        DataError: Broken JSON, or a document twice.
-        UsageError: There are several pairs, and none is asked for.
-    """
+    """The documents of the pair that is asked for."""
     seen: dict[str, int] = {}
     pairs: dict[str, None] = {}
     found = False

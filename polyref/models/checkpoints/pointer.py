@@ -142,12 +142,7 @@ def _network(folder: Path) -> tuple[PointerTransformer, dict[str, Any]]:
 
 
 def _check_sizes(sizes: PointerConfig, folder: Path) -> None:
-    """Refuse sizes that make no network, before the memory for them is taken.
-
-    Raises:
-        ModelError: A size is no whole number of 1 or more, the heads do not divide the width, or the file of weights is
-            too small for such a network.
-    """
+    """Refuse sizes that make no network, before the memory for them is taken."""
     for name, value in sizes.to_dict().items():
         if type(value) is not int or not 1 <= value <= _LARGEST_SIZE:
             raise ModelError(f"{name} is no whole number from 1 to {_LARGEST_SIZE}", file=folder / "config.json")

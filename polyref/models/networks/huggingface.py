@@ -152,11 +152,7 @@ def _positions(config: Any, side: str) -> int | None:
 
 
 def _check_experts(config: Any) -> None:
-    """Refuse experts that take a share of a batch's tokens, or are chosen by chance (settings of NLLB-MoE).
-
-    Raises:
-        ModelError: Naming the setting.
-    """
+    """Refuse experts that take a share of a batch's tokens, or are chosen by chance (settings of NLLB-MoE)."""
     for name, usual in (("moe_eval_capacity_token_fraction", 1.0), ("second_expert_policy", "all")):
         if (value := getattr(config, name, usual)) != usual:
             raise ModelError(
