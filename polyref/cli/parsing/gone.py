@@ -6,39 +6,34 @@ from typing import Final
 
 import click
 
+_COMBINING: Final = {
+    "--combine consensus": "use `--combine expected`",
+    "--combine soft": "use `--combine blend`, which lies between the human references and the added ones",
+    "--share": "leave it out; `--combine expected` is consensus with a share of 0",
+    "--temperature": "leave it out; `--combine blend` has `--blend`",
+}
+_TURNS: Final = (
+    "`--share` has gone: generators take turns; for other parts, augment with one, then augment that set with the "
+    "next, each with its `-k`"
+)
+
 #: (command, option) -> what to do instead; no option: the command has gone. Commands are as they are typed after
-#: ``polyref``. An option may be followed by the one value that has gone: ``("augment", "--merge score")``.
+#: ``polyref``. An option may be followed by the one value that has gone: ``("score", "--combine soft")``.
 GONE: Final[dict[tuple[str, str], str]] = {
     ("train", ""): "`polyref train` has gone: in the repository, scripts/esim/train.py trains ESIM, and "
     "scripts/bertscore_baseline.py computes baselines",
     ("convert model", ""): "`polyref convert model` has gone: scripts/convert_model.py in the repository does it",
-    (
-        "augment",
-        "--share",
-    ): "`--share` has gone: generators take turns; for other parts, augment with one, then augment "
-    "that set with the next, each with its `-k`",
+    ("augment", "--share"): _TURNS,
     ("augment", "--merge"): "`--merge` has gone: generators and lists take turns, leave it out",
-    ("info", "--lang"): "`--lang` has gone: docs/how-to/use-other-models.md has a table of generators by language",
     ("augment", "--keep-dropped"): "`--keep-dropped` has gone: `--dropped FILE` writes what the filter drops",
     ("augment", "--refilter"): "`--refilter` has gone: repeat the command that made the set with another `--filter`, "
     "which searches nothing again",
-    (command, option): f"`{option}` has gone: {instead}"
-    for command in ("evaluate", "score")
-    for option, instead in {
-        "--combine consensus": "use `--combine expected`",
-        "--combine soft": "use `--combine blend`, which lies between the human references and the added ones",
-        "--share": "leave it out; `--combine expected` is consensus with a share of 0",
-        "--temperature": "leave it out; `--combine blend` has `--blend`",
-    }.items()
-} | {
-    ("evaluate", "--keep"): "`--keep` has gone: leave it out, the cache keeps statistics (polyref cache info)",
-    (
-        "evaluate",
-        "--hybrids",
-    ): "`--hybrids` has gone: use --pairwise, which counts the systems' pairs that a metric tells apart",
+    ("info", "--lang"): "`--lang` has gone: docs/how-to/use-other-models.md has a table of generators by language",
     ("evaluate", "--hybrids"): "`--hybrids` has gone: --pairwise counts the pairs of systems that a metric gets right",
     ("evaluate", "--sizes"): "`--sizes` has gone: the bootstrap's intervals say how sure a set of this size is",
     ("evaluate", "--length-buckets"): "`--length-buckets` has gone: cut the set into parts and evaluate each",
+    ("evaluate", "--keep"): "`--keep` has gone: leave it out, the cache keeps statistics (polyref cache info)",
+    **{(by, old): f"`{old}` has gone: {new}" for by in ("evaluate", "score") for old, new in _COMBINING.items()},
 }
 
 
