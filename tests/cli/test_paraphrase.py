@@ -264,7 +264,7 @@ def test_the_copy_penalty_copies_less(polyref: Callable[..., Any], sentences: Pa
 
     assert copied("--prism-a", "1", "--prism-b", "1") < copied()
     signature = polyref("paraphrase", sentences, "-k", "1", "--prism-a", "0.5", "--json", "--quiet").json()["signature"]
-    assert "|rules:digits,norepeat4,copy(a=0.5,b=4)|" in signature
+    assert "|rules:digits,noaddedrepeat4,copy(a=0.5,b=4)|" in signature
 
 
 @pytest.mark.slow

@@ -6,7 +6,8 @@ import math
 
 import torch
 
-from polyref.paraphrase.rules.shipped import Digits, NoRepeatedPhrases, SourceDigits
+from polyref.paraphrase import load_paraphraser
+from polyref.paraphrase.rules.shipped import Digits, NoAddedRepeats, SourceDigits
 
 
 class Pieces:
@@ -26,7 +27,7 @@ def forbidden(scores: torch.Tensor) -> list[list[set[int]]]:
 
 
 def test_only_the_token_that_completes_a_seen_phrase_is_forbidden() -> None:
-    rule = NoRepeatedPhrases(3)
+    rule = NoAddedRepeats([[], []], n=3)
     prefixes = torch.tensor([[[5, 6, 7, 8, 5, 6], [5, 6, 7, 5, 6, 8]], [[5, 6, 5, 6, 5, 6], [1, 2, 3, 4, 5, 6]]])
     scores = torch.zeros(2, 2, 10)
     rule(torch.tensor([0, 1]), prefixes, scores)
@@ -35,8 +36,38 @@ def test_only_the_token_that_completes_a_seen_phrase_is_forbidden() -> None:
 
 def test_short_prefixes_are_left_alone() -> None:
     scores = torch.zeros(1, 1, 10)
-    NoRepeatedPhrases(4)(torch.tensor([0]), torch.tensor([[[5, 5, 5]]]), scores)
+    NoAddedRepeats([[]])(torch.tensor([0]), torch.tensor([[[5, 5, 5]]]), scores)
     assert forbidden(scores) == [[set()]]
+
+
+def test_a_phrase_may_come_as_often_as_in_the_source() -> None:
+    rule = NoAddedRepeats([[5, 6, 7, 8, 5, 6, 7, 3]], n=3)
+    prefixes = torch.tensor([[[5, 6, 7, 9, 5, 6], [5, 6, 8, 9, 5, 6]]])
+    scores = torch.zeros(1, 2, 10)
+    rule(torch.tensor([0]), prefixes, scores)
+    assert forbidden(scores) == [[set(), {8}]]
+    scores = torch.zeros(1, 1, 10)
+    rule(torch.tensor([0]), torch.tensor([[[5, 6, 7, 5, 6, 7, 5, 6]]]), scores)
+    assert forbidden(scores) == [[{7}]]
+
+
+def test_phrases_with_digits_may_be_repeated() -> None:
+    rule = NoAddedRepeats([[]], free=[7], n=3)
+    scores = torch.zeros(1, 2, 10)
+    rule(torch.tensor([0]), torch.tensor([[[5, 6, 7, 9, 5, 6], [7, 6, 4, 9, 7, 6]]]), scores)
+    assert forbidden(scores) == [[set(), set()]]
+
+
+def test_repeated_numbers_and_names_stay_whole() -> None:
+    texts = [
+        "The city has 1,000,000 inhabitants.",
+        "They sold 3,000 cars in May and 5,000 cars in June.",
+        "He moved to Shijiazhuang, because Shijiazhuang is cheap.",
+    ]
+    million, cars, name = (found.paraphrases for found in load_paraphraser("shipped", dtype="float32")(texts, k=5))
+    assert all("1,000,000" in one for one in million)
+    assert all("3,000" in one and "5,000" in one for one in cars)
+    assert all(one.count("Shijiazhuang") == 2 for one in name)
 
 
 def test_digits_are_single_pieces_with_or_without_a_space() -> None:

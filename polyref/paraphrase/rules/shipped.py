@@ -7,7 +7,8 @@ searching spends the beam on candidates that can be used.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import torch
@@ -20,9 +21,9 @@ if TYPE_CHECKING:
 
 
 class ShippedRules:
-    """The rules of models of the shipped kind: source digits are kept, phrases are not repeated."""
+    """The rules of models of the shipped kind: source digits are kept, phrases are not repeated more than there."""
 
-    name = "digits,norepeat4"
+    name = "digits,noaddedrepeat4"
 
     def __init__(self, spm: sentencepiece.SentencePieceProcessor, eos: int) -> None:
 
@@ -31,30 +32,43 @@ class ShippedRules:
 
     def hooks(self, sources: Sequence[Sequence[int]], texts: Sequence[str]) -> Sequence[StepHook]:
         """The rules for one batch of sources."""
-        return [NoRepeatedPhrases(4), SourceDigits(self.digits, sources, self.eos)]
+        repeats = NoAddedRepeats(sources, self.digits.tokens.tolist(), 4)
+        return [repeats, SourceDigits(self.digits, sources, self.eos)]
 
 
-class NoRepeatedPhrases:
-    """No n-gram of pieces twice (n = 4 by default).
+class NoAddedRepeats:
+    """No n-gram of pieces more often than the source has it, or than once (n = 4 by default).
 
-    Shorter n-grams occur within words, and forbidding them breaks the copying of names.
+    Shorter n-grams occur within words, and forbidding them breaks the copying of names. N-grams with a free token are
+    not counted: a digit is a piece, so "3,000 cars and 5,000 vehicles" could not become "3,000 cars and 5,000 cars".
+
+    Args:
+        sources: Token ids of the sources.
+        free: Tokens that something else limits.
+        n: Pieces of an n-gram.
     """
 
     forbids_only = True
 
-    def __init__(self, n: int = 4) -> None:
+    def __init__(self, sources: Sequence[Sequence[int]], free: Iterable[int] = (), n: int = 4) -> None:
         self.n = n
+        self.free = torch.tensor(sorted(free), dtype=torch.long)
+        self.counts = [Counter(zip(*(source[at:] for at in range(n)), strict=False)) for source in sources]
 
     def __call__(self, sentences: Tensor, prefixes: Tensor, scores: Tensor) -> None:
-        """Forbid every token that would complete an n-gram the hypothesis already has."""
+        """Forbid every token that would complete an n-gram the hypothesis already has often enough."""
         n = self.n
         if prefixes.shape[2] < n:
             return
         windows = prefixes.unfold(2, n, 1)  # [S, W, t - n + 1, n]
         last = prefixes[:, :, None, prefixes.shape[2] - n + 1 :]
-        same = (windows[..., : n - 1] == last).all(-1)
+        same = (windows[..., : n - 1] == last).all(-1) & ~torch.isin(windows, self.free.to(windows.device)).any(-1)
         rows, columns, places = same.nonzero(as_tuple=True)
-        scores[rows, columns, windows[rows, columns, places, n - 1]] = -math.inf
+        found = torch.stack([sentences[rows], rows, columns], 1).tolist()
+        had = Counter((*at, *ngram) for at, ngram in zip(found, windows[rows, columns, places].tolist(), strict=True))
+        for (sentence, row, column, *ngram), times in had.items():
+            if times >= max(1, self.counts[sentence][tuple(ngram)]):
+                scores[row, column, ngram[-1]] = -math.inf
 
 
 class Digits:
