@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, replace
 
 from polyref.errors import UsageError
 from polyref.paraphrase.search import SearchOptions
-from polyref.paraphrase.search.options import LARGEST_WHOLE, check_whole
+from polyref.paraphrase.search.options import LARGEST_WHOLE, check_whole, in_full
 
 #: Diversity strength where neither the user nor the model names one.
 STRENGTH = 0.5
@@ -63,7 +63,7 @@ class DiverseBeam:
     def describe(self) -> str:
         """For signatures, of a resolved instance: ``dbs(beam=20,groups=4,strength=0.5)``."""
         given = {key: value for key, value in asdict(self).items() if value is not None}
-        return f"dbs({','.join(f'{key}={value:g}' for key, value in given.items())})"
+        return f"dbs({','.join(f'{key}={in_full(value)}' for key, value in given.items())})"
 
 
 #: How to search: the face most people need, or every option of the engine.

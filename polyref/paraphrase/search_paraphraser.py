@@ -12,13 +12,14 @@ from polyref import __version__
 from polyref.cache import Cache
 from polyref.errors import UsageError
 from polyref.models.device import arithmetic
+from polyref.models.languages import resolve
 from polyref.paraphrase.diverse_beam import STRENGTH, Decoding, DiverseBeam
 from polyref.paraphrase.nbest import Hypothesis, NBest
 from polyref.paraphrase.paraphraser import Paraphraser
 from polyref.paraphrase.rules.base import Rules
 from polyref.paraphrase.search import Candidate, SearchOptions, StepModel
 from polyref.paraphrase.search.kept import KeptLists, Lists
-from polyref.paraphrase.search.options import LARGEST_WHOLE, check_whole
+from polyref.paraphrase.search.options import LARGEST_WHOLE, check_whole, in_full
 from polyref.paraphrase.search.saved import SavedGeneration
 from polyref.progress import Advance, Part, work
 
@@ -51,6 +52,18 @@ def batch_limits(memory: int | None, device: str) -> Limits:
     if torch.device(device).type != "cuda":
         return {"rows": ROWS, "memory": MEMORY if memory is None else memory << 20}
     return {"rows": sys.maxsize, "memory": torch.cuda.mem_get_info(device)[0] // 2 if memory is None else memory << 20}
+
+
+def written(lang: str | None, languages: Sequence[str], prefix: Sequence[object]) -> str:
+    """What is written, for signatures: the language of a model of several, or the first tokens, or nothing."""
+    if languages and lang is not None:
+        return f"|lang:{resolve(lang, languages)}"
+    return f"|prefix:{','.join(map(str, prefix))}" if prefix else ""
+
+
+def read_as(lang: str | None, languages: Sequence[str], prefix: str | None) -> str:
+    """What sources are marked as, for signatures, where a prefix says what is written."""
+    return f"|source:{resolve(lang, languages)}" if languages and lang is not None and prefix is not None else ""
 
 
 class Codec(Protocol):
@@ -128,7 +141,7 @@ class SearchParaphraser(Paraphraser):
         self.room = room
         self.codec = codec
         self.name = name
-        self.signature = f"{name}|sha:{digest}"
+        self.signature = f"{name}|sha:{digest}{written(lang, languages, prefix)}"
         self.max_source = max_source
         self.languages = tuple(languages)
         self.lang = lang
@@ -139,7 +152,7 @@ class SearchParaphraser(Paraphraser):
         self.defaults = defaults or DiverseBeam(strength=STRENGTH)
         self.min_score = min_score
         if min_score is not None:
-            self.signature += f"|score>={min_score:g}"
+            self.signature += f"|score>={in_full(min_score)}"
         self.window = window
         self.rows = rows
         self.memory = memory

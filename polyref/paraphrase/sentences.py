@@ -87,7 +87,7 @@ class SentenceBySentence(Paraphraser):
         """The paraphraser's decoding, and how texts are split."""
         inner = self.inner.describe_decoding(decoding, k)
         which = f">{LONG}" if self.mode == "long" else "all"
-        return f"{inner}+sentences({which},sentencex={version('sentencex')})"
+        return f"{inner}+sentences({which},{self.splitting},sentencex={version('sentencex')})"
 
     def generate(
         self, texts: Iterable[str], k: int, *, decoding: Decoding | None = None, progress: bool = False

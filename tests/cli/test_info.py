@@ -32,7 +32,7 @@ def test_json_agrees_with_the_signature_of_results(polyref: Callable[..., Any], 
     printed = polyref("info", "shipped/en", "--json").json()
     (row,) = printed["rows"]
     (tmp_path / "in.txt").write_text("It rained.\n", "utf-8")
-    for mode, split in (("whole", ""), ("long", f"+sentences(>30,sentencex={version('sentencex')})")):
+    for mode, split in (("whole", ""), ("long", f"+sentences(>30,en,sentencex={version('sentencex')})")):
         result = polyref("paraphrase", tmp_path / "in.txt", "--json", "--quiet", "--sentences", mode).json()
         assert result["signature"] == f"{printed['signature']}|{row['decoding']}{split}|k:10"
     assert row["hash"] in printed["signature"]

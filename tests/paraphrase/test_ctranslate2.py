@@ -200,6 +200,9 @@ def test_a_language_is_asked_for_where_there_are_several(folders: Folders) -> No
     german = load_paraphraser(f"ctranslate2:{converted},{folder}", lang="de")
     english = load_paraphraser(f"ctranslate2:{converted},{folder}", lang="en")
     assert "deu_Latn" in german.languages
+    assert german.signature.endswith("|lang:deu_Latn") and english.signature.endswith("|lang:eng_Latn")
+    begun = load_paraphraser(f"ctranslate2:{converted},{folder}", prefix="deu_Latn")
+    assert begun.signature.endswith("|prefix:deu_Latn")
     options = SearchOptions(beam=2, max_len_b=6)
     first = {
         paraphraser.lang: {one.tokens[0] for one in paraphraser(TEXT[0], 2, decoding=options).hypotheses}

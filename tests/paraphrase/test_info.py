@@ -29,8 +29,8 @@ def test_a_fairseq_directory(tmp_path: Path, spm: bytes) -> None:
     assert info.source_vocabulary == info.target_vocabulary == vocabulary
     assert (info.max_source, info.max_target) == (40, 30)
     paraphraser = load_paraphraser(folder, lang="en")
-    assert info.signature == paraphraser.signature
-    assert paraphraser.describe(None, 10) == f"{info.signature}|{info.decoding}"
+    assert paraphraser.signature == f"{info.signature}|lang:en"
+    assert paraphraser.describe(None, 10) == f"{info.signature}|lang:en|{info.decoding}"
 
 
 def test_half_precision_and_tables_of_their_own(tmp_path: Path, spm: bytes) -> None:
@@ -50,7 +50,7 @@ def test_hugging_face_directories_of_both_ways(tmp_path: Path, spm: bytes) -> No
     info = model_info(tmp_path / "hf")
     assert (info.kind, info.family, info.name) == ("huggingface", "m2m_100", "hf")
     assert (info.parameters, info.languages, info.layers) == (fairseq.parameters, fairseq.languages, fairseq.layers)
-    assert info.signature == load_paraphraser(tmp_path / "hf", lang="en").signature
+    assert f"{info.signature}|lang:en" == load_paraphraser(tmp_path / "hf", lang="en").signature
     # Any other encoder-decoder: T5, with the same tokeniser.
     torch.manual_seed(7)
     config = transformers.T5Config(

@@ -90,6 +90,19 @@ def test_signature_follows_the_weights_and_the_decoding(t5: Path) -> None:
     )
 
 
+def test_the_signature_names_the_language_and_the_prefix(tmp_path: Path, spm: bytes) -> None:
+    folder = write(tmp_path / "m", spm)
+    loaded = [{"lang": "de"}, {"lang": "en"}, {"prefix": "<de>"}, {"prefix": "<en>"}, {"prefix": "<en>", "lang": "de"}]
+    signatures = [load_paraphraser(folder, **options).signature for options in loaded]
+    assert len(set(signatures)) == len(loaded)
+    assert load_paraphraser(folder, lang="deu").signature == signatures[0]
+
+
+def test_signatures_show_every_digit() -> None:
+    described = [DiverseBeam(strength=strength).resolve(4).describe() for strength in (0.5, 0.12345678, 0.12345679)]
+    assert described[0].endswith("strength=0.5)") and len(set(described)) == len(described)
+
+
 def test_a_prefix_is_a_token_of_the_vocabulary(t5: Path) -> None:
     (found,) = load_paraphraser(t5, prefix="mill").paraphrase(["the river ."], 2, decoding=DiverseBeam(4, 2))
     assert all(hypothesis.text.startswith("mill") for hypothesis in found.hypotheses)

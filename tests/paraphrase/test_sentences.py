@@ -77,9 +77,10 @@ def test_short_texts_and_other_generators_are_left_alone() -> None:
         by_sentences(paraphraser, mode="some")
 
 
-def test_the_signature_names_the_splitter() -> None:
+def test_the_signature_names_the_splitter_and_its_language() -> None:
     described = by_sentences(Numbered()).describe_decoding(None, 2)
-    assert described.startswith(f"numbers+sentences(>{LONG},sentencex=1.")
+    assert described.startswith(f"numbers+sentences(>{LONG},en,sentencex=1.")
+    assert described != by_sentences(Numbered(), "de").describe_decoding(None, 2)
 
 
 def test_what_is_longer_than_the_model_reads_is_copied() -> None:

@@ -25,7 +25,7 @@ from polyref.models.networks.matmul import computing_in
 from polyref.paraphrase.loading_options import PRISM_B, check_dtype
 from polyref.paraphrase.rules.copy_penalty import CopyPenaltyRules
 from polyref.paraphrase.search.saved import SavedGeneration
-from polyref.paraphrase.search_paraphraser import SearchParaphraser, batch_limits
+from polyref.paraphrase.search_paraphraser import SearchParaphraser, batch_limits, read_as
 
 if TYPE_CHECKING:
     from polyref.models.checkpoints.vocabulary import TextCodec
@@ -77,7 +77,7 @@ def load(
             network,
             LanguageCodec(codec, lang if codec.languages else None),
             name=label or folder.resolve().name,
-            digest=fingerprint(folder)[:12],
+            digest=fingerprint(folder)[:12] + read_as(lang, codec.languages, prefix),
             max_source=min(network.max_source, LONGEST_SOURCE),
             languages=codec.languages,
             prefix=first,
@@ -92,11 +92,12 @@ def load(
     saved = None if is_fairseq_directory(folder) else _saved(folder, model.network, tagged=bool(first))
     if prefix is None and getattr(model.codec, "tag_starts", False):
         (model.network.start,), first = first, []
+    digest = model.fingerprint[:12] + ("" if dtype == "float32" else f"|dtype:{dtype}")
     return SearchParaphraser(
         model.network,
         LanguageCodec(model.codec, lang if model.codec.languages else None),
         name=label or model.name,
-        digest=model.fingerprint[:12] + ("" if dtype == "float32" else f"|dtype:{dtype}"),
+        digest=digest + read_as(lang, model.codec.languages, prefix),
         max_source=min(model.network.max_source, LONGEST_SOURCE),
         languages=model.codec.languages,
         prefix=first,

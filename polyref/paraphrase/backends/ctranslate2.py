@@ -27,7 +27,7 @@ from polyref.paraphrase.nbest import Hypothesis, NBest
 from polyref.paraphrase.paraphraser import Paraphraser
 from polyref.paraphrase.search import SearchOptions
 from polyref.paraphrase.search.options import LARGEST_WHOLE, check_whole
-from polyref.paraphrase.search_paraphraser import DIGITS, WINDOW
+from polyref.paraphrase.search_paraphraser import DIGITS, WINDOW, read_as, written
 from polyref.progress import work
 
 _DTYPES: Final = {"float32": "float32", "int8": "int8_float32", "bfloat16": "bfloat16", "float16": "float16"}
@@ -73,7 +73,7 @@ class CTranslate2Paraphraser(Paraphraser):
         self._prefix = list(prefix)
         self._longest = LONGEST_SOURCE
         self.name = name
-        self.signature = f"{name}|sha:{digest}"
+        self.signature = f"{name}|sha:{digest}{written(lang, tokens.languages, prefix)}"
         self.languages = tokens.languages
         self.lang = lang
 
@@ -227,6 +227,7 @@ def load(
         raise UsageError(f"`prefix` is {unknown[0]!r}, expected a token of the model's vocabulary")
     digest = hash_files(_files(folder, tokeniser))[:12]
     digest += f"|backend:ctranslate2-{ctranslate2.__version__}" + ("" if dtype == "float32" else f"|dtype:{dtype}")
+    digest += read_as(lang, tokens.languages, prefix)
     return CTranslate2Paraphraser(
         translator,
         tokens,

@@ -23,6 +23,7 @@ from polyref.paraphrase.rewriting.options import RewritingOptions
 from polyref.paraphrase.rewriting.prompts import load_prompt
 from polyref.paraphrase.rewriting.requests import Request, Requests
 from polyref.paraphrase.rewriting.retries import GivenUpError, Patience
+from polyref.paraphrase.search.options import in_full
 from polyref.progress import work
 
 #: Texts read ahead for every request at a time.
@@ -97,12 +98,13 @@ class Rewriter(Paraphraser):
         self.name = f"{kind}:{chat.model}"
         said = {
             "prompt": f"{prompt.name}:{prompt.digest}",
-            "temperature": f"{self.requests.temperature:g}",
+            "temperature": in_full(self.requests.temperature),
             "seed": str(options.seed),
             "max_tokens": options.max_tokens,
             "body": _digest(options.body),
             "context": options.context or None,
             "source": options.source,
+            "lang": language,
         }
         self._settings = [f"{name}:{value}" for name, value in said.items() if value is not None]
         self._introduce(known)

@@ -26,6 +26,7 @@ from torch import Tensor
 
 from polyref.errors import UsageError
 from polyref.paraphrase.loading_options import check_penalty
+from polyref.paraphrase.search.options import in_full
 
 WORD_START = "▁"
 LONGEST = 4
@@ -60,7 +61,7 @@ class CopyPenaltyRules:
         if not any(symbol.startswith(WORD_START) for symbol in self._symbols):
             raise UsageError("`prism_a` needs a SentencePiece vocabulary; this model's tokens do not show word starts")
         self._a, self._b = a, b
-        self.name = f"copy(a={a:g},b={b:g})"
+        self.name = f"copy(a={in_full(a)},b={in_full(b)})"
 
     def hooks(self, sources: Sequence[Sequence[int]], texts: Sequence[str]) -> Sequence[LexicalCopyPenalty]:
         """The penalty for one batch of sources."""

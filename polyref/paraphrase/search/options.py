@@ -172,6 +172,12 @@ class SearchOptions:
         return self.beam if self.nbest is None else self.nbest
 
 
+def in_full(value: float) -> str:
+    """A number for signatures, which tells it from all others: six digits, or as many as it needs."""
+    short = f"{value:g}"
+    return short if float(short) == value else str(value)
+
+
 def check_whole(name: str, value: Any, least: int, most: int) -> None:
     """Refuse what is no whole number from ``least`` to ``most``.
 

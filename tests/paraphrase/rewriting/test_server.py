@@ -100,9 +100,16 @@ def test_the_signature_says_who_answers_and_what_was_asked(asking: Asking) -> No
     rewriter, _ = asking(seed=5, temperature=0.25)
     parts = rewriter.signature.split("|")
     assert parts[:3] == ["openai:tiny", "model:tiny-2026", f"fingerprint:{FINGERPRINT}"]
-    assert parts[4:] == ["temperature:0.25", "seed:5"]
+    assert parts[4:] == ["temperature:0.25", "seed:5", "lang:en"]
     assert rewriter.describe(None, 3).endswith("|rewriting(faithful-1,list)")
-    others = [{"prompt": "diverse"}, {"seed": 6}, {"temperature": 0.5}, {"max_tokens": 9}, {"context": 1}]
+    others = [
+        {"prompt": "diverse"},
+        {"seed": 6},
+        {"temperature": 0.5},
+        {"temperature": 0.25000001},
+        {"max_tokens": 9},
+        {"context": 1},
+    ]
     signatures = {asking(**{"seed": 5, "temperature": 0.25, **other})[0].signature for other in others}
     assert len({*signatures, rewriter.signature}) == len(others) + 1
     assert asking(form="samples")[0].describe(None, 3) != asking()[0].describe(None, 3)
