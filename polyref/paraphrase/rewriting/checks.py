@@ -18,6 +18,7 @@ from polyref.paraphrase.rewriting.context import TextInContext
 
 _WORD: Final = re.compile(r"\w+")
 _NUMBERING: Final = re.compile(r"\s*(?:\(?\d{1,3}[.)]|[-*•>])\s+")
+_NUMBER: Final = re.compile(r"\d+")
 _QUOTES: Final = ('""', "“”", "„“", "«»", "‘’", "''", "「」")
 #: How assistants speak of what they do, in the language that nearly all of them do it in.
 _TALK: Final = re.compile(
@@ -119,14 +120,24 @@ class Checks:
 def tidied(rewrite: str, text: str) -> str:
     """A rewrite without what lists put around it, where its text has no such thing: a number, a dash, quotes."""
     rewrite = unicodedata.normalize("NFC", rewrite).strip()
-    if not _NUMBERING.match(text):
-        rewrite = _NUMBERING.sub("", rewrite, count=1) if _NUMBERING.match(rewrite) else rewrite
+    if (found := _NUMBERING.match(rewrite)) and not _NUMBERING.match(text) and not _ordinal(found, text):
+        rewrite = rewrite[found.end() :]
     for first, last in _QUOTES:
         quoted = len(rewrite) > 1 and rewrite[0] == first and rewrite[-1] == last
         if quoted and not (text[:1] == first and text.strip()[-1:] == last) and first not in rewrite[1:-1]:
             rewrite = rewrite[1:-1].strip()
             break
     return " ".join(rewrite.splitlines()) if _lines(rewrite) == _lines(text) else rewrite
+
+
+def _ordinal(found: re.Match[str], text: str) -> bool:
+    """Whether a number before a rewrite belongs to it: "3. Mai", "20. století"."""
+    rest = found.string[found.end() :]
+    if (number := _NUMBER.search(found[0])) is None:
+        return False
+    if rest[:1].islower() and not text.lstrip()[:1].islower():
+        return True
+    return _NUMBER.findall(rest).count(number[0]) < _NUMBER.findall(text).count(number[0])
 
 
 def _lines(text: str) -> int:

@@ -62,6 +62,8 @@ def test_odd_values_are_as_if_they_were_not_there() -> None:
         ("[" * 100_000, [], "no JSON list"),
         ("", [], "empty"),
         ("<think>hm</think> ", [], "empty"),
+        ('A list ["no"]?</think>\n["a", "b"]', ["a", "b"], None),
+        ('<think>["no", "no"]', [], "empty"),
     ],
 )
 def test_the_list_in_an_answer(content: str, found: list[str], fault: str | None) -> None:
@@ -70,6 +72,7 @@ def test_the_list_in_an_answer(content: str, found: list[str], fault: str | None
 
 def test_a_sample_is_the_answer_itself() -> None:
     assert rewrites_in(Answer("<think>hm</think>\n a b "), 1, listed=False) == (["a b"], None)
+    assert rewrites_in(Answer("hm\n</think>\n a b "), 1, listed=False) == (["a b"], None)
     assert rewrites_in(Answer("a", finish="length"), 1, listed=False) == ([], "cut short")
     assert rewrites_in(Answer("a", finish="content_filter"), 1, listed=False) == ([], "refused")
     assert rewrites_in(Answer(refusal="no"), 1, listed=False) == ([], "refused")
@@ -149,6 +152,10 @@ def test_without_a_language_that_of_the_text_counts() -> None:
         ("“It is late.”", "“It is very late.”", "“It is late.”"),
         ('"It" is "late"', "It is very late.", '"It" is "late"'),
         ("1990 was late.", "It was 1990.", "1990 was late."),
+        ("3. Mai: Es ist spät.", "Am 3. Mai ist es spät.", "3. Mai: Es ist spät."),
+        ("20. století začalo pozdě.", "Dvacáté století začalo později.", "20. století začalo pozdě."),
+        ("1. It costs 1 euro.", "It cost 1 euro.", "It costs 1 euro."),
+        ("1. it is late.", "it is very late.", "it is late."),
         (" It is\nlate. ", "It is very late.", "It is\nlate."),
         ("", "It is late.", ""),
     ],
