@@ -32,12 +32,13 @@ class Choice:
 
     Attributes:
         text: The sentence, without the space around it.
-        score: Length-normalised log-probability in nats; of the sentence as it was, below all its paraphrases.
+        score: Length-normalised log-probability in nats; of the sentence as it was, below all its paraphrases. None
+            where the generator has no probabilities.
         tokens: How many tokens the score is a mean of; 0 of the sentence as it was.
     """
 
     text: str
-    score: float
+    score: float | None
     tokens: int
 
 
@@ -115,7 +116,9 @@ class SentenceBySentence(Paraphraser):
                 yield first
             else:
                 nbests = [first, *islice(found, len(sentences) - 1)]
-                yield NBest(text, tuple(combine(sentences, [*map(self._choices, nbests)], k)), composed=True)
+                made = tuple(combine(sentences, [*map(self._choices, nbests)], k))
+                failures = (one.failure for one in nbests if one.failure is not None)
+                yield NBest(text, made, composed=True, failure=None if made else next(failures, None))
 
     def split(self, text: str) -> list[str]:
         """The sentences of a text, with the space around them; one where it is not split."""
@@ -135,7 +138,7 @@ class SentenceBySentence(Paraphraser):
         if nbest.truncated:
             return []
         kept = nbest.hypotheses if self.keep is None else self.keep(nbest)
-        return [Choice(one.text, one.score or 0.0, len(one.tokens) or 1) for one in kept]
+        return [Choice(one.text.strip(), one.score, len(one.tokens) or 1) for one in kept if one.text.strip()]
 
 
 def by_sentences(paraphraser: Paraphraser, lang: str = "en", mode: str = "long") -> Paraphraser:
@@ -167,25 +170,34 @@ def combine(sentences: Sequence[str], choices: Sequence[Sequence[Choice]], k: in
     used: list[Counter[int]] = [Counter() for _ in ways]
     # The paragraph as it was is no paraphrase of it.
     taken = {tuple(len(found) - 1 for found in ways)}
-    for _ in range(k):
+    texts = {"".join(sentences).strip()}
+    while len(texts) <= k:
         worth = [
-            [one.score - STRENGTH * count[place] for place, one in enumerate(found)]
+            [(one.score or 0.0) - STRENGTH * count[place] for place, one in enumerate(found)]
             for found, count in zip(ways, used, strict=True)
         ]
         best = _best(worth, taken)
         if best is None:
             return
         taken.add(best)
+        chosen = [found[place] for found, place in zip(ways, best, strict=True)]
+        text = _joined(sentences, [one.text for one in chosen])
+        if text in texts:
+            continue
+        texts.add(text)
         for place, count in zip(best, used, strict=True):
             count[place] += 1
-        chosen = [found[place] for found, place in zip(ways, best, strict=True)]
-        yield Hypothesis(_joined(sentences, [one.text for one in chosen]), _mean(chosen))
+        yield Hypothesis(text, _mean(chosen))
 
 
 def _with_copy(sentence: str, found: Sequence[Choice]) -> list[Choice]:
-    """The choices, and the sentence as it was: as good as the worst of them after it was used once."""
-    worst = min((one.score for one in found), default=0.0)
-    return [*found, Choice(sentence.strip(), worst - STRENGTH, 0)]
+    """The choices, each once, and the sentence as it was: as good as the worst of them after it was used once."""
+    distinct: dict[str, Choice] = {}
+    for one in found:
+        if one.text != sentence.strip():
+            distinct.setdefault(one.text, one)
+    worst = min((one.score or 0.0 for one in distinct.values()), default=0.0)
+    return [*distinct.values(), Choice(sentence.strip(), worst - STRENGTH, 0)]
 
 
 def _best(worth: Sequence[Sequence[float]], taken: set[tuple[int, ...]]) -> tuple[int, ...] | None:
@@ -209,10 +221,12 @@ def _best(worth: Sequence[Sequence[float]], taken: set[tuple[int, ...]]) -> tupl
     return None
 
 
-def _mean(chosen: Sequence[Choice]) -> float:
-    """Length-normalised log-probability of the sentences that were rewritten."""
-    tokens = sum(one.tokens for one in chosen)
-    return sum(one.score * one.tokens for one in chosen) / tokens
+def _mean(chosen: Sequence[Choice]) -> float | None:
+    """Length-normalised log-probability of the sentences that were rewritten; None where one has none."""
+    rewritten = [(one.score, one.tokens) for one in chosen if one.tokens]
+    if any(score is None for score, _ in rewritten):
+        return None
+    return sum((score or 0.0) * tokens for score, tokens in rewritten) / sum(tokens for _, tokens in rewritten)
 
 
 def _joined(sentences: Sequence[str], texts: Sequence[str]) -> str:

@@ -112,6 +112,26 @@ def test_every_sentence_goes_through_the_filter() -> None:
     assert all("ten questions" not in text and "twelve" in text for text in found.paraphrases)
 
 
+def test_paragraphs_are_told_apart_by_their_texts() -> None:
+    choices = [[Choice("One.", -0.1, 2), Choice("A.", -0.2, 2), Choice("A.", -0.3, 2)], [Choice("Two.", -0.1, 2)]]
+    assert [one.text for one in combine(["One. ", "Two."], choices, 9)] == ["A. Two."]
+
+
+def test_what_has_no_score_or_no_paraphrase_says_so() -> None:
+    class Words(Numbered):
+        def generate(
+            self, texts: Iterable[str], k: int, *, decoding: Decoding | None = None, progress: bool = False
+        ) -> Iterator[NBest]:
+            for text in texts:
+                found = () if "fails" in text else (Hypothesis(""), Hypothesis(f"{text} So."))
+                yield NBest(text, found, failure=None if found else "refused")
+
+    some, none = by_sentences(Words(), mode="all")(["It is. It fails.", "It fails. It still fails."], 3)
+    assert [(one.text, one.score) for one in some.hypotheses] == [("It is. So. It fails.", None)]
+    assert some.failure is None
+    assert none.hypotheses == () and none.failure == "refused"
+
+
 sentences = st.lists(st.lists(st.floats(-3, 0).map(lambda x: round(x, 3)), max_size=3), min_size=2, max_size=4)
 
 
@@ -128,7 +148,7 @@ def test_paragraphs_are_distinct_and_the_first_is_the_best(scores: list[list[flo
     assert all(one.text != original for one in made)
     if made:
         # The best paraphrase of every sentence that has one.
-        best = [max(found, key=lambda one: one.score).score if found else None for found in choices]
+        best = [max(one.score or 0.0 for one in found) if found else None for found in choices]
         assert made[0].score == pytest.approx(sum(filter(None, best)) / sum(one is not None for one in best))
 
 
