@@ -24,10 +24,10 @@ TEXTS = ["the old river", "small ferry", "nobody has seen this since early morni
 SHAPE = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "initializer_range": 0.4}
 
 
-def bytewise(folder: Path) -> Any:
-    """A tokeniser of bytes, as GPT-2's, whose words are too few to merge any: it has a token for the line end."""
-    letters = sorted(ByteLevel.alphabet())
-    tokenizer = Tokenizer(BPE({letter: number for number, letter in enumerate([*letters, "<|end|>"])}, []))
+def bytewise(folder: Path, *merged: tuple[str, str]) -> Any:
+    """A tokeniser of bytes, as GPT-2's, which merges nothing else: it has a token for the line end."""
+    known = [*sorted(ByteLevel.alphabet()), *map("".join, merged), "<|end|>"]
+    tokenizer = Tokenizer(BPE({letter: number for number, letter in enumerate(known)}, list(merged)))
     tokenizer.pre_tokenizer = ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     fast = transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<|end|>")
@@ -35,9 +35,9 @@ def bytewise(folder: Path) -> Any:
     return fast
 
 
-def save(family: str, folder: Path) -> Path:
+def save(family: str, folder: Path, *merged: tuple[str, str]) -> Path:
     torch.manual_seed(1)
-    tokenizer = bytewise(folder)
+    tokenizer = bytewise(folder, *merged)
     shape: dict[str, Any] = {**SHAPE, "vocab_size": len(tokenizer), "eos_token_id": len(tokenizer) - 1}
     if family in ("llama", "opt"):
         shape |= {"max_position_embeddings": 400, "pad_token_id": None, "bos_token_id": None}
@@ -100,6 +100,18 @@ def test_all_tokens_that_end_a_line_are_one_end(tmp_path: Path) -> None:
     assert float(step[line]) == -math.inf
     others = [token for token in range(len(plain)) if token not in (model.eos, line)]
     torch.testing.assert_close(step[others], plain[others], atol=1e-5, rtol=1e-5)
+
+
+def test_nothing_follows_a_token_that_holds_a_line_end(tmp_path: Path) -> None:
+    merged = (".", "Ċ")
+    paraphraser = loaded(str(save("gpt2", tmp_path, merged)))
+    model: Any = paraphraser.model
+    closing = bytewise(tmp_path, merged).convert_tokens_to_ids("".join(merged))
+    state = model.encode([paraphraser.codec.encode(TEXTS[0])])
+    assert model.step(state, torch.tensor([[closing]]))[0, 0].isfinite().sum() > 2, "the first step reads the prompt"
+    after = model.step(state, torch.tensor([[closing]]))[0, 0]
+    assert float(after[model.eos]) == 0.0 and after.isfinite().sum() == 1
+    assert paraphraser.codec.decode([closing, model.eos]) == "."
 
 
 def test_a_diverse_beam_over_a_prompt_of_ones_own(tmp_path: Path) -> None:

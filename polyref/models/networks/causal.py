@@ -27,7 +27,7 @@ class CausalState:
 
 
 class CausalModel:
-    """A ``PreTrainedModel`` for text generation as a ``StepModel``: its sources are prompts.
+    r"""A ``PreTrainedModel`` for text generation as a ``StepModel``: its sources are prompts.
 
     All tokens that end a line are one event here, the end of sentence: its probability is the sum of theirs. A
     hypothesis is therefore one line, whichever token ends it.
@@ -37,6 +37,7 @@ class CausalModel:
         ends: Tokens that end a line or a text; the first one stands for all.
         pad: A token that is never written.
         unk: The unknown token.
+        closing: Tokens with a line end that is not their beginning, such as ``.\n``: nothing but the end follows them.
         longest: Most positions, where the configuration does not say.
 
     Attributes:
@@ -45,13 +46,16 @@ class CausalModel:
 
     normalized = True
 
-    def __init__(self, model: Any, *, ends: Sequence[int], pad: int, unk: int, longest: int) -> None:
+    def __init__(
+        self, model: Any, *, ends: Sequence[int], pad: int, unk: int, longest: int, closing: Sequence[int] = ()
+    ) -> None:
         self.model = model
         self.device = model.device
         config = model.config.get_text_config()
         self.vocab_size = int(model.get_output_embeddings().weight.shape[0])
         self.eos, *others = ends
         self._others = torch.tensor(others, dtype=torch.int64, device=self.device)
+        self._closing = torch.tensor(closing, dtype=torch.int64, device=self.device)
         self.pad, self.unk = pad, unk
         self.start = self.eos  # never read: the first step reads the prompt's last token
         positions = int(getattr(config, "max_position_embeddings", None) or longest)
@@ -84,6 +88,7 @@ class CausalModel:
     def step(self, state: CausalState, tokens: Tensor) -> Tensor:
         """See :class:`~polyref.paraphrase.search.StepModel`; returns log-probabilities."""
         sentences, width = tokens.shape
+        closed = torch.isin(tokens.flatten(), self._closing) & (state.last is None)
         if state.last is not None:
             tokens, state.last = state.last[:, None], None
         state.mask = torch.cat((state.mask, state.mask.new_ones(len(state.mask), 1)), dim=1)
@@ -91,6 +96,8 @@ class CausalModel:
         if len(self._others):
             found[:, self.eos] = torch.cat((found[:, self.eos, None], found[:, self._others]), dim=1).logsumexp(dim=1)
             found[:, self._others] = float("-inf")
+        found[closed] = float("-inf")
+        found[closed, self.eos] = 0.0
         return found.view(sentences, width, -1)
 
     def _feed(self, state: CausalState, tokens: Tensor) -> Tensor:

@@ -111,8 +111,9 @@ def load(
     tokenizer = load_tokenizer(folder)
     loaded: Any = load_network("AutoModelForCausalLM", folder, "language model")
     network = loaded.to(torch.device(device), getattr(torch, dtype))
-    ends = line_ends(tokenizer, network)
-    model = CausalModel(network, ends=ends, pad=_padding(tokenizer, ends, folder), unk=ends[0], longest=LONGEST_SOURCE)
+    ends, closing = line_ends(tokenizer, network)
+    pad = _padding(tokenizer, ends, folder)
+    model = CausalModel(network, ends=ends, pad=pad, unk=ends[0], closing=closing, longest=LONGEST_SOURCE)
     digest = f"{hash_model(folder)[:12]}|prompt:{hashlib.sha256(prompt.encode()).hexdigest()[:12]}"
     return SearchParaphraser(
         model,
@@ -136,8 +137,8 @@ def read_prompt(file: str) -> str:
     return prompt
 
 
-def line_ends(tokenizer: Any, network: Any) -> list[int]:
-    """Tokens that end a text, then those that begin with a line end.
+def line_ends(tokenizer: Any, network: Any) -> tuple[list[int], list[int]]:
+    """Tokens that end a text, then those that begin with a line end; and those with a line end later on.
 
     Raises:
         ModelError: There are none.
@@ -146,13 +147,15 @@ def line_ends(tokenizer: Any, network: Any) -> list[int]:
     found = [named] if isinstance(named, int) else list(named or ())
     if tokenizer.eos_token_id is not None:
         found.append(tokenizer.eos_token_id)
+    closing = []
     size = network.get_output_embeddings().weight.shape[0]
     for token in sorted(tokenizer.get_vocab().values()):
-        if token < size and str(tokenizer.decode([token])).lstrip(" \t").startswith("\n"):
-            found.append(token)
+        if token < size and "\n" in (text := str(tokenizer.decode([token]))):
+            (found if text.lstrip(" \t").startswith("\n") else closing).append(token)
     if not found:
         raise ModelError("its tokeniser has no end of text and no line end")
-    return list(dict.fromkeys(int(token) for token in found))
+    ends = list(dict.fromkeys(int(token) for token in found))
+    return ends, [token for token in closing if token not in ends]
 
 
 def _padding(tokenizer: Any, ends: Sequence[int], folder: Path) -> int:
