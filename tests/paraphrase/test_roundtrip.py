@@ -15,7 +15,7 @@ from tiny_seq2seq import TEXT, token_logprobs, write_bart, write_m2m, write_t5
 
 from polyref import load_paraphraser
 from polyref.errors import ModelError, UsageError
-from polyref.paraphrase import DiverseBeam, Hypothesis, NBest, SearchOptions
+from polyref.paraphrase import DiverseBeam, Hypothesis, NBest, SearchOptions, SearchParaphraser
 from polyref.paraphrase.backends.roundtrip import RoundTrip, merged, pivots
 from polyref.progress import listening
 
@@ -87,6 +87,28 @@ def test_ways_to_one_text_are_added_up() -> None:
         ("c", pytest.approx(math.log(0.25 * 0.1), abs=1e-5)),
     ]
     assert [one.text for one in merged(there[::-1], lists[::-1], 2)] == ["b", "a"]
+
+
+def test_tags_are_given_and_not_counted() -> None:
+    there = [Hypothesis("p", math.log(0.5) / 2, (90, 1, 2))]
+    lists = [NBest("p", (Hypothesis("a", math.log(0.4), (91, 92, 5)),))]
+    (found,) = merged(there, lists, 1, (1, 2))
+    assert found.score == pytest.approx(math.log(0.5 * 0.4), abs=1e-5)
+
+
+def test_a_way_through_tags_has_the_probability_of_transformers(folders: tuple[Path, Path], tmp_path: Path) -> None:
+    folder = write_m2m(tmp_path / "m2m")
+    there = load_paraphraser(folder, lang="de")
+    back = load_paraphraser(folder, lang="en")
+    assert isinstance(there, SearchParaphraser) and isinstance(back, SearchParaphraser)
+    trip = RoundTrip(there, back)
+    model = transformers.AutoModelForSeq2SeqLM.from_pretrained(folder).eval()
+    (way,) = there(TEXT[0], k=1).hypotheses
+    found = trip(TEXT[0], k=1).hypotheses[0]
+    expected = 0.0
+    for paraphraser, text, tokens in ((there, TEXT[0], way.tokens), (back, way.text, found.tokens)):
+        expected += token_logprobs(model, paraphraser.codec.encode(text), list(tokens))[1:].sum()
+    assert (found.score or 0) * (len(found.tokens) - 1) == pytest.approx(expected, abs=1e-3)
 
 
 @pytest.mark.slow

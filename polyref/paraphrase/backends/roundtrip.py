@@ -114,7 +114,8 @@ class RoundTrip(Paraphraser):
                 found = waiting.popleft()
                 lists = [first, *(next(returned) for _ in found.hypotheses[1:])]
                 cut = found.truncated or any(one.truncated for one in lists)
-                yield NBest(found.text, tuple(merged(found.hypotheses, lists, k)), cut)
+                given = (len(self.there.prefix), len(self.back.prefix))
+                yield NBest(found.text, tuple(merged(found.hypotheses, lists, k, given)), cut)
                 advance(1)
 
 
@@ -123,32 +124,40 @@ def pivots(k: int) -> int:
     return math.isqrt(k - 1) + 1
 
 
-def merged(translations: Sequence[Hypothesis], lists: Sequence[NBest], k: int) -> list[Hypothesis]:
+def merged(
+    translations: Sequence[Hypothesis], lists: Sequence[NBest], k: int, given: tuple[int, int] = (0, 0)
+) -> list[Hypothesis]:
     """The ``k`` best paraphrases of several lists, each text once.
 
     Args:
         translations: Those on the way, with length-normalised scores.
         lists: The list of each.
         k: Most paraphrases.
+        given: How many first tokens, such as a tag, every translation and every paraphrase was given. They have no
+            probability, and no score is a mean over them.
     """
     sums: dict[str, list[float]] = {}
     first: dict[str, Hypothesis] = {}
     for translation, nbest in zip(translations, lists, strict=False):  # the list of an empty translation is empty
         for one in nbest.hypotheses:
-            sums.setdefault(one.text, []).append(_total(translation) + _total(one))
+            sums.setdefault(one.text, []).append(_total(translation, given[0]) + _total(one, given[1]))
             # Most tokens: the score of a text must not depend on which way was found first.
             if one.text not in first or len(one.tokens) > len(first[one.text].tokens):
                 first[one.text] = one
     scored = [
-        Hypothesis(text, round(_log_sum(ways) / max(len(first[text].tokens), 1), _DIGITS), first[text].tokens)
+        Hypothesis(text, round(_log_sum(ways) / _length(first[text], given[1]), _DIGITS), first[text].tokens)
         for text, ways in sums.items()
     ]
     return sorted(scored, key=lambda one: (-(one.score or 0.0), one.text))[:k]
 
 
-def _total(hypothesis: Hypothesis) -> float:
+def _total(hypothesis: Hypothesis, given: int) -> float:
     """Log-probability of the whole, in nats."""
-    return (hypothesis.score or 0.0) * max(len(hypothesis.tokens), 1)
+    return (hypothesis.score or 0.0) * _length(hypothesis, given)
+
+
+def _length(hypothesis: Hypothesis, given: int) -> int:
+    return max(len(hypothesis.tokens) - given, 1)
 
 
 def _log_sum(values: Sequence[float]) -> float:
