@@ -72,14 +72,18 @@ def load(
         raise UsageError(f"`dtype` is {dtype!r}, expected one of {', '.join(_DTYPES)}")
     if unknown := sorted(options.body.keys() - _PARTS):
         raise UsageError(f"`body` names {unknown[0]!r}, which a model of this machine does not take")
+    emptied = [name for name, value in options.body.items() if value is None and name in ("seed", "temperature")]
+    if options.form == "samples" and emptied:
+        raise UsageError(
+            f"`body` takes out {emptied[0]!r}, and all samples would be the same", remedy=f"leave {emptied[0]!r} in"
+        )
     if not argument or not (Path(argument) / "config.json").is_file():
         raise ModelError("no folder with a Hugging Face model", file=argument or None, remedy="chat:DIR")
     folder = Path(argument)
     use_threads(threads)
     torch_device(device)
     chat = LocalChat(folder, device, dtype)
-    known = [] if dtype == "float32" else [f"dtype:{dtype}"]
-    return Rewriter("chat", chat, known, options, Answers(options.answers), lang)
+    return Rewriter("chat", chat, [], options, Answers(options.answers), lang)
 
 
 class LocalChat:
@@ -91,15 +95,15 @@ class LocalChat:
         dtype: What it computes in.
 
     Attributes:
-        model: Name of the folder and the first 12 digits of the SHA-256 of its files: requests to other models have
-            other keys.
+        model: Name of the folder, the first 12 digits of the SHA-256 of its files, and what it computes in, where that
+            is not float32: requests to other models have other keys.
 
     Raises:
         ModelError: It cannot be loaded, or has no chat template.
     """
 
     def __init__(self, folder: Path, device: str, dtype: str) -> None:
-        self.model = f"{folder.resolve().name}@{hash_model(folder)[:12]}"
+        self.model = f"{folder.resolve().name}@{hash_model(folder)[:12]}" + ("" if dtype == "float32" else f",{dtype}")
         self._device = torch.device(device)
         self._turn = threading.Lock()
         self._tokenizer = load_tokenizer(folder)

@@ -70,6 +70,11 @@ class RewritingOptions:
             raise UsageError(
                 "`temperature` is 0, and all samples would be the same", remedy="name more, or `form` list"
             )
+        if self.form == "samples" and (self.body.get("seed") is not None or self.body.get("temperature") == 0):
+            raise UsageError(
+                "`body` names one seed, or a temperature of 0, and all samples would be the same",
+                remedy="leave it out: `seed` is that of the first sample",
+            )
         for name, least in (("max_tokens", 1), ("seed", 0), ("context", 0), ("concurrency", 1), ("retries", 0)):
             value = getattr(self, name)
             if value is not None:

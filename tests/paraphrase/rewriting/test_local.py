@@ -15,6 +15,7 @@ from polyref import load_paraphraser
 from polyref.errors import ModelError, UsageError
 from polyref.paraphrase.rewriting import RewritingOptions
 from polyref.paraphrase.rewriting.local import LocalChat
+from polyref.paraphrase.rewriting.rewriter import Rewriter
 
 TEXTS = ["The committee will meet again.", "Prices rose fast last year.", "Nobody has seen the ferry."]
 
@@ -55,6 +56,26 @@ def test_samples_depend_on_the_request_alone(folder: Path) -> None:
     assert chat.answer(_body(TEXTS[0], temperature=1.0, seed=0, top_k=1)) == chat.answer(_body(TEXTS[0]))
 
 
+def test_answers_in_other_numbers_are_other_answers(folder: Path, tmp_path: Path) -> None:
+    """One file of answers serves two types: neither reads what the other wrote."""
+    made = []
+    for dtype in ("float32", "bfloat16"):
+        options = RewritingOptions(answers=tmp_path / "answers.jsonl", max_tokens=4)
+        paraphraser = load_paraphraser(f"chat:{folder}", dtype=dtype, rewriting=options)
+        assert isinstance(paraphraser, Rewriter)
+        paraphraser(TEXTS[0], k=1)
+        made.append((paraphraser.answers.usage.requests, paraphraser.signature))
+        paraphraser.close()
+    assert made[0][0] == made[1][0] > 0 and made[0][1] != made[1][1]
+
+
+@pytest.mark.parametrize("body", [{"seed": None}, {"seed": 5}, {"temperature": None}, {"temperature": 0}])
+def test_samples_that_would_all_be_the_same_are_refused(folder: Path, body: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match="all samples would be the same"):
+        load_paraphraser(f"chat:{folder}", rewriting=RewritingOptions(form="samples", body=body))
+    load_paraphraser(f"chat:{folder}", rewriting=RewritingOptions(body=body))
+
+
 @pytest.mark.slow
 def test_a_prompt_longer_than_the_model_fails_alone(folder: Path) -> None:
     paraphraser = load_paraphraser(f"chat:{folder}", rewriting=RewritingOptions(max_tokens=4))
@@ -77,7 +98,7 @@ def test_it_is_a_generator_like_any_other(
     signature = result.json()["signature"]
     assert (
         signature.startswith("chat:tiny@")
-        and "|temperature:0.9|seed:3|max_tokens:30|rewriting(faithful-1,samples)" in signature
+        and "|temperature:0.9|seed:3|max_tokens:30|lang:en|rewriting(faithful-1,samples)" in signature
     )
     row = result.json()["rows"][0]
     assert row["references"] == 3 and row["kept"] > 0
