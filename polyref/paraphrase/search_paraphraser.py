@@ -273,9 +273,7 @@ class SearchParaphraser(Paraphraser):
 
         if not isinstance(self.model, PointerTransformer) or self.model.device.type != "cpu":
             return False
-        if isinstance(decoding, SearchOptions):
-            return not decoding.padded_max_len
-        return self.max_source * self.room[0] + self.room[1] <= self.model.max_target  # room is the batch's otherwise
+        return not (isinstance(decoding, SearchOptions) and decoding.padded_max_len)
 
     def _batches(self, texts: list[str], lengths: list[int], decoding: Decoding) -> Iterator[list[str]]:
         """Neighbours in length together, as many as rows and memory allow; ``lengths`` are ascending."""
@@ -293,7 +291,7 @@ class SearchParaphraser(Paraphraser):
 
     def _longest(self, decoding: Decoding, length: int) -> int:
         """Most target tokens for a source of this many tokens."""
-        options = self._options(decoding, length)
+        options = self._options(decoding)
         return min(int(options.max_len_a * length + options.max_len_b) + 1, self.model.max_target)
 
     def _source(self, text: str) -> tuple[list[int], bool]:
@@ -311,7 +309,7 @@ class SearchParaphraser(Paraphraser):
         from polyref.models.networks.pointer import PointerTransformer
         from polyref.paraphrase.search import search
 
-        options = self._options(decoding, max(map(len, sources)))
+        options = self._options(decoding)
         prefixes = [self.prefix] * len(sources) if self.prefix else None
         hooks = () if self.rules is None else self.rules.hooks(sources, texts)
         closeness = decoding.closeness if isinstance(decoding, DiverseBeam) else None
@@ -320,15 +318,11 @@ class SearchParaphraser(Paraphraser):
                 return search(self.model, sources, options, prefixes, hooks)
         return search(self.model, sources, options, prefixes, hooks, self.saved)
 
-    def _options(self, decoding: Decoding, longest: int) -> SearchOptions:
+    def _options(self, decoding: Decoding) -> SearchOptions:
         if isinstance(decoding, SearchOptions):
             return decoding
-        # Room for a longer paraphrase, as far as the model can write.
-        factor, more = self.room
-        options = replace(decoding.options(), max_len_a=factor, max_len_b=more)
-        if longest * factor + more > self.model.max_target:
-            options = replace(options, max_len_a=0.0, max_len_b=self.model.max_target - 1)
-        return options
+        # Room for a longer paraphrase; each search stops at what its model can write.
+        return replace(decoding.options(), max_len_a=self.room[0], max_len_b=self.room[1])
 
     def _hypotheses(self, candidates: Sequence[Candidate], k: int, decoding: Decoding) -> tuple[Hypothesis, ...]:
         """The k best with distinct, non-empty texts; of a search with options of its own, its list as it is."""

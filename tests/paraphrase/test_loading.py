@@ -11,7 +11,7 @@ from tiny_models import write
 
 from polyref.errors import ModelError, UsageError
 from polyref.models.find import SHIPPED
-from polyref.paraphrase import DiverseBeam, SearchOptions, load_paraphraser
+from polyref.paraphrase import DiverseBeam, SearchOptions, SearchParaphraser, load_paraphraser
 
 transformers = pytest.importorskip("transformers")
 WORDS = ["the", "river", "runs", "behind", "an", "old", "mill", "."]
@@ -101,6 +101,15 @@ def test_the_signature_names_the_language_and_the_prefix(tmp_path: Path, spm: by
 def test_signatures_show_every_digit() -> None:
     described = [DiverseBeam(strength=strength).resolve(4).describe() for strength in (0.5, 0.12345678, 0.12345679)]
     assert described[0].endswith("strength=0.5)") and len(set(described)) == len(described)
+
+
+def test_a_long_neighbour_changes_no_list(tmp_path: Path, spm: bytes) -> None:
+    """Also where a paraphrase of the longest source could have more tokens than the model writes."""
+    paraphraser = load_paraphraser(write(tmp_path / "m", spm), lang="en", cache=False)
+    short, long = "the river", " ".join(["the river and the mill"] * 6)
+    assert isinstance(paraphraser, SearchParaphraser)
+    assert len(paraphraser.codec.encode(long)) * 1.5 + 10 > paraphraser.model.max_target
+    assert paraphraser([short, long], 4)[0] == paraphraser(short, 4)
 
 
 def test_a_prefix_is_a_token_of_the_vocabulary(t5: Path) -> None:

@@ -174,7 +174,7 @@ class FairseqParaphraser(SearchParaphraser):
         return settled
 
     def _search(self, sources: list[list[int]], decoding: Decoding, texts: Sequence[str]) -> list[list[Candidate]]:
-        options = replace(self._options(decoding, max(map(len, sources))), semantics="fairseq")
+        options = replace(self._options(decoding), semantics="fairseq")
         # Sources of one length need no padding, so that no sentence's limits depend on its neighbours; draws come from
         # one generator, so that sampled sentences go one by one.
         batches: dict[tuple[int, int], list[int]] = defaultdict(list)
