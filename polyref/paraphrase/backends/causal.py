@@ -147,11 +147,11 @@ def line_ends(tokenizer: Any, network: Any) -> tuple[list[int], list[int]]:
     found = [named] if isinstance(named, int) else list(named or ())
     if tokenizer.eos_token_id is not None:
         found.append(tokenizer.eos_token_id)
-    closing = []
+    closing: list[int] = []
     size = network.get_output_embeddings().weight.shape[0]
     for token in sorted(tokenizer.get_vocab().values()):
         if token < size and "\n" in (text := str(tokenizer.decode([token]))):
-            (found if text.lstrip(" \t").startswith("\n") else closing).append(token)
+            (found if text.lstrip(" \t").startswith("\n") else closing).append(int(token))
     if not found:
         raise ModelError("its tokeniser has no end of text and no line end")
     ends = list(dict.fromkeys(int(token) for token in found))
