@@ -109,7 +109,7 @@ def iter_lines(path: str | Path, encoding: str = "utf-8") -> Iterator[str]:
             than $POLYREF_MAX_UNPACKED bytes, by default 4 GiB.
     """
     name = display_name(path)
-    check_encoding(encoding)
+    encoding = known_encoding(encoding)
     most = _number_of_bytes(MAX_LINE, _LONGEST_LINE)
     room = most_unpacked() if name.endswith((".gz", ".xz")) else sys.maxsize
     with _open_bytes(path) as stream:
@@ -165,19 +165,21 @@ def _number_of_bytes(variable: str, default: int) -> int:
     return most
 
 
-def check_encoding(encoding: str) -> None:
-    """Refuse what lines of text cannot be read in.
+def known_encoding(encoding: str) -> str:
+    """Python's own name of an encoding, ``utf-8`` for all that it calls UTF-8; what lines cannot be read in is refused.
 
     Raises:
         UsageError: As :func:`iter_lines`.
     """
     try:
-        plain = "a\n".encode(encoding) == b"a\n"
+        name = codecs.lookup(encoding).name.removesuffix("-sig")
+        plain = "a\n".encode(name) == b"a\n"
     except (LookupError, UnicodeError, TypeError):
         raise UsageError(f"`encoding` is {encoding!r}, which Python does not know",
                          remedy="for example: latin-1, cp1252, gb18030, shift_jis") from None  # fmt: skip
     if not plain:
         raise UsageError(f"`encoding` is {encoding!r}, in which lines cannot be told", remedy="convert to UTF-8: iconv")
+    return name
 
 
 def _decode(raw: bytes, name: str, number: int, encoding: str) -> str:

@@ -84,6 +84,12 @@ def test_bad_bytes_name_file_and_line(tmp_path: Path, content: bytes, message: s
     assert caught.value.exit_code == 1
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "UTF-8", "utf8", "U8", "utf-8-sig"])
+def test_a_byte_order_mark_is_left_out_however_utf_8_is_written(tmp_path: Path, encoding: str) -> None:
+    path = _file(tmp_path, b"\xef\xbb\xbfa\n\xef\xbb\xbfb\n")
+    assert read_lines(path, encoding=encoding) == ["a", "\ufeffb"]
+
+
 def test_an_empty_file_can_be_allowed(tmp_path: Path) -> None:
     assert read_lines(_file(tmp_path, b""), allow_empty_file=True) == []
 
