@@ -47,6 +47,12 @@ class Reference:
         return self.kind in ORIGINAL_KINDS
 
 
+class Place(str):
+    """The id of a segment whose file names none: its place, from 1."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Segment:
     """The references of one segment, with what is known about the segment itself."""

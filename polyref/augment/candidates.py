@@ -28,8 +28,9 @@ _SHOWN: Final = 60
 class Listed(Source):
     """Candidates from one file in any form that holds paraphrases, or from plain files, one candidate a line each.
 
-    A file that names segments by ids of its own is matched by id, in any order, and may leave segments out. All others
-    are matched by line, and have as many lines as the references. Where a file holds the text that was paraphrased, it
+    A file that names segments by ids of its own is matched by id, in any order, and may leave segments out. All others,
+    and one that only counts its lines where no reference has such an id, are matched by line, and have as many lines
+    as the references. Where a file holds the text that was paraphrased, it
     must be a reference of that segment.
 
     Args:
@@ -110,7 +111,9 @@ class _Reader:
         self._shelf: _Shelf | None = None
         self._rows: Iterator[Segment] = iter(())
         self._next = 0
-        by_line = file.numbered or (len(file) == len(references) and self._same_ids())
+        by_line = not file.named or (len(file) == len(references) and self._same_ids())
+        # Line numbers, as `polyref paraphrase` writes them, where the references have other ids.
+        by_line = by_line or (file.numbered and not self._shares_ids())
         if by_line and len(file) != len(references):
             raise DataError(
                 f"has {len(file)} segments, but the references have {len(references)}",
@@ -133,6 +136,10 @@ class _Reader:
     def _same_ids(self) -> bool:
         pairs = zip(self._file.segments(), self._references.segments(), strict=True)
         return all(one.id == other.id for one, other in pairs)
+
+    def _shares_ids(self) -> bool:
+        found = {segment.id for segment in self._file.segments()}
+        return any(segment.id in found for segment in self._references.segments())
 
     def candidates(self, segment: Segment, place: int) -> list[Candidate]:
         """Those of one segment; quick where places follow each other."""

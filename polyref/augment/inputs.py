@@ -15,6 +15,7 @@ from polyref.errors import DataError, UsageError
 from polyref.formats import Reading, located, nbest, normal, open_references, simple, text
 from polyref.references import Segment
 from polyref.remote.files import fetch, is_remote
+from polyref.segments import Place
 from polyref.store import file_sha256
 from polyref.tables import name_as_text
 from polyref.textfiles import display_name, iter_lines, read_lines, standard_input
@@ -36,7 +37,8 @@ class Inputs:
         meta: What the header says.
         length: Number of segments.
         plain: Whether they are plain text.
-        numbered: Whether the ids are the places, from 1, as of files without ids.
+        numbered: Whether the ids are the places, from 1.
+        named: Whether a file names segments by ids of its own, whatever they are.
         names: The files, for messages.
         reading: How the files are read.
 
@@ -57,7 +59,7 @@ class Inputs:
         self._stack = ExitStack()
         self._names: dict[str, str] = {}
         self.names = [display_name(path) for path in paths]
-        self.numbered = True
+        self.numbered, self.named = True, False
         paths, self.reading = located(paths, replace(reading, whole=whole))
         try:
             self._paths = [self._readable(path) for path in paths]
@@ -72,6 +74,7 @@ class Inputs:
                 for place, segment in enumerate(opened.segments, 1):
                     self._seen.append(hash(repr(segment)))
                     self.numbered = self.numbered and segment.id == str(place)
+                    self.named = self.named or not isinstance(segment.id, Place)
             self.files = [
                 {"name": _base_name(given), "sha256": str(found)} for given, found in zip(paths, hashes, strict=True)
             ]

@@ -13,7 +13,7 @@ from polyref.errors import DataError
 from polyref.formats.base import Format, Lines, Opened, Outputs, Record, unique
 from polyref.formats.elements import elements
 from polyref.formats.roles import REFERENCES, roles, segment
-from polyref.segments import Segment
+from polyref.segments import Place, Segment
 
 
 def records(file: Lines) -> Iterator[Record]:
@@ -39,7 +39,7 @@ def _segments(file: Lines) -> Iterator[tuple[int, Segment]]:
         if keys not in known:
             known[keys] = roles(keys, _there(file, keys), REFERENCES, file.name, record.line)
         values = [(key, known[keys].get(key, ""), value) for key, value in record.values.items()]
-        yield record.line, segment(values, str(position), record.fail, file.reading.fields, whole=file.reading.whole)
+        yield record.line, segment(values, Place(position), record.fail, file.reading.fields, whole=file.reading.whole)
     seen = {key for keys in known for key in keys}
     if missing := [key for key in file.reading.fields if key not in seen]:
         raise DataError(f"no object has {missing[0]!r}, as `fields` says", file=file.name, line=line)

@@ -9,7 +9,7 @@ from typing import Final
 from polyref.errors import DataError
 from polyref.formats.base import Format, Lines, Opened
 from polyref.formats.elements import as_list, elements, is_texts
-from polyref.segments import Reference, Segment
+from polyref.segments import Place, Reference, Segment
 
 
 def _open(files: Sequence[Lines]) -> Opened:
@@ -28,7 +28,7 @@ def _segments(file: Lines) -> Iterator[Segment]:
         for item in texts:
             if "\0" in item or any("\ud800" <= letter <= "\udfff" for letter in item):
                 raise DataError("a NUL or half a surrogate pair, expected text", file=file.name, line=number)
-        yield Segment(str(position), tuple(Reference(item) for item in texts))
+        yield Segment(Place(position), tuple(Reference(item) for item in texts))
 
 
 def _text(text: str) -> list[str] | None:

@@ -12,7 +12,7 @@ from typing import Final
 
 from polyref.errors import PolyrefWarning
 from polyref.formats.base import Format, Lines, Opened, Record, unique, without_blank_end
-from polyref.segments import Reference, Segment
+from polyref.segments import Place, Reference, Segment
 
 
 def is_nbest(values: dict[str, object]) -> bool:
@@ -44,7 +44,7 @@ def _segments(file: Lines) -> Iterator[tuple[int, Segment]]:
             if not isinstance(values, dict):
                 record.fail('"rows" holds something else than objects')
             left_out += not file.reading.whole and bool(values.get("paraphrases"))
-            yield number, _segment(Record(values, file.name, number), str(position), whole=file.reading.whole)
+            yield number, _segment(Record(values, file.name, number), Place(position), whole=file.reading.whole)
     if left_out:
         said = f"its {left_out} n-best lists are left out: they are candidates, and not yet references"
         warnings.warn(f"{file.name}: {said}", PolyrefWarning, stacklevel=2)

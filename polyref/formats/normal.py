@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from polyref.errors import DataError
 from polyref.formats.base import Format, Lines, Opened, Record, first_object, unique
-from polyref.segments import KINDS, Reference, Segment
+from polyref.segments import KINDS, Place, Reference, Segment
 from polyref.textfiles import display_name, write_atomically
 
 VERSION: Final = 1
@@ -58,7 +58,7 @@ def _meta(record: Record) -> dict[str, Any]:
 
 def _segments(numbered: Iterator[tuple[int, str]], file: str) -> Iterator[tuple[int, Segment]]:
     for position, (number, line) in enumerate(numbered, 1):
-        yield number, parse_segment(Record.parse(line, file, number), str(position))
+        yield number, parse_segment(Record.parse(line, file, number), Place(position))
 
 
 def parse_segment(record: Record, default_id: str) -> Segment:

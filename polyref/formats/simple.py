@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from polyref.formats.base import Format, Lines, Opened, Record, first_object, unique
-from polyref.segments import Reference, Segment
+from polyref.segments import Place, Reference, Segment
 
 _KEYS = frozenset({"id", "reference", "paraphrases", "source", "doc", "lang"})
 
@@ -24,7 +24,7 @@ def _open(files: Sequence[Lines]) -> Opened:
 def _segments(file: Lines) -> Iterator[tuple[int, Segment]]:
     for number, line in enumerate(file.lines, 1):
         record = Record.parse(line, file.name, number)
-        yield number, _segment(record, str(number))
+        yield number, _segment(record, Place(number))
 
 
 def _segment(record: Record, default_id: str) -> Segment:

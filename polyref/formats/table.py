@@ -14,7 +14,7 @@ from typing import Final
 from polyref.errors import DataError
 from polyref.formats.base import Format, Lines, Opened, Outputs, unique, unpacked, without_blank_end
 from polyref.formats.roles import REFERENCES, Fail, failing, role_of, roles, segment
-from polyref.segments import Segment
+from polyref.segments import Place, Segment
 
 #: Every column is a reference, and there are no names.
 SACREBLEU: Final = "sacrebleu-tsv"
@@ -112,7 +112,7 @@ def _segments(file: Lines, separator: str, all_references: bool) -> Iterator[tup
             (key, role, cell if cell or all_references or (alone and place == first) else None)
             for place, (key, role, cell) in enumerate(named)
         ]
-        yield number, segment(values, str(position), fail, table.fields, whole=file.reading.whole)
+        yield number, segment(values, Place(position), fail, table.fields, whole=file.reading.whole)
 
 
 TSV: Final = _reader("\t")

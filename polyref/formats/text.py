@@ -7,7 +7,7 @@ from itertools import zip_longest
 from typing import Final
 
 from polyref.formats.base import Format, Lines, Opened, Outputs
-from polyref.segments import Reference, Segment
+from polyref.segments import Place, Reference, Segment
 from polyref.textfiles import check_parallel
 
 
@@ -25,7 +25,7 @@ def _segments(files: Sequence[Lines]) -> Iterator[Segment]:
         uneven = uneven or None in row
         if not uneven:
             # An empty line is a real, empty reference, not an absent one.
-            yield Segment(str(position), tuple(Reference(line) for line in row))
+            yield Segment(Place(position), tuple(Reference(line) for line in row))
     check_parallel([(file.name, count) for file, count in zip(files, counts, strict=True)])
 
 

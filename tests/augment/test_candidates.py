@@ -167,6 +167,32 @@ def test_ids_may_come_in_any_order_and_leave_segments_out(
     ]
 
 
+def test_ids_count_although_they_are_those_of_lines(polyref: Callable[..., Any], refs: Path, tmp_path: Path) -> None:
+    rows = [{"id": n, "paraphrases": [f"Candidate of {n}."]} for n in (1, 2)]
+    file = lines(tmp_path / "n.jsonl", rows)
+    turned = [{"id": n, "refs": [{"text": "A text."}]} for n in ("2", "1")]
+    for references, expected in (
+        (lines(tmp_path / "turned.jsonl", turned), [["Candidate of 2."], ["Candidate of 1."]]),
+        (refs, [["Candidate of 1."], [], [], []]),  # the second text is empty
+    ):
+        out = tmp_path / "out.jsonl"
+        result = polyref("augment", references, "--candidates", file, "-o", out, "--filter", "none")
+        assert result.code == 0, result.err
+        found = ReferenceSet.load(out)
+        assert [[ref.text for ref in segment.extras] for segment in found] == expected
+        out.unlink()
+
+
+def test_lines_count_where_candidates_have_no_ids(polyref: Callable[..., Any], tmp_path: Path) -> None:
+    refs = lines(tmp_path / "refs.jsonl", [{"id": n, "refs": [{"text": "A text."}]} for n in ("2", "1")])
+    simple = lines(tmp_path / "n.jsonl", [{"paraphrases": [f"Candidate of line {n}."]} for n in (1, 2)])
+    (tmp_path / "plain").write_text("Candidate of line 1.\nCandidate of line 2.\n")
+    for file in (simple, tmp_path / "plain"):
+        polyref("augment", refs, "--candidates", file, "-o", tmp_path / "out.jsonl", "--filter", "none")
+        found = ReferenceSet.load(tmp_path / "out.jsonl")
+        assert [segment.extras[0].text for segment in found] == ["Candidate of line 1.", "Candidate of line 2."]
+
+
 def test_lines_count_where_only_the_references_have_ids(polyref: Callable[..., Any], tmp_path: Path) -> None:
     refs = lines(tmp_path / "refs.jsonl", [{"id": f"doc:{n}", "refs": [{"text": t}]} for n, t in enumerate(TEXTS)])
     assert polyref("augment", refs, "--candidates", nbest(tmp_path / "n"), "-o", tmp_path / "out.jsonl").code == 0

@@ -9,7 +9,7 @@ from typing import Any, Final
 from polyref.errors import DataError
 from polyref.formats.base import Lines, Outputs
 from polyref.formats.roles import DEFAULT_NAME, added_kind, reference
-from polyref.segments import Segment
+from polyref.segments import Place, Segment
 
 #: What wmt-format-tools and mt-metrics-eval write where a segment has no reference.
 NO_REFERENCE: Final = frozenset({"NO TRANSLATION AVAILABLE", "[No translation supplied]"})
@@ -85,14 +85,14 @@ def segments_of(documents: Iterable[Document], *, names: Sequence[str] | None, w
             humans = sum(added_kind(own) is None for own, _ in texts)
             refs = tuple(reference(own, text, originals=humans, whole=whole) for own, text in texts)
             if not whole:
-                yield Segment(str(position), refs)
+                yield Segment(Place(position), refs)
                 continue
             more: dict[str, Any] = {} if document.domain == "all" else {"domain": document.domain}
             more |= {} if document.original is None else {"origlang": document.original}
             more |= {} if document.collection is None else {"collection": document.collection}
             more |= {} if document.language is None else {"src_lang": document.language}
             more |= {} if place == number else {"seg": number}
-            yield Segment(str(position), refs, document.source.get(number), name, document.target, more)
+            yield Segment(Place(position), refs, document.source.get(number), name, document.target, more)
 
 
 def outputs_of(documents: Sequence[Document], file: str) -> Outputs:

@@ -16,7 +16,7 @@ from polyref.errors import DataError, UsageError
 from polyref.formats.base import Format, Lines, Opened, Record
 from polyref.formats.roles import added_kind, reference
 from polyref.formats.wmt.documents import NO_DOCUMENT, NO_REFERENCE, UNNAMED
-from polyref.segments import Segment
+from polyref.segments import Place, Segment
 from polyref.textfiles import check_parallel
 
 _LAYOUT: Final = re.compile(r"(?P<pair>[^.]+)\.(?P<name>[^.]+)\.(txt|jsonl)")
@@ -106,7 +106,7 @@ def _segments(files: Sequence[Lines]) -> Iterator[Segment]:
         domain, _, document = (more.get("documents") or "").replace("\t", " ").partition(" ")
         document = document or NO_DOCUMENT
         yield Segment(
-            str(position),
+            Place(position),
             refs,
             more.get("sources"),
             document if document != NO_DOCUMENT else None,

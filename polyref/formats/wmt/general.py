@@ -11,7 +11,7 @@ from typing import Any, Final
 from polyref.errors import DataError, UsageError
 from polyref.formats.base import Format, Lines, Opened, Outputs, Record, without_blank_end
 from polyref.formats.roles import reference
-from polyref.segments import Reference, Segment
+from polyref.segments import Place, Reference, Segment
 
 #: What sets the parts of a document's id apart, and which of them say the language pair.
 _SEPARATORS: Final = ("_###_", "_#_")
@@ -110,12 +110,12 @@ def _segments(file: Lines) -> Iterator[Segment]:
             position += 1
             named = tuple(_named(name, parts[place], len(columns), whole=file.reading.whole) for name, parts in columns)
             if not file.reading.whole:
-                yield Segment(str(position), named)
+                yield Segment(Place(position), named)
                 continue
             known = {"doc_id", "src_text", "refs", "tgt_lang"}
             more: dict[str, Any] = {key: value for key, value in record.values.items() if key not in known}
             yield Segment(
-                str(position), named, text, record.text("doc_id"), record.text("tgt_lang"), more if place == 0 else {}
+                Place(position), named, text, record.text("doc_id"), record.text("tgt_lang"), more if place == 0 else {}
             )
 
 
