@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from html import escape
 from pathlib import Path
 from typing import Any, Final
@@ -180,10 +180,10 @@ class ReferenceSet:
             raise ValueError(f"unknown kind {sorted(unknown)[0]!r}, expected some of {', '.join(KINDS)}")
         segments = []
         for segment in self.segments:
-            extras = [ref for ref in segment.extras if ref.kind in wanted][:k]
-            refs = (*segment.originals, *extras) if originals else tuple(extras)
+            humans = [place for place, ref in enumerate(segment.refs) if ref.original]
+            extras = [n for n, ref in enumerate(segment.refs) if not ref.original and ref.kind in wanted][:k]
             # The human references come first in a view, so that k only ever appends.
-            segments.append(_with_refs(segment, refs))
+            segments.append(_view(segment, [*humans, *extras] if originals else extras))
         return ReferenceSet(tuple(segments), self.meta)
 
     def texts(self) -> list[list[str]]:
@@ -256,5 +256,9 @@ def _present(name: str, index: int, texts: Sequence[str | None] | None) -> list[
     return [(place, text) for place, text in enumerate(texts) if text is not None]
 
 
-def _with_refs(segment: Segment, refs: tuple[Reference, ...]) -> Segment:
-    return Segment(segment.id, refs, segment.source, segment.doc, segment.lang, segment.extra)
+def _view(segment: Segment, places: Sequence[int]) -> Segment:
+    """The references at these places; what was made from one that is left out was made from nothing there."""
+    found: dict[int | None, int] = {place: index for index, place in enumerate(places)}
+    refs = (segment.refs[place] for place in places)
+    refs = (ref if found.get(ref.of) == ref.of else replace(ref, of=found.get(ref.of)) for ref in refs)
+    return replace(segment, refs=tuple(refs))

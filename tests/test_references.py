@@ -111,6 +111,25 @@ def test_mistakes_are_named(make: Any, message: str) -> None:
         make()
 
 
+def test_references_point_at_what_they_were_made_from_in_a_view(tmp_path: Path) -> None:
+    refs = (
+        Reference("paraphrase of c", "paraphrase", of=2),
+        Reference("paraphrase of a paraphrase", "paraphrase", of=0),
+        Reference("c"),
+        Reference("paraphrase of nothing", "paraphrase"),
+    )
+    whole = ReferenceSet((Segment("1", refs),))
+    for view, expected in (
+        (whole.take(None), [None, 0, 1, None]),
+        (whole.take(1), [None, 0]),
+        (whole.take(2, originals=False), [None, 0]),
+        (whole.take(None, kinds=["pseudo"]), [None]),
+    ):
+        assert [ref.of for ref in view[0].refs] == expected
+        view.save(tmp_path / "view.jsonl")
+        assert ReferenceSet.load(tmp_path / "view.jsonl") == view
+
+
 def test_segments_are_values() -> None:
     one = Segment("1", (Reference("a"),))
     assert one == Segment("1", (Reference("a"),))
