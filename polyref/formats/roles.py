@@ -147,6 +147,23 @@ def reference(name: str, text: str, *, originals: int, whole: bool, rank: int | 
     return Reference(text, kind, of=0 if originals == 1 else None, rank=max(number - 1, 0) if rank is None else rank)
 
 
+def references(named: Sequence[tuple[str, str]], *, whole: bool) -> tuple[Reference, ...]:
+    """The references of one segment from names and texts: those that people wrote come first, as ``of`` counts them."""
+    first = sorted(named, key=lambda one: added_kind(one[0]) not in {None, *ORIGINAL_KINDS})
+    originals = sum(added_kind(name) in {None, *ORIGINAL_KINDS} for name, _ in first)
+    return tuple(reference(name, text, originals=originals, whole=whole) for name, text in first)
+
+
+def names_in_tables(name: str) -> bool:
+    """Whether a column or key of this name is read as a reference of this name."""
+    return role_of(name) == "reference" and added_kind(name) is None and _name(name, {}) == name
+
+
+def names_in_documents(name: str) -> bool:
+    """Whether documents read a reference of this name as one of this name."""
+    return added_kind(name) is None and not is_default(name)
+
+
 def segment(
     values: Sequence[tuple[str, str, Any]], default_id: str, fail: Fail, fields: Mapping[str, str], *, whole: bool
 ) -> Segment:

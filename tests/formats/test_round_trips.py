@@ -97,6 +97,50 @@ def test_names_of_references_come_back(tmp_path: Path, form: str) -> None:
     assert lost == []
 
 
+#: Names that a form may take for something else: its own default, no column's name, a kind, a role, one name twice.
+ODD_NAMES = ("reference", "ref", "A", "ref2", "paraphrase1", "postedit1", "target", "Jane Doe", "Jane Doe", "refA")
+
+
+@pytest.mark.parametrize("form", ["tsv", "csv", "xml", "sgml", "general"])
+def test_references_stay_whatever_their_names(tmp_path: Path, form: str) -> None:
+    refs = (human("Nobody."), *(human(f"{n}: {name}.", name=name) for n, name in enumerate(ODD_NAMES)))
+    segments = (Segment("1", (*refs, Reference("Made.", "paraphrase", rank=0)), source="s", doc="d"),)
+    found, lost = again(segments, tmp_path / f"a{FILES[form]}", form)
+    assert [(ref.text, ref.kind, ref.of) for ref in found[0].refs] == [
+        (ref.text, ref.kind, ref.of) for ref in segments[0].refs
+    ]
+    kept = sum("name" in ref.extra for ref in found[0].refs)
+    assert all(new.extra in ({}, old.extra) for old, new in zip(segments[0].refs, found[0].refs, strict=True))
+    assert lost[-1:] == [f"name ({len(ODD_NAMES) - kept} references)"]
+    assert kept == (1 if form in {"tsv", "csv"} else 5)
+
+
+def test_columns_without_a_known_name_are_one_persons(tmp_path: Path) -> None:
+    segments = (
+        Segment("1", (human("a1", name="A"), human("b1", name="B"))),
+        Segment("2", (human("b2", name="B"),)),
+    )
+    assert ReferenceSet(segments).export(tmp_path / "a.tsv") == ["name (3 references)"]
+    assert (tmp_path / "a.tsv").read_text() == "id\treference\treference2\n1\ta1\tb1\n2\t\tb2\n"
+
+
+@pytest.mark.parametrize("form", ["xml", "general", "json", "tsv"])
+def test_paraphrases_point_at_the_one_original(tmp_path: Path, form: str) -> None:
+    for kind in ("human", "postedit"):
+        first = replace(RAGGED[0], refs=(Reference("Text.", kind), *RAGGED[0].refs[1:]), source="s", doc="d")
+        found, _ = again((first,), tmp_path / f"{kind}{FILES[form]}", form)
+        assert [ref.of for ref in found[0].refs] == [None, 0, 0]
+
+
+def test_keys_of_segments_do_not_become_references(tmp_path: Path) -> None:
+    odd = {"target": "no reference", "reference": "none", "seg_id": "x", "tgt_lang": "xx", "note": "n"}
+    segments = (Segment("1", (Reference("Made.", "paraphrase", rank=0),), source="s", doc="d", lang="en", extra=odd),)
+    for form in ("json", "simple", "general"):
+        found, lost = again(segments, tmp_path / f"{form}.jsonl", form)
+        assert found.texts() == [["Made."]] and found[0].lang == "en" and found[0].extra["note"] == "n"
+        assert "other keys (1 segment)" in lost
+
+
 def test_several_references_without_names(tmp_path: Path) -> None:
     segments = (Segment("1", (human("One."), human("Uno."))), Segment("2", (human("Two."), human("Due."))))
     for form in ("json", "lists", "tsv", "csv", "xml", "sgml"):
@@ -172,7 +216,10 @@ def test_comets_list(tmp_path: Path) -> None:
     found = json.loads((tmp_path / "a.json").read_text())
     assert found[1] == {"src": "source 1", "ref": "Ann paid."}
     assert lost[:2] == ["documents (3 segments)", "languages (3 segments)"]
+    assert lost[2:] == ["other keys (2 segments)", "added references, which are left out (3 references)"]
     assert ReferenceSet.load(tmp_path / "a.json").texts() == [[one.refs[0].text] for one in RAGGED]
+    ReferenceSet((Segment("1", (made("Made.", 0), human("Written."))),)).export(tmp_path / "b.json")
+    assert ReferenceSet.load(tmp_path / "b.json").texts() == [["Written."]]
 
 
 #: Whatever a set holds.

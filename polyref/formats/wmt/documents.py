@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from polyref.errors import DataError
 from polyref.formats.base import Lines, Outputs
-from polyref.formats.roles import DEFAULT_NAME, added_kind, reference
+from polyref.formats.roles import DEFAULT_NAME, references
 from polyref.segments import Place, Segment
 
 #: What wmt-format-tools and mt-metrics-eval write where a segment has no reference.
@@ -82,8 +82,7 @@ def segments_of(documents: Iterable[Document], *, names: Sequence[str] | None, w
                 for own, text in found.items()
                 if text is not None and text.strip() not in NO_REFERENCE and (names is None or own in names)
             ]
-            humans = sum(added_kind(own) is None for own, _ in texts)
-            refs = tuple(reference(own, text, originals=humans, whole=whole) for own, text in texts)
+            refs = references(texts, whole=whole)
             if not whole:
                 yield Segment(Place(position), refs)
                 continue

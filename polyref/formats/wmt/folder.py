@@ -14,7 +14,7 @@ from typing import Final
 
 from polyref.errors import DataError, UsageError
 from polyref.formats.base import Format, Lines, Opened, Record
-from polyref.formats.roles import added_kind, reference
+from polyref.formats.roles import added_kind, references
 from polyref.formats.wmt.documents import NO_DOCUMENT, NO_REFERENCE, UNNAMED
 from polyref.segments import Place, Segment
 from polyref.textfiles import check_parallel
@@ -100,8 +100,7 @@ def _segments(files: Sequence[Lines]) -> Iterator[Segment]:
             continue
         there = [(name, text or "") for (kind, name), text in zip(columns, row, strict=True) if kind == "references"]
         there = [(name, text) for name, text in there if text not in NO_REFERENCE]
-        humans = sum(added_kind(name) is None for name, _ in there)
-        refs = tuple(reference(name, text, originals=humans, whole=whole) for name, text in there)
+        refs = references(there, whole=whole)
         more = {kind: text for (kind, _), text in zip(columns, row, strict=True) if kind != "references"}
         domain, _, document = (more.get("documents") or "").replace("\t", " ").partition(" ")
         document = document or NO_DOCUMENT

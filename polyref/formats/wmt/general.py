@@ -10,12 +10,15 @@ from typing import Any, Final
 
 from polyref.errors import DataError, UsageError
 from polyref.formats.base import Format, Lines, Opened, Outputs, Record, without_blank_end
-from polyref.formats.roles import reference
-from polyref.segments import Place, Reference, Segment
+from polyref.formats.roles import references
+from polyref.formats.wmt.documents import NO_DOCUMENT
+from polyref.segments import Place, Segment
 
 #: What sets the parts of a document's id apart, and which of them say the language pair.
 _SEPARATORS: Final = ("_###_", "_#_")
 _BREAK: Final = "\n\n"
+#: Keys of a document that mean something here.
+KNOWN: Final = frozenset({"doc_id", "src_text", "refs", "tgt_lang"})
 
 
 def is_general(values: Mapping[str, object]) -> bool:
@@ -106,21 +109,16 @@ def _segments(file: Lines) -> Iterator[Segment]:
                     "paragraphs are set apart by blank lines",
                 )
             columns.append((name, parts))
+        document = record.text("doc_id")
+        document = None if document == NO_DOCUMENT else document
         for place, text in enumerate(sources):
             position += 1
-            named = tuple(_named(name, parts[place], len(columns), whole=file.reading.whole) for name, parts in columns)
+            named = references([(name, parts[place]) for name, parts in columns], whole=file.reading.whole)
             if not file.reading.whole:
                 yield Segment(Place(position), named)
                 continue
-            known = {"doc_id", "src_text", "refs", "tgt_lang"}
-            more: dict[str, Any] = {key: value for key, value in record.values.items() if key not in known}
-            yield Segment(
-                Place(position), named, text, record.text("doc_id"), record.text("tgt_lang"), more if place == 0 else {}
-            )
-
-
-def _named(name: str, text: str, originals: int, *, whole: bool) -> Reference:
-    return reference(name, text, originals=originals, whole=whole)
+            more: dict[str, Any] = {key: value for key, value in record.values.items() if key not in KNOWN}
+            yield Segment(Place(position), named, text, document, record.text("tgt_lang"), more if place == 0 else {})
 
 
 def _outputs(file: Lines) -> Outputs:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
 from polyref.errors import DataError
-from polyref.formats.roles import NAME
+from polyref.formats.roles import NAME, added_kind
 from polyref.formats.wmt.documents import NO_DOCUMENT
 from polyref.segments import Reference, Segment
 
@@ -71,26 +71,39 @@ def _document(segment: Segment) -> tuple[str, object]:
     return segment.doc or NO_DOCUMENT, segment.extra.get("collection")
 
 
-def layout(segments: Sequence[Segment], meta: Mapping[str, Any], first: str = "reference") -> Layout:
+def layout(
+    segments: Sequence[Segment],
+    meta: Mapping[str, Any],
+    first: str = "reference",
+    readable: Callable[[str], bool] = lambda name: added_kind(name) is None,
+) -> Layout:
     """Put the references of segments into columns.
 
     Args:
         segments: The segments.
         meta: What the set says about itself.
         first: Name of the first reference that has no name; further ones have a number behind it, from 2.
+        readable: Whether a name of a reference can be that of its column. Others have columns as if they had none, the
+            same in all segments.
     """
     rows: list[dict[str, Reference]] = []
+    columns: dict[str, str] = {}
     for segment in segments:
         row: dict[str, Reference] = {}
         numbers: Counter[str] = Counter()
+        taken = {name for ref in segment.originals if isinstance(name := ref.extra.get(NAME), str)}
         for ref in (*segment.originals, *segment.extras):
             named = ref.extra.get(NAME)
-            if ref.kind == "human" and isinstance(named, str) and named and named not in row:
-                row[named] = ref
-                continue
+            named = named if ref.kind == "human" and isinstance(named, str) and named else None
+            column = named if named and readable(named) else columns.get(named or "")
             kind = first if ref.kind == "human" else ref.kind
-            numbers[kind] += 1
-            row[kind if kind == first and numbers[kind] == 1 else f"{kind}{numbers[kind]}"] = ref
+            while column is None or column in row:
+                numbers[kind] += 1
+                column = kind if kind == first and numbers[kind] == 1 else f"{kind}{numbers[kind]}"
+                column = None if column in taken and readable(column) else column
+            row[column] = ref
+            if named and not readable(named):
+                columns.setdefault(named, column)
         rows.append(row)
     there = dict.fromkeys(column for row in rows for column, ref in row.items() if ref.original)
     made = {column: ref.kind for row in rows for column, ref in row.items() if not ref.original}

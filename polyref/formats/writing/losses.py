@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from polyref.formats.roles import NAME
@@ -10,22 +10,26 @@ from polyref.formats.writing.layout import Layout
 from polyref.segments import Reference
 
 #: What a form can hold besides the texts of references: parts of a segment; ``names`` of references, their ``kinds``,
-#: or at least which are ``paraphrases``; ``several`` human ones of a segment, ``ragged`` numbers of them, and ``none``
-#: at all; references that are ``empty``; ``spaces`` at the ends of texts, ``lines`` and ``tabs`` in them; ``logprob``;
-#: their ``generator``, weight and other keys; ``keys`` of segments that polyref does not know; ``meta``.
+#: or at least which are ``paraphrases``; ``several`` human ones of a segment, added ones (``extras``) beside them,
+#: ``ragged`` numbers of them, and ``none`` at all; references that are ``empty``; ``spaces`` at the ends of texts,
+#: ``lines`` and ``tabs`` in them; ``logprob``; their ``generator``, weight and other keys; ``keys`` of segments that
+#: polyref does not know; ``meta``.
 ALL: Final = frozenset(
-    ("id", "source", "doc", "lang", "kinds", "paraphrases", "names", "several", "ragged", "none", "empty", "spaces",
-     "lines", "tabs", "logprob", "generator", "keys", "meta")
+    ("id", "source", "doc", "lang", "kinds", "paraphrases", "names", "several", "extras", "ragged", "none", "empty",
+     "spaces", "lines", "tabs", "logprob", "generator", "keys", "meta")
 )  # fmt: skip
 
 
-def losses(made: Layout, holds: frozenset[str], known: frozenset[str] = frozenset()) -> list[str]:
+def losses(
+    made: Layout, holds: frozenset[str], known: frozenset[str] = frozenset(), taken: Callable[[str], bool] | None = None
+) -> list[str]:
     """What is lost, one phrase each, with counts.
 
     Args:
         made: The set.
         holds: What the form can hold, of :data:`ALL`.
         known: Keys of segments that it holds all the same.
+        taken: Which keys of segments it does not hold, because they mean something there.
     """
     segments = made.segments
     texts = [ref.text for segment in segments for ref in segment.refs]
@@ -37,10 +41,13 @@ def losses(made: Layout, holds: frozenset[str], known: frozenset[str] = frozense
         ("doc", sum(one.doc is not None for one in segments), "documents", "segment"),
         ("lang", sum(one.lang is not None for one in segments), "languages", "segment"),
         ("keys", sum(bool(one.extra.keys() - known) for one in segments), "other keys", "segment"),
+        ("", sum(any(map(taken, one.extra)) for one in segments) if taken else 0, "other keys", "segment"),
         ("ragged", sum(count < len(made.columns) for count in counts if count),
          "different numbers of references: the first is repeated", "segment"),
         ("none", sum(not count for count in counts), "no reference at all: an empty one is written", "segment"),
         ("several", several, "further human references, which are left out", "reference"),
+        ("extras", sum(len(one.extras if one.originals else one.extras[1:]) for one in segments),
+         "added references, which are left out", "reference"),
         ("empty", _empty(made), "whether a reference is empty or absent", "reference"),
         ("lines", sum("\n" in text or "\r" in text for text in texts), "line ends, which become spaces", "text"),
         ("tabs", sum("\t" in text for text in texts), "tabs, which become spaces", "text"),
@@ -62,11 +69,14 @@ def _provenance(made: Layout, holds: frozenset[str]) -> Iterator[str]:
     """Where references came from, as far as kind and place do not say it."""
     lost: dict[str, int] = {}
     total = 0
-    for segment in made.segments:
+    for segment, row in zip(made.segments, made.rows, strict=True):
         originals = [place for place, ref in enumerate(segment.refs) if ref.original]
         places: dict[str, int] = {}
         for place, ref in enumerate(segment.refs):
-            names = set(_lost(ref, holds))
+            if "extras" not in holds and not ref.original and (originals or place):
+                continue
+            named = any(one is ref and column == ref.extra.get(NAME) for column, one in row.items())
+            names = set(_lost(ref, holds if named else holds - {"names"}))
             if not ref.original:
                 rank = places[ref.kind] = places.get(ref.kind, -1) + 1
                 if ref.rank not in {None, rank}:

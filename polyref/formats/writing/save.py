@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 from polyref.errors import DataError, UsageError
 from polyref.formats.base import unpacked
 from polyref.formats.normal import write_segments
-from polyref.formats.roles import DEFAULT_NAME
+from polyref.formats.roles import DEFAULT_NAME, added_kind, names_in_documents, names_in_tables
 from polyref.formats.writing import texts, wmt
 from polyref.formats.writing.layout import Layout, layout
 from polyref.formats.writing.losses import ALL, losses
@@ -27,35 +27,46 @@ class _Form:
     keys: frozenset[str] = frozenset()
     #: What the first reference without a name is called.
     first: str = "reference"
+    #: Which names of references come back from it.
+    readable: Callable[[str], bool] = lambda name: added_kind(name) is None
 
     @property
     def holds(self) -> frozenset[str]:
         return ALL - self.lacks
 
 
-def _lacking(*lacks: str, keys: Sequence[str] = (), first: str = "reference") -> _Form:
+def _lacking(*lacks: str, keys: Sequence[str] = ()) -> _Form:
     # The normal form alone holds all that polyref says of a reference.
-    return _Form(frozenset({*lacks, "generator"} if lacks else ()), frozenset(keys), first)
+    return _Form(frozenset({*lacks, "generator"} if lacks else ()), frozenset(keys))
+
+
+def _table(*lacks: str) -> _Form:
+    return replace(_lacking(*lacks), readable=names_in_tables)
+
+
+def _documents(*lacks: str, keys: Sequence[str] = ()) -> _Form:
+    return replace(_lacking(*lacks, keys=keys), first=DEFAULT_NAME, readable=names_in_documents)
 
 
 _DOCUMENTS: Final = ("domain", "origlang", "collection", "seg", "src_lang")
 _FORMS: Final[Mapping[str, _Form]] = {
     "normal": _lacking(),
-    "plain": _lacking(*(ALL - {"several", "tabs", "spaces", "empty"})),
+    "plain": _lacking(*(ALL - {"several", "extras", "tabs", "spaces", "empty"})),
     "simple": _lacking("several", "names", "kinds", "logprob", "meta"),
     "nbest": _lacking("none", "source", "doc", "lang", "several", "names", "kinds", "keys", "meta"),
     "json": _lacking("names", "kinds", "logprob", "meta"),
     "lists": _lacking("id", "source", "doc", "lang", "names", "kinds", "paraphrases", "logprob", "keys", "meta"),
-    "tsv": _lacking("none", "empty", "lines", "tabs", "logprob", "keys", "meta"),
-    "csv": _lacking("none", "empty", "logprob", "keys", "meta"),
-    "sacrebleu-tsv": _lacking(*(ALL - {"several", "spaces", "empty"})),
-    "comet": _lacking("id", "doc", "lang", "several", "names", "kinds", "paraphrases", "logprob", "keys", "meta"),
-    "xml": _lacking("id", "lines", "logprob", "keys", "meta", keys=_DOCUMENTS, first=DEFAULT_NAME),
-    "sgml": _lacking("id", "source", "lines", "spaces", "logprob", "keys", "meta",
-                     keys=("domain", "origlang", "seg", "src_lang"), first=DEFAULT_NAME),
-    "general": _lacking("id", "logprob", "meta", first=DEFAULT_NAME),
-    "mt-metrics-eval": _lacking("id", "lang", "lines", "spaces", "logprob", "keys", "meta",
-                                keys=("domain",), first=DEFAULT_NAME),
+    "tsv": _table("none", "empty", "lines", "tabs", "logprob", "keys", "meta"),
+    "csv": _table("none", "empty", "logprob", "keys", "meta"),
+    "sacrebleu-tsv": _lacking(*(ALL - {"several", "extras", "spaces", "empty"})),
+    "comet": _lacking("id", "doc", "lang", "several", "extras", "names", "kinds", "paraphrases", "logprob", "keys",
+                      "meta"),
+    "xml": _documents("id", "lines", "logprob", "keys", "meta", keys=_DOCUMENTS),
+    "sgml": _documents("id", "source", "lines", "spaces", "logprob", "keys", "meta",
+                     keys=("domain", "origlang", "seg", "src_lang")),
+    "general": _documents("id", "logprob", "meta"),
+    "mt-metrics-eval": _documents("id", "lang", "lines", "spaces", "logprob", "keys", "meta",
+                                keys=("domain",)),
 }  # fmt: skip
 _LINES: Final[Mapping[str, Callable[[Layout], Any]]] = {
     **texts.LINES,
@@ -117,8 +128,8 @@ def save(
     if form == "normal":
         write_segments(segments, meta, path)
         return []
-    made = layout(segments, meta, about.first)
-    lost = losses(made, about.holds, about.keys)
+    made = layout(segments, meta, about.first, about.readable)
+    lost = losses(made, about.holds, about.keys, texts.TAKEN.get(form))
     try:
         if form == "mt-metrics-eval":
             _write_folder(path, wmt.folder(made, pair))

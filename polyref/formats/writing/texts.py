@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from polyref.errors import DataError
+from polyref.formats.roles import role_of
 from polyref.formats.writing.layout import Layout
 from polyref.segments import Segment
 
@@ -68,7 +69,7 @@ def keyed(made: Layout) -> Iterator[str]:
         values["references"] = [ref.text for ref in segment.originals]
         if segment.extras:
             values["paraphrases"] = [ref.text for ref in segment.extras]
-        yield _json({**segment.extra, **values})
+        yield _json({**_others("json", segment), **values})
 
 
 def simple(made: Layout) -> Iterator[str]:
@@ -78,7 +79,7 @@ def simple(made: Layout) -> Iterator[str]:
         if segment.originals:
             values["reference"] = segment.originals[0].text
         values["paraphrases"] = [ref.text for ref in segment.extras]
-        yield _json({**segment.extra, **values})
+        yield _json({**_others("simple", segment), **values})
 
 
 def nbest(made: Layout) -> Iterator[str]:
@@ -100,7 +101,8 @@ def comet(made: Layout) -> Iterator[str]:
         if not segment.refs:
             raise DataError(f"segment {segment.id} has no reference", remedy="COMET's form needs one of every segment")
         values = {} if segment.source is None else {"src": segment.source}
-        line = json.dumps({**values, "ref": segment.refs[0].text}, ensure_ascii=False)
+        first = (segment.originals or segment.refs)[0]
+        line = json.dumps({**values, "ref": first.text}, ensure_ascii=False)
         yield f"{line}{',' * (place < last)}\n"
     yield "]\n"
 
@@ -109,10 +111,19 @@ def _parts(segment: Segment) -> dict[str, Any]:
     return {part: getattr(segment, part) for part in _PARTS if getattr(segment, part) is not None}
 
 
+def _others(form: str, segment: Segment) -> dict[str, Any]:
+    return {key: value for key, value in segment.extra.items() if not TAKEN[form](key)}
+
+
 def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, allow_nan=False) + "\n"
 
 
+#: Form -> whether a key means something there, so that one that polyref does not know cannot be called so.
+TAKEN: Final[Mapping[str, Callable[[str], bool]]] = {
+    "json": lambda key: role_of(key) not in {None, "output"},
+    "simple": lambda key: key == "polyref" or role_of(key) not in {None, "output"},
+}
 #: Name -> lines of the file, of forms that one file holds.
 LINES: Final[Mapping[str, Callable[[Layout], Iterator[str]]]] = {
     "simple": simple,

@@ -12,6 +12,7 @@ from typing import Any, Final
 from polyref.errors import DataError, UsageError
 from polyref.formats.roles import DEFAULT_NAME
 from polyref.formats.wmt.documents import NO_DOCUMENT
+from polyref.formats.wmt.general import KNOWN
 from polyref.formats.writing.layout import Layout
 from polyref.formats.writing.texts import one_line
 from polyref.segments import Segment
@@ -115,7 +116,8 @@ def general(made: Layout) -> Iterator[str]:
                 remedy="documents of the general task hold their sources",
             )
         first = made.segments[places[0]]
-        values: dict[str, Any] = {"doc_id": name, "src_lang": source, "tgt_lang": target, **first.extra}
+        values: dict[str, Any] = {"doc_id": name, "src_lang": source, "tgt_lang": target}
+        values |= {key: value for key, value in first.extra.items() if key not in KNOWN}
         values["src_text"] = _paragraphs(texts)
         values["refs"] = {
             column: {"ref": _paragraphs([made.rows[place][column].text for place in places])}
@@ -139,7 +141,10 @@ def lost_in_documents(made: Layout) -> list[str]:
         if not all(column in made.rows[place] for place in places)
     )
     keys = sum(
-        any(made.segments[places[0]].extra.get(key) != value for key, value in made.segments[place].extra.items())
+        any(
+            key in KNOWN or made.segments[places[0]].extra.get(key) != value
+            for key, value in made.segments[place].extra.items()
+        )
         for _, places in documents
         for place in places
     )
