@@ -22,8 +22,13 @@ _PARTING: Final = re.compile(f"(?<=[0-9])[{re.escape(''.join(map(chr, _LEFT_OUT)
 _QUOTES: Final = dict.fromkeys(map(ord, "^`"))
 #: Scripts without spaces between words: Chinese, Japanese, Thai, Lao, Burmese, Khmer.
 _UNSPACED: Final = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
+#: Signs that belong to the letter before: accents, vowels and other signs of Indic scripts, Arabic, Thai and Burmese.
+_MARKS: Final = (
+    "\u0300-\u036f\u064b-\u065f\u0900-\u0963\u0971-\u0dff\u0e31-\u0e3a\u0e47-\u0e4e\u102b-\u103e\u17b6-\u17d3"
+)
+_LETTERS: Final = rf"[^\W_](?:[^\W_]|[{_MARKS}])*"
 #: A run of letters and digits, with apostrophes inside.
-WORD: Final = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
+WORD: Final = re.compile(f"{_LETTERS}(?:['’]{_LETTERS})*")
 
 
 @lru_cache(maxsize=4096)

@@ -14,7 +14,10 @@ from polyref.comparison import WORD, comparison_key, digit_strings, words
 from polyref.errors import UsageError
 
 _LINK: Final = re.compile(
-    r"(?:https?://|www\.)\S+|(?<![\w.%+-])[\w.%+-]+@[\w-]+(?:\.[\w-]+)+|(?<!\w)[@#]\w+", re.IGNORECASE
+    # Han, kana, Hangul, Thai and full-width marks after an address belong to the sentence, which has no spaces there.
+    r"(?:https?://|www\.)[^\s\u0e00-\u0eff\u3000-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef]+"
+    r"|(?<![a-z0-9_.%+-])[a-z0-9_.%+-]+@[a-z0-9-]+(?:\.[a-z0-9-]+)+|(?<!\w)[@#]\w+",
+    re.IGNORECASE,
 )
 #: Two numbers with a hyphen, dash, colon or "to" between them, and no third: 3-1, 14:28, 2 to 5.
 _PAIR: Final = re.compile(r"(?<![\w.,:/–-])(\d+)(?: ?[-–:] ?| to )(\d+)(?![\w:/–-]|[.,]\d)")
@@ -24,11 +27,12 @@ _SIGN: Final = re.compile(r"[<>=≤≥±≈~×]\s?(?=\d)|(?<![^\s(\[])[-−–](
 _END: Final = re.compile(r"[.!?…。！？؟।][\"'”’»)\]」』）]*\s*$")
 #: {name}, {{name}}, ${name}, %s, %(name)s, <tag>, &amp;, __NAME__, [NAME]: filled in or shown as they are.
 _PLACEHOLDER: Final = re.compile(
-    r"\$?\{\{?[^{}\s]*\}\}?|%(?:\(\w+\))?[sdif]\b|</?[A-Za-z][^<>\s]*>|&#?\w+;|__\w+__|\[[A-Z][A-Z0-9_]+\]"
+    r"\$?\{\{?[^{}\s]*\}\}?|%(?:\(\w+\))?[sdif]\b|</?[A-Za-z][^<>\s]*(?:\s[^<>]*)?>|&#?\w+;|__\w+__|\[[A-Z][A-Z0-9_]+\]"
 )
 #: Words run together, a mark after a space, marks that do not follow each other.
 _MISSET: Final = re.compile(
-    r"[a-z]['’\"“”][A-Z][a-z]|[a-z]{2}[A-Z][a-z]|\w [,;.!?](?:\s|$)|[,;] ?[,;.!?]|[(\[“] |\.,[^.]|[\s-][‘’']s\b"
+    r"[a-z]['’\"“”][A-Z][a-z]|[a-z]{2}[A-Z][a-z]|\w [,;.!?](?:\s|$)|[,;] ?[,;.!?]|[(\[] |(?<![\w.,!?…])“ |\.,[^.]"
+    r"|[\s-][‘’']s\b(?! (?:avonds|ochtends|morgens|middags|nachts|zomers|winters)\b)"
 )
 #: Two words in capitals in a row.
 _CAPITALS: Final = re.compile(r"\b[A-Z]{2,}\W+[A-Z]{2,}\b")
@@ -38,10 +42,12 @@ _LATIN: Final = re.compile(f"[A-Za-z{_COMPATIBLE}]+")
 _ODD: Final = re.compile(f"(?<![A-Za-z{_COMPATIBLE}])[A-Za-z{_COMPATIBLE}]*[{_COMPATIBLE}][A-Za-z{_COMPATIBLE}]*")
 _BALANCES: Final[tuple[Callable[[str], bool], ...]] = (
     lambda text: text.count('"') % 2 == 0,
-    *(
-        (lambda text, pair=pair: text.count(pair[0]) == text.count(pair[1]))
-        for pair in ("“”", "()", "[]", "«»", "「」")
+    # “English”; or „German“, „Polish” and ”Swedish”.
+    lambda text: (
+        text.count("“") == text.count("”")
+        or (sum(map(text.count, "„“”")) % 2 == 0 and ("„" in text or "“" not in text))
     ),
+    *((lambda text, pair=pair: text.count(pair[0]) == text.count(pair[1])) for pair in ("()", "[]", "«»", "「」")),
 )
 #: Repeats of a phrase of this many words are loops even when other words stand between them.
 _DISTANT: Final = 4
@@ -93,7 +99,9 @@ def language() -> Check:
         expected, found = _scripts(reference), _scripts(candidate)
         if not expected:
             return True
-        foreign = sum(count for script, count in found.items() if script not in expected)
+        own = {script for script, count in expected.items() if count >= expected.total() / 3}
+        # A name in another script allows as many letters of it, not a whole text.
+        foreign = sum(max(count - expected[script], 0) for script, count in found.items() if script not in own)
         return foreign <= 0.1 * found.total()
 
     return Check("language", accepts)

@@ -44,11 +44,13 @@ _UNITS: Final = {
         "t": "ton tons tonne tonnes metric_tons metric_tonnes",
         "pound": "lb lbs pound pounds gbp",
         "oz": "oz ounce ounces",
-        "km": "km kms kilometer kilometers kilometre kilometres kph km/h",
+        "km": "km kms kilometer kilometers kilometre kilometres",
+        "km/h": "kph kmh km/h km_per_hour kilometers_per_hour kilometres_per_hour kilometers_an_hour",
         "m": "meter meters metre metres",
         "cm": "cm centimeter centimeters centimetre centimetres",
         "mm": "mm millimeter millimeters millimetre millimetres",
-        "mile": "mi mile miles mph",
+        "mile": "mi mile miles",
+        "mph": "mph miles_per_hour miles_an_hour",
         "yard": "yard yards",
         "ft": "ft foot feet",
         "inch": "inch inches",
@@ -71,6 +73,14 @@ _UNITS: Final = {
         "rupee": "rupee rupees",
         "ruble": "ruble rubles rouble roubles",
         "franc": "franc francs",
+        "peso": "peso pesos",
+        "krona": "krona kronor krone kroner",
+        "lira": "lira liras",
+        "zloty": "zloty zlotys",
+        "rand": "rand",
+        "dinar": "dinar dinars",
+        "baht": "baht",
+        "shekel": "shekel shekels",
         "kb": "kb kilobyte kilobytes",
         "mb": "mb megabyte megabytes",
         "gb": "gb gigabyte gigabytes",
@@ -78,9 +88,19 @@ _UNITS: Final = {
     }.items()
     for form in forms.split()
 }
-_SYMBOLS: Final = {"$": "dollar", "€": "euro", "£": "pound"}
+#: ¥ is either of two.
+_SYMBOLS: Final = {
+    "$": {"dollar"},
+    "€": {"euro"},
+    "£": {"pound"},
+    "¥": {"yen", "yuan"},
+    "₹": {"rupee"},
+    "₽": {"ruble"},
+    "₺": {"lira"},
+    "₪": {"shekel"},
+}
 _QUANTITY: Final = re.compile(
-    r"(?P<symbol>[$€£])?\s?(?<![\w.,])(?P<number>\d(?:[\d.,]*\d)?|\b(?:one|{numbers})\b)"
+    r"(?P<symbol>[$€£¥₹₽₺₪])?\s?(?<![\w.,])(?P<number>\d(?:[\d.,]*\d)?|\b(?:one|{numbers})\b)"
     r"(?:[\s-]?(?:hundred|thousand|million|billion|trillion|bn)\b)?"
     r"(?:[\s-]?(?P<unit>{units})(?!\w))?".format(
         numbers="|".join(_NUMBER_LIST.split()),
@@ -144,7 +164,7 @@ def _units(text: str) -> dict[str, set[str]]:
         # 5G is no weight, and 5 T-shirts are none.
         letter = len(form) == 1 and form.isalpha() and (form.isupper() or text[match.end() : match.end() + 1] == "-")
         units = {
-            *({_SYMBOLS[symbol]} if symbol else ()),
+            *_SYMBOLS.get(symbol or "", ()),
             *({_UNITS[re.sub(r"[\s-]", "_", form.lower())]} if form and not letter else ()),
         }
         if units:
