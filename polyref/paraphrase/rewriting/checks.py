@@ -12,11 +12,11 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
+from polyref.comparison import words
 from polyref.errors import ModelError
 from polyref.models.languages import base
 from polyref.paraphrase.rewriting.context import TextInContext
 
-_WORD: Final = re.compile(r"\w+")
 _NUMBERING: Final = re.compile(r"\s*(?:\(?\d{1,3}[.)]|[-*•>])\s+")
 _NUMBER: Final = re.compile(r"\d+")
 _QUOTES: Final = ('""', "“”", "„“", "«»", "‘’", "''", "「」")
@@ -152,13 +152,13 @@ def _explains(text: str, rewrite: str) -> bool:
 
 def _key(text: str) -> str:
     """What two texts have in common that differ in case, spaces and punctuation alone."""
-    return " ".join(_WORD.findall(unicodedata.normalize("NFKC", text).casefold())) or "".join(text.split())
+    return " ".join(words(unicodedata.normalize("NFKC", text))) or "".join(text.split())
 
 
 @lru_cache(maxsize=1024)
 def _grams(text: str) -> frozenset[tuple[str, ...]]:
-    words = _WORD.findall(text.casefold())
-    return frozenset(tuple(words[at : at + _COMMON]) for at in range(len(words) - _COMMON + 1))
+    found = words(text)
+    return frozenset(found[at : at + _COMMON] for at in range(len(found) - _COMMON + 1))
 
 
 @lru_cache(maxsize=1)

@@ -85,6 +85,11 @@ def checks() -> Checks:
     return Checks([*bare, prompt.repair], "en")
 
 
+def test_texts_that_differ_in_vowel_signs_are_no_copies() -> None:
+    checks = Checks([], "hi")
+    assert checks.sort(TextInContext("लड़का जाता है।"), ["लड़की जाती है।", "लड़का जाता है"]) == (["लड़की जाती है।"], ["a copy"])
+
+
 @pytest.mark.parametrize(
     ("rewrite", "fault"),
     [
