@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -160,6 +160,24 @@ class Metric(ABC):
             return self.combination.weigh(references, cuts)
         return np.ones((len(references), int(cuts[-1].max(initial=0))))
 
+    def _weighed(self, texts: Texts, references: ReferenceSet) -> npt.NDArray[Any]:
+        """What :meth:`_count` gives with the weights of every cut; cuts whose weights agree are counted together."""
+        cuts = texts.cuts
+        if self.weighed_by != "logprob":
+            return self._count(replace(texts, weights=self._weights(references, cuts)))
+        # Relative to the best reference in use: those beyond k change nothing.
+        weights = [self._weights(references, cut[None]) for cut in cuts]
+        parts, start = [], 0
+        for end in range(1, len(cuts) + 1):
+            if end < len(cuts):
+                shared = weights[end][:, : weights[end - 1].shape[1]]
+                shared = np.where(np.arange(shared.shape[1]) < cuts[end - 1, :, None], shared, 0.0)
+                if np.array_equal(shared, weights[end - 1]):
+                    continue
+            parts.append(self._count(replace(texts, cuts=cuts[start:end], weights=weights[end - 1])))
+            start = end
+        return np.concatenate(parts)
+
     def statistics(
         self,
         systems: Mapping[str, Sequence[str]],
@@ -226,7 +244,7 @@ class Metric(ABC):
             [[ref.text for ref in (*segment.originals, *segment.extras)] for segment in references],
             cuts,
             originals,
-            self._weights(references, cuts),
+            np.zeros((total, 0)),
             tuple(segment.source for segment in references),
         )
         return Statistics(
@@ -236,7 +254,7 @@ class Metric(ABC):
             segments=ids,
             ks=stored,
             columns=self.columns,
-            values=self._count(texts),
+            values=self._weighed(texts, references),
             originals=originals,
             extras=extras,
             meta=references.meta,

@@ -99,7 +99,7 @@ class Weighted(Combination):
 
     Attributes:
         weights: ``uniform``; ``given``, their own ``weight`` (1 without one); or ``logprob``, exp(gamma x
-            log-probability), relative to the best of the segment, which human references share.
+            log-probability), relative to the best of the segment that is in use, which human references share.
         gamma: Sharpness of ``logprob``, 0 or more.
 
     Raises:
@@ -136,20 +136,21 @@ class Weighted(Combination):
                 raise DataError(
                     f"segment {segment.id} has no human reference, which expected credit needs", remedy="combine by max"
                 )
-            weights[n, :used] = self._segment_weights(segment)[:used]
+            weights[n, :used] = self._segment_weights(segment, max(used - len(segment.originals), 0))[:used]
             # The smallest number of references in use, which k = 0 of a segment without a human one is not.
             first = next((int(cut) for cut in cuts[:, n] if cut), 0)
             if self.one_by_one and first and not weights[n, :first].any():
                 raise DataError(f"the references of segment {segment.id} have no weight", remedy="weigh them uniformly")
         return weights
 
-    def _segment_weights(self, segment: Segment) -> list[float]:
-        refs = (*segment.originals, *segment.extras)
+    def _segment_weights(self, segment: Segment, k: int) -> list[float]:
+        extras = segment.extras[:k]
+        refs = (*segment.originals, *extras)
         if self.weights == "given":
             return [1.0 if ref.weight is None else ref.weight for ref in refs]
         if self.weights == "logprob":
-            known = [ref.logprob for ref in segment.extras if ref.logprob is not None]
-            if len(known) < len(segment.extras):
+            known = [ref.logprob for ref in extras if ref.logprob is not None]
+            if len(known) < len(extras):
                 raise DataError(
                     f"segment {segment.id} has an extra reference without a log-probability",
                     remedy="weigh references uniformly",

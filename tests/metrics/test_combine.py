@@ -98,7 +98,7 @@ def test_credited_bleu_counts(weights: str, alpha: float, power: float, systems:
     for k in stats.ks:
         for s, outputs in enumerate(systems.values()):
             for n, segment in enumerate(weighted):
-                best = max((ref.logprob for ref in segment.extras), default=0.0)
+                best = max((ref.logprob for ref in segment.extras[:k]), default=0.0)
                 humans = [grams("bleu", ref.text) for ref in segment.originals]
                 extras = [(grams("bleu", ref.text), weight(ref, weights, best)) for ref in segment.extras[:k]]
                 output = grams("bleu", outputs[n])
@@ -121,7 +121,7 @@ def test_credited_chrf_counts(name: str, alpha: float, power: float, systems: An
         scores = metric.aggregate(stats, k=k)
         for s, outputs in enumerate(systems.values()):
             for n, segment in enumerate(weighted):
-                best = max((ref.logprob for ref in segment.extras), default=0.0)
+                best = max((ref.logprob for ref in segment.extras[:k]), default=0.0)
                 extras = [(grams(name, ref.text), weight(ref, "logprob", best)) for ref in segment.extras[:k]]
                 output = grams(name, outputs[n])
                 humans = [grams(name, ref.text) for ref in segment.originals]
@@ -241,7 +241,7 @@ def test_mean(name: str, weights: str, systems: Any, weighted: ReferenceSet, pee
         scores = metric.aggregate(stats, k=k)
         for s, outputs in enumerate(systems.values()):
             for n, segment in enumerate(weighted):
-                best = max((ref.logprob for ref in segment.extras), default=0.0)
+                best = max((ref.logprob for ref in segment.extras[:k]), default=0.0)
                 refs = [*segment.originals, *segment.extras[:k]]
                 shares = [weight(ref, weights, best) for ref in refs]
                 single = [peer(name).sentence_metric.sentence_score(outputs[n], [ref.text]).score for ref in refs]
@@ -296,7 +296,7 @@ def test_blend(name: str, weights: str, blend: float, systems: Any, weighted: Re
                 expected = oracle.sentence_score(outputs[n], [ref.text for ref in segment.originals]).score
                 added = segment.extras[:k]
                 if added:
-                    best = max(ref.logprob or 0 for ref in segment.extras)
+                    best = max((ref.logprob or 0 for ref in segment.extras[:k]), default=0.0)
                     single = [oracle.sentence_score(outputs[n], [ref.text]).score for ref in added]
                     mean = np.average(single, weights=[weight(ref, weights, best) for ref in added])
                     expected = (1 - blend) * expected + blend * mean
@@ -356,7 +356,7 @@ def test_mean_ter(weights: str, systems: Any, weighted: ReferenceSet, peer: Any)
         for s, outputs in enumerate(systems.values()):
             rates, edits, lengths = [], [], []
             for n, segment in enumerate(weighted):
-                best = max((ref.logprob for ref in segment.extras), default=0.0)
+                best = max((ref.logprob for ref in segment.extras[:k]), default=0.0)
                 refs = [*segment.originals, *segment.extras[:k]]
                 shares = [weight(ref, weights, best) for ref in refs]
                 single = [oracle.sentence_score(outputs[n], [ref.text]) for ref in refs]
@@ -390,6 +390,24 @@ def test_signatures(systems: Any, weighted: ReferenceSet) -> None:
     ]:
         metric = get_metric("chrf", **options)
         assert part in metric.aggregate(metric.statistics(systems, weighted), k=1).signature
+
+
+@pytest.mark.parametrize(
+    ("name", "combine"),
+    [(name, "expected") for name in METRICS]
+    + [(name, combine) for name in (*METRICS, "ter", "bertscore") for combine in ("mean", "blend")],
+)
+def test_extra_references_beyond_k_change_nothing(name: str, combine: str) -> None:
+    refs = [Reference("The cat sat on the mat.")]
+    for text, logprob in [("A cat was on a mat.", -9.0), ("The cat lay there.", -1.0), ("On the mat, a cat.", None)]:
+        refs.append(Reference(text, kind="paraphrase", logprob=logprob))
+    references = ReferenceSet((Segment("1", tuple(refs)),))
+    metric = get_metric(name, combine=combine, weights="logprob")
+    outputs = {"a": ["The cat was on the mat."], "b": ["On the mat."]}
+    stats = metric.statistics(outputs, references, ks=[0, 1, 2])
+    for k in (0, 1, 2):
+        alone = metric.statistics(outputs, references.take(k), ks=[k])
+        np.testing.assert_allclose(stats.at(k), alone.at(k), rtol=0, atol=0 if metric.by_segment else 1e-6)
 
 
 def test_refused(systems: Any, refset: ReferenceSet) -> None:
