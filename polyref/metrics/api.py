@@ -90,13 +90,14 @@ def score(
     doubts.add(outputs, ((ref.text for ref in segment.refs) for segment in refset))
     notes = [*note_of_empty(empty_texts(outputs, refset)), *doubts.found()]
     weighed = {metric.weighed_by for metric in chosen.values()}
+    read = any(metric.needs_sources for metric in chosen.values())
     if peers is not None:
         own = leave_one_out(outputs, refset)
         of_segments = [
             segment_scores(name, metric, outputs, own, allow_missing=allow_missing) for name, metric in chosen.items()
         ]
         compared = ReferenceSet(refset.segments, own[next(iter(own))].meta)
-        shared = inputs_signature(compared, tuple(chosen), [len(outputs) - 1], weighed)
+        shared = inputs_signature(compared, tuple(chosen), [len(outputs) - 1], weighed, read)
         notes = [CONSENSUS, *notes, *notes_of_counts(None, 0, of_segments)]
         return ScoreTable(tuple(of_segments), shared, tuple(notes), by_segment=True)
     results = []
@@ -104,7 +105,8 @@ def score(
         stats = metric.statistics(outputs, refset, ks=wanted, allow_missing=allow_missing)
         results += [measured(name, metric, stats, k, test, trials, seed) for k in wanted]
     notes += notes_of_counts(asked, min(counts), results)
-    return ScoreTable(tuple(results), inputs_signature(refset, tuple(chosen), wanted, weighed), tuple(notes))
+    shared = inputs_signature(refset, tuple(chosen), wanted, weighed, read)
+    return ScoreTable(tuple(results), shared, tuple(notes))
 
 
 def wanted_ks(asked: Sequence[int] | None, most: int) -> tuple[int, ...]:

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from polyref.errors import DataError, UsageError
 from polyref.metrics.option import Option, check_fields, fields_of, option
+from polyref.metrics.signature import exact
 from polyref.metrics.statistics import Floats, Integers
 from polyref.references import ReferenceSet, Segment
 
@@ -121,7 +122,7 @@ class Weighted(Combination):
     def described(self) -> list[str]:
         """See :class:`Combination`."""
         parts = [*super().described(), *self._own(), f"weights:{self.weights}"]
-        return [*parts, f"gamma:{self.gamma:g}"] if self.weights == "logprob" else parts
+        return [*parts, f"gamma:{exact(self.gamma)}"] if self.weights == "logprob" else parts
 
     def _own(self) -> list[str]:
         """What stands between the name and the weights in a signature."""
@@ -194,7 +195,7 @@ class ExpectedCredit(Weighted):
     power: float = option(1.0, help="Exponent on the weight of the extra references that hold an n-gram.", above=0)
 
     def _own(self) -> list[str]:
-        return [f"alpha:{self.alpha:g}", *([f"power:{self.power:g}"] if self.power != 1 else [])]
+        return [f"alpha:{exact(self.alpha)}", *([f"power:{exact(self.power)}"] if self.power != 1 else [])]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -241,7 +242,7 @@ class Blend(Weighted):
         return values[..., :middle], values[..., middle:-1]
 
     def _own(self) -> list[str]:
-        return [f"blend:{self.blend:g}"]
+        return [f"blend:{exact(self.blend)}"]
 
 
 #: What most metrics do where nothing is said, and what the others do.

@@ -87,15 +87,28 @@ def signature(
     return "|".join(parts)
 
 
+def exact(value: float) -> str:
+    """A number as ``:g`` writes it, with all its digits where those are not enough."""
+    short = f"{value:g}"
+    return short if float(short) == value else repr(float(value))
+
+
+def sources_part(references: ReferenceSet) -> str:
+    """``sources:..``, for metrics that read them: twelve digits of the SHA-256 of the sources and their ids."""
+    texts = repr([(segment.id, segment.source) for segment in references])
+    return f"sources:{hashlib.sha256(texts.encode(errors='surrogatepass')).hexdigest()[:12]}"
+
+
 class InputsDigest:
     """What all scores of one run share: references, metrics, k, versions; references may come in parts.
 
     Args:
         weights: What the metrics weigh references by: ``given`` and ``logprob`` are read from the set.
+        sources: Whether a metric reads the sources.
     """
 
-    def __init__(self, weights: Collection[str] = ()) -> None:
-        self._weights = weights
+    def __init__(self, weights: Collection[str] = (), sources: bool = False) -> None:
+        self._weights, self._sources = weights, sources
         self._digest = hashlib.sha256()
         self._segments = 0
         self._counts: set[int] = set()
@@ -103,7 +116,7 @@ class InputsDigest:
     def add(self, references: ReferenceSet) -> None:
         """Read ids, kinds and texts, and the weights that count."""
         for segment in references:
-            parts = [segment.id]
+            parts = [segment.id, *([repr(segment.source)] if self._sources else [])]
             for ref in segment.refs:
                 parts += [ref.kind, ref.text]
                 parts += [f"{ref.weight}"] if "given" in self._weights else []
@@ -137,10 +150,14 @@ class InputsDigest:
 
 
 def inputs_signature(
-    references: ReferenceSet, metrics: Sequence[str], ks: Sequence[int], weights: Collection[str] = ()
+    references: ReferenceSet,
+    metrics: Sequence[str],
+    ks: Sequence[int],
+    weights: Collection[str] = (),
+    sources: bool = False,
 ) -> str:
     """The same of a whole set; see :class:`InputsDigest`."""
-    digest = InputsDigest(weights)
+    digest = InputsDigest(weights, sources)
     digest.add(references)
     return digest.signature(metrics, ks, references.meta)
 

@@ -410,6 +410,20 @@ def test_extra_references_beyond_k_change_nothing(name: str, combine: str) -> No
         np.testing.assert_allclose(stats.at(k), alone.at(k), rtol=0, atol=0 if metric.by_segment else 1e-6)
 
 
+def test_signatures_have_all_digits(systems: Any, weighted: ReferenceSet) -> None:
+    def signature(name: str, **options: Any) -> str:
+        metric = get_metric(name, **options)
+        return metric.aggregate(metric.statistics(systems, weighted, ks=[1]), k=1).signature
+
+    assert "|blend:0.1234567|" in signature("chrf", combine="blend", blend=0.1234567)
+    assert "|alpha:0.9999999|power:0.50000001|" in signature(
+        "chrf", combine="expected", alpha=0.9999999, power=0.50000001
+    )
+    # sacreBLEU writes two decimal places.
+    assert signature("bleu", smooth_method="floor", smooth_value=0.004).startswith("parBLEU|smooth-value:0.004|nrefs:")
+    assert "smooth-value" not in signature("bleu", smooth_method="floor", smooth_value=0.1)
+
+
 def test_refused(systems: Any, refset: ReferenceSet) -> None:
     with pytest.raises(DataError, match="segment 1 has an extra reference without a log-probability"):
         get_metric("bleu", combine="mean", weights="logprob").statistics(systems, refset)

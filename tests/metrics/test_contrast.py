@@ -137,6 +137,27 @@ def test_signature_and_faults(bert: str, gpt: str, refset: ReferenceSet) -> None
         get_metric("laser-lm", weight=1.5)
 
 
+def test_sources_are_in_the_signature_and_checked(bert: str, gpt: str) -> None:
+    sources = ["the bridge is old and the town is small", "nobody knows why it was closed"]
+    german = [
+        "die Brücke ist alt und wir sind nicht auf dem Weg",
+        "der Hund und die Katze sind auch nicht mit dem Mann",
+    ]
+    outputs = {"good": ["the old bridge", "no one knows"]}
+    found = []
+    for texts in (sources, sources[::-1]):
+        metric = get_metric("laser-lm-src", model=bert, lm=gpt, cache=False)
+        found.append(metric.aggregate(metric.statistics(outputs, with_sources(texts)), k=0).signature)
+    assert found[0] != found[1] and all("|sources:" in one for one in found)
+    metric = get_metric("laser-lm-src", lm=gpt, cache=False)
+    with pytest.warns(PolyrefWarning, match="the sources are German, but the encoder of LASER.* is for English"):
+        metric.statistics(outputs, with_sources(german))
+
+
+def with_sources(texts: list[str]) -> ReferenceSet:
+    return ReferenceSet(tuple(Segment(str(n), (), source=text) for n, text in enumerate(texts)))
+
+
 def test_score_at_the_command_line(polyref: Callable[..., Any], bert: str, gpt: str, tmp_path: Path) -> None:
     (tmp_path / "refs").write_text("\n".join(HUMAN) + "\n")
     (tmp_path / "sys").write_text("\n".join(SYSTEMS["good"]) + "\n")

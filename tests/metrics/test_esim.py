@@ -386,3 +386,19 @@ def test_what_is_no_model_is_refused(model: Path, tmp_path: Path) -> None:
     (broken / "config.json").write_text(json.dumps({**config, "hidden": 9}), encoding="utf-8")
     with pytest.raises(ModelError, match="no weights that fit"):
         load_network(read_card(broken))
+
+
+def test_what_texts_are_read_as_is_in_signature_and_options(tmp_path: Path) -> None:
+    folder = write_model(tmp_path / "model", tmp_path / "encoder")
+    path = folder / "config.json"
+    settings = json.loads(path.read_text())
+    references = ReferenceSet.from_texts([["the old bridge"]])
+    found = []
+    for changed in ({}, {"lowercase": True}, {"longest": 9}):
+        path.write_text(json.dumps({**settings, **changed}))
+        metric = ESIM(model=str(folder), cache=False)
+        stats = metric.statistics({"a": ["The Bridge"]}, references)
+        found.append((metric.options, metric.aggregate(stats, k=0).signature))
+    assert all(found.count(one) == 1 for one in found)
+    assert len({signature for _, signature in found}) == 3
+    assert all(options != found[0][0] for options, _ in found[1:])

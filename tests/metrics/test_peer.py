@@ -38,6 +38,15 @@ def scores(metric: Peer, systems: dict[str, list[str]] = SYSTEMS, sources: list[
     return found.segment
 
 
+def test_sources_and_all_digits_are_in_signatures(seq2seq: dict[str, Path]) -> None:
+    def signature(sources: list[str] = SOURCES, **options: Any) -> str:
+        metric = peer(seq2seq["m2m"], **options)
+        return metric.aggregate(metric.statistics(SYSTEMS, refset(sources)), k=0).signature
+
+    assert signature() != signature(SOURCES[::-1])
+    assert "|thresholds:0.01234567..1|" in signature(low=0.01234567)
+
+
 @pytest.mark.parametrize("tokens", ["mean", "sum", "median", "min", "std"])
 def test_sums_up_tokens(tokens: str, seq2seq: dict[str, Path]) -> None:
     low, high = 0.002, 0.02

@@ -12,6 +12,7 @@ its condition, and weak. Name a causal language model for a fair comparison.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
@@ -24,7 +25,8 @@ import numpy.typing as npt
 from polyref import __version__
 from polyref.cache import default_cache
 from polyref.engines.engine import Engine
-from polyref.metrics.base import Texts
+from polyref.errors import PolyrefWarning
+from polyref.metrics.base import Texts, described_sources
 from polyref.metrics.combination import Combination, Maximum
 from polyref.metrics.embedding.base import EncoderMetric
 from polyref.metrics.embedding.embeddings import Embeddings
@@ -32,7 +34,9 @@ from polyref.metrics.embedding.encoders.base import Tokens
 from polyref.metrics.embedding.encoders.load import load_encoder
 from polyref.metrics.embedding.workers import Encoding, Helpers
 from polyref.metrics.option import option
+from polyref.metrics.signature import exact
 from polyref.metrics.statistics import Floats, Scores, Statistics
+from polyref.models.language_recognition import language_name, other_language
 from polyref.models.scoring.language_model import LanguageModel, load_language_model
 from polyref.progress import Advance, Part, listening, work
 
@@ -156,7 +160,7 @@ class LaserLM(EncoderMetric):
     def _describe(self, references: int | None, *, sentence: bool) -> list[str]:
         return [
             *self.combination.described(),
-            f"weight:{self.weight:g}",
+            f"weight:{exact(self.weight)}",
             *self._described_encoder(),
             f"longest:{self.encoder.longest}",
             f"lm:{self.language_model.name}",
@@ -198,10 +202,19 @@ class LaserLMSource(LaserLM):
     def aggregate(self, stats: Statistics, *, k: int, over: npt.ArrayLike | None = None) -> Scores:
         """See :meth:`Metric.aggregate`; the signature leaves references out."""
         scores = super().aggregate(stats, k=k, over=over)
-        signature = "|".join([self.label, *self._describe(None, sentence=False)[1:], f"polyref:{__version__}"])
+        parts = [self.label, *self._describe(None, sentence=False)[1:], *described_sources(stats)]
+        signature = "|".join([*parts, f"polyref:{__version__}"])
         return replace(scores, signature=signature, segment_signature=signature)
 
     def _count(self, texts: Texts) -> npt.NDArray[Any]:
+        read = (source for source in texts.sources if source is not None)
+        if (found := other_language(read, self.encoder.languages)) is not None:
+            names = ", ".join(map(language_name, self.encoder.languages))
+            warnings.warn(
+                f"the sources are {found.name}, but the encoder of {self.label} is for {names}: the cosine says little",
+                PolyrefWarning,
+                stacklevel=2,
+            )
         cuts = np.ones((1, len(texts.sources)), dtype=np.int64)
         sources = [(source,) if source is not None else () for source in texts.sources]
         values = super()._count(replace(texts, references=sources, cuts=cuts))

@@ -82,6 +82,9 @@ class ESIM(PairMetric):
             "model": self.card.name,
             "sha256": self.card.sha256,
             "encoder": self.card.encoder["sha256"],
+            "layers": list(self.card.layers),
+            "longest": self.card.longest,
+            "lowercase": self.card.lowercase,
         }
 
     @cached_property
@@ -115,6 +118,7 @@ class ESIM(PairMetric):
             f"layers:{','.join(map(str, card.layers))}",
             f"h:{card.config.hidden}",
             f"longest:{card.longest}",
+            f"case:{'lc' if card.lowercase else 'mixed'}",
         ]
 
     def _pairs(self, pairs: Sequence[tuple[str, str]]) -> Floats:

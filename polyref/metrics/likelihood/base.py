@@ -19,7 +19,7 @@ from polyref import __version__
 from polyref.cache import default_cache
 from polyref.engines.engine import Engine
 from polyref.errors import UsageError
-from polyref.metrics.base import Metric, Texts
+from polyref.metrics.base import Metric, Texts, described_sources
 from polyref.metrics.option import ADDRESS, CACHE, DEVICE, ENGINE, GPUS, JOBS, MODELS, option
 from polyref.metrics.statistics import Floats, Scores, Statistics
 from polyref.models.scoring.base import DTYPES
@@ -214,7 +214,12 @@ class SourceMetric(SequenceMetric):
     def aggregate(self, stats: Statistics, *, k: int, over: npt.ArrayLike | None = None) -> Scores:
         """See :meth:`Metric.aggregate`; the signature leaves references out."""
         scores = super().aggregate(stats, k=k, over=over)
-        parts = [self.label, *stats.meta.get(_MODEL, ()), *self._describe(None, sentence=False)]
+        parts = [
+            self.label,
+            *stats.meta.get(_MODEL, ()),
+            *self._describe(None, sentence=False),
+            *described_sources(stats),
+        ]
         signature = "|".join([*parts, f"polyref:{__version__}"])
         return replace(scores, signature=signature, segment_signature=signature)
 

@@ -21,6 +21,7 @@ import numpy.typing as npt
 from polyref.errors import UsageError
 from polyref.metrics.likelihood.base import SourceMetric, TextPair
 from polyref.metrics.option import option
+from polyref.metrics.signature import exact
 from polyref.metrics.statistics import Floats
 from polyref.models.scoring.base import seed_of
 from polyref.progress import each
@@ -93,13 +94,13 @@ class Peer(SourceMetric):
         if self._random:
             parts.append(f"samples:{self.samples}*{self.over}")
         if self.dropout:
-            parts.append(f"dropout:{self.dropout:g}")
+            parts.append(f"dropout:{exact(self.dropout)}")
         if self.subwords is not None:
-            parts.append(f"subwords:{self.subwords:g}/{self.nbest}")
+            parts.append(f"subwords:{exact(self.subwords)}/{self.nbest}")
         if self._random:
             parts.append(f"seed:{self.seed}")
         if (self.low, self.high) != (0, 1):
-            parts.append(f"thresholds:{self.low:g}..{self.high:g}")
+            parts.append(f"thresholds:{exact(self.low)}..{exact(self.high)}")
         return parts
 
     def _pair_scores(self, pairs: Sequence[TextPair]) -> Floats:

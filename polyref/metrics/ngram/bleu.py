@@ -33,6 +33,7 @@ from polyref.metrics.ngram.counts import (
 )
 from polyref.metrics.ngram.tokenizers import check_present
 from polyref.metrics.option import LOWERCASE, option
+from polyref.metrics.signature import exact
 from polyref.metrics.statistics import Floats, Integers, Statistics
 
 SMOOTHING: Final = tuple(sacrebleu.BLEU.SMOOTH_DEFAULTS)
@@ -298,6 +299,9 @@ class BLEU(Metric):
         peer.num_refs = -1 if references is None else references
         # sacreBLEU's signature leaves the n-gram order out.
         own = [] if self.max_ngram_order == 4 else [f"order:{self.max_ngram_order}"]
+        if self.smooth_value is not None and float(f"{self.smooth_value:.2f}") != self.smooth_value:
+            # Nor does it write more than two decimal places.
+            own += [f"smooth-value:{exact(self.smooth_value)}"] if self.smooth_method in ("floor", "add-k") else []
         return [*own, *peer.get_signature().format().split("|"), *self.combination.described()]
 
 
