@@ -30,13 +30,11 @@ import numpy.typing as npt
 from polyref.errors import DataError, UsageError
 from polyref.metrics.combination import Combination
 from polyref.metrics.option import check_fields, fields_of
-from polyref.metrics.signature import signature, sources_part
+from polyref.metrics.signature import described_sources, read_sources, signature
 from polyref.metrics.statistics import Floats, Integers, Scores, Statistics
 from polyref.models.language_recognition import language_name, other_language
 from polyref.references import ReferenceSet
 
-#: Key of ``meta``: which sources were read.
-_SOURCES: Final = "sources_read"
 #: Segments whose sentence-level scores are computed together.
 _AT_ONCE: Final = 1 << 15
 
@@ -259,7 +257,7 @@ class Metric(ABC):
             values=self._weighed(texts, references),
             originals=originals,
             extras=extras,
-            meta={**references.meta, _SOURCES: sources_part(references)} if self.needs_sources else references.meta,
+            meta=read_sources(references) if self.needs_sources else references.meta,
         )
 
     def aggregate(self, stats: Statistics, *, k: int, over: npt.ArrayLike | None = None) -> Scores:
@@ -289,7 +287,7 @@ class Metric(ABC):
         described = {
             sentence: signature(
                 self.display_name(stats, k),
-                [*self._describe(most if fewest == most else None, sentence=sentence), *described_sources(stats)],
+                [*self._describe(most if fewest == most else None, sentence=sentence), *described_sources(stats.meta)],
                 k=k,
                 extras=(int(stats.extras.min()), int(stats.extras.max())),
                 references=(fewest, most),
@@ -376,11 +374,6 @@ class Metric(ABC):
             return np.full(len(values), np.nan)
         wide = np.int64 if np.issubdtype(values.dtype, np.integer) else np.float64
         return self.score_sums(values.sum(axis=1, dtype=wide))
-
-
-def described_sources(stats: Statistics) -> list[str]:
-    """The part of a signature that says which sources were read; none where none were."""
-    return [stats.meta[_SOURCES]] if _SOURCES in stats.meta else []
 
 
 def check_present(segments: Sequence[str], counts: Integers, k: int) -> None:

@@ -25,6 +25,9 @@ _PROVENANCE: Final = {
 }
 
 
+#: Key of the ``meta`` of statistics: which sources were read.
+_SOURCES: Final = "sources_read"
+
 # sacreBLEU's short names.
 _SHORT: Final = {
     "nrefs": "#",
@@ -93,10 +96,16 @@ def exact(value: float) -> str:
     return short if float(short) == value else repr(float(value))
 
 
-def sources_part(references: ReferenceSet) -> str:
-    """``sources:..``, for metrics that read them: twelve digits of the SHA-256 of the sources and their ids."""
+def read_sources(references: ReferenceSet) -> dict[str, Any]:
+    """The ``meta`` of a set, with what :func:`described_sources` says: twelve digits of the sources' SHA-256."""
     texts = repr([(segment.id, segment.source) for segment in references])
-    return f"sources:{hashlib.sha256(texts.encode(errors='surrogatepass')).hexdigest()[:12]}"
+    found = hashlib.sha256(texts.encode(errors="surrogatepass")).hexdigest()
+    return {**references.meta, _SOURCES: f"sources:{found[:12]}"}
+
+
+def described_sources(meta: Mapping[str, Any]) -> list[str]:
+    """The part of a signature that says which sources a metric has read; none where it reads none."""
+    return [meta[_SOURCES]] if _SOURCES in meta else []
 
 
 class InputsDigest:

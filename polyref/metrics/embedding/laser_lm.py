@@ -26,7 +26,7 @@ from polyref import __version__
 from polyref.cache import default_cache
 from polyref.engines.engine import Engine
 from polyref.errors import PolyrefWarning
-from polyref.metrics.base import Texts, described_sources
+from polyref.metrics.base import Texts
 from polyref.metrics.combination import Combination, Maximum
 from polyref.metrics.embedding.base import EncoderMetric
 from polyref.metrics.embedding.embeddings import Embeddings
@@ -34,7 +34,7 @@ from polyref.metrics.embedding.encoders.base import Tokens
 from polyref.metrics.embedding.encoders.load import load_encoder
 from polyref.metrics.embedding.workers import Encoding, Helpers
 from polyref.metrics.option import option
-from polyref.metrics.signature import exact
+from polyref.metrics.signature import described_sources, exact
 from polyref.metrics.statistics import Floats, Scores, Statistics
 from polyref.models.language_recognition import language_name, other_language
 from polyref.models.scoring.language_model import LanguageModel, load_language_model
@@ -202,7 +202,7 @@ class LaserLMSource(LaserLM):
     def aggregate(self, stats: Statistics, *, k: int, over: npt.ArrayLike | None = None) -> Scores:
         """See :meth:`Metric.aggregate`; the signature leaves references out."""
         scores = super().aggregate(stats, k=k, over=over)
-        parts = [self.label, *self._describe(None, sentence=False)[1:], *described_sources(stats)]
+        parts = [self.label, *self._describe(None, sentence=False)[1:], *described_sources(stats.meta)]
         signature = "|".join([*parts, f"polyref:{__version__}"])
         return replace(scores, signature=signature, segment_signature=signature)
 

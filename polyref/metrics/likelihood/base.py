@@ -19,8 +19,9 @@ from polyref import __version__
 from polyref.cache import default_cache
 from polyref.engines.engine import Engine
 from polyref.errors import UsageError
-from polyref.metrics.base import Metric, Texts, described_sources
+from polyref.metrics.base import Metric, Texts
 from polyref.metrics.option import ADDRESS, CACHE, DEVICE, ENGINE, GPUS, JOBS, MODELS, option
+from polyref.metrics.signature import described_sources
 from polyref.metrics.statistics import Floats, Scores, Statistics
 from polyref.models.scoring.base import DTYPES
 from polyref.references import ReferenceSet
@@ -218,7 +219,7 @@ class SourceMetric(SequenceMetric):
             self.label,
             *stats.meta.get(_MODEL, ()),
             *self._describe(None, sentence=False),
-            *described_sources(stats),
+            *described_sources(stats.meta),
         ]
         signature = "|".join([*parts, f"polyref:{__version__}"])
         return replace(scores, signature=signature, segment_signature=signature)
