@@ -296,3 +296,18 @@ def test_one_string_is_no_list_of_texts(tmp_path: Path) -> None:
             encoder.tokens("abc")
         with pytest.raises(UsageError, match="`texts` is one string"):
             Embeddings(encoder, [1]).encode("abc")
+
+
+def test_an_encoder_without_some_of_its_weights_is_refused(tmp_path: Path) -> None:
+    """Transformers draws them at random: the score would be another one in every run."""
+    from safetensors.numpy import load_file, save_file
+
+    folder = tiny_encoders.bert(tmp_path / "bert")
+    weights = load_file(folder / "model.safetensors")
+    name = next(name for name in sorted(weights) if "layer.1" in name)
+    save_file(
+        {key: value for key, value in weights.items() if key != name}, folder / "model.safetensors", {"format": "pt"}
+    )
+    encoder = load_encoder(str(folder))
+    with pytest.raises(ModelError, match=f"no encoder: its files lack {name}"):
+        encoder.states(encoder.tokens(["the cat"])[0].ids[None], [1])

@@ -22,7 +22,8 @@ def load_network(kind: str, folder: Path, what: str) -> nn.Module:
         what: What is expected there, for the message.
 
     Raises:
-        ModelError: It cannot be loaded, or lacks weights of its head (an encoder where a language model is expected).
+        ModelError: It cannot be loaded, or lacks weights, as an encoder does where a language model is expected. An encoder
+            may lack its pooler, and the decoder beside it.
     """
     import transformers
 
@@ -39,7 +40,12 @@ def load_network(kind: str, folder: Path, what: str) -> nn.Module:
     except Exception as error:  # settings and weights that make no model can fail anywhere
         reason = str(error).strip().split("\n")[0]
         raise ModelError(f"no {what} that Transformers can load: {reason}", file=folder) from None
-    if kind != "AutoModel" and (missing := sorted(found["missing_keys"])):
+    missing = sorted(found["missing_keys"])
+    if kind == "AutoModel":
+        # Only the states of the encoder are read: what lies behind them is often not stored.
+        unread = {"pooler", "decoder"} if model.config.is_encoder_decoder else {"pooler"}
+        missing = [name for name in missing if not unread & set(name.split("."))]
+    if missing:
         # Transformers would draw them at random.
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         raise ModelError(f"no {what}: its files lack {missing[0]}{more}", file=folder)
