@@ -163,7 +163,7 @@ def _fairseq(folder: Path) -> ModelInfo:
 
 def _huggingface(folder: Path, name: str) -> ModelInfo:
     from polyref.models.checkpoints import huggingface as hf
-    from polyref.models.checkpoints.files import fingerprint, read_config
+    from polyref.models.checkpoints.files import hash_model, read_config
     from polyref.models.checkpoints.tokenizer import HuggingFaceCodec, load_tokenizer
     from polyref.models.checkpoints.weights import faults_of, read_weights
 
@@ -174,7 +174,7 @@ def _huggingface(folder: Path, name: str) -> ModelInfo:
     family = str(config.get("model_type"))
     codec = HuggingFaceCodec(load_tokenizer(folder))
     label = folder.resolve().name if Path(name).is_dir() else name
-    digest = fingerprint(folder)
+    digest = hash_model(folder)
     positions: tuple[int | None, int | None] = (config.get("max_position_embeddings"),) * 2
     if family in hf.FAMILIES:
         with faults_of(folder):

@@ -20,6 +20,7 @@ from polyref.errors import DataError, ModelError, PolyrefError, UsageError
 from polyref.metrics.embedding.encoders.default_layers import default_layers
 from polyref.models.checkpoints import fairseq as checkpoints
 from polyref.models.checkpoints.fairseq import load_fairseq
+from polyref.models.checkpoints.files import hash_model
 from polyref.models.checkpoints.hub import locate
 from polyref.paraphrase.info import model_info
 from polyref.paraphrase.search import SearchOptions, search
@@ -284,11 +285,31 @@ def test_text_goes_to_ids_and_back(tmp_path: Path, spm: bytes) -> None:
         codec.prefix(None)
 
 
+def test_dictionaries_of_languages_are_in_the_fingerprint(tmp_path: Path, spm: bytes) -> None:
+    directory = write(tmp_path / "m", spm)
+    found = {load_fairseq(directory).fingerprint}
+    for text in ("a 1\n", "b 1\n"):
+        (directory / "dict.de.txt").write_text(text)
+        found.add(load_fairseq(directory).fingerprint)
+    assert len(found) == 3
+
+
+@pytest.mark.parametrize("name", ["generation_config.json", "tokenizer.json", "source.spm", "merges.txt", "bpe.codes"])
+def test_generation_settings_and_tokenisers_are_in_the_hash_of_a_folder(tmp_path: Path, name: str) -> None:
+    for file in ("config.json", "model.safetensors"):
+        (tmp_path / file).write_text("{}")
+    found = {hash_model(tmp_path)}
+    for text in ("1", "2"):
+        (tmp_path / name).write_text(text)
+        found.add(hash_model(tmp_path))
+    assert len(found) == 3
+
+
 def test_prism_is_recognised_by_its_fingerprint(tmp_path: Path, spm: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     directory = write(tmp_path / "m", spm)
     first = load_fairseq(directory)
-    assert first.name == "m" and len(first.fingerprint) == 32
-    monkeypatch.setattr(checkpoints, "PRISM_MD5", first.fingerprint)
+    assert first.name == "m" and len(first.fingerprint) == 64
+    monkeypatch.setattr(checkpoints, "PRISM_MD5", checkpoints._md5(directory))
     monkeypatch.setattr(checkpoints, "PRISM_LANGUAGES", ("en", "fr"))
     prism = load_fairseq(directory)
     assert prism.name == "prism-m39v1" and prism.codec.languages == ("en",)

@@ -180,7 +180,7 @@ def test_prism_is_converted_with_its_languages(tmp_path: Path, spm: bytes, monke
     from polyref.models.checkpoints import fairseq as checkpoints
 
     source = random_checkpoint(tmp_path / "f", spm, {"arch": "transformer_wmt_en_de_big"})
-    monkeypatch.setattr(checkpoints, "PRISM_MD5", load_fairseq(source).fingerprint)
+    monkeypatch.setattr(checkpoints, "PRISM_MD5", checkpoints._md5(source))
     monkeypatch.setattr(checkpoints, "PRISM_LANGUAGES", ("en", "fr"))
     convert_to_huggingface(source, tmp_path / "hf")
     stored = json.loads((tmp_path / "hf" / "tokenizer_config.json").read_text("utf-8"))

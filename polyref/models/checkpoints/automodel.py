@@ -22,8 +22,8 @@ def load_network(kind: str, folder: Path, what: str) -> nn.Module:
         what: What is expected there, for the message.
 
     Raises:
-        ModelError: It cannot be loaded, or lacks weights, as an encoder does where a language model is expected. An encoder
-            may lack its pooler, and the decoder beside it.
+        ModelError: It cannot be loaded, or lacks weights, as an encoder does where a language model is expected.
+            An encoder may lack its pooler, and the decoder beside it.
     """
     import transformers
 

@@ -18,7 +18,7 @@ class Seq2Seq:
         codec: Text to ids and back.
         family: ``fairseq`` or the Hugging Face model type.
         name: ``prism-m39v1`` where it is recognised, else the directory's name.
-        fingerprint: md5 of the model's files, in hexadecimal.
+        fingerprint: SHA-256 of the model's files, in hexadecimal.
         path: Where it was loaded from.
     """
 

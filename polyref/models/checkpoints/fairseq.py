@@ -17,6 +17,7 @@ from torch import Tensor
 
 from polyref.errors import ModelError, PolyrefError
 from polyref.models.checkpoints.base import Seq2Seq
+from polyref.models.checkpoints.files import hash_files
 from polyref.models.checkpoints.vocabulary import FairseqCodec, FairseqDictionary, load_sentencepiece
 from polyref.models.checkpoints.weights import check_archive, faults_of
 from polyref.models.networks.config import Positions, TransformerConfig
@@ -63,7 +64,7 @@ class FairseqParts:
         codec: Text to ids and back.
         sentencepiece: File of the SentencePiece model.
         name: ``prism-m39v1`` where it is recognised, else the directory's name.
-        fingerprint: md5 of the model's files, in hexadecimal.
+        fingerprint: SHA-256 of the model's files, in hexadecimal.
     """
 
     settings: Mapping[str, Any]
@@ -92,7 +93,9 @@ def read_fairseq(path: str | Path) -> FairseqParts:
     target = FairseqDictionary(_first(directory, "dict.tgt.txt", f"dict.{settings.get('target_lang')}.txt"))
     sentencepiece = _first(directory, "spm.model", "sentencepiece.bpe.model")
     pieces = load_sentencepiece(sentencepiece)
-    fingerprint = _md5(directory)
+    # Every dictionary: which of them are read hangs on the languages of the task.
+    read = [directory / "checkpoint.pt", sentencepiece, *sorted(directory.glob("dict.*.txt"))]
+    fingerprint = hash_files(read)
     with faults_of(directory / "checkpoint.pt"):
         config, weights = convert_fairseq(settings, state)
     for dictionary, table, file in (
@@ -105,7 +108,7 @@ def read_fairseq(path: str | Path) -> FairseqParts:
                 file=directory / file,
                 remedy="use the dictionary the model was trained with",
             )
-    prism = fingerprint == PRISM_MD5
+    prism = _md5(directory) == PRISM_MD5
     codec = FairseqCodec(pieces, source, target, PRISM_LANGUAGES if prism else None)
     name = "prism-m39v1" if prism else directory.resolve().name
     return FairseqParts(settings, state, config, weights, codec, sentencepiece, name, fingerprint)

@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from polyref.errors import ModelError
 
@@ -44,21 +44,12 @@ def hash_files(files: Sequence[Path]) -> str:
     return digest.hexdigest()
 
 
+#: How the names of files end that decide what a folder computes, beside its weights: settings and tokenisers.
+_READ: Final = (".json", ".txt", ".model", ".spm", ".codes", ".bpe", ".tiktoken", ".jinja")
+
+
 def hash_model(folder: Path) -> str:
-    """SHA-256 over the configuration, vocabulary and weights of a folder as Transformers writes it."""
-    kept = [*folder.glob("*.json"), *folder.glob("*.txt"), *folder.glob("*.model")]
+    """SHA-256 over the settings, the tokeniser's files and the weights of a folder as Transformers writes it."""
+    kept = [file for file in folder.iterdir() if file.name.endswith(_READ) and file.is_file()]
     weights = list(folder.glob("*.safetensors")) or list(folder.glob("pytorch_model*.bin"))
     return hash_files(sorted([*kept, *weights], key=lambda file: file.name))
-
-
-def fingerprint(directory: Path) -> str:
-    """md5 over the configuration and the weights."""
-    digest = hashlib.md5(usedforsecurity=False)
-    files = [directory / "config.json", *sorted(directory.glob("*.safetensors"))]
-    if len(files) == 1:
-        files += sorted(directory.glob("pytorch_model*.bin"))
-    for file in files:
-        with file.open("rb") as stream:
-            for block in iter(lambda: stream.read(1 << 20), b""):
-                digest.update(block)
-    return digest.hexdigest()

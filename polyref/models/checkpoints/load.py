@@ -9,7 +9,7 @@ import torch
 from polyref.models.checkpoints import huggingface
 from polyref.models.checkpoints.base import Seq2Seq
 from polyref.models.checkpoints.fairseq import is_fairseq_directory, load_fairseq
-from polyref.models.checkpoints.files import fingerprint, read_config
+from polyref.models.checkpoints.files import hash_model, read_config
 from polyref.models.checkpoints.hub import locate
 from polyref.models.checkpoints.tokenizer import load_codec
 
@@ -29,4 +29,4 @@ def load_checkpoint(
     codec = load_codec(directory, network)
     family = str(read_config(directory).get("model_type"))
     label = str(name) if not Path(name).is_dir() else directory.resolve().name
-    return Seq2Seq(network, codec, family, label, fingerprint(directory), directory)
+    return Seq2Seq(network, codec, family, label, hash_model(directory), directory)

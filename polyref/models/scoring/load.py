@@ -12,7 +12,7 @@ from polyref.errors import UsageError
 from polyref.models import find
 from polyref.models.checkpoints import huggingface
 from polyref.models.checkpoints.fairseq import is_fairseq_directory, load_fairseq
-from polyref.models.checkpoints.files import fingerprint, read_config
+from polyref.models.checkpoints.files import hash_model, read_config
 from polyref.models.checkpoints.hub import locate
 from polyref.models.checkpoints.pointer import is_pointer_folder, load_pointer
 from polyref.models.checkpoints.tokenizer import HuggingFaceCodec, load_tokenizer
@@ -72,7 +72,7 @@ def load_checkpoint_scorer(name: str, device: str, dtype: str) -> ForcedScorer:
     tokenizer = load_tokenizer(folder)
     about: dict[str, Any] = {
         "name": label,
-        "digest": fingerprint(folder),
+        "digest": hash_model(folder),
         "dtype": dtype,
         "marks_sources": hasattr(tokenizer, "src_lang"),
     }

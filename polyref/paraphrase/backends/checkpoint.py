@@ -13,7 +13,7 @@ import torch
 from polyref.errors import ModelError, UsageError
 from polyref.models.checkpoints import huggingface
 from polyref.models.checkpoints.fairseq import is_fairseq_directory
-from polyref.models.checkpoints.files import fingerprint, read_config
+from polyref.models.checkpoints.files import hash_model, read_config
 from polyref.models.checkpoints.hub import locate
 from polyref.models.checkpoints.load import load_checkpoint
 from polyref.models.checkpoints.tokenizer import HuggingFaceCodec, load_tokenizer
@@ -77,7 +77,7 @@ def load(
             network,
             LanguageCodec(codec, lang if codec.languages else None),
             name=label or folder.resolve().name,
-            digest=fingerprint(folder)[:12] + read_as(lang, codec.languages, prefix),
+            digest=hash_model(folder)[:12] + read_as(lang, codec.languages, prefix),
             max_source=min(network.max_source, LONGEST_SOURCE),
             languages=codec.languages,
             prefix=first,
