@@ -251,3 +251,16 @@ def test_prism_src_needs_sources_and_a_model_that_translates(
             assert scores.segment[s, n] == pytest.approx(token_logprobs(model, *ids)[1:].mean(), abs=1e-5)
     with pytest.raises(UsageError, match="language 'xx' is unknown"):
         PrismRef(model=str(seq2seq["m2m"]), lang="xx").statistics(SYSTEMS, references)
+
+
+def test_a_stretch_begins_without_the_states_of_the_one_before(seq2seq: dict[str, Path]) -> None:
+    from polyref.models.scoring.lean import LeanScorer
+    from polyref.models.scoring.load import load_scorer
+
+    scorer = load_scorer(seq2seq["m2m"])
+    assert isinstance(scorer, LeanScorer)
+    texts = ["the cat", "the old bridge was closed", "nobody knows why"]
+    stretch = ([scorer.source(text, "en") for text in texts], [scorer.target(text, "en") for text in texts])
+    first, again = scorer.compute(stretch), scorer.compute(stretch)
+    assert scorer._scorer.encoded == 2 * len(texts)
+    assert all((a == b).all() for a, b in zip(first, again, strict=True))

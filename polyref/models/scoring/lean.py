@@ -37,6 +37,8 @@ class LeanScorer(ForcedScorer):
         self._scorer = Scorer(network, max_tokens=_BATCH, cache_bytes=1 << 29)
 
     def _score(self, sources: list[Tokens], targets: list[Tokens]) -> list[Row]:
+        # A stretch begins without states, as it does in a fresh worker: those of a batch depend on it, in last digits.
+        self._scorer.forget()
         return self._scorer.score(sources, targets)
 
     @torch.inference_mode()
@@ -181,6 +183,11 @@ class Scorer:
         mask = torch.arange(length) >= torch.tensor([len(key) for key in sources])[:, None]
         bias = torch.zeros(mask.shape).masked_fill_(mask, float("-inf"))[:, None, None]
         return batch, bias.to(device=network.device, dtype=network.dtype)
+
+    def forget(self) -> None:
+        """Drop the kept encoder states."""
+        self._states.clear()
+        self._held = 0
 
     def _keep(self, key: tuple[int, ...], state: Tensor) -> None:
         self._states[key] = state
