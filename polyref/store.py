@@ -6,10 +6,12 @@ the next piece of work starts, so a run that is killed at any moment loses at mo
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import json
 import os
+import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -19,6 +21,7 @@ from polyref.errors import DataError
 from polyref.publishing import sync_folder
 
 _FORMAT: Final = 1
+_LONGEST_HEADER: Final = 1 << 24  # bytes: what is longer in one line is no journal
 _DIGEST: Final = 16  # hexadecimal digits in front of every record: enough to tell a torn one
 
 
@@ -64,15 +67,22 @@ class Journal:
             settings: Everything the work depends on, as JSON values: inputs by their hash, model, options.
 
         Raises:
-            DataError: The file cannot be written, is in use, is not a journal, or holds records that were made with
-                other settings.
+            DataError: The file cannot be written, is in use, is a link or not a journal, or holds records that were
+                made with other settings.
         """
         path = Path(path)
         try:
-            stream = path.open("r+b" if path.exists() else "x+b")
+            # Never through a link: whoever may write into the folder could point it at any file of the user's.
+            stream = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666), "r+b")
         except OSError as error:
+            if error.errno == errno.ELOOP:
+                raise DataError(
+                    "is a link, which no journal follows", file=path, remedy="name the file itself"
+                ) from None
             raise DataError(f"cannot be written: {error.strerror}", file=path) from None
         try:
+            if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+                raise DataError("is no file: nothing can be kept in it", file=path, remedy="choose another")
             length = _resume(path, stream, settings)
         except BaseException:
             stream.close()
@@ -127,9 +137,10 @@ def _resume(path: Path, stream: BinaryIO, settings: Mapping[str, Any]) -> int:
         found, end = next(records)
     except StopIteration:
         stream.seek(0)
-        if stream.readline().endswith(b"\n"):
+        whole = pack(header)
+        if not whole.startswith(stream.read(len(whole) + 1)):
             raise DataError("is in the way and no journal", file=path, remedy="move it away") from None
-        # Empty, or killed before the settings were on the disk: nothing to keep.
+        # Empty, or killed before these settings were on the disk: nothing to keep.
         return _begin(path, stream, header)
     if not isinstance(found, dict) or found.get("journal") != _FORMAT or not isinstance(found.get("settings"), dict):
         raise DataError("is in the way and no journal of this version", file=path, remedy="move it away")
@@ -141,6 +152,13 @@ def _resume(path: Path, stream: BinaryIO, settings: Mapping[str, Any]) -> int:
         raise unfinished_work(path, found, header)
     stream.truncate(ends[-1])
     return len(ends) - 1
+
+
+def is_journal(path: str | Path) -> bool:
+    """Whether a file begins as a journal does."""
+    with Path(path).open("rb") as stream:
+        found = unpack(stream.readline(_LONGEST_HEADER))
+    return isinstance(found, dict) and "journal" in found
 
 
 def settings_header(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -73,7 +73,7 @@ def command(
     """
     if origin.peers and not was_given("preset"):
         preset = "none"  # the checks are made for paraphrases: another translation has other words
-    check_files(references, origin, preset, rewriting, output, dropped, as_json=as_json)
+    check_files(references, origin, preset, rewriting, loading["model"], output, dropped, as_json=as_json)
     way, requests = rewriting["batch"] or (None, "")
     wanted, seed = origin.wanted(k), search["seed"]
     engine = engine_from(loading)

@@ -12,7 +12,7 @@ import click
 from polyref.cli.files.overwriting import refuse_overwriting
 from polyref.cli.options.generation import GeneratingCommand, generation_options, loading_from, processes_for
 from polyref.cli.options.reading import reading_options
-from polyref.cli.options.rewriting import rewriting_from, rewriting_options, summary
+from polyref.cli.options.rewriting import answer_files, rewriting_from, rewriting_options, summary
 from polyref.cli.options.search import SENTENCES, decoding_from
 from polyref.cli.parsing.completion import argument_or_option
 from polyref.cli.printing import bars, json_object, tell
@@ -68,7 +68,8 @@ def command(
     asked = rewriting_from(loading["model"], rewriting, search, output)
     k, decoding = decoding_from(k, search, loading["backend"])
     options = loading_from(loading, search["semantics"])
-    refuse_overwriting([file, rewriting["prompt"]], output, rewriting["answers"])
+    journals = answer_files([loading["model"]], rewriting["answers"], output)
+    refuse_overwriting([file, rewriting["prompt"]], output, journals=journals, models=[loading["model"]])
     check_writable(output)
     given = ReferenceSet.load(file, form=reading.form, fields=reading.fields)
     lines = [segment.refs[0].text if segment.refs else "" for segment in given]

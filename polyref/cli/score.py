@@ -10,7 +10,7 @@ import click
 from polyref.cli.files.overwriting import refuse_overwriting, refuse_second_reader
 from polyref.cli.files.stretches import score_large
 from polyref.cli.files.systems import notes_of_copies, read_scored, warn_byte_order_marks
-from polyref.cli.options.metrics import make_metrics, metric_options
+from polyref.cli.options.metrics import files_of, make_metrics, metric_options
 from polyref.cli.options.score import HEADINGS, score_options, test_from
 from polyref.cli.options.threads import threads_option
 from polyref.cli.parsing.headings import HeadedCommand
@@ -71,8 +71,7 @@ def command(
     polyref score refs.polyref.jsonl -i sysA.en sysB.en -m bleu chrf++ --combine expected -k 0 1 5 10
     polyref score refA.en refB.en -i sysA.en --sentence --json
     """  # noqa: D301
-    refuse_overwriting([*references, *inputs, source, options.get("bertscore_rescale")], output)
-    check_writable(output)
+    refuse_overwriting([*references, *inputs, source], output)
     if as_json and layout not in (None, "json"):
         raise UsageError(f"--json and --format {layout} contradict each other")
     if peers is not None and not sentence:
@@ -83,6 +82,8 @@ def command(
     asked = {kind: trials for kind, (flag, trials) in given.items() if flag}
     test_from(asked, max(len(inputs), 2), sentence)  # one file may hold several systems
     chosen = make_metrics(metrics, options)
+    refuse_overwriting(named := files_of(chosen.values()), output, models=named)
+    check_writable(output)
     if source is not None:
         check_sources(chosen)
     refuse_second_reader([*references, *inputs, source])

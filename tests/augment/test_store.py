@@ -95,6 +95,25 @@ def test_a_file_that_is_no_journal_is_left_alone(tmp_path: Path) -> None:
         Journal.open(path, SETTINGS)
 
 
+@pytest.mark.parametrize("text", ["my thesis", "{}", "0123456789abcdef {half a rec"])
+def test_a_file_without_a_line_feed_is_left_alone(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "j"
+    path.write_text(text)
+    with pytest.raises(DataError, match="is in the way and no journal"):
+        Journal.open(path, SETTINGS)
+    assert path.read_text() == text
+
+
+def test_no_journal_follows_a_link(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "j").symlink_to("file")
+    (tmp_path / "dangling").symlink_to("new")
+    for name in ("j", "dangling"):
+        with pytest.raises(DataError, match=f"{name}: is a link"):
+            Journal.open(tmp_path / name, SETTINGS)
+    assert not (tmp_path / "new").exists() and (tmp_path / "file").read_bytes() == b""
+
+
 def test_two_runs_cannot_share_a_journal(tmp_path: Path) -> None:
     with Journal.open(tmp_path / "j", SETTINGS):
         program = (

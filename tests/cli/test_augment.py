@@ -17,6 +17,8 @@ from typing import Any
 import pytest
 
 from polyref.augment import filter_chain
+from polyref.paraphrase.rewriting.answers import Answer
+from polyref.paraphrase.rewriting.journal import Answers
 from polyref.references import ReferenceSet
 
 RULES = runpy.run_path(str(Path(__file__).parent.parent / "shared" / "rule_paraphraser.py"))
@@ -170,8 +172,8 @@ def test_dropped_candidates_go_to_a_file_of_their_own(
 ) -> None:
     out = tmp_path / "out.jsonl"
     for options, message in (
-        (["-o", out, "--dropped", out], "where the reference set goes"),
-        (["-o", out, "--dropped", f"{out}.partial"], "where the reference set goes"),
+        (["-o", out, "--dropped", out], "is named for two outputs"),
+        (["-o", out, "--dropped", f"{out}.partial"], "is named for two outputs"),
         (["--dropped", "-"], "where the reference set goes"),
         (["-o", out, "--dropped", refs], "is also an input"),
         (["-o", out, "--dropped", "-", "--json"], "where --dropped goes"),
@@ -312,6 +314,47 @@ def test_an_input_is_never_overwritten(polyref: Callable[..., Any], no_model: No
     result = polyref("augment", refs, "--filter", rules, "-o", tmp_path / "." / "rules.toml")
     assert (result.code, rules.read_text()) == (2, "[numbers]\n")
     assert "is also an input" in result.err
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["-o", "X", "--batch", "write", "X.answers"], "X.answers holds finished work"),
+        (["-o", "Y", "--batch", "write", "Y.answers"], "Y.answers is named for two outputs"),
+        (["-o", "Y", "--batch", "write", "Y"], "Y is named for two outputs"),
+        (["-o", "Y", "--answers", "Y"], "Y is named for two outputs"),
+        (["-o", "Y", "--answers", "A", "--dropped", "./A"], "A is named for two outputs"),
+        (["-o", "Y", "--answers", "Y.partial"], "Y.partial is named for two outputs"),
+        (["-o", "X.answers"], "X.answers holds finished work"),
+        (["-o", "Y", "--dropped", "link"], "link holds finished work"),
+        (["-o", "Y", "--answers", "settings.json"], "settings.json: is in the way and no journal"),
+        (["-o", "Y", "--answers", "planted"], "planted: is a link"),
+    ],
+)
+def test_answers_that_were_paid_for_are_never_overwritten(
+    polyref: Callable[..., Any], refs: Path, options: list[str], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(refs.parent)
+    Answers("X.answers").add("key", Answer("text"))
+    Path("settings.json").write_text("{}")
+    Path("link").symlink_to("X.answers")
+    Path("planted").symlink_to("settings.json")
+    before = {path.name: path.read_bytes() for path in Path().iterdir()}
+    # Nobody listens there: what is not refused would fail otherwise.
+    server = [] if "--batch" in options else ["--base-url", "http://127.0.0.1:9/v1", "--retries", "0"]
+    result = polyref("augment", refs, "--model", "openai:tiny", *server, *options)
+    assert result.code and message in result.err
+    assert {path.name: path.read_bytes() for path in Path().iterdir()} == before
+
+
+def test_no_output_is_a_part_of_the_model(polyref: Callable[..., Any], refs: Path, tmp_path: Path) -> None:
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "config.json").write_text("{}")
+    for name in (tmp_path / "model", f"hf:{tmp_path}/model"):
+        for command in ("augment", "paraphrase"):
+            result = polyref(command, refs, "--model", name, "-o", tmp_path / "model" / "config.json")
+            assert result.code == 2 and "config.json is part of a model" in result.err
+    assert (tmp_path / "model" / "config.json").read_text() == "{}"
 
 
 @pytest.mark.slow

@@ -177,6 +177,14 @@ def test_an_input_is_never_overwritten(files: Path, polyref: Callable[..., Any],
     assert {path.name: path.read_bytes() for path in files.iterdir()} == before
 
 
+def test_the_baseline_of_a_metric_is_never_overwritten(files: Path, polyref: Callable[..., Any]) -> None:
+    Path("baseline.tsv").write_text("LAYER,P,R,F\n0,0.1,0.2,0.3\n")
+    for given in (["bertscore(baseline=baseline.tsv)"], ["bertscore", "--bertscore-rescale", "baseline.tsv"]):
+        result = polyref("score", "refA.en", "-i", "poor.en", "-m", *given, "-o", "baseline.tsv")
+        assert result.code == 2 and "baseline.tsv is also an input" in result.err
+    assert Path("baseline.tsv").read_text() == "LAYER,P,R,F\n0,0.1,0.2,0.3\n"
+
+
 def test_a_device_may_be_read_and_written(files: Path, polyref: Callable[..., Any]) -> None:
     result = polyref("score", "refA.en", "-i", "/dev/null", "-o", "/dev/null")
     assert result.code == 1

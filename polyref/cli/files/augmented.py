@@ -11,8 +11,10 @@ from polyref.augment.filters.presets import PRESETS
 from polyref.augment.writer import journal_path
 from polyref.cli.files.overwriting import refuse_overwriting, refuse_second_reader
 from polyref.cli.options.origin import Origin
+from polyref.cli.options.rewriting import answer_files
 from polyref.errors import UsageError
 from polyref.tables import shown
+from polyref.textfiles import is_stream
 
 
 def check_files(
@@ -20,6 +22,7 @@ def check_files(
     origin: Origin,
     preset: str,
     rewriting: Mapping[str, Any],
+    models: Sequence[str],
     output: str,
     dropped: str | None,
     *,
@@ -32,6 +35,7 @@ def check_files(
         origin: Where candidates come from.
         preset: Name of a filter, or its file.
         rewriting: Values of the options of language models.
+        models: The generators, as they were named.
         output: Where the set goes.
         dropped: Where what the filter drops goes.
         as_json: Whether the summary goes to standard output.
@@ -47,8 +51,11 @@ def check_files(
     way, batch = rewriting["batch"] or (None, None)
     chain_file = preset if preset not in PRESETS else None
     read = [*references, *origin.files, chain_file, rewriting["source"], rewriting["prompt"]]
-    refuse_overwriting([*read, batch if way == "read" else None], output, dropped, rewriting["answers"])
-    refuse_overwriting(read, batch)
+    reads, writes = (batch, None) if way == "read" else (None, batch)
+    journals = answer_files(models, rewriting["answers"], output)
+    if not is_stream(output):
+        journals.append(str(journal_path(output)))
+    refuse_overwriting([*read, reads], output, dropped, writes, journals=journals, models=models)
 
 
 def say_resumed(output: str, segments: int) -> None:

@@ -12,7 +12,7 @@ import click
 from polyref.cli.parsing.headings import HeadedOption
 from polyref.metrics import registry
 from polyref.metrics.base import Metric
-from polyref.metrics.option import Option
+from polyref.metrics.option import Option, fields_of
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -38,6 +38,17 @@ def metric_parameters() -> set[str]:
 def make_metrics(specifications: Iterable[str], options: Mapping[str, Any], **fallback: Any) -> dict[str, Metric]:
     """See :func:`polyref.metrics.registry.make_metrics`; ``options`` are those of the command."""
     return registry.make_metrics(specifications, options, **fallback)
+
+
+def files_of(metrics: Iterable[Metric]) -> list[str]:
+    """The values of options of metrics that may be files: a baseline, a model."""
+    return [
+        value
+        for metric in metrics
+        for name, option in fields_of(type(metric)).items()
+        if isinstance(value := getattr(metric, name, None), str)
+        and any(kind in (option.metavar or "") for kind in ("FILE", "DIR", "MODEL"))
+    ]
 
 
 @lru_cache(maxsize=1)

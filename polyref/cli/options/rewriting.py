@@ -115,8 +115,6 @@ def rewriting_from(
     way, file = found.pop("batch", (None, None))
     if way == "write" and "base_url" in found:
         raise UsageError("--batch write asks no server, but --base-url names one", remedy="leave one of them out")
-    if way == "write" and file == output:
-        raise UsageError(f"--batch writes {file}, where the result goes", remedy="choose another file")
     if way == "read":
         found["batch"] = file
     known_already = given.get("answers") is not None and Path(given["answers"]).is_file()
@@ -130,6 +128,17 @@ def rewriting_from(
         found["answers"] = f"{output}{ANSWERS}"
     temperature, search["temperature"] = search["temperature"], None
     return RewritingOptions(**found, temperature=temperature, seed=search["seed"] or 0, source=sources)
+
+
+def answer_files(models: Sequence[str], answers: str | None, output: str) -> list[str]:
+    """The files in which the answers of these generators are kept, those that are no language models left out."""
+    those = [number for number, model in enumerate(models)
+             if (found := find_generator(model)) is not None and found[0].name in GENERATORS]  # fmt: skip
+    if answers is not None or is_stream(output):
+        return [] if answers is None else [answers]
+    if len(those) == 1:
+        return [f"{output}{ANSWERS}"]
+    return [f"{output}.{number + 1}{ANSWERS}" for number in those]
 
 
 def rewritings_from(

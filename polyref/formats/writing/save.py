@@ -84,7 +84,7 @@ _SUFFIXES: Final = {
     ".sgml": "sgml",
 }
 #: Where the names of references go in the name of a file for each.
-_PLACE: Final = "{}"
+PLACE: Final = "{}"
 
 #: Names of the forms that can be written.
 WRITTEN: Final = tuple(_FORMS)
@@ -149,11 +149,11 @@ def _write_plain(path: str | Path, made: Layout) -> None:
     files = texts.plain(made)
     if str(path).endswith("/") or Path(path).is_dir():
         _write_folder(path, {f"{column}.txt": text for column, text in files.items()})
-    elif _PLACE in str(path):
-        named = {Path(str(path).replace(_PLACE, _file_name(column))): text for column, text in files.items()}
+    elif PLACE in str(path):
+        named = {Path(str(path).replace(PLACE, _file_name(column))): text for column, text in files.items()}
         for file in named:
             check_writable(file)
-        if others := sorted(set(_matching(Path(path))) - set(named)):
+        if others := sorted(set(matching(Path(path))) - set(named)):
             raise UsageError(
                 f"{others[0]} is there already, and no reference of this set",
                 remedy="remove it, or choose another name",
@@ -162,7 +162,7 @@ def _write_plain(path: str | Path, made: Layout) -> None:
     elif len(files) > 1:
         raise UsageError(
             f"{path} is one file, but there are {len(files)} references: {', '.join(files)}",
-            remedy=f"put {_PLACE} into the name (refs.{_PLACE}.txt), name a folder with / at its end, or choose "
+            remedy=f"put {PLACE} into the name (refs.{PLACE}.txt), name a folder with / at its end, or choose "
             "another form (`to`)",
         )
     else:
@@ -170,8 +170,9 @@ def _write_plain(path: str | Path, made: Layout) -> None:
             stream.writelines(files.values())
 
 
-def _matching(pattern: Path) -> list[Path]:
-    start, _, end = pattern.name.partition(_PLACE)
+def matching(pattern: Path) -> list[Path]:
+    """The files that are there whose name fits a name with ``{}``."""
+    start, _, end = pattern.name.partition(PLACE)
     return [file for file in pattern.parent.iterdir() if file.name.startswith(start) and file.name.endswith(end)
             and len(file.name) > len(start) + len(end)]  # fmt: skip
 
