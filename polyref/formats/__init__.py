@@ -91,7 +91,7 @@ def located(paths: Sequence[str | Path], reading: Reading) -> tuple[list[str | P
             files = sacrebleu.set_files(name, reading.pair)
             return list(files), Reading(form=text.FORMAT.name, whole=reading.whole)
         found = folder.files_in(Path(path), reading.pair, list(reading.fields), whole=reading.whole)
-        return list(found), Reading(form=folder.FORMAT.name, whole=reading.whole)
+        return list(found), Reading(form=folder.FORMAT.name, whole=reading.whole, encoding=reading.encoding)
     return [without_scheme(path) for path in paths], reading
 
 
@@ -135,6 +135,9 @@ def open_plain_outputs(path: str | Path, stack: ExitStack, reading: Reading = Re
 def _form(lines: Lines, sample: Sequence[str]) -> Format:
     reading = lines.reading
     form = registry.detect(lines.name, sample) if reading.form is None else registry.by_name(reading.form)
+    if reading.encoding is not None and form.name in registry.JSON:
+        kind = "a reference set" if form in (simple.FORMAT, normal.FORMAT) else "JSON, which is UTF-8"
+        raise UsageError(f"{lines.name} is {kind}: `encoding` is for plain text", remedy="leave it out")
     if reading.fields and form in (simple.FORMAT, normal.FORMAT):
         return keyed.FORMAT
     if reading.fields and form is text.FORMAT:
@@ -146,7 +149,7 @@ def _form(lines: Lines, sample: Sequence[str]) -> Format:
 
 def _peek(path: str | Path, stack: ExitStack, reading: Reading) -> tuple[Lines, list[str]]:
     name = display_name(path)
-    lines = stack.enter_context(closing(iter_lines(path)))  # type: ignore[type-var]
+    lines = stack.enter_context(closing(iter_lines(path, reading.encoding or "utf-8")))  # type: ignore[type-var]
     sample: list[str] = []
     size = 0
     for line in islice(lines, registry.LOOKED_AT):

@@ -41,6 +41,7 @@ class Reading:
     fields: Mapping[str, str] = field(default_factory=dict)
     pair: str | None = None
     whole: bool = True
+    encoding: str | None = None
 
 
 @dataclass(frozen=True)

@@ -39,6 +39,8 @@ _FORMATS: Final[tuple[Format, ...]] = (
     general.FORMAT,
     folder.FORMAT,
 )
+#: Names of the forms that are JSON.
+JSON: Final = frozenset(one.FORMAT.name for one in (normal, simple, nbest, keyed, lists, general))
 _MARKUP: Final = re.compile(
     r"\s*<(\?xml|!doctype|html|tmx|xliff|tei|mteval|srcset|refset|tstset|dataset|collection|doc|seg)\b", re.I
 )
@@ -77,6 +79,15 @@ def detect(name: str, sample: Sequence[str]) -> Format:
     if (added := next((form for form in _plug_ins() if form.matches(name, sample[0])), None)) is not None:
         return added
     return _json(name, sample) or _markup(name, sample) or _table(name, sample) or text.FORMAT
+
+
+def is_text(name: str, sample: Sequence[str]) -> bool:
+    """Whether a file is neither JSON nor markup, from its name and first lines.
+
+    Raises:
+        DataError: As :func:`detect`.
+    """
+    return not (_own(name, sample) or _json(name, sample) or _markup(name, sample))
 
 
 def _own(name: str, sample: Sequence[str]) -> Format | None:

@@ -591,6 +591,36 @@ def test_other_encodings(files: Path, polyref: Callable[..., Any], encoding: str
     )
 
 
+SGML = '<refset setid="t" srclang="any" trglang="en"><doc docid="d">\n{}</doc></refset>\n'
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "UTF8", "latin-1"])
+def test_an_encoding_leaves_the_form_alone(files: Path, polyref: Callable[..., Any], encoding: str) -> None:
+    texts = ["Müller öffnet die Tür heute", "Nimm einen Mantel mit"]
+    Path("plain").write_text("".join(f"{text}\n" for text in texts), encoding)
+    segments = "".join(f'<seg id="{number}">{text}</seg>\n' for number, text in enumerate(texts, 1))
+    Path("refs.sgm").write_text(SGML.format(segments), encoding)
+    table = "".join(f"{number}\t{text}\n" for number, text in enumerate(texts, 1))
+    Path("refs.tsv").write_text(f"mine\ttheirs\n{table}", encoding)
+    Path("data").write_text(f"id\treference\n{table}", encoding)
+    base = ("-i", "plain", "-m", "chrf", "-k", "0", "-b", "-e", encoding)
+    for given in (["plain"], ["refs.sgm"], ["refs.tsv", "--fields", "theirs=reference"],
+                  ["data", "--refs-format", "tsv"]):  # fmt: skip
+        run = polyref("score", *given, *base)
+        assert (run.code, run.out) == (0, "100.0\n"), run.err
+
+
+def test_splitting_lines_is_for_plain_text(files: Path, polyref: Callable[..., Any]) -> None:
+    Path("refs.sgm").write_text(SGML.format('<seg id="1">a b</seg>\n'))
+    for given, why in (
+        (["refs.sgm"], "refs.sgm is no plain text"),
+        (["refA.en", "--refs-format", "tsv"], "not for the tsv form"),
+        (["refA.en", "--fields", "a=reference"], "which has no --fields"),
+    ):
+        run = polyref("score", *given, "-i", "good.v1.en", "-nr", "1", "-k", "0")
+        assert run.code == 2 and why in run.err
+
+
 def test_encodings_that_cannot_be_read(files: Path, polyref: Callable[..., Any]) -> None:
     Path("ref").write_bytes(b"a\n\xff\xff\xff\n")
     base = ("score", "ref", "-i", "ref", "-k", "0")

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import codecs
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 from polyref.errors import DataError, UsageError
-from polyref.formats import Reading, read_outputs
+from polyref.formats import Reading, open_references, read_outputs
+from polyref.formats.registry import LOOKED_AT, is_text
 from polyref.references import ReferenceSet
 from polyref.tables import name_as_text
 from polyref.textfiles import check_parallel, display_name, open_unpacked, read_lines
@@ -30,7 +34,7 @@ def read_scored(
         source: The file of sources; None where there is none.
         reading: What these files do not say themselves, apart from ``form``.
         form: The form of the files of outputs.
-        encoding: Of all of them, which are plain text then; None: they say it.
+        encoding: Of all of them, JSON left out; None is UTF-8.
         fields: Number of references that the tabs of each line separate; None does not split lines.
 
     Raises:
@@ -40,17 +44,17 @@ def read_scored(
     names = system_names(systems)
     of_outputs = {key: role for key, role in reading.fields.items() if role == "output"}
     of_references = {key: role for key, role in reading.fields.items() if role != "output"}
-    if encoding is None and fields is None:
-        refs = ReferenceSet.load(*references, form=reading.form, fields=of_references, pair=reading.pair)
+    encoding = None if _is_utf8(encoding) else encoding
+    if fields is None:
+        with ExitStack() as stack:
+            opened = open_references(references, stack, replace(reading, fields=of_references, encoding=encoding))
+            refs = ReferenceSet(tuple(opened.segments), opened.meta)
     else:
-        refs = _plain_references(references, encoding, fields)
+        refs = _split_references(references, reading, encoding, fields)
     first = display_name(references[0]), len(refs)
     sources = _parallel_lines([source], first, encoding)[0] if source is not None else None
-    if encoding is None:
-        outputs = _read_systems(systems, names, Reading(form, of_outputs, reading.pair), first,
-                               [segment.doc for segment in refs])  # fmt: skip
-    else:
-        outputs = dict(zip(names, _parallel_lines(systems, first, encoding), strict=True))
+    given = Reading(form, of_outputs, reading.pair, encoding=encoding)
+    outputs = _read_systems(systems, names, given, first, [segment.doc for segment in refs])
     return refs, outputs, sources
 
 
@@ -69,28 +73,34 @@ def system_names(paths: Sequence[str]) -> list[str]:
     return [name if counts[name] == 1 else path for name, path in zip(short, paths, strict=True)]
 
 
-def _plain_references(paths: Sequence[str], encoding: str | None, fields: int | None) -> ReferenceSet:
-    """References from plain text files, in another encoding or with several references in a line.
+def _is_utf8(encoding: str | None) -> bool:
+    """Whether it is the encoding that is read anyway, under any of its names; a byte order mark is left out there."""
+    try:
+        return encoding is not None and codecs.lookup(encoding).name in ("utf-8", "utf-8-sig")
+    except LookupError:  # the reader says so
+        return False
+
+
+def _split_references(paths: Sequence[str], reading: Reading, encoding: str | None, fields: int) -> ReferenceSet:
+    """References from one plain text file, several in a line.
 
     Args:
-        paths: The files; one alone where its lines hold several references.
-        encoding: Of the files; None is UTF-8.
-        fields: Number of references that the tabs of each line separate (``sacrebleu --num-refs``); None does not
-            split lines.
+        paths: The file.
+        reading: What was said about it.
+        encoding: Of the file; None is UTF-8.
+        fields: Number of references that the tabs of each line separate (``sacrebleu --num-refs``).
     """
-    if fields is not None and len(paths) > 1:
+    if len(paths) > 1:
         raise UsageError(f"`num_refs` splits the lines of one file, but there are {len(paths)}", remedy="name one file")
-    columns: list[list[str]] = []
-    for path in paths:
-        lines = read_lines(path, encoding=encoding or "utf-8")
-        if lines[0].startswith("{"):
-            option = "`encoding`" if encoding is not None else "`num_refs`"
-            raise UsageError(
-                f"{display_name(path)} is a reference set: {option} is for plain text", remedy="leave it out"
-            )
-        columns += _split(lines, fields or 1, path)
-    check_parallel([(display_name(path), len(lines)) for path, lines in zip(paths, columns, strict=fields is None)])
-    return ReferenceSet.from_texts([list(row) for row in zip(*columns, strict=True)])
+    (path,) = paths
+    if reading.form not in (None, "plain"):
+        raise UsageError(f"`num_refs` is for plain text, not for the {reading.form} form", remedy="leave it out")
+    if reading.fields:
+        raise UsageError("`num_refs` is for plain text, which has no `fields`", remedy="leave one of them out")
+    lines = read_lines(path, encoding=encoding or "utf-8")
+    if reading.form is None and not is_text(display_name(path), lines[:LOOKED_AT]):
+        raise UsageError(f"{display_name(path)} is no plain text: `num_refs` is for that", remedy="leave it out")
+    return ReferenceSet.from_texts([list(row) for row in zip(*_split(lines, fields, path), strict=True)])
 
 
 def _split(lines: Sequence[str], fields: int, path: str) -> list[list[str]]:
