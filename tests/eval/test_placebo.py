@@ -36,7 +36,10 @@ def test_every_reference_is_another_segments(shapes: list[tuple[int, int]], seed
     found = placebo(references, seed)
     for place, (before, after) in enumerate(zip(references, found, strict=True)):
         assert after.originals == before.originals and after.id == before.id
-        assert [(ref.rank, ref.kind) for ref in after.extras] == [(ref.rank, ref.kind) for ref in before.extras]
+        there = sum(count for count, _ in shapes) - len(before.extras)
+        wanted = before.extras[:there]
+        assert [(ref.rank, ref.kind) for ref in after.extras] == [(ref.rank, ref.kind) for ref in wanted]
+        assert len({ref.text for ref in after.extras}) == len(after.extras)
         assert all(_owner(ref.text) != place for ref in after.extras)
 
 
@@ -45,6 +48,25 @@ def test_lengths_are_alike() -> None:
     found = placebo(_set([3] * 200, words), 1)
     distances = [abs(words[_owner(ref.text)] - words[place]) for place, one in enumerate(found) for ref in one.extras]
     assert max(distances) <= 4
+
+
+def test_lengths_are_alike_in_a_script_without_spaces() -> None:
+    lengths = [1 + i * 7 % 200 for i in range(200)]
+    texts = [chr(0x4E00 + i) * length for i, length in enumerate(lengths)]
+    references = ReferenceSet.from_texts([[f"{i}"] for i in range(200)], paraphrases=[[text] for text in texts])
+    found = placebo(references, 1)
+    distances = [abs(len(one.extras[0].text) - length) for one, length in zip(found, lengths, strict=True)]
+    assert max(distances) < 10
+
+
+def test_no_paraphrase_comes_twice_and_none_is_missing_where_others_have_enough() -> None:
+    same = [["copy one", "copy two"]] * 10
+    longer = [[f"longer text {i} {r}" for r in range(2)] for i in range(10)]
+    references = ReferenceSet.from_texts([["human"]] * 20, paraphrases=[*same, *longer])
+    for segment, before in zip(placebo(references, 1), references, strict=True):
+        texts = {ref.text for ref in segment.extras}
+        assert len(texts) == len(segment.extras) == 2
+        assert texts.isdisjoint(ref.text for ref in before.refs)
 
 
 def test_a_segment_takes_all_from_one_neighbour_where_that_has_enough() -> None:
