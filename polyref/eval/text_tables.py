@@ -202,7 +202,7 @@ def _varying(evaluations: Sequence[Evaluation]) -> list[str]:
 
 
 def _number(value: float | None, width: int, sign: str = "") -> str:
-    return "-" if value is None or math.isnan(value) else f"{value:{sign}.{width}f}"
+    return "-" if value is None or math.isnan(value) else f"{round(value, width) + 0.0:{sign}.{width}f}"
 
 
 def _p(value: float | None, width: int) -> str:

@@ -10,7 +10,8 @@ import scipy.stats
 
 from polyref.eval.experiments.slices import outliers
 from polyref.eval.statistics.agreement import Row
-from polyref.eval.statistics.comparisons import with_correction
+from polyref.eval.statistics.comparisons import verdict, with_correction
+from polyref.eval.statistics.resampling import bootstrap_p
 from polyref.eval.statistics.significance import (
     adjusted,
     perm_both,
@@ -21,6 +22,7 @@ from polyref.eval.statistics.significance import (
     williams_p,
     williams_test,
 )
+from polyref.eval.text_tables import _interval, _number
 
 
 def _data(systems: int = 8, segments: int = 60, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -80,6 +82,25 @@ def test_undefined_correlations_are_no_comparisons() -> None:
     ]
     corrected = [row.p_adjusted for row in with_correction(rows, "bonferroni")]
     assert corrected == [None, pytest.approx(0.4), pytest.approx(0.2), None, None]
+
+
+def test_every_test_is_a_family_of_its_own() -> None:
+    rows = [_row(1, 0.9, 0.1, 0.01), replace(_row(2, 0.9, 0.1, 0.5), p_perm_both=0.02), _row(3, 0.9, 0.1, 0.03)]
+    assert [row.p_adjusted for row in with_correction(rows, "bonferroni")] == pytest.approx([0.02, 0.02, 0.06])
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_rounding_is_no_difference(sign: int) -> None:
+    interval = (5.5e-17, 0.1) if sign > 0 else (-0.1, -5.5e-17)
+    assert (
+        verdict(replace(_row(1, 0.9, 0.1 * sign, None), level="seg", statistic="acc23", gain_ci=interval)) == "unclear"
+    )
+    assert bootstrap_p(np.full(99, 5.5e-17)) == 1
+
+
+def test_nothing_is_minus_zero() -> None:
+    row = replace(_row(1, -1e-9, -1e-9, None), level="seg", gain_ci=(-1e-9, 1e-9))
+    assert "-0.0000" not in str([_number(row.value, 4), _number(row.gain, 4, "+"), _interval(row.gain_ci, 4, "+")])
 
 
 @pytest.mark.slow

@@ -77,7 +77,7 @@ def sample_note(measures: Measures) -> str:
 
 def number(value: float, digits: int = 1) -> str:
     """A number as people write it; a dash where it is not defined."""
-    return MISSING if math.isnan(value) else f"{value:,.{digits}f}"
+    return MISSING if math.isnan(value) else f"{round(value, digits) + 0.0:,.{digits}f}"
 
 
 def whole(value: int) -> str:

@@ -61,7 +61,7 @@ def number(value: float | None, digits: int = 3, sign: str = "") -> Cell:
     """A number with its full value to sort by; a dash where it is undefined."""
     if value is None or math.isnan(value):
         return Cell("–")
-    return Cell(f"{value:{sign}.{digits}f}".replace("-", "−"), float(value))
+    return Cell(f"{round(value, digits) + 0.0:{sign}.{digits}f}".replace("-", "−"), float(value))
 
 
 def whole(value: int | None) -> Cell:

@@ -14,6 +14,7 @@ from polyref.eval.experiments.series import Series
 from polyref.eval.judgements.gold import Gold
 from polyref.eval.statistics.agreement import REAL_MINUS_PLACEBO, Row
 from polyref.eval.statistics.registry import STATISTICS, statistics_called
+from polyref.eval.statistics.resampling import ROUNDING
 from polyref.eval.statistics.significance import adjusted, perm_both, pooled_pearson, system_pearson
 from polyref.progress import each
 
@@ -64,7 +65,7 @@ def _of_interval(interval: tuple[float, float] | None) -> str:
     if interval is None:
         return ""
     low, high = interval
-    return BETTER if low > 0 else WORSE if high < 0 else UNCLEAR
+    return BETTER if low > ROUNDING else WORSE if high < -ROUNDING else UNCLEAR
 
 
 def _says_nothing(row: Row) -> bool:
@@ -136,7 +137,7 @@ def with_perm_both(
 
 
 def with_correction(rows: Sequence[Row], method: str) -> list[Row]:
-    """The rows with p-values corrected for the number of comparisons in them.
+    """The rows with p-values corrected for the number of comparisons in them, those of each test by themselves.
 
     Rows without a gain are no comparisons and do not count: the baseline itself, scores equal to its, and undefined
     correlations.
@@ -145,11 +146,13 @@ def with_correction(rows: Sequence[Row], method: str) -> list[Row]:
         rows: All rows that a claim is picked from, of all language pairs.
         method: ``holm``, ``bonferroni`` or ``bh``.
     """
-    tested = [i for i, row in enumerate(rows) if _p(row) is not None and row.gain != 0]
-    corrected = adjusted([float(_p(rows[i]) or 0.0) for i in tested], method)
     result = list(rows)
-    for i, p in zip(tested, corrected, strict=True):
-        result[i] = replace(rows[i], p_adjusted=p)
+    tested = [i for i, row in enumerate(rows) if _p(row) is not None and row.gain != 0]
+    for permuted in (False, True):
+        family = [i for i in tested if (rows[i].p_perm_both is not None) is permuted]
+        corrected = adjusted([float(_p(rows[i]) or 0.0) for i in family], method)
+        for i, p in zip(family, corrected, strict=True):
+            result[i] = replace(rows[i], p_adjusted=p)
     return result
 
 

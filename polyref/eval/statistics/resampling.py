@@ -19,6 +19,8 @@ BoolArray = npt.NDArray[np.bool_]
 SEGMENTS: Final = "segments"
 SYSTEMS: Final = "systems"
 BOTH: Final = "both"
+#: Differences of statistics that are no larger come of rounding: their terms are near 1, and a double has 16 digits.
+ROUNDING: Final = 1e-12
 #: What can be redrawn, in the order of Deutsch et al. (2021): BOOT-INPUTS, BOOT-SYSTEMS, BOOT-BOTH.
 REDRAWN: Final = (SEGMENTS, SYSTEMS, BOTH)
 
@@ -100,4 +102,4 @@ def bootstrap_p(differences: FloatArray) -> float:
     them is defined.
     """
     defined = differences[~np.isnan(differences)]
-    return (1 + int((defined <= 0).sum())) / (1 + len(defined)) if len(defined) else float("nan")
+    return (1 + int((defined <= ROUNDING).sum())) / (1 + len(defined)) if len(defined) else float("nan")

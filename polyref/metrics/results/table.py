@@ -189,7 +189,7 @@ def _digits(result: MetricScores, width: int | None) -> int:
 
 
 def _number(value: float | None, width: int) -> str:
-    return "-" if value is None or math.isnan(value) else f"{value:.{width}f}"
+    return "-" if value is None or math.isnan(value) else f"{round(value, width) + 0.0:.{width}f}"
 
 
 def _cell(result: MetricScores, s: int, width: int) -> str:
