@@ -151,6 +151,11 @@ def test_no_reference_is_scored_against_itself(polyref: Callable[..., Any], mini
     assert "scored against, left out: refB" in polyref(*base, "--ref", "refB").err
 
 
+def test_judgements_of_one_kind_are_named_once(polyref: Callable[..., Any], minimal: Path) -> None:
+    run = polyref("evaluate", minimal, "-l", "de-en", "--ref", "refA", "--judgements", "mqm=a", "mqm=b")
+    assert run.code == 2 and "--judgements mqm is given twice" in run.err
+
+
 def test_score_files(polyref: Callable[..., Any], minimal: Path) -> None:
     base = ("evaluate", minimal, "-l", "de-en", "--gold", "wmt-z", "--json")
     (row,) = polyref(*base, "-m", "Adequacy-2", "--ref", "refB").json()["rows"]

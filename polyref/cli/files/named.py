@@ -37,10 +37,13 @@ def files_of_judgements(values: Sequence[str]) -> dict[str, str]:
     """``--judgements``: kind -> file, from KIND=FILE.
 
     Raises:
-        UsageError: A value is not KIND=FILE.
+        UsageError: A value is not KIND=FILE, or two have one kind.
     """
     pieces = [value.partition("=") for value in values]
     for value, (kind, _, file) in zip(values, pieces, strict=True):
         if not kind or not file:
             raise UsageError(f"--judgements {value!r}, expected KIND=FILE")
+    kinds = [kind for kind, _, _ in pieces]
+    if repeated := next((kind for kind in kinds if kinds.count(kind) > 1), None):
+        raise UsageError(f"--judgements {repeated} is given twice", remedy="name one file of judgements")
     return {kind: file for kind, _, file in pieces}
