@@ -28,6 +28,7 @@ from polyref.tables import shown
 @click.option("--name", required=True, metavar="NAME", help="What the submission calls the metric.")
 @click.option("--testset", required=True, metavar="NAME", help="What the task calls the test set.")
 @click.option("--reference", metavar="NAME", help="What the task calls the reference. [default: from --ref, by year]")
+@click.option("--exclude", "excluded", multiple=True, metavar="SYSTEM", help="Leave systems out.")
 @click.option("-o", "--output", required=True, metavar="DIR", type=click.Path(), help="Directory to write to.")
 @click.option("--collection", metavar="NAME", help="Of a WMT XML release: submit this collection. [default: all]")
 @click.option("--test-suites", is_flag=True, help="Of a WMT XML release: submit the test suites as well.")
@@ -46,6 +47,7 @@ def command(
     name: str,
     testset: str,
     reference: str | None,
+    excluded: tuple[str, ...],
     output: str,
     collection: str | None,
     test_suites: bool,
@@ -69,7 +71,7 @@ def command(
             set_dir,
             pairs,
             output,
-            Submission(year, name, testset, metric, refs, extra, k, reference, form, fields_from(fields)),
+            Submission(year, name, testset, metric, refs, extra, k, reference, form, excluded, fields_from(fields)),
             options=options,
             collection=collection,
             test_suites=test_suites,

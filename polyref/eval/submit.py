@@ -53,6 +53,7 @@ class Submission:
         k: Extra references; None is all there are.
         reference: What the task calls the reference; None: by the year, from ``ref``.
         form: Form of the file of the augmented set; None tells it by content.
+        exclude: Systems to leave out of every pair.
         fields: Key or column of that file -> what it is.
     """
 
@@ -65,6 +66,7 @@ class Submission:
     k: int | None = None
     reference: str | None = None
     form: str | None = None
+    exclude: tuple[str, ...] = ()
     fields: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -171,7 +173,11 @@ def _pair(
         say("warning", f"{evalset.pair}: {warning}")
     asked = max(extras) if what.k is None else what.k
     k = min(asked, max(extras))
-    systems = [system for system in evalset.output_files if system not in chosen]
+    if unknown := [system for system in what.exclude if system not in evalset.output_files]:
+        there = ", ".join(evalset.output_files)
+        raise UsageError(f"no system {unknown[0]!r} to leave out of {evalset.pair}, there are: {there}")
+    left_out = {*evalset.copies_of(chosen), *what.exclude}
+    systems = [system for system in evalset.output_files if system not in left_out]
     texts = evalset.outputs(systems)
     if not systems:
         raise DataError(f"no system outputs for {evalset.pair}", file=evalset.directory)

@@ -151,6 +151,26 @@ def test_no_reference_is_scored_against_itself(polyref: Callable[..., Any], mini
     assert "scored against, left out: refB" in polyref(*base, "--ref", "refB").err
 
 
+def test_the_output_of_a_reference_has_another_name(polyref: Callable[..., Any], minimal: Path) -> None:
+    """``ref-B`` is the output, ``refB`` the reference, as in WMT's text releases."""
+    path = minimal / "references/de-en.refB.txt"
+    path.write_text(path.read_text().replace("NO TRANSLATION AVAILABLE", "It has one now."))
+    (minimal / "system-outputs/de-en/refB.txt").unlink()
+    shutil.copy(path, minimal / "system-outputs/de-en/ref-B.txt")
+    for file in (minimal / "human-scores").iterdir():
+        file.write_text(file.read_text().replace("refB", "ref-B"))
+    base = ("evaluate", minimal, "-l", "de-en", "--gold", "mqm", "-m", "bleu", "-n", "0", "--include-human")
+    run = polyref(*base, "--ref", "refB", "--json")
+    assert {row["n"] for row in run.json()["rows"]} == {3, 14}
+    assert "scored against, left out: ref-B" in run.err
+    (minimal / "darr/de-en.tsv").unlink()
+    submitted = ("submit", minimal, "-l", "de-en", "--ref", "refB", "-m", "bleu", "--name", "x", "--testset", "t",
+                 "--year", "2023", "-o", minimal.parent / "out")  # fmt: skip
+    assert "3 systems" in polyref(*submitted).err
+    assert "2 systems" in polyref(*submitted, "--exclude", "Alpha").err
+    assert "no system 'Delta' to leave out" in polyref(*submitted, "--exclude", "Delta").err
+
+
 def test_judgements_of_one_kind_are_named_once(polyref: Callable[..., Any], minimal: Path) -> None:
     run = polyref("evaluate", minimal, "-l", "de-en", "--ref", "refA", "--judgements", "mqm=a", "mqm=b")
     assert run.code == 2 and "--judgements mqm is given twice" in run.err
@@ -331,6 +351,16 @@ def test_partly_unknown_outputs_are_mentioned(polyref: Callable[..., Any], minim
     run = polyref("evaluate", minimal, "-l", "de-en", "--ref", "refA", "-m", "chrf", "-n", "10", "--json")
     assert run.code == 1
     assert "segment 4" in run.err and "Beta.1" in run.err
+
+
+def test_systems_that_only_rankings_judge_are_left_out(polyref: Callable[..., Any], minimal: Path) -> None:
+    _replace("human-scores/de-en.wmt-z.sys.score", "Gamma-2\t-0.5\n", "")(minimal)
+    other = Path(shutil.copytree(minimal, minimal.parent / "second"))
+    base = ("evaluate", minimal, other, "-l", "de-en", "--ref", "refA", "--gold", "darr", "-m", "chrf", "-n", "0",
+            "--json")  # fmt: skip
+    for options in (["--exclude", "Gamma-2"], ["--top", "2"]):
+        answer = polyref(*base, *options).json()
+        assert all("|without:Gamma-2|" in one for one in answer["signature"])
 
 
 def test_the_best_systems(polyref: Callable[..., Any], minimal: Path) -> None:

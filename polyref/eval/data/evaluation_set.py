@@ -8,7 +8,7 @@ empty line in ``sources`` or ``system-outputs`` means that the text is unknown.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -170,6 +170,18 @@ class EvalSet:
     def is_human(self, system: str) -> bool:
         """Whether an output was made by people: a reference that is scored, or one named so."""
         return system in self.reference_files or HUMAN_NAME.fullmatch(system) is not None
+
+    def copies_of(self, references: Collection[str]) -> set[str]:
+        """Systems that are one of these references: by name, or made by people and the same text (``ref-A`` of ``A``).
+
+        The names of references that are not there are passed over.
+        """
+        texts = [self.reference(name) for name in references if name in self.reference_files]
+        return {*references} | {
+            system
+            for system in self.output_files
+            if self.is_human(system) and any(_equal(self._output(system), own) for own in texts)
+        }
 
     @cached_property
     def segments(self) -> int | None:
@@ -368,6 +380,12 @@ class EvalSet:
         if "seg" in files:
             segment = read_segment_scores(files["seg"], self.segments, allow_missing=False)
         return StoredScores(name, wanted, system, segment, files)
+
+
+def _equal(output: Sequence[str], reference: Sequence[str | None]) -> bool:
+    """Whether they are the same text wherever the reference has one."""
+    rows = [(one, other) for one, other in zip(output, reference, strict=False) if other is not None]
+    return bool(rows) and all(one == other for one, other in rows)
 
 
 def pairs_in(directory: Path) -> list[str]:

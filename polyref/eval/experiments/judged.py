@@ -34,7 +34,7 @@ def judgement(evalset: EvaluationSet, choices: Choices, several: bool) -> tuple[
         notes.append(f"scored against, left out: {', '.join(sorted(used))}")
         gold = gold.without(used)
     everyone = gold.system
-    left_out = [s for s in choices.exclude if not several or s in {*gold.system, *gold.segment}]
+    left_out = [s for s in choices.exclude if not several or s in gold.systems]
     if choices.exclude_outliers:
         far = outliers(gold.system)
         left_out += far
@@ -44,7 +44,8 @@ def judgement(evalset: EvaluationSet, choices: Choices, several: bool) -> tuple[
         if choices.top > len(gold.system):
             raise UsageError(f"`top` {choices.top}, but {len(gold.system)} systems have a human score")
         best = top_systems(gold.system, choices.top)
-        rest = [system for system in gold.system if system not in best]
+        # Those that only rankings judge have no human score to be among the best.
+        rest = [system for system in (*gold.system, *sorted(gold.systems - gold.system.keys())) if system not in best]
         left_out += rest
         gold = gold.without(rest)
     excluded = {system: everyone.get(system, math.nan) for system in dict.fromkeys(left_out)}
@@ -142,4 +143,4 @@ def _scored_against(evalset: EvaluationSet, choices: Choices, several: bool) -> 
     if not isinstance(evalset, EvalSet) or not evalset.has_texts:
         return set()
     asked = references_of(evalset, choices.ref, several)
-    return set(asked or (evalset.reference_files if len(evalset.reference_files) == 1 else ()))
+    return evalset.copies_of(asked or (evalset.reference_files if len(evalset.reference_files) == 1 else ()))
