@@ -353,6 +353,23 @@ def test_partly_unknown_outputs_are_mentioned(polyref: Callable[..., Any], minim
     assert "segment 4" in run.err and "Beta.1" in run.err
 
 
+@pytest.mark.parametrize("options", [["--perm-both", "99"], ["--pairwise"]])
+def test_unknown_outputs_are_no_empty_texts(polyref: Callable[..., Any], minimal: Path, options: list[str]) -> None:
+    """What people say of a segment, and what is unknown in it, changes nothing where one output is unknown."""
+    base = ("evaluate", minimal, "-l", "de-en", "--ref", "refA", "--gold", "mqm", "-m", "chrf", "bleu",
+             "--baseline", "bleu", "-n", "0", "--json", *options)  # fmt: skip
+    found = []
+    for line in ("Rain is tomorrow.", "It will rain tomorrow."):
+        _replace(OTHER, "Tomorrow it rains.", "")(minimal)
+        alpha = minimal / "system-outputs/de-en/Gamma-2.txt"
+        alpha.write_text(alpha.read_text().replace("Rain is tomorrow.", line))
+        rows = polyref(*base).json()["rows"]
+        found.append([(row["p_perm_both"], row["value"]) for row in rows
+                      if row["p_perm_both"] is not None or row["statistic"].startswith("pairs-")])  # fmt: skip
+        (minimal / OTHER).write_text((minimal / OTHER).read_text().replace("\n\n", "\nTomorrow it rains.\n"))
+    assert found[0] and found[0] == found[1]
+
+
 def test_systems_that_only_rankings_judge_are_left_out(polyref: Callable[..., Any], minimal: Path) -> None:
     _replace("human-scores/de-en.wmt-z.sys.score", "Gamma-2\t-0.5\n", "")(minimal)
     other = Path(shutil.copytree(minimal, minimal.parent / "second"))
@@ -361,6 +378,20 @@ def test_systems_that_only_rankings_judge_are_left_out(polyref: Callable[..., An
     for options in (["--exclude", "Gamma-2"], ["--top", "2"]):
         answer = polyref(*base, *options).json()
         assert all("|without:Gamma-2|" in one for one in answer["signature"])
+
+
+def test_signatures_say_what_changes_numbers(polyref: Callable[..., Any], augmented: list[str], minimal: Path) -> None:
+    test_judgements_from_files(polyref, minimal)
+    marks = minimal / "de-en.marks.tsv"
+    base = ("evaluate", *augmented, "-m", "bleu", "chrf", "-k", "0", "1", "-n", "0", "--json")
+    mqm = (*base, "--mqm", marks)
+    made = [(*mqm, *options) for options in (
+        (), ("--mqm-weight", "Minor=5"), ("--baseline", "bleu"), ("--placebo", "2"), ("--placebo", "2", "--seed", "2"),
+        ("--perm-both", "9"), ("--perm-both", "9", "--seed", "2"))]  # fmt: skip
+    found = [polyref(*one).json()["signature"] for one in made]
+    marks.write_text(marks.read_text().replace("Minor", "Major", 1))
+    found.append(polyref(*mqm).json()["signature"])
+    assert len({str(one) for one in found}) == len(found)
 
 
 def test_the_best_systems(polyref: Callable[..., Any], minimal: Path) -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from polyref import __version__
-from polyref.eval.data.open_sets import EvaluationSet, check_patterns, set_name
+from polyref.eval.data.open_sets import EvaluationSet, check_patterns, filled, set_name
 from polyref.eval.experiments.choices import KEPT, Choices
 from polyref.eval.experiments.evaluation import Evaluation
 from polyref.eval.experiments.inputs import Inputs, inputs
@@ -20,6 +20,7 @@ from polyref.eval.statistics.agreement import Row, agreement
 from polyref.eval.statistics.comparisons import with_correction, with_perm_both
 from polyref.eval.statistics.resampling import BOTH
 from polyref.metrics.signature import inputs_signature
+from polyref.store import file_sha256
 
 #: Is told ``note`` or ``warning``, and what it says, as soon as it is known.
 Say = Callable[[str, str], object]
@@ -52,8 +53,8 @@ def measure(sets: Sequence[EvaluationSet], choices: Choices, say: Say = lambda k
             for warning in found.warnings:
                 say("warning", warning)
             scored = _scored(gold, found)
-            agreeing, controls = _rows(gold, found, choices)
-            pairs = outcome_rows(found.series, gold, baseline=choices.baseline) if choices.pairwise else []
+            agreeing, controls = _rows(gold, found, choices, scored)
+            pairs = outcome_rows(found.series, gold, scored, baseline=choices.baseline) if choices.pairwise else []
             rows = [*agreeing, *(row for row in pairs if row.k is None or row.k in found.ks)]
             partial = {row.segments for row in rows if row.level == "sys" and row.statistic == "pearson"}
             partial -= {None, evalset.segments}
@@ -87,7 +88,7 @@ def measure(sets: Sequence[EvaluationSet], choices: Choices, say: Say = lambda k
     return _corrected(evaluations, choices.correction)
 
 
-def _rows(gold: Gold, found: Inputs, choices: Choices) -> tuple[list[Row], list[Row]]:
+def _rows(gold: Gold, found: Inputs, choices: Choices, scored: BoolArray | None) -> tuple[list[Row], list[Row]]:
     """The rows of the references, and those of their placebos."""
     every = agreement(
         found.series,
@@ -107,8 +108,9 @@ def _rows(gold: Gold, found: Inputs, choices: Choices) -> tuple[list[Row], list[
     rows, controls = [row for row in every if not row.control], [row for row in every if row.control]
     if choices.perm_both is None:
         return rows, controls
+    inside = gold if scored is None else gold.within(scored)
     tested = with_perm_both(
-        rows, found.series, gold, baseline=choices.baseline, resamples=choices.perm_both, seed=choices.bootstrap.seed
+        rows, found.series, inside, baseline=choices.baseline, resamples=choices.perm_both, seed=choices.bootstrap.seed
     )
     return tested, controls
 
@@ -117,7 +119,7 @@ def _scored(gold: Gold, found: Inputs) -> BoolArray | None:
     """Segments whose text is known for every judged system, or None where there are no texts."""
     if found.known is None:
         return None
-    names = list(gold.system) or found.systems
+    names = list({**gold.system, **gold.segment}) or found.systems
     rows = [found.systems.index(name) for name in names]
     mask: BoolArray = np.all(found.known[rows], axis=0)
     return mask
@@ -142,9 +144,23 @@ def _signature(evalset: EvaluationSet, gold: Gold, choices: Choices, found: Inpu
         parts.append(f"pairs:{choices.repeated_pairs}")
     if left_out:
         parts.append(f"without:{','.join(left_out)}")
+    for kind, pattern in choices.gold_files.items():
+        parts.append(f"judgements:{kind}#{file_sha256(filled(pattern, evalset))[:12]}")
+    if choices.mqm_weights:
+        parts.append(f"weights:{','.join(sorted(choices.mqm_weights))}")
+    if choices.baseline is not None:
+        parts.append(f"baseline:{choices.baseline}")
+    if choices.scores is not None:
+        parts.append(f"scores:{choices.scores}")
+    if choices.perm_both is not None:
+        parts.append(f"perm-both:{choices.perm_both}")
+    if choices.correction is not None:
+        parts.append(f"correction:{choices.correction}")
     if bootstrap.resamples:
         over = "segments+systems" if bootstrap.over == BOTH else bootstrap.over
-        parts.append(f"bootstrap:{over}*{bootstrap.resamples}|ci:{bootstrap.confidence:g}|seed:{bootstrap.seed}")
+        parts.append(f"bootstrap:{over}*{bootstrap.resamples}|ci:{bootstrap.confidence:g}")
+    if bootstrap.resamples or found.placebos or choices.perm_both:
+        parts.append(f"seed:{bootstrap.seed}")
     if found.references is None:
         return "|".join([*parts, f"polyref:{__version__}"])
     if found.generator:

@@ -22,8 +22,8 @@ FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
 
 
-def outcomes_of(series: Series, k: int | None, gold: Gold) -> list[PairOutcome] | None:
-    """Pairs of systems that people tell apart, and what one metric says with one k.
+def outcomes_of(series: Series, k: int | None, gold: Gold, scored: BoolArray | None) -> list[PairOutcome] | None:
+    """Pairs of systems that people tell apart, and what one metric says with one k, over the segments ``scored``.
 
     None where metric or judgement have no scores of segments, which the tests are over.
     """
@@ -34,15 +34,20 @@ def outcomes_of(series: Series, k: int | None, gold: Gold) -> list[PairOutcome] 
     if scores is None:
         return None
     human = np.stack([gold.segment[name] for name in names])
+    if scored is not None:
+        scores, human = scores[:, scored], human[:, scored]
     return pair_outcomes(names, scores, human)
 
 
-def outcome_rows(series: Sequence[Series], gold: Gold, *, baseline: str | None = None) -> list[Row]:
+def outcome_rows(
+    series: Sequence[Series], gold: Gold, scored: BoolArray | None = None, *, baseline: str | None = None
+) -> list[Row]:
     """How many pairs of systems each metric and k gets right, wrong, or does not tell apart.
 
     Args:
         series: The metrics.
         gold: The judgements, with scores of segments.
+        scored: Segments whose outputs are all known, shape (segments,); None: all of them.
         baseline: Metric that gains are measured from; default: each metric's own smallest k.
 
     Raises:
@@ -53,13 +58,13 @@ def outcome_rows(series: Sequence[Series], gold: Gold, *, baseline: str | None =
             f"pairs of systems need scores of segments, which the judgement {gold.name!r} does not have",
             remedy="choose another `gold`",
         )
-    return _with_gains(_outcome_rows(series, gold), baseline)
+    return _with_gains(_outcome_rows(series, gold, scored), baseline)
 
 
-def _outcome_rows(series: Sequence[Series], gold: Gold) -> Iterator[Row]:
+def _outcome_rows(series: Sequence[Series], gold: Gold, scored: BoolArray | None) -> Iterator[Row]:
     for one in series:
         for k in one.ks:
-            outcomes = outcomes_of(one, k, gold)
+            outcomes = outcomes_of(one, k, gold, scored)
             if outcomes is None:
                 break
             for name, count in outcome_table(outcomes).items():

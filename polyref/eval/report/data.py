@@ -96,7 +96,7 @@ def _outcomes(evaluation: Evaluation) -> Sequence[Outcomes]:
     found = []
     for series in evaluation.series:
         for k in evaluation.ends(series):
-            pairs = outcomes_of(series, k, evaluation.gold)
+            pairs = outcomes_of(series, k, evaluation.gold, evaluation.scored)
             if pairs is not None:
                 found.append(Outcomes(series.metric, k, pairs))
     return found
