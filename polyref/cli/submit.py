@@ -71,7 +71,7 @@ def command(
             set_dir,
             pairs,
             output,
-            Submission(year, name, testset, metric, refs, extra, k, reference, form, excluded, fields_from(fields)),
+            Submission(year, name, testset, metric, refs, extra, k, reference, form, fields_from(fields), excluded),
             options=options,
             collection=collection,
             test_suites=test_suites,

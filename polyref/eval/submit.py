@@ -53,8 +53,8 @@ class Submission:
         k: Extra references; None is all there are.
         reference: What the task calls the reference; None: by the year, from ``ref``.
         form: Form of the file of the augmented set; None tells it by content.
-        exclude: Systems to leave out of every pair.
         fields: Key or column of that file -> what it is.
+        exclude: Systems to leave out of every pair.
     """
 
     year: int
@@ -66,8 +66,8 @@ class Submission:
     k: int | None = None
     reference: str | None = None
     form: str | None = None
-    exclude: tuple[str, ...] = ()
     fields: Mapping[str, str] = field(default_factory=dict)
+    exclude: tuple[str, ...] = ()
 
 
 def submit(
