@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from polyref.eval.statistics.agreement import Row, agreement
 from polyref.eval.statistics.comparisons import with_correction, with_perm_both
 from polyref.eval.statistics.resampling import BOTH
 from polyref.metrics.signature import inputs_signature
+from polyref.remote.files import without_scheme
 from polyref.store import file_sha256
 
 #: Is told ``note`` or ``warning``, and what it says, as soon as it is known.
@@ -145,7 +147,9 @@ def _signature(evalset: EvaluationSet, gold: Gold, choices: Choices, found: Inpu
     if left_out:
         parts.append(f"without:{','.join(left_out)}")
     for kind, pattern in choices.gold_files.items():
-        parts.append(f"judgements:{kind}#{file_sha256(filled(pattern, evalset))[:12]}")
+        path = without_scheme(filled(pattern, evalset))
+        # What lies elsewhere is named alone.
+        parts.append(f"judgements:{kind}#{file_sha256(path)[:12] if Path(path).is_file() else path}")
     if choices.mqm_weights:
         parts.append(f"weights:{','.join(sorted(choices.mqm_weights))}")
     if choices.baseline is not None:
