@@ -53,9 +53,6 @@ class Cache:
         Args:
             folder: Where it is; None takes $POLYREF_CACHE, or ~/.cache/polyref.
             limit: Most gigabytes; None takes $POLYREF_CACHE_LIMIT, or what :meth:`keep` was told last, or 4.
-
-        Raises:
-            DataError: $POLYREF_CACHE_LIMIT is not a number.
         """
         named = os.environ.get(CACHE_LIMIT)
         try:
@@ -147,22 +144,14 @@ class Cache:
             self._fault = str(error)
 
     def summary(self) -> dict[str, int]:
-        """``entries``, ``bytes`` of their values, and the ``limit`` in bytes.
-
-        Raises:
-            DataError: The cache cannot be used.
-        """
+        """``entries``, ``bytes`` of their values, and the ``limit`` in bytes."""
         with self._reported():
             self._measure()
             (entries,) = self._base.execute("SELECT COUNT(*) FROM entries").fetchone()
         return {"entries": entries, "bytes": self._size, "limit": self._limit}
 
     def clear(self) -> None:
-        """Remove everything. Other processes compute again what they miss.
-
-        Raises:
-            DataError: The cache cannot be used.
-        """
+        """Remove everything. Other processes compute again what they miss."""
         with self._reported():
             with self._writing():
                 self._base.execute("DELETE FROM entries")
@@ -175,9 +164,6 @@ class Cache:
 
         Args:
             limit: Gigabytes, 0 or more.
-
-        Raises:
-            DataError: The cache cannot be used, or the limit is out of range.
         """
         if not 0 <= limit < 1e6:
             raise DataError(f"`limit` is {limit:g}, expected gigabytes from 0")

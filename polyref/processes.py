@@ -78,9 +78,6 @@ class Processes(Generic[T, R]):
     Args:
         build: Called once, or once in every process (see :func:`_nurse`); gives the function. It can be pickled.
         jobs: Processes, 1 or more.
-
-    Raises:
-        UsageError: ``jobs`` is below 1.
     """
 
     def __init__(self, build: Callable[[], Callable[[T], R]], jobs: int) -> None:
@@ -124,11 +121,7 @@ class Processes(Generic[T, R]):
         return line
 
     def result(self, future: Future[R]) -> R:
-        """The result of a piece of work, when it is there.
-
-        Raises:
-            PolyrefError: A process ended before its work was done.
-        """
+        """The result of a piece of work, when it is there."""
         try:
             while not wait_for([future], _LOOK).done:
                 self._hear()

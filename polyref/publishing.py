@@ -37,9 +37,6 @@ def published_file(path: str | Path) -> Iterator[BinaryIO]:
     """Open a new file that takes the place of ``path`` when the block ends; nothing happens to it when it raises.
 
     A symbolic link stays one: the file it leads to is replaced.
-
-    Raises:
-        DataError: The file cannot be written, or the disk is full.
     """
     target = _resolved(path)
     with _faults(path):
@@ -61,11 +58,7 @@ def published_file(path: str | Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def published_folder(path: str | Path) -> Iterator[Path]:
-    """A fresh folder to fill, which takes the place of ``path`` and all that is in it when the block ends.
-
-    Raises:
-        DataError: The folder cannot be written, or the disk is full.
-    """
+    """A fresh folder to fill, which takes the place of ``path`` and all that is in it when the block ends."""
     target = _resolved(path)
     with _faults(path):
         _clean(target)
@@ -92,9 +85,6 @@ def publish_together(files: Mapping[Path, bytes]) -> None:
     """Write files of one folder that belong together: all of them are new, or all of them are as they were.
 
     A process that is killed between two renames leaves a record, and the next call for this folder finishes its work.
-
-    Raises:
-        DataError: A file cannot be written, or the disk is full. Nothing has changed then.
     """
     targets = {_resolved(path): content for path, content in files.items()}
     folder = next(iter(targets)).parent

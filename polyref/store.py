@@ -65,10 +65,6 @@ class Journal:
         Args:
             path: The file.
             settings: Everything the work depends on, as JSON values: inputs by their hash, model, options.
-
-        Raises:
-            DataError: The file cannot be written, is in use, is a link or not a journal, or holds records that were
-                made with other settings.
         """
         path = Path(path)
         try:
@@ -90,11 +86,7 @@ class Journal:
         return cls(path, stream, length)
 
     def append(self, record: Any) -> None:
-        """Add a record and wait until it is on disk.
-
-        Raises:
-            DataError: It cannot be written, for example because the disk is full.
-        """
+        """Add a record and wait until it is on disk."""
         try:
             self._stream.seek(0, os.SEEK_END)
             _write(self._stream, record)

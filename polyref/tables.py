@@ -73,11 +73,7 @@ def html_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, caption:
 
 
 def data_frame(rows: Sequence[Mapping[str, Any]]) -> Any:
-    """A pandas DataFrame with one line a row; objects within a row become columns of their own, ``outer.inner``.
-
-    Raises:
-        UsageError: pandas is not installed; polyref does not need it for anything else.
-    """
+    """A pandas DataFrame with one line a row; objects within a row become columns of their own, ``outer.inner``."""
     try:
         pandas = import_module("pandas")
     except ImportError:

@@ -38,9 +38,6 @@ class Listed(Source):
         references: What they are candidates for.
         stack: Closes what is opened.
         kind: What plain texts become: ``paraphrase``, or ``pseudo`` where they are the outputs of systems.
-
-    Raises:
-        DataError: A file does not fit the references: the line is named, what it holds and what the reference is.
     """
 
     def __init__(self, files: Sequence[Inputs], references: Inputs, stack: ExitStack, kind: str = "paraphrase") -> None:
@@ -70,9 +67,6 @@ def open_lists(paths: Sequence[str | Path], references: Inputs, stack: ExitStack
         paths: In the order of their ranks, where they are plain.
         references: What they are candidates for.
         stack: Closes them.
-
-    Raises:
-        DataError: A file is missing or broken, or does not fit the references.
     """
     files = [stack.enter_context(Inputs([path], whole=True)) for path in paths]
     plain = [file for file in files if file.plain]
@@ -87,10 +81,6 @@ def open_peers(paths: Sequence[str | Path], references: Inputs, stack: ExitStack
         paths: Plain text files, one output a line, in the order in which they become references.
         references: The references of the same segments.
         stack: Closes them.
-
-    Raises:
-        DataError: A file is missing or broken, or has another number of lines.
-        UsageError: A file is no plain text.
     """
     files = [stack.enter_context(Inputs([path], whole=True)) for path in paths]
     for file in files:

@@ -41,10 +41,6 @@ class Inputs:
         named: Whether a file names segments by ids of its own, whatever they are.
         names: The files, for messages.
         reading: How the files are read.
-
-    Raises:
-        DataError: A file is missing, empty or broken, lengths differ, or a file changes while it is read.
-        UsageError: The files do not fit together.
     """
 
     def __init__(
@@ -85,11 +81,7 @@ class Inputs:
         self.length = len(self._seen)
 
     def segments(self) -> Iterator[Segment]:
-        """The segments, from the first; may be called again.
-
-        Raises:
-            DataError: A file is not what it was at first. The segment that differs is not given out.
-        """
+        """The segments, from the first; may be called again."""
         place = 0
         try:
             with self._named(), ExitStack() as stack:

@@ -156,11 +156,7 @@ _GONE: Final = ("group", "coverage")
 
 
 def selection(text: str = "rank") -> Select:
-    """The way to choose that ``NAME[:PARAMETER]`` names: ``rank``, ``mmr`` or ``mmr:0.5``.
-
-    Raises:
-        UsageError: No such name, a parameter where there is none, or one out of range.
-    """
+    """The way to choose that ``NAME[:PARAMETER]`` names: ``rank``, ``mmr`` or ``mmr:0.5``."""
     name, colon, value = text.partition(":")
     if name in _GONE:
         raise UsageError(f"`select` {name} has gone", remedy="mmr prefers what is unlike the references there already")

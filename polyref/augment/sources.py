@@ -82,11 +82,7 @@ class Source(ABC):
         """
 
     def reload(self) -> Callable[[], Source]:
-        """Makes a source like it in another process, which may be on another machine. It can be pickled.
-
-        Raises:
-            UsageError: It is of this process alone.
-        """
+        """Makes a source like it in another process, which may be on another machine. It can be pickled."""
         raise UsageError(
             "candidates that are read from files are read here, not by the workers of an engine",
             remedy="augment with the generators first, and merge the lists then: `candidates`",
@@ -100,9 +96,6 @@ class Generated(Source):
         paraphraser: It.
         asked: Candidates a reference, at least 1.
         decoding: How it searches; None is its default.
-
-    Raises:
-        UsageError: The paraphraser has no such decoding.
     """
 
     shard = SHARD_SEGMENTS

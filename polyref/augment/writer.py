@@ -28,12 +28,7 @@ def journal_path(output: str | Path) -> str | Path:
 
 
 def check_output(output: str | Path, dropped: str | Path | None = None) -> None:
-    """Refuse outputs that cannot be written, before any work is done.
-
-    Raises:
-        DataError: The output, the journal beside it or ``dropped`` cannot be written.
-        UsageError: ``dropped`` is where the output or its journal goes.
-    """
+    """Refuse outputs that cannot be written, before any work is done."""
     output = without_scheme(output)
     if dropped is not None and Path(dropped).resolve() in (
         Path(output).resolve(),

@@ -43,10 +43,6 @@ class Engine:
         address: Of the Ray cluster, such as ``auto`` or ``HOST:6379``. None: where $RAY_ADDRESS says, else the
             cluster that runs on this machine, else one that is started here for this program.
         gpus: What every worker takes of the cluster's GPUs, 0 or more; .5 puts two workers on one.
-
-    Raises:
-        UsageError: There is no such engine, it is not installed, a number is out of range, or what is for Ray is given
-            to another.
     """
 
     name: str = "local"
@@ -84,9 +80,6 @@ class Engine:
             jobs: As the attribute; of ``local`` without a number: one process a core on the CPU, else one a device.
             address: As the attribute.
             gpus: As the attribute; of Ray without a number: 1 where the device is ``cuda``, else none.
-
-        Raises:
-            UsageError: As for the class.
         """
         several = device.count(",") + 1
         if name == "ray" and several > 1:
@@ -113,9 +106,6 @@ class Engine:
 
         Args:
             build: Called once by every worker; gives the function. It can be pickled, as can the work and the results.
-
-        Raises:
-            UsageError: Ray is not installed.
         """
         if self.name == "local":
             from polyref.processes import Processes

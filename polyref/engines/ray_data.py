@@ -41,9 +41,6 @@ class RayWorkers(Generic[T, R]):
         jobs: Actors; None: from one to as many as the cluster has room for.
         address: Of the cluster, as for ``ray.init``.
         gpus: What an actor takes of a GPU, or how many.
-
-    Raises:
-        UsageError: Ray is not installed.
     """
 
     def __init__(
@@ -60,11 +57,7 @@ class RayWorkers(Generic[T, R]):
         self._ray: Any = ray
 
     def map(self, work: Iterable[T]) -> Iterator[R]:
-        """The results of all pieces of work, in order. All pieces are in Ray's object store before the first is done.
-
-        Raises:
-            PolyrefError: The cluster cannot be reached or is lost, or a worker raised it.
-        """
+        """The results of all pieces of work, in order. All are in Ray's object store before the first is done."""
         # Closed at once after an error too, not when its traceback is gone: actors hold a part of the cluster.
         with closing(self._outcomes(work)) as found:
             while True:
@@ -184,11 +177,7 @@ def _speak_on_stderr(ray: Any) -> None:
 
 
 def _check_reachable(address: str | None) -> None:
-    """Ray waits a quarter of an hour for a cluster that is not there.
-
-    Raises:
-        OSError: Nobody listens at a host and port.
-    """
+    """Ray waits a quarter of an hour for a cluster that is not there."""
     host, _, port = (address or "").rpartition(":")
     if port.isdecimal():
         socket.create_connection((host.removeprefix("ray://").strip("[]"), int(port)), timeout=_PATIENCE).close()

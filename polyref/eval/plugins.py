@@ -38,11 +38,7 @@ class Plugins:
         return tuple(dict.fromkeys([*self.own, *sorted(entry.name for entry in self._added())]))
 
     def load(self, name: str) -> Any:
-        """What is called ``name``.
-
-        Raises:
-            UsageError: Nothing is, two packages have it, or the package that has it cannot be imported.
-        """
+        """What is called ``name``."""
         if name in self.own:
             module, _, attribute = self.own[name].partition(":")
             return getattr(import_module(module), attribute)

@@ -53,9 +53,6 @@ def elements(file: Lines) -> Iterator[tuple[int, str]]:
     """Line and text of every value of JSON lines, or of every element of one list.
 
     A list is cut into its elements by brackets, and never lies in memory as a whole.
-
-    Raises:
-        DataError: The file is empty, or the list is broken.
     """
     lines = without_blank_end(file)
     start = []

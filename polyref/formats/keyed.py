@@ -17,11 +17,7 @@ from polyref.segments import Place, Segment
 
 
 def records(file: Lines) -> Iterator[Record]:
-    """The objects of a file of JSON lines or of one list.
-
-    Raises:
-        DataError: Broken JSON, or something that is no object.
-    """
+    """The objects of a file of JSON lines or of one list."""
     for number, text in elements(file):
         yield Record.parse(text, file.name, number)
 

@@ -62,11 +62,7 @@ def _segments(numbered: Iterator[tuple[int, str]], file: str) -> Iterator[tuple[
 
 
 def parse_segment(record: Record, default_id: str) -> Segment:
-    """One line of the normal form.
-
-    Raises:
-        DataError: A key has a value of the wrong type or range.
-    """
+    """One line of the normal form."""
     items = record.items("refs")
     if items is None:
         record.fail('no key "refs"', remedy='expected {"id": ..., "refs": [{"text": ...}, ...]}')
@@ -111,11 +107,7 @@ def header_line(meta: Mapping[str, Any]) -> str:
 
 
 def segment_line(segment: Segment) -> str:
-    """One segment in the normal form, with its line end. Keys without a value are left out.
-
-    Raises:
-        ValueError: A number is not finite.
-    """
+    """One segment in the normal form, with its line end. Keys without a value are left out."""
     values: dict[str, Any] = {"id": segment.id}
     values.update(_present(source=segment.source, doc=segment.doc, lang=segment.lang))
     values["refs"] = [_reference_values(ref) for ref in segment.refs]
@@ -143,9 +135,6 @@ def write_segments(segments: Iterable[Segment], meta: Mapping[str, Any], path: s
         segments: In the order of the test set.
         meta: Provenance, for the header.
         path: The file; ``-`` is standard output, ``.gz`` is packed.
-
-    Raises:
-        DataError: ``path`` cannot be written, or a value cannot be (a number that is not finite).
     """
     with write_atomically(path) as stream:
         try:

@@ -52,11 +52,7 @@ _AS_TEXT: Final = "`form` plain reads every line as text"
 
 
 def by_name(name: str) -> Format:
-    """The format of a name, polyref's own or another package's.
-
-    Raises:
-        UsageError: There is none; those there are, are named.
-    """
+    """The format of a name, polyref's own or another package's."""
     known = {form.name: form for form in (*_FORMATS, *_plug_ins())}
     if name not in known:
         raise UsageError(f"`form` is {name!r}, expected one of {', '.join(known)}")
@@ -69,10 +65,6 @@ def detect(name: str, sample: Sequence[str]) -> Format:
     Args:
         name: Of the file.
         sample: Its first lines, one at least.
-
-    Raises:
-        DataError: It is markup, JSON or a table that cannot be read as it is; the remedy is named.
-        UsageError: The format of another package cannot be imported.
     """
     if (own := _own(name, sample)) is not None:
         return own
@@ -82,11 +74,7 @@ def detect(name: str, sample: Sequence[str]) -> Format:
 
 
 def is_text(name: str, sample: Sequence[str]) -> bool:
-    """Whether a file is neither JSON nor markup, from its name and first lines.
-
-    Raises:
-        DataError: As :func:`detect`.
-    """
+    """Whether a file is neither JSON nor markup, from its name and first lines."""
     return not (_own(name, sample) or _json(name, sample) or _markup(name, sample))
 
 

@@ -87,9 +87,6 @@ def roles(
         wanted: Roles of which there must be one.
         file: For messages.
         line: The line that names the keys.
-
-    Raises:
-        DataError: There is no such key, or none of a wanted role.
     """
     there = list(keys)
     for key in fields:
@@ -115,11 +112,7 @@ def roles(
 
 
 def check_fields(fields: Mapping[str, str]) -> None:
-    """Refuse roles that do not exist.
-
-    Raises:
-        UsageError: Naming those there are.
-    """
+    """Refuse roles that do not exist."""
     for key, role in fields.items():
         if role not in ROLES:
             turned = f"is it {role}={key}?" if key in ROLES else "write KEY=ROLE"

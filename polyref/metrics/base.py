@@ -383,9 +383,6 @@ def check_present(segments: Sequence[str], counts: Integers, k: int) -> None:
         segments: Ids.
         counts: Shape (N,): how many references each of them uses.
         k: Number of extra references that were asked for.
-
-    Raises:
-        DataError: Naming the first one, and how many there are.
     """
     if counts.all():
         return

@@ -73,9 +73,6 @@ class Combination(ABC):
 
         Returns:
             Shape (N, R), R the largest cut; zeros where references are not weighed.
-
-        Raises:
-            DataError: A segment has no human reference (expected credit), lacks a log-probability, or has no weight.
         """
         return np.zeros((len(references), int(cuts[-1].max(initial=0))))
 
@@ -102,9 +99,6 @@ class Weighted(Combination):
         weights: ``uniform``; ``given``, their own ``weight`` (1 without one); or ``logprob``, exp(gamma x
             log-probability), relative to the best of the segment that is in use, which human references share.
         gamma: Sharpness of ``logprob``, 0 or more.
-
-    Raises:
-        UsageError: An option is out of range.
     """
 
     weights: str = option("uniform", help="What references weigh, with all but max.", choices=WEIGHTS)

@@ -45,11 +45,7 @@ METRICS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
 
 @cache
 def plugins() -> Mapping[str, EntryPoint]:
-    """Metrics of other packages that are installed, by name. None of them is imported.
-
-    Raises:
-        UsageError: One is called as another metric is, or as no metric can be.
-    """
+    """Metrics of other packages that are installed, by name. None of them is imported."""
     found: dict[str, EntryPoint] = {}
     for point in entry_points(group=GROUP):
         owner = _owner(point)
@@ -82,11 +78,7 @@ def is_metric(specification: str) -> bool:
 
 
 def metric_class(name: str) -> tuple[type[Metric], Mapping[str, Any]]:
-    """The class of a metric, and the options that its name stands for.
-
-    Raises:
-        UsageError: There is no metric of the name, or a plug-in cannot be loaded.
-    """
+    """The class of a metric, and the options that its name stands for."""
     if name in METRICS:
         home, implied = METRICS[name]
         module, _, attribute = home.partition(":")
@@ -113,11 +105,7 @@ def metric_class(name: str) -> tuple[type[Metric], Mapping[str, Any]]:
 
 @cache
 def metric_options(name: str) -> Mapping[str, Option]:
-    """The options of a metric by name: those of its combinations, then its fields; flags are filled in.
-
-    Raises:
-        UsageError: As for :func:`metric_class`.
-    """
+    """The options of a metric by name: those of its combinations, then its fields; flags are filled in."""
     kind, implied = metric_class(name)
     family = kind.family or re.sub(r"[^a-z0-9]+", "-", name).strip("-")
     found = {} if kind.combination is None else combination_options(kind.combinations, kind.combination)
@@ -133,11 +121,7 @@ def metric_options(name: str) -> Mapping[str, Option]:
 
 
 def metric_label(specification: str) -> str:
-    """What people call a metric: ``chrF++``, or ``chrF(beta=3)`` where it has options of its own.
-
-    Raises:
-        UsageError: As for :func:`metric_class`.
-    """
+    """What people call a metric: ``chrF++``, or ``chrF(beta=3)`` where it has options of its own."""
     name, bracket, options = specification.partition("(")
     kind, implied = metric_class(name.strip().lower())
     # A metric that needs a model cannot be made without one; what it is called needs its fields alone.
@@ -161,11 +145,7 @@ def _options_or_warning(name: str) -> Mapping[str, Option] | None:
 
 
 def read_specification(text: str) -> Specification:
-    """Read ``name`` or ``name(option=value, ...)``: options that the metric has, with values of their types.
-
-    Raises:
-        UsageError: The text has another form, or the metric, an option or a value is unknown.
-    """
+    """Read ``name`` or ``name(option=value, ...)``: options that the metric has, with values of their types."""
     written = parse(text)
     known = metric_options(written.name)
     for option in written.options:
@@ -264,10 +244,6 @@ def named_metrics(
     Args:
         metrics: Names or specifications, objects, or a mapping from the names that rows shall have.
         target_lang: Language of the outputs, for metrics given by name.
-
-    Raises:
-        UsageError: A name is unknown, there is no metric, two different ones have one name, or a language is named that
-            none reads.
     """
     language: dict[str, Any] = (
         {} if target_lang is None else {"tokenize": tokenizer_of(target_lang), "lang": target_lang}

@@ -76,11 +76,7 @@ def split(text: str) -> list[str]:
 
 
 def parse(text: str) -> Specification:
-    """Read one specification; whether there is such a metric with such options is not looked up.
-
-    Raises:
-        UsageError: It has another form.
-    """
+    """Read one specification; whether there is such a metric with such options is not looked up."""
     tokens = _Tokens(text)
     name = tokens.take("bare", "the name of a metric")
     if not NAME.fullmatch(name):

@@ -13,11 +13,7 @@ if TYPE_CHECKING:
 
 
 def devices(names: str) -> list[str]:
-    """The devices of a list: ``cuda:0,1`` is ``cuda:0`` and ``cuda:1``.
-
-    Raises:
-        UsageError: One has no name, or only a number.
-    """
+    """The devices of a list: ``cuda:0,1`` is ``cuda:0`` and ``cuda:1``."""
     found: list[str] = []
     for name in names.split(","):
         kind = found[-1].partition(":")[0] if found and name.isdigit() else ""
@@ -28,11 +24,7 @@ def devices(names: str) -> list[str]:
 
 
 def own_device(names: str) -> str:
-    """The device of a list on which this process computes: they go round the processes.
-
-    Raises:
-        UsageError: One of them is unknown or absent.
-    """
+    """The device of a list on which this process computes: they go round the processes."""
     found = devices(names)
     for name in found if len(found) > 1 else ():
         torch_device(name)
@@ -40,11 +32,7 @@ def own_device(names: str) -> str:
 
 
 def torch_device(name: str) -> torch.device:
-    """The device of this name.
-
-    Raises:
-        UsageError: It is unknown or absent.
-    """
+    """The device of this name."""
     import torch
 
     try:
@@ -57,11 +45,7 @@ def torch_device(name: str) -> torch.device:
 
 
 def use_threads(threads: int | None) -> None:
-    """Let torch compute with so many threads (None: leave them as they are).
-
-    Raises:
-        UsageError: ``threads`` is below 1.
-    """
+    """Let torch compute with so many threads (None: leave them as they are)."""
     import torch
 
     if threads is not None:

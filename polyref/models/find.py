@@ -18,11 +18,7 @@ def shipped_languages() -> list[str]:
 
 
 def find_model(name: str) -> tuple[Path, bool]:
-    """The folder a name stands for, and whether it holds a model of the shipped kind; hub names stay as they are.
-
-    Raises:
-        ModelError: It is neither a folder, nor a model of the package, nor like a hub name.
-    """
+    """The folder a name stands for, and whether it holds a model of the shipped kind; hub names stay as they are."""
     from polyref.models.checkpoints.pointer import is_pointer_folder
 
     folder = shipped_folder(name)
@@ -38,11 +34,7 @@ def find_model(name: str) -> tuple[Path, bool]:
 
 
 def shipped_folder(name: str) -> Path | None:
-    """The folder of a model of the package, from `shipped` or `shipped/LANGUAGE`; None for any other name.
-
-    Raises:
-        ModelError: The package has no model of that language.
-    """
+    """The folder of a model of the package, from `shipped` or `shipped/LANGUAGE`; None for any other name."""
     match = re.fullmatch(r"shipped(?:/(\w+))?", name)
     if not match:
         return None

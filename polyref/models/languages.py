@@ -60,11 +60,7 @@ def _script(code: str) -> str:
 
 
 def resolve(code: str | None, known: Sequence[str]) -> str:
-    """The one of ``known`` that names the language of ``code``.
-
-    Raises:
-        UsageError: No code is given, none is known for it, or several are (``zh`` with ``zho_Hans`` and ``zho_Hant``).
-    """
+    """The one of ``known`` that names the language of ``code``."""
     if code is None:
         raise UsageError(f"no language is named, expected one of {', '.join(known)}")
     found = matching(code, known)

@@ -61,10 +61,6 @@ class Generator:
         Args:
             argument: What stands after the colon; None where there is no colon.
             options: All of ``OPTIONS``.
-
-        Raises:
-            UsageError: An option is set that the generator does not take, or does not fit.
-            ModelError: The plug-in cannot be imported, or gives something that is no paraphraser.
         """
         factory = self._factory()
         parameters = inspect.signature(factory).parameters.values()
@@ -147,11 +143,7 @@ def built_in(name: str) -> Generator:
 
 
 def find_generator(text: str) -> tuple[Generator, str | None] | None:
-    """The generator that ``NAME`` or ``NAME:ARGUMENT`` names, and the argument; None where it names none.
-
-    Raises:
-        ModelError: Several generators have that name.
-    """
+    """The generator that ``NAME`` or ``NAME:ARGUMENT`` names, and the argument; None where it names none."""
     name, colon, argument = text.partition(":")
     named = [generator for generator in generators() if generator.name == name and (colon or generator.alone)]
     if len(named) > 1:

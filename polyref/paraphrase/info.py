@@ -87,9 +87,6 @@ def properties(name_or_path: str | Path = "shipped") -> dict[str, Any]:
 
     Of models these are all of :class:`ModelInfo`; of plug-ins, and of fairseq as a generator, which are loaded for it,
     the name, kind, languages, signature and decoding.
-
-    Raises:
-        ModelError: There is no such model or generator, or it is broken.
     """
     found = find_generator(str(name_or_path))
     if found is None or found[0].name in ("shipped", "checkpoint"):

@@ -21,21 +21,13 @@ LARGEST_B: Final = 20.0
 
 
 def check_penalty(a: float, b: float) -> None:
-    """Refuse settings of the lexical copy penalty that are out of range.
-
-    Raises:
-        UsageError: ``a`` is negative (a search needs scores that only fall), or a value is not finite or out of range.
-    """
+    """Refuse settings of the lexical copy penalty that are out of range."""
     check_real("prism_a", a, 0.0, LARGEST)
     check_real("prism_b", b, -LARGEST_B, LARGEST_B)
 
 
 def check_dtype(dtype: str, device: str) -> None:
-    """Refuse a number type that polyref does not compute in on that device.
-
-    Raises:
-        UsageError: Naming those it computes in.
-    """
+    """Refuse a number type that polyref does not compute in on that device."""
     known = DTYPES_CPU if device == "cpu" else DTYPES_ELSEWHERE
     if dtype not in known:
         raise UsageError(f"`dtype` is {dtype!r}, expected one of {', '.join(known)} on {device}")

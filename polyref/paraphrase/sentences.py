@@ -57,9 +57,6 @@ class SentenceBySentence(Paraphraser):
         mode: Which texts are split: "long" (of more than ``LONG`` words) or "all". Others are given to the paraphraser
             as they are.
         keep: Which paraphrases of a sentence may stand in a paragraph; None takes all.
-
-    Raises:
-        UsageError: There is no such mode.
     """
 
     def __init__(
@@ -149,9 +146,6 @@ def by_sentences(paraphraser: Paraphraser, lang: str = "en", mode: str = "long")
         lang: Language of the texts.
         mode: "long" splits long texts for models of single sentences, "all" splits everything for every generator,
             "whole" nothing.
-
-    Raises:
-        UsageError: There is no such mode.
     """
     if mode == "whole" or (mode == "long" and not paraphraser.single_sentences):
         return paraphraser

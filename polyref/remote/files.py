@@ -35,44 +35,28 @@ def without_scheme(path: str | Path) -> str | Path:
 
 
 def open_remote(url: str | Path) -> BinaryIO:
-    """The bytes of a file, from its beginning.
-
-    Raises:
-        DataError: It is not there, or cannot be reached; or a package for its file system is missing.
-    """
+    """The bytes of a file, from its beginning."""
     with reported(url):
         files, path = file_system(url)
         return cast(BinaryIO, files.open(path, "rb"))
 
 
 def fetch(url: str | Path, target: Path) -> None:
-    """Copy a file to this machine.
-
-    Raises:
-        DataError: As for :func:`open_remote`.
-    """
+    """Copy a file to this machine."""
     with reported(url):
         files, path = file_system(url)
         files.get_file(path, str(target))
 
 
 def publish(file: Path, url: str | Path) -> None:
-    """Put a finished file there, as one object that takes the place of what is there.
-
-    Raises:
-        DataError: It cannot be written there.
-    """
+    """Put a finished file there, as one object that takes the place of what is there."""
     with reported(url):
         files, path = file_system(url)
         files.put_file(str(file), path)
 
 
 def check_remote(url: str | Path) -> None:
-    """Refuse a URL whose file system cannot be used, before any work.
-
-    Raises:
-        DataError: See above.
-    """
+    """Refuse a URL whose file system cannot be used, before any work."""
     with reported(url):
         file_system(url)
 

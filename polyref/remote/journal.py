@@ -40,9 +40,6 @@ class RemoteJournal:
         Args:
             path: The URL of its folder.
             settings: Everything the work depends on, as JSON values.
-
-        Raises:
-            DataError: It cannot be written, or holds records that were made with other settings.
         """
         journal = cls(str(path), 0)
         header = settings_header(settings)
@@ -57,11 +54,7 @@ class RemoteJournal:
         return journal
 
     def append(self, record: Any) -> None:
-        """Add a record; it is there when this returns.
-
-        Raises:
-            DataError: It cannot be written.
-        """
+        """Add a record; it is there when this returns."""
         self._write(_name(self.length), record)
         self.length += 1
 

@@ -126,11 +126,7 @@ class TransformersEncoder(Encoder):
 
 
 def load_encoder(name: str = "shipped") -> Encoder:
-    """An encoder by name: ``shipped``, a folder of that kind, a Hugging Face folder, or a name on the hub.
-
-    Raises:
-        ModelError: There is no such model, or it is broken.
-    """
+    """An encoder by name: ``shipped``, a folder of that kind, a Hugging Face folder, or a name on the hub."""
     from polyref.models.checkpoints.hub import locate
     from polyref.models.checkpoints.pointer import is_pointer_folder, load_pointer
     from polyref.models.find import SHIPPED

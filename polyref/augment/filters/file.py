@@ -123,11 +123,6 @@ def read_filter(path: str | Path, lang: str = "en") -> FilterChain:
     Args:
         path: The file.
         lang: Language of the references, as for :func:`polyref.augment.filters.load.filter_chain`.
-
-    Raises:
-        DataError: The file cannot be read, is no TOML, or has an unknown key or a value that does not fit.
-        UsageError: Values do not fit together.
-        ModelError: A model in it cannot be loaded.
     """
     from polyref.augment.filters.chain import FilterChain
     from polyref.augment.filters.presets import PRESETS, is_english, preset_checks

@@ -22,12 +22,7 @@ COMBINE = "expected"
 
 
 def demo_folder(output: str) -> Path:
-    """Make the folder and put the example texts there.
-
-    Raises:
-        DataError: It cannot be made or written to.
-        UsageError: It holds files of the demo's names that are not the demo's.
-    """
+    """Make the folder and put the example texts there."""
     folder = Path(output)
     _refuse_overwriting(folder)
     try:

@@ -39,9 +39,6 @@ def check_files(
         output: Where the set goes.
         dropped: Where what the filter drops goes.
         as_json: Whether the summary goes to standard output.
-
-    Raises:
-        UsageError: Naming the file.
     """
     if as_json and output == "-":
         raise UsageError("--json prints the summary on stdout, where the reference set goes", remedy="name a file: -o")

@@ -14,11 +14,7 @@ _NAMED: Final = re.compile(r"([\w.+-]+)=(.+)", re.DOTALL)
 
 
 def named_files(values: Sequence[str]) -> dict[str, str]:
-    """``--refs``: name -> file, from files, or NAME=FILE where several generators are compared.
-
-    Raises:
-        UsageError: Several files, of which two have one name.
-    """
+    """``--refs``: name -> file, from files, or NAME=FILE where several generators are compared."""
     pieces = []
     for value in values:
         match = None if Path(value).is_file() else _NAMED.fullmatch(value)
@@ -34,11 +30,7 @@ def named_files(values: Sequence[str]) -> dict[str, str]:
 
 
 def files_of_judgements(values: Sequence[str]) -> dict[str, str]:
-    """``--judgements``: kind -> file, from KIND=FILE.
-
-    Raises:
-        UsageError: A value is not KIND=FILE, or two have one kind.
-    """
+    """``--judgements``: kind -> file, from KIND=FILE."""
     pieces = [value.partition("=") for value in values]
     for value, (kind, _, file) in zip(values, pieces, strict=True):
         if not kind or not file:

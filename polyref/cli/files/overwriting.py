@@ -27,9 +27,6 @@ def refuse_overwriting(
         models: Models as they were named: files, folders, or names with ``backend:`` before them.
 
     ``-``, None and what is not there are no file.
-
-    Raises:
-        UsageError: Naming the output.
     """
     read = [path for path in inputs if path is not None]
     folders = [Path(folder).resolve() for name in models for folder in (name, name.partition(":")[2]) if folder]
@@ -48,11 +45,7 @@ def refuse_overwriting(
 
 
 def refuse_second_reader(paths: Sequence[str | None]) -> None:
-    """Refuse inputs of which more than one is standard input, which can be read once.
-
-    Raises:
-        UsageError: See above.
-    """
+    """Refuse inputs of which more than one is standard input, which can be read once."""
     if paths.count("-") > 1:
         raise UsageError("standard input (-) is named twice", remedy="it can be read once: use a file")
 

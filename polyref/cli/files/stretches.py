@@ -32,10 +32,6 @@ class Stretches:
         reading: What these files do not say themselves, apart from ``form``.
         form: The form of the files of outputs.
         stack: Closes them.
-
-    Raises:
-        DataError: A file is missing or empty.
-        UsageError: Two systems have one name, or an option does not fit a file.
     """
 
     def __init__(
@@ -57,11 +53,7 @@ class Stretches:
         self._copies = _Copies(names)
 
     def __iter__(self) -> Iterator[Stretch]:
-        """The stretches.
-
-        Raises:
-            DataError: A file is broken, or has another number of segments than the first one of references.
-        """
+        """The stretches."""
         total, read = 0, Counter(dict.fromkeys(self._outputs, 0))
         while segments := tuple(islice(self._references.segments, SEGMENTS)):
             texts = {name: list(islice(lines, len(segments))) for name, lines in self._outputs.items()}
@@ -136,10 +128,6 @@ def score_large(
 
     Returns:
         The scores; None where the set is small, or has a file or a metric that wants all of it at once.
-
-    Raises:
-        DataError: As :class:`Stretches`, or a segment has no reference.
-        UsageError: As :class:`Stretches`, or no added references are there that are asked for.
     """
     files = [Path(path) for path in (*references, *systems)]
     if not all(file.is_file() for file in files) or sum(file.stat().st_size for file in files) < LARGE:

@@ -36,10 +36,6 @@ def read_scored(
         form: The form of the files of outputs.
         encoding: Of all of them, JSON left out; None is UTF-8.
         fields: Number of references that the tabs of each line separate; None does not split lines.
-
-    Raises:
-        DataError: A file is broken, or of another length than the first one of references.
-        UsageError: Two systems have one name, or an option does not fit a file.
     """
     names = system_names(systems)
     of_outputs = {key: role for key, role in reading.fields.items() if role == "output"}
@@ -59,11 +55,7 @@ def read_scored(
 
 
 def system_names(paths: Sequence[str]) -> list[str]:
-    """A name for every system: its file name, or the path as given where two files have one name.
-
-    Raises:
-        UsageError: A path is given twice.
-    """
+    """A name for every system: its file name, or the path as given where two files have one name."""
     # A file name need not be text; a system's name is written.
     paths = [name_as_text(path) for path in paths]
     if repeated := [path for path, count in Counter(paths).items() if count > 1]:

@@ -164,11 +164,7 @@ def generation_options(*, lists: bool = False, several: bool = False) -> Callabl
 
 
 def loading_from(loading: dict[str, Any], semantics: str | None) -> dict[str, Any]:
-    """Keyword arguments of ``load_paraphraser``, checked before anything is loaded.
-
-    Raises:
-        UsageError: A value is out of range or does not fit the others.
-    """
+    """Keyword arguments of ``load_paraphraser``, checked before anything is loaded."""
     a, b, backend = loading["prism_a"], loading["prism_b"], loading["backend"]
     if b is not None and a is None:
         raise UsageError("--prism-b needs --prism-a")
@@ -190,11 +186,7 @@ def arithmetic(loading: dict[str, Any]) -> dict[str, Any]:
 
 
 def engine_from(loading: dict[str, Any]) -> Engine | None:
-    """Where whole shards are augmented; None: in this process, with the processes of :func:`processes_for`.
-
-    Raises:
-        UsageError: A value is out of range, or is for an engine that is not asked for.
-    """
+    """Where whole shards are augmented; None: in this process, with the processes of :func:`processes_for`."""
     engine = Engine.on(*(loading[name] for name in ("device", "engine", "jobs", "address", "gpus")))
     return engine if engine.elsewhere else None
 
@@ -210,9 +202,6 @@ def processes_for(
         loading: The options of loading.
         texts: How many texts there are.
         rewriting: How a language model is asked: in one process, with several requests at a time.
-
-    Raises:
-        UsageError: Processes are asked for where there is one.
     """
     jobs, threads = loading["jobs"], loading["threads"]
     if rewriting is not None:

@@ -42,11 +42,7 @@ class Origin:
 
     @property
     def without_generator(self) -> str | None:
-        """The option because of which no generator is loaded that is not named; None where there is none.
-
-        Raises:
-            UsageError: Two such options that exclude each other, or peers that are no fixed pool.
-        """
+        """The option because of which no generator is loaded that is not named; None where there is none."""
         named = [f"--{name}" for name in ("peers", "candidates") if getattr(self, name)]
         if len(named) > 1:
             raise UsageError(f"{named[0]} and {named[1]} exclude each other", remedy="leave one of them out")
@@ -60,11 +56,7 @@ class Origin:
         return named[0] if named else None
 
     def wanted(self, k: int | None) -> int:
-        """Paraphrases a segment, where -k is not given as well.
-
-        Raises:
-            UsageError: It is below 1.
-        """
+        """Paraphrases a segment, where -k is not given as well."""
         if k is not None and k < 1:
             raise UsageError(f"-k is {k}, expected 1 or more paraphrases a segment")
         return (len(self.peers) or _DEFAULT_K) if k is None else k
@@ -94,9 +86,6 @@ def generators_from(
 
     Returns:
         One function a generator, which loads it.
-
-    Raises:
-        UsageError: A value is out of range, does not fit the others, or is of no use.
     """
     without = origin.without_generator
     if without and not (origin.candidates and was_given("model")):
@@ -135,13 +124,7 @@ def source_from(
     load: Load,
     stack: ExitStack,
 ) -> Source:
-    """Where candidates come from: the generators, then the files, which ``stack`` closes.
-
-    Raises:
-        DataError: A file is missing or broken, or does not fit the references.
-        ModelError: There is no such model, or it is broken.
-        UsageError: A value does not fit the model.
-    """
+    """Where candidates come from: the generators, then the files, which ``stack`` closes."""
     if origin.peers:
         return open_peers(origin.peers, references, stack)
     # Before any model: it takes less time to find out that they do not fit.

@@ -70,11 +70,7 @@ def _references(references: Sequence[str], test_set: str | None) -> tuple[str, .
 
 
 def fields_from(values: Sequence[str]) -> dict[str, str]:
-    """``--fields``: key -> role.
-
-    Raises:
-        UsageError: A value is not KEY=ROLE, or a key has two roles.
-    """
+    """``--fields``: key -> role."""
     found: dict[str, str] = {}
     for value in values:
         key, _, role = value.rpartition("=")

@@ -94,9 +94,6 @@ def rewriting_from(
         search: Options of the search. ``temperature`` is taken out of it: it is one of rewriting then.
         output: Where the paraphrases go: the answers go beside it.
         sources: Hash of the file of sources.
-
-    Raises:
-        UsageError: A value is out of range, or does not fit the others or the generator.
     """
     found = {name: value for name, value in given.items() if value is not None}
     generator = find_generator(model)
@@ -147,9 +144,6 @@ def rewritings_from(
     """How each of several generators rewrites: functions of the options of its search, as :func:`rewriting_from`.
 
     Each language model has a file of answers of its own. The options are those of all of them.
-
-    Raises:
-        UsageError: There are several language models, and options that are for one.
     """
     is_one = [(found := find_generator(model)) is not None and found[0].name in GENERATORS for model in models]
     if sum(is_one) > 1:
@@ -185,11 +179,7 @@ def open_inputs(references: Sequence[str], reading: Reading, models: Sequence[st
 
 
 def write_requests(source: Source, segments: Iterable[Segment], path: str) -> None:
-    """Write what would be asked for these references as a batch, and say so.
-
-    Raises:
-        UsageError: The source is not one language model alone.
-    """
+    """Write what would be asked for these references as a batch, and say so."""
     from polyref.paraphrase.rewriting.batch import write_batch
     from polyref.paraphrase.rewriting.rewriter import Rewriter
 

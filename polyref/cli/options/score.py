@@ -153,9 +153,6 @@ def test_from(asked: dict[str, int], systems: int, sentence: bool) -> tuple[str 
         asked: Every test that is asked for, with its trials.
         systems: How many there are.
         sentence: Whether single segments are scored.
-
-    Raises:
-        UsageError: Several tests, one of single segments, or nothing to compare.
     """
     if not asked:
         return None, None

@@ -76,9 +76,6 @@ def decoding_from(
         k: As given; None where it is not.
         search: The values of all options of this module that a command has; None where one is not given.
         backend: Whose search it is.
-
-    Raises:
-        UsageError: A value is out of range or does not fit the others.
     """
     given = {name: value for name, value in search.items() if value is not None}
     beam, groups, strength, closeness = (given.pop(name, None) for name in ("beam", "groups", "strength", "closeness"))

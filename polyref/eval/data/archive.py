@@ -35,9 +35,6 @@ class MetricsTaskArchive:
     Args:
         directory: Holds ``scores/`` and ``da/``.
         pair: Language pair, ``SRC-TGT``.
-
-    Raises:
-        DataError: The archive has nothing for this pair.
     """
 
     has_texts = False
@@ -113,10 +110,6 @@ class MetricsTaskArchive:
             name: The metric, in the case of its file name or any other that is unique.
             references: One reference set; default ``newstest2020``.
             folder: Folder of the score files.
-
-        Raises:
-            UsageError: No such metric, or not with this reference set; the message lists those there are.
-            DataError: A broken file, or a judged output without score.
         """
         there_are = files_by_stem(self.directory / folder, (_SYSTEM_SCORES,))
         names = list(there_are)

@@ -10,11 +10,7 @@ from polyref.errors import DataError
 
 
 def json_value(text: str, path: str | Path, line: int) -> Any:
-    """Read one JSON value.
-
-    Raises:
-        DataError: Broken JSON, nested too deep, a number of thousands of digits, or half of a surrogate pair.
-    """
+    """Read one JSON value."""
     try:
         value = json.loads(text)
         if "\\u" in text:
@@ -31,11 +27,7 @@ def json_value(text: str, path: str | Path, line: int) -> Any:
 
 
 def json_object(text: str, path: str | Path, line: int) -> dict[str, Any]:
-    """Read one JSON object.
-
-    Raises:
-        DataError: As :func:`json_value`, or it is something else.
-    """
+    """Read one JSON object."""
     value = json_value(text, path, line)
     if not isinstance(value, dict):
         raise DataError("expected a JSON object", file=path, line=line)

@@ -18,11 +18,7 @@ EvaluationSet: TypeAlias = EvalSet | MetricsTaskArchive
 def open_sets(
     folders: Sequence[str | Path], pairs: Sequence[str], collection: str | None = None, test_suites: bool = False
 ) -> list[EvaluationSet]:
-    """Every requested pair of every set that has it.
-
-    Raises:
-        DataError: No set has one of the pairs, or a set has none of them.
-    """
+    """Every requested pair of every set that has it."""
     opened = [
         (folder, pair, _opened(folder, pair, collection, test_suites))
         for folder in dict.fromkeys(folders)
@@ -62,11 +58,7 @@ def _folder_name(evalset: EvaluationSet) -> str:
 
 
 def check_patterns(files: Sequence[str], sets: Sequence[EvaluationSet], parameter: str) -> None:
-    """Refuse one file for several sets or pairs; ``parameter`` is where it was given.
-
-    Raises:
-        UsageError: See above.
-    """
+    """Refuse one file for several sets or pairs; ``parameter`` is where it was given."""
     for file in files:
         pairs, folders = {one.pair for one in sets}, {one.directory for one in sets}
         if (len(pairs) > 1 and "{pair}" not in file) or (len(folders) > 1 and "{set}" not in file):

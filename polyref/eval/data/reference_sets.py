@@ -55,11 +55,7 @@ def reference_set(
 
 
 def as_added(references: ReferenceSet | Sequence[str] | Sequence[Sequence[str]]) -> ReferenceSet:
-    """Added references from a set, or from a list with one text a segment or with the list of every segment's.
-
-    Raises:
-        UsageError: It is neither.
-    """
+    """Added references from a set, or from a list with one text a segment or with the list of every segment's."""
     if isinstance(references, ReferenceSet):
         return references
     texts = as_reference_set(references).texts()
@@ -67,11 +63,7 @@ def as_added(references: ReferenceSet | Sequence[str] | Sequence[Sequence[str]])
 
 
 def sources_alone(evalset: EvalSet) -> ReferenceSet:
-    """The set's sources as segments without references, for metrics that read no reference.
-
-    Raises:
-        DataError: The set has no sources, or an empty file of them.
-    """
+    """The set's sources as segments without references, for metrics that read no reference."""
     if not evalset.source:
         raise DataError(f"no sources for {evalset.pair}", file=evalset.source_file or evalset.directory,
                         remedy=f"the metric reads them: add sources/{evalset.pair}.txt")  # fmt: skip
@@ -79,11 +71,7 @@ def sources_alone(evalset: EvalSet) -> ReferenceSet:
 
 
 def check_sources(evalset: EvalSet, references: ReferenceSet, metrics: Iterable[Metric]) -> None:
-    """Refuse segments without source where a metric reads it.
-
-    Raises:
-        DataError: See above.
-    """
+    """Refuse segments without source where a metric reads it."""
     reading = next((metric.label for metric in metrics if metric.needs_sources), None)
     if reading is not None and any(segment.source is None for segment in references):
         raise DataError(f"no sources for {evalset.pair}, which {reading} reads", file=evalset.directory,

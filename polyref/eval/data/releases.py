@@ -28,10 +28,6 @@ def open_release(
         pair: Language pair, ``SRC-TGT``.
         collection: Of an XML release, the collection to take; None takes all.
         test_suites: Of an XML release, whether to take documents of test suites as well.
-
-    Raises:
-        DataError: As the reader of that form.
-        UsageError: A collection or test suites of something that is no XML release.
     """
     place = Path(path)
     files = [place] if place.is_file() else _xml_files(place, pair)
@@ -96,10 +92,6 @@ class XmlRelease(EvalSet):
         pair: Language pair.
         collection: As for :func:`open_release`.
         test_suites: As for :func:`open_release`.
-
-    Raises:
-        DataError: Broken XML, a document type declaration, a system without a segment, a segment twice, or a segment
-            that the source does not have.
     """
 
     def __init__(

@@ -65,11 +65,7 @@ class TaskRow:
 
 
 def file_name(year: int, level: str, metric: str) -> str:
-    """What the organisers call the file.
-
-    Raises:
-        UsageError: Unknown year or level, or a metric's name that cannot be a file name.
-    """
+    """What the organisers call the file."""
     fields(year, level)
     if (
         not metric
@@ -87,11 +83,7 @@ def file_name(year: int, level: str, metric: str) -> str:
 
 
 def fields(year: int, level: str) -> tuple[str, ...]:
-    """Columns of a year's file, the score last.
-
-    Raises:
-        UsageError: Unknown year or level.
-    """
+    """Columns of a year's file, the score last."""
     try:
         return FIELDS[year, level]
     except KeyError:
@@ -99,12 +91,7 @@ def fields(year: int, level: str) -> tuple[str, ...]:
 
 
 def read_rows(path: str | Path, year: int, level: str) -> Iterator[TaskRow]:
-    """Read a submission file.
-
-    Raises:
-        DataError: Wrong header or number of columns, an empty field, white space around a field, a score that is no
-            finite number, or the same item twice; file, line and field are named.
-    """
+    """Read a submission file."""
     names = fields(year, level)
     seen: dict[tuple[str, ...], int] = {}
     for number, line in numbered_lines(path):
@@ -137,9 +124,6 @@ def write_rows(path: str | Path, year: int, level: str, rows: Iterable[TaskRow],
         level: ``sys`` or ``seg``.
         rows: The lines, in order.
         digits: Digits after the point; None writes every digit that is needed to read the same number back.
-
-    Raises:
-        DataError: A field holds a tab, a line end or what UTF-8 cannot write, or is missing; or a score is not finite.
     """
     names = fields(year, level)
     with write_atomically(path) as stream:

@@ -15,11 +15,7 @@ from polyref.textfiles import read_lines
 
 
 def checked_reference_name(name: str, path: Path) -> str:
-    """The name of a reference.
-
-    Raises:
-        DataError: It would be ambiguous in the names of score files.
-    """
+    """The name of a reference."""
     if not name or "." in name or "-" in name or name in {"all", "src"}:
         raise DataError(
             f"the reference name {name!r} is not allowed",
@@ -47,11 +43,7 @@ def files_by_stem(folder: Path, suffixes: tuple[str, ...]) -> dict[str, Path]:
 
 
 def metric_files(folder: Path) -> dict[str, dict[str, dict[str, Path]]]:
-    """Metric -> references -> level -> file, of the score files in a folder.
-
-    Raises:
-        DataError: The name of a file does not say all three.
-    """
+    """Metric -> references -> level -> file, of the score files in a folder."""
     found: dict[str, dict[str, dict[str, Path]]] = {}
     for stem, path in files_by_stem(folder, (".score",)).items():
         rest, _, level = stem.rpartition(".")
@@ -63,11 +55,7 @@ def metric_files(folder: Path) -> dict[str, dict[str, dict[str, Path]]]:
 
 
 def read_documents(path: Path) -> list[tuple[str, str]]:
-    """(domain, document) of every line.
-
-    Raises:
-        DataError: A line does not hold two columns.
-    """
+    """(domain, document) of every line."""
     rows = []
     for number, line in numbered_lines(path):
         fields = line.split("\t") if "\t" in line else line.split()

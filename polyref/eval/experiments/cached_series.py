@@ -46,9 +46,6 @@ def series_of(
         ks: Numbers of added references; 0 is always measured, and always with the human references.
         originals: ``kept``, or ``replaced``: for k > 0 the added references stand alone.
         cache: What keeps statistics; None keeps nothing.
-
-    Raises:
-        DataError: ``replaced``, but a segment has no added reference.
     """
     kept = {name: _series(metric, name, outputs, references, ks, cache) for name, metric in metrics.items()}
     if originals == KEPT:

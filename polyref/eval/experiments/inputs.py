@@ -42,6 +42,7 @@ class Inputs:
         known: Which outputs are real texts, shape (systems, segments).
         outputs: System -> its outputs.
         weighed: What the metrics weigh references by.
+        reads_sources: Whether a metric reads the sources.
         peers: With leave-one-out, the references of every system; ``references`` are the human ones then.
         warnings: What to tell the reader.
         placebos: The computed metrics over placebos of the added references, a list for every seed.
@@ -59,6 +60,7 @@ class Inputs:
     warnings: Sequence[str] = ()
     placebos: Sequence[Sequence[Series]] = ()
     peers: Mapping[str, ReferenceSet] = field(default_factory=dict)
+    reads_sources: bool = False
 
 
 def metric_name(name: str, sets: Sequence[EvaluationSet]) -> str:
@@ -72,12 +74,7 @@ def metric_name(name: str, sets: Sequence[EvaluationSet]) -> str:
 
 
 def inputs(evalset: EvaluationSet, gold: Gold, choices: Choices, several: bool) -> Iterator[Inputs]:
-    """Every combination of added references, and human ones kept or replaced.
-
-    Raises:
-        DataError: As the readers of sets and references.
-        UsageError: Something is asked for that the metrics or the set do not have.
-    """
+    """Every combination of added references, and human ones kept or replaced."""
     refs = references_of(evalset, choices.ref, several)
     systems = list(dict.fromkeys([*gold.system, *gold.segment, *(gold.pairs.systems if gold.pairs else ())]))
     metrics = [metric_name(name, [evalset]) for text in choices.metrics for name in split(text)]
@@ -125,7 +122,8 @@ def inputs(evalset: EvaluationSet, gold: Gold, choices: Choices, several: bool) 
             ordered = [series[name] for name in dict.fromkeys(metrics)]
             weighed = {metric.weighed_by for metric in made.values()}
             yield Inputs(
-                generator, originals, ordered, systems, wanted, references, known, outputs, weighed, warnings, fakes
+                generator, originals, ordered, systems, wanted, references, known, outputs, weighed, warnings, fakes,
+                reads_sources=any(metric.needs_sources for metric in made.values()),
             )  # fmt: skip
 
 

@@ -22,10 +22,6 @@ def judgement(evalset: EvaluationSet, choices: Choices, several: bool) -> tuple[
         evalset: The set.
         choices: What was asked for.
         several: Whether other sets or pairs are evaluated too, so that each takes what it has.
-
-    Raises:
-        DataError: A file of judgements is missing or broken.
-        UsageError: There is no such judgement, or too few systems for what was asked.
     """
     gold = _gold(evalset, choices, several)
     notes = _notes(evalset, gold, choices.include_human)
@@ -60,11 +56,7 @@ def judgement(evalset: EvaluationSet, choices: Choices, several: bool) -> tuple[
 
 
 def check_names(sets: Sequence[EvaluationSet], choices: Choices) -> None:
-    """Refuse names that none of several sets has: each set takes what it has, and a typing error would go unnoticed.
-
-    Raises:
-        UsageError: See above.
-    """
+    """Refuse names that none of several sets has: each set takes what it has, and a typing error would go unnoticed."""
     if len(sets) < 2:
         return
     texts = [one for one in sets if isinstance(one, EvalSet) and one.reference_files]
@@ -78,11 +70,7 @@ def check_names(sets: Sequence[EvaluationSet], choices: Choices) -> None:
 
 
 def check_excluded(exclude: Sequence[str], left_out: Collection[str]) -> None:
-    """Refuse systems to leave out that no set has.
-
-    Raises:
-        UsageError: See above.
-    """
+    """Refuse systems to leave out that no set has."""
     for name in exclude:
         if name not in left_out:
             raise UsageError(f"no set has a judged system {name!r} to leave out")

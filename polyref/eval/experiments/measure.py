@@ -35,10 +35,6 @@ def measure(sets: Sequence[EvaluationSet], choices: Choices, say: Say = lambda k
         sets: One or more, each with one language pair.
         choices: What to measure.
         say: Told what the reader has to know, as it comes up; it is in the evaluations' notes as well.
-
-    Raises:
-        DataError: A file is missing or broken, or does not fit the others.
-        UsageError: Something is asked for that the sets, judgements or metrics do not have.
     """
     check_patterns([one for one in choices.references.values() if isinstance(one, str)], sets, "`references`")
     check_patterns(list(choices.gold_files.values()), sets, "`mqm`, `da` or `darr`")
@@ -175,4 +171,5 @@ def _signature(evalset: EvaluationSet, gold: Gold, choices: Choices, found: Inpu
         parts.append(f"originals:{found.originals}")
     computed = [one.metric for one in found.series if not isinstance(one, StoredSeries)]
     parts.append(f"ref:{'+'.join(found.references.meta['references'])}")
-    return "|".join([*parts, inputs_signature(found.references, computed, sorted(found.ks), found.weighed)])
+    shared = inputs_signature(found.references, computed, sorted(found.ks), found.weighed, found.reads_sources)
+    return "|".join([*parts, shared])

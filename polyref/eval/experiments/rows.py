@@ -49,9 +49,6 @@ def outcome_rows(
         gold: The judgements, with scores of segments.
         scored: Segments whose outputs are all known, shape (segments,); None: all of them.
         baseline: Metric that gains are measured from; default: each metric's own smallest k.
-
-    Raises:
-        UsageError: The judgement has no scores of segments.
     """
     if not gold.segment:
         raise UsageError(

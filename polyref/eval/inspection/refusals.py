@@ -46,11 +46,7 @@ def refusals(references: ReferenceSet, dropped: Sequence[Dropped], seed: int) ->
 
 
 def read_dropped(path: str | Path) -> list[Dropped]:
-    """Read the file that ``polyref augment --dropped`` wrote.
-
-    Raises:
-        DataError: The file is missing or broken, or a line is no refused candidate (file and line are named).
-    """
+    """Read the file that ``polyref augment --dropped`` wrote."""
     name = display_name(path)
     found = []
     for number, line in enumerate(iter_lines(path), 1):

@@ -65,10 +65,6 @@ def read_direct(path: str | Path, place: Place) -> Judgements:
 
     Returns:
         The judgement ``da-z`` or ``esa-z`` with standardised scores.
-
-    Raises:
-        DataError: Another form, a broken line, an unknown document or segment, a score that is no number from 0 to 100,
-            or nothing for the language pair.
     """
     matcher = Matcher(path, place)
     first = next(iter(iter_lines(path)), "")

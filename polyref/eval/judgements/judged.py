@@ -45,11 +45,7 @@ def of_known(gold: Gold, known: BoolArray, systems: Sequence[str]) -> Gold:
 
 
 def check_known(pairs: RankingPairs, known: BoolArray, systems: Sequence[str]) -> None:
-    """Refuse rankings of outputs that have no text.
-
-    Raises:
-        DataError: Naming the first of them.
-    """
+    """Refuse rankings of outputs that have no text."""
     rows = [list(systems).index(name) for name in pairs.systems]
     unknown = np.argwhere(pairs.cells(known.shape[1]) & ~known[rows])
     if len(unknown):
@@ -69,9 +65,6 @@ def of_systems(gold: Gold, known: BoolArray | None, systems: Sequence[str], boot
         known: Which systems (of ``systems``) have which segment's text; None where there are no texts.
         systems: The systems, in the order of ``known``.
         bootstrap: The redrawn test sets.
-
-    Raises:
-        DataError: No segment has the outputs of all judged systems.
     """
     names = list(gold.system)
     human = np.array([gold.system[name] for name in names])

@@ -38,10 +38,6 @@ def gold_from_file(
         include_human: Keep translations made by people among the systems.
         options: Of the reader: ``weights`` of MQM errors; ``pairs`` of rankings. Those that the kind does not have are
             passed over.
-
-    Raises:
-        UsageError: An unknown kind, a set without outputs, or no such system-level judgement.
-        DataError: As the reader of the file.
     """
     reader = gold_reader(kind)
     if isinstance(evalset, MetricsTaskArchive) or not evalset.output_files or evalset.segments is None:

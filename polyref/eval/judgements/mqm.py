@@ -84,10 +84,6 @@ def read_mqm(path: str | Path, place: Place, *, weights: Mapping[str, float] = W
         place: What can be judged. Segments count through the set from 1; where file and set have sources, they are
             held against each other.
         weights: As :data:`WEIGHTS`.
-
-    Raises:
-        DataError: A broken line, a segment out of range, sources that are not those of the set, or nothing that judges
-            an output of the set.
     """
     matcher, weighing = Matcher(path, place), Weights(weights)
     lines = list(numbered_lines(path))
@@ -104,11 +100,7 @@ def read_mqm(path: str | Path, place: Place, *, weights: Mapping[str, float] = W
 
 
 def parse_weights(texts: Collection[str]) -> dict[str, float]:
-    """``SEVERITY=WEIGHT`` and ``SEVERITY/CATEGORY=WEIGHT``, put over the usual weights.
-
-    Raises:
-        DataError: Not of that form, or no finite number from 0.
-    """
+    """``SEVERITY=WEIGHT`` and ``SEVERITY/CATEGORY=WEIGHT``, put over the usual weights."""
     weights = dict(WEIGHTS)
     for text in texts:
         name, _, value = text.rpartition("=")
@@ -172,11 +164,7 @@ class _Sources:
         self._unlike: list[int] = []
 
     def hold(self, source: str, segment: int, line: int) -> None:
-        """Compare one line's source with that of its segment.
-
-        Raises:
-            DataError: It is the source of another segment.
-        """
+        """Compare one line's source with that of its segment."""
         text = _plain(source)
         self._lines += 1
         if text == self._set[segment]:
@@ -190,11 +178,7 @@ class _Sources:
         self._unlike.append(line)
 
     def finish(self) -> None:
-        """Judge the sources that are in the set nowhere: a few are spelt otherwise, many are of another set.
-
-        Raises:
-            DataError: More than half are.
-        """
+        """Judge the sources that are in the set nowhere: a few are spelt otherwise, many are of another set."""
         if 2 * len(self._unlike) > self._lines:
             raise self._matcher.fault(
                 f"the sources of {len(self._unlike)} of {self._lines} lines are not those of the set", self._unlike[0]

@@ -22,11 +22,7 @@ JUDGEMENTS: Final = Plugins(
 
 
 def gold_reader(kind: str) -> GoldReader:
-    """The reader of one kind of files.
-
-    Raises:
-        UsageError: The kind is unknown, or a plug-in is no reader.
-    """
+    """The reader of one kind of files."""
     from polyref.eval.judgements.base import GoldReader
 
     reader = JUDGEMENTS.load(kind)

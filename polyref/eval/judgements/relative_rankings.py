@@ -77,11 +77,7 @@ class Rankings:
         self._lines: list[int] = []
 
     def add(self, segment: int, better: str, worse: str, line: int) -> None:
-        """Take one preference.
-
-        Raises:
-            DataError: A system is unknown, or compared with itself.
-        """
+        """Take one preference."""
         for name in (better, worse):
             if name not in self._index:
                 there = ", ".join(sorted(self._index))
@@ -143,9 +139,6 @@ def read_pairs(
 
     Returns:
         The pairs, and notes about repeated and contradicting ones.
-
-    Raises:
-        DataError: Wrong header or columns, a segment out of range, an unknown system, or a system against itself.
     """
     rankings = Rankings(path, systems, pairs)
     for number, line in numbered_lines(path):

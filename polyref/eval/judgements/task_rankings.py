@@ -20,9 +20,6 @@ def read_task_rankings(path: str | Path, place: Place, *, pairs: str = "count") 
         place: What can be ranked; SID counts through the set from 1, or is ``DOCUMENT::SEGMENT`` (2020).
         pairs: What becomes of outputs that several lines compare, as
             :class:`~polyref.eval.judgements.relative_rankings.Rankings` takes it.
-
-    Raises:
-        DataError: Wrong header or columns, a segment out of range, a system against itself, or nothing for the pair.
     """
     matcher = Matcher(path, place)
     rankings = Rankings(path, place.systems, pairs)

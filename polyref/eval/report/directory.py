@@ -17,11 +17,7 @@ _OLDER: Final = ("sizes.csv",)
 
 
 def check_report(path: str | Path) -> None:
-    """Refuse a place where no report can be written, before any work is done.
-
-    Raises:
-        DataError: The path is a file, holds something other than a report, or its parent cannot be written to.
-    """
+    """Refuse a place where no report can be written, before any work is done."""
     target = Path(path)
     if target.is_symlink() or (target.exists() and not target.is_dir()):
         raise DataError("exists and is no directory, expected one for a report", file=path, remedy="name another -o")
@@ -46,11 +42,7 @@ def check_report(path: str | Path) -> None:
 
 
 def write_directory(path: str | Path, files: Mapping[str, str]) -> None:
-    """Write all files into a fresh directory, which then takes the place of ``path``.
-
-    Raises:
-        DataError: As :func:`check_report`, or the disk is full. What was there stays as it was.
-    """
+    """Write all files into a fresh directory, which then takes the place of ``path``."""
     check_report(path)
     with published_folder(Path(path).resolve()) as fresh:
         for name, text in files.items():

@@ -31,9 +31,6 @@ def write_report(
         evaluations: What was measured, one or more.
         averages: Averages over language pairs, from :func:`polyref.eval.averages.average_over_pairs`.
         settings: How it came about.
-
-    Raises:
-        DataError: The directory holds something else or cannot be written.
     """
     check_report(path)
     settings = settings or Settings()

@@ -51,11 +51,7 @@ _NEEDED: Final[dict[Needs, str]] = {
 
 
 def statistics_called(name: str) -> tuple[Statistic, ...]:
-    """The statistics of one name: one, or one for each level.
-
-    Raises:
-        UsageError: The name is unknown, or a plug-in is no statistic.
-    """
+    """The statistics of one name: one, or one for each level."""
     from polyref.eval.statistics.base import Statistic
 
     found = STATISTICS.load(name)
@@ -75,9 +71,6 @@ def chosen_statistics(asked: Sequence[str], gold: Gold, *, within_segments: bool
         asked: Names of statistics beside the usual ones; each at every level that has it.
         gold: The judgements.
         within_segments: Take only those that compare outputs of one segment.
-
-    Raises:
-        UsageError: A name is unknown, or needs what the judgement does not have, or compares more than that.
     """
     there: dict[Needs, bool] = {
         "systems": bool(gold.system),

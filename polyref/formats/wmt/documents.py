@@ -95,11 +95,7 @@ def segments_of(documents: Iterable[Document], *, names: Sequence[str] | None, w
 
 
 def outputs_of(documents: Sequence[Document], file: str) -> Outputs:
-    """Outputs of every system, in the order of the segments.
-
-    Raises:
-        DataError: There is none, or a system lacks a segment.
-    """
+    """Outputs of every system, in the order of the segments."""
     systems = dict.fromkeys(system for document in documents for system in document.outputs)
     if not systems:
         raise DataError("holds no system output", file=file)
@@ -120,11 +116,7 @@ def outputs_of(documents: Sequence[Document], file: str) -> Outputs:
 
 
 def taken(documents: Sequence[Document], file: Lines) -> list[str] | None:
-    """The references that the user names by ``fields``; None for all.
-
-    Raises:
-        DataError: There is no such reference, or none at all.
-    """
+    """The references that the user names by ``fields``; None for all."""
     there = list(dict.fromkeys(name for document in documents for name in document.references))
     if not there:
         raise DataError("holds no reference", file=file.name)

@@ -32,10 +32,6 @@ def files_in(folder: Path, pair: str | None, wanted: Sequence[str], *, whole: bo
         pair: Language pair; None where there is one alone.
         wanted: Names of references, all if empty.
         whole: Whether to take what is no reference.
-
-    Raises:
-        DataError: There are no references, or none of this pair or name.
-        UsageError: There are several pairs, and none is named.
     """
     if not (folder / "references").is_dir():
         raise DataError(

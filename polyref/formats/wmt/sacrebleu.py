@@ -21,10 +21,6 @@ def set_files(name: str, pair: str | None) -> list[Path]:
     Args:
         name: As sacreBLEU calls it, ``wmt22``.
         pair: Language pair, ``SRC-TGT``.
-
-    Raises:
-        UsageError: There is no such set or pair; those there are, are named.
-        DataError: It is not in the cache, and nothing may be downloaded.
     """
     from sacrebleu.dataset import DATASETS
 

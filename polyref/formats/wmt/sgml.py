@@ -129,11 +129,7 @@ class _Reader:
 
 
 def read_sgml(files: Sequence[Lines]) -> list[Document]:
-    """The documents of one or several files, in the order of the first.
-
-    Raises:
-        DataError: A tag where it cannot be, a document or segment without id or twice, or none at all.
-    """
+    """The documents of one or several files, in the order of the first."""
     documents: dict[str, Document] = {}
     for number, file in enumerate(files, 1):
         before = len(documents)

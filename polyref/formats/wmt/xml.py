@@ -26,10 +26,6 @@ def read_xml(file: Path, source_language: str | None = None) -> list[Document]:
     Args:
         file: The file.
         source_language: What sources must be in; None takes any.
-
-    Raises:
-        DataError: Broken XML, a document type declaration, a document without source, or a segment twice or not in the
-            source.
     """
     reader = XmlReader(str(file), source_language)
     packed = file.name.endswith(".gz")

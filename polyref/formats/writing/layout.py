@@ -50,11 +50,7 @@ class Layout:
         ]
 
     def documents(self) -> list[tuple[str, list[int]]]:
-        """Name of every document and the places of its segments.
-
-        Raises:
-            DataError: A document is not in one piece.
-        """
+        """Name of every document and the places of its segments."""
         found: dict[tuple[str, object], list[int]] = {}
         for key, group in groupby(enumerate(self.segments), key=lambda item: _document(item[1])):
             places = [place for place, _ in group]

@@ -116,10 +116,6 @@ def save(
 
     Returns:
         What the form cannot hold of the set, one phrase each.
-
-    Raises:
-        DataError: ``path`` cannot be written, or the set cannot be in this form.
-        UsageError: An unknown form, or a path that does not fit it.
     """
     form = form_of(path) if form is None else form
     if form not in _FORMS:

@@ -156,12 +156,7 @@ def lost_in_documents(made: Layout) -> list[str]:
 
 
 def folder(made: Layout, pair: str | None) -> Mapping[str, str]:
-    """Path -> text of the files of mt-metrics-eval's layout.
-
-    Raises:
-        UsageError: No language pair is given.
-        DataError: A reference has a name that the layout does not allow.
-    """
+    """Path -> text of the files of mt-metrics-eval's layout."""
     if pair is None or not re.fullmatch(r"[^./-]+-[^./]+", pair):
         raise UsageError(f"`pair` is {pair}, expected SRC-TGT such as zh-en", remedy="the names of the files hold it")
     files = {}

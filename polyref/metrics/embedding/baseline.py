@@ -45,11 +45,7 @@ class Baseline:
 
 
 def read_baseline(path: str | Path, layer: int) -> Baseline:
-    """The line of a layer.
-
-    Raises:
-        DataError: The file cannot be read, is no baseline file, or lacks the layer.
-    """
+    """The line of a layer."""
     lines = read_lines(path)
     try:
         header, *rows = csv.reader(lines)

@@ -63,9 +63,6 @@ class BERTScore(EncoderMetric):
         dtype: Precision in which vectors are kept: ``float32`` or ``float16`` (see :class:`Embeddings`).
 
     Without a layer, the one is taken that is known to do best.
-
-    Raises:
-        UsageError: An option is out of range.
     """
 
     idf: str = option("none", help="Among which references words are counted to weigh them.", choices=IDF)
@@ -287,9 +284,6 @@ def default_layer(encoder: Encoder, model: str) -> int:
 
     For the shipped encoder and minilm it was chosen on development data (docs/reference/neural-metrics.md), for
     others by bert_score.
-
-    Raises:
-        UsageError: It is not known.
     """
     own, known = default_layers("polyref"), default_layers("bert_score")
     if isinstance(encoder, PointerEncoder):

@@ -68,9 +68,6 @@ class Embeddings:
             cache: The cache on the disk; None does without one.
             memory: Most bytes of vectors kept in memory beside those asked for.
             batch_tokens: Most tokens of a batch.
-
-        Raises:
-            UsageError: A layer or the dtype is out of range.
         """
         if not layers:
             raise UsageError("no layer is named, expected at least one")

@@ -109,9 +109,6 @@ class LaserLM(EncoderMetric):
     Attributes:
         lm: The language model: ``shipped``, or a folder or hub name of a causal or sequence-to-sequence model.
         weight: Of the cosine, 0 to 1; the language model has the rest.
-
-    Raises:
-        UsageError: An option is out of range.
     """
 
     family: ClassVar[str] = "laser-lm"

@@ -56,11 +56,7 @@ class Encoding:
     cache: bool = True
 
     def __call__(self) -> Callable[[Task[Any]], Any]:
-        """What a worker does.
-
-        Raises:
-            ModelError: It has another model of this name.
-        """
+        """What a worker does."""
         import torch
 
         torch.set_num_threads(1)

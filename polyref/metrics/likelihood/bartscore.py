@@ -39,9 +39,6 @@ class Prompted(SequenceMetric):
     Attributes:
         prompts: Texts such as ``Such as``; none: no prompt.
         prompt_side: ``source`` (the encoder's text) or ``target`` (the decoder's).
-
-    Raises:
-        UsageError: An option is out of range.
     """
 
     family: ClassVar[str] = "bartscore"

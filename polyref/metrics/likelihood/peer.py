@@ -52,9 +52,6 @@ class Peer(SourceMetric):
         low: Least probability that a token counts with, 0 to ``high``.
         high: Largest, ``low`` to 1.
         seed: Of dropout and segmentations. Every pair's draws come from it and the pair's own text.
-
-    Raises:
-        UsageError: An option is out of range.
     """
 
     tokens: str = option("mean", help="How tokens make one value.", choices=tuple(AGGREGATES))
@@ -149,10 +146,6 @@ class Peer(SourceMetric):
 
 
 def check_thresholds(low: float, high: float) -> None:
-    """Refuse thresholds that are no probabilities, or in the wrong order.
-
-    Raises:
-        UsageError: They are.
-    """
+    """Refuse thresholds that are no probabilities, or in the wrong order."""
     if not 0 <= low < high <= 1:
         raise UsageError(f"peer: confidence thresholds {low:g} and {high:g}, expected 0 <= low < high <= 1")

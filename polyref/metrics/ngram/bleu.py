@@ -54,11 +54,6 @@ class BLEU(Metric):
         smooth_value: The value of ``floor`` (0.1) or ``add-k`` (1); None is that default.
         max_ngram_order: The longest n-grams, 1 to 100.
         effective_order: Leave out orders a text is too short for; None does so for sentences and not for corpora.
-
-    Raises:
-        UsageError: An option is out of range.
-        ModelError: The tokeniser needs something that is not installed, or a model that is not on this machine and may
-            not be downloaded (``POLYREF_DOWNLOAD=1`` allows it).
     """
 
     combinations: ClassVar[tuple[type[Combination], ...]] = (Maximum, Mean, ExpectedCredit, Blend)

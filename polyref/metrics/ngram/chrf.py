@@ -38,9 +38,6 @@ class CHRF(Metric):
         whitespace: Keep white space in character n-grams.
         eps_smoothing: Average the F of all orders, as chrF++.py, NLTK and Moses do, instead of precision and recall
             over the orders that both texts have.
-
-    Raises:
-        UsageError: An option is out of range.
     """
 
     combinations: ClassVar[tuple[type[Combination], ...]] = (Maximum, Mean, ExpectedCredit, Blend)

@@ -42,11 +42,7 @@ Codes = npt.NDArray[np.uint32]
 
 
 def available() -> bool:
-    """Whether the C library is used for counting now.
-
-    Raises:
-        ModelError: ``POLYREF_NATIVE`` is 1 and the library is not there.
-    """
+    """Whether the C library is used for counting now."""
     return _library() is not None
 
 
@@ -95,9 +91,6 @@ def matches(
 
     Returns:
         Shape (orders, B, T - R, R).
-
-    Raises:
-        ValueError: 2**31 symbols or more, which C numbers by 32 bits: such a text alone takes 8 GB.
     """
     if len(symbols) >= 2**31:
         raise ValueError(f"{len(symbols)} symbols in one block, expected fewer than 2**31")

@@ -66,10 +66,6 @@ def score_streamed(
         seed: As for ``score``.
         allow_missing: As for ``score``.
         total: Number of segments, for the bar; 0 where it is not known.
-
-    Raises:
-        DataError: As ``score``.
-        UsageError: As ``score``, when all was read.
     """
     gathered = _Gathered(metrics, tuple(dict.fromkeys(ks or (0, _ALL))))
     with work("scoring", "segments", total) as advance:

@@ -40,9 +40,6 @@ def check_present(tokenizer: str) -> None:
 
     A file that sacreBLEU keeps (``~/.sacrebleu/models``, or ``$SACREBLEU/models``) is used. Before a download, a
     warning says what is downloaded and where to.
-
-    Raises:
-        ModelError: The model is not there, and downloads are not allowed.
     """
     # Heavy, and known to be there where a tokeniser is made.
     from sacrebleu.tokenizers import tokenizer_spm

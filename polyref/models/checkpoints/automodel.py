@@ -20,10 +20,6 @@ def load_network(kind: str, folder: Path, what: str) -> nn.Module:
         kind: A class of Transformers, such as ``AutoModel``.
         folder: The folder. Nothing is fetched, and no code of the folder runs.
         what: What is expected there, for the message.
-
-    Raises:
-        ModelError: It cannot be loaded, or lacks weights, as an encoder does where a language model is expected.
-            An encoder may lack its pooler, and the decoder beside it.
     """
     import transformers
 

@@ -82,10 +82,6 @@ def read_fairseq(path: str | Path) -> FairseqParts:
 
     Dictionaries may also be named after the languages of the checkpoint's task (``dict.de.txt``), and the SentencePiece
     model ``sentencepiece.bpe.model``.
-
-    Raises:
-        ModelError: A file is missing or broken, the checkpoint holds anything but weights and plain settings, or the
-            architecture is of another family.
     """
     directory = Path(path)
     settings, state = read_fairseq_checkpoint(directory / "checkpoint.pt")
@@ -117,11 +113,7 @@ def read_fairseq(path: str | Path) -> FairseqParts:
 def load_fairseq(
     path: str | Path, *, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32
 ) -> Seq2Seq:
-    """Load a fairseq directory, see :func:`read_fairseq`.
-
-    Raises:
-        ModelError: As :func:`read_fairseq`; or weights are missing, left over or of the wrong shape.
-    """
+    """Load a fairseq directory, see :func:`read_fairseq`."""
     directory = Path(path)
     parts = read_fairseq(directory)
     with faults_of(directory / "checkpoint.pt"):
@@ -133,9 +125,6 @@ def read_fairseq_checkpoint(path: str | Path) -> tuple[dict[str, Any], dict[str,
     """Settings and weights of a fairseq checkpoint, of the ``args`` and of the ``cfg`` layout.
 
     The pickle may name tensors, plain containers and ``argparse.Namespace``, nothing else: nothing in it is run.
-
-    Raises:
-        ModelError: The file is missing, is no checkpoint, or names anything else.
     """
     if not Path(path).is_file():
         raise ModelError("no such file", file=path, remedy="a fairseq model is a directory with a checkpoint.pt")
@@ -201,9 +190,6 @@ def convert_fairseq(
     Args:
         settings: The checkpoint's architecture arguments; what is missing has fairseq's default.
         tensors: The checkpoint's state.
-
-    Raises:
-        ModelError: The architecture is not an encoder-decoder transformer of this family.
     """
 
     def flag(name: str) -> bool:

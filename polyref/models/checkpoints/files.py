@@ -12,11 +12,7 @@ from polyref.errors import ModelError
 
 
 def read_config(directory: str | Path) -> dict[str, Any]:
-    """The ``config.json`` of a Hugging Face directory.
-
-    Raises:
-        ModelError: It is missing or no JSON object, or its ``model_type`` is no string.
-    """
+    """The ``config.json`` of a Hugging Face directory."""
     path = Path(directory) / "config.json"
     try:
         config = json.loads(path.read_text(encoding="utf-8"))

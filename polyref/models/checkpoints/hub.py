@@ -16,11 +16,7 @@ _HUB_NAME: Final = re.compile(
 
 
 def locate(name: str | Path) -> Path:
-    """The directory of a model, downloaded first if ``name`` is one of the Hugging Face hub.
-
-    Raises:
-        ModelError: There is no such directory or hub model, or the directory holds no model.
-    """
+    """The directory of a model, downloaded first if ``name`` is one of the Hugging Face hub."""
     directory = Path(name)
     if is_fairseq_directory(directory):
         return directory

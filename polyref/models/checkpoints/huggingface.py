@@ -49,11 +49,7 @@ _LEARNED_OFFSET: Final = {"blenderbot": 0}
 def load_network(
     directory: str | Path, *, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32
 ) -> Transformer:
-    """The network of a Hugging Face directory of the family.
-
-    Raises:
-        ModelError: A file is missing or broken, or the model is of another family.
-    """
+    """The network of a Hugging Face directory of the family."""
     directory = Path(directory)
     config = read_config(directory)
     with faults_of(directory):
@@ -61,11 +57,7 @@ def load_network(
 
 
 def convert(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> tuple[TransformerConfig, dict[str, Tensor]]:
-    """The network's configuration and its weights under polyref's names.
-
-    Raises:
-        ModelError: The model is of another family or a needed setting is missing.
-    """
+    """The network's configuration and its weights under polyref's names."""
     family = str(config.get("model_type"))
     if family not in FAMILIES:
         raise ModelError(f"model type is {family!r}, expected one of {', '.join(FAMILIES)}")
@@ -128,11 +120,7 @@ def _needed(config: Mapping[str, Any], name: str) -> Any:
 
 
 def check_family(config: Mapping[str, Any], directory: Path) -> None:
-    """Refuse what neither polyref nor Transformers, without code from the model, can run as an encoder-decoder.
-
-    Raises:
-        ModelError: The model is of such a type.
-    """
+    """Refuse what neither polyref nor Transformers, without code from the model, can run as an encoder-decoder."""
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING
     from transformers.models.auto.modeling_auto import MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES
 
@@ -150,11 +138,7 @@ def check_family(config: Mapping[str, Any], directory: Path) -> None:
 
 
 def load_transformers(directory: Path) -> Any:
-    """The model of a Hugging Face directory as Transformers' own class for encoder-decoders, in float32.
-
-    Raises:
-        ModelError: Transformers cannot load it as one.
-    """
+    """The model of a Hugging Face directory as Transformers' own class for encoder-decoders, in float32."""
     check_family(read_config(directory), directory)
     return load_automodel("AutoModelForSeq2SeqLM", directory, "encoder-decoder")
 
@@ -163,9 +147,6 @@ def read_generation(folder: Path) -> dict[str, Any]:
     """The generation settings of a folder that have a value, as ``generate`` of Transformers finds them.
 
     They are in ``generation_config.json``, in older folders in ``config.json``.
-
-    Raises:
-        ModelError: The file cannot be read, or a setting is none.
     """
     from transformers import GenerationConfig
 

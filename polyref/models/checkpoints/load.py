@@ -17,11 +17,7 @@ from polyref.models.checkpoints.tokenizer import load_codec
 def load_checkpoint(
     name: str | Path, *, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32
 ) -> Seq2Seq:
-    """Load a fairseq or Hugging Face directory, or a model of the Hugging Face hub by its name.
-
-    Raises:
-        ModelError: There is no such model, a file of it is missing or broken, or it is of another family.
-    """
+    """Load a fairseq or Hugging Face directory, or a model of the Hugging Face hub by its name."""
     directory = locate(name)
     if is_fairseq_directory(directory):
         return load_fairseq(directory, device=device, dtype=dtype)

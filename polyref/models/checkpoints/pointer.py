@@ -63,11 +63,7 @@ def is_pointer_folder(folder: Path) -> bool:
 
 
 def load_pointer(folder: Path) -> PointerModel:
-    """Load a model folder; nothing in it is executed or unpickled.
-
-    Raises:
-        ModelError: A file is missing, unreadable, of another format version, or does not fit the configuration.
-    """
+    """Load a model folder; nothing in it is executed or unpickled."""
     for file in FILES:
         if not (folder / file).is_file():
             raise ModelError(f"no {file} in the model folder", file=folder, remedy=f"expected {', '.join(FILES)}")

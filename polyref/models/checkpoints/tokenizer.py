@@ -71,11 +71,7 @@ class HuggingFaceCodec:
         return str(self._tokenizer.decode(kept, skip_special_tokens=True)).strip()
 
     def prefix(self, lang: str | None) -> list[int]:
-        """The tag of ``lang``, forced as the first target token.
-
-        Raises:
-            UsageError: The model has no such language, or has several and none is named.
-        """
+        """The tag of ``lang``, forced as the first target token."""
         if not self._codes:
             if lang is None:
                 return []
@@ -122,11 +118,7 @@ def language_codes(tokenizer: Any) -> dict[str, int]:
 
 
 def load_codec(directory: str | Path, network: Transformer) -> TextCodec:
-    """The tokeniser of a Hugging Face directory.
-
-    Raises:
-        ModelError: It has none that can be loaded.
-    """
+    """The tokeniser of a Hugging Face directory."""
     tokenizer = load_tokenizer(directory)
     if tokenizer.unk_token_id is not None:
         network.unk = int(tokenizer.unk_token_id)
@@ -134,11 +126,7 @@ def load_codec(directory: str | Path, network: Transformer) -> TextCodec:
 
 
 def load_tokenizer(directory: str | Path) -> Any:
-    """The tokeniser of a Hugging Face directory, from its files alone.
-
-    Raises:
-        ModelError: It has none that can be loaded.
-    """
+    """The tokeniser of a Hugging Face directory, from its files alone."""
     from transformers import AutoTokenizer
 
     try:
@@ -155,11 +143,7 @@ def load_tokenizer(directory: str | Path) -> Any:
 
 
 def check_tokenizer(tokenizer: Any, directory: str | Path) -> None:
-    """Refuse a tokeniser without words: what Transformers makes of a folder that holds the network alone.
-
-    Raises:
-        ModelError: It knows special tokens only, or cannot read a character that it does not know.
-    """
+    """Refuse a tokeniser without words: what Transformers makes of a folder that holds the network alone."""
     if set(tokenizer.get_vocab()) <= set(tokenizer.all_special_tokens):
         raise ModelError(
             f"no vocabulary: its tokeniser knows {len(tokenizer.get_vocab())} special tokens and no others",

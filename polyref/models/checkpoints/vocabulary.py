@@ -107,11 +107,7 @@ class LanguageCodec:
 
 
 def first_tokens(codec: TextCodec, lang: str | None, prefix: str | None) -> list[int]:
-    """First target tokens: the token ``prefix``, the tag of the language, or none where the model has no tags.
-
-    Raises:
-        UsageError: The model does not have that token, or does not write that language.
-    """
+    """First target tokens: the token ``prefix``, the tag of the language, or none where the model has no tags."""
     if prefix is None:
         return codec.prefix(lang) if codec.languages else []
     known = codec.token(prefix)
@@ -125,9 +121,6 @@ class FairseqDictionary:
 
     Args:
         path: The file.
-
-    Raises:
-        DataError: The file is missing or a line is malformed or repeats a token.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -169,11 +162,7 @@ class FairseqDictionary:
 
 
 def load_sentencepiece(path: Path) -> Any:
-    """A SentencePiece processor.
-
-    Raises:
-        ModelError: The file is missing or is no SentencePiece model.
-    """
+    """A SentencePiece processor."""
     import sentencepiece
 
     if not path.is_file():
@@ -244,11 +233,7 @@ class FairseqCodec:
         return self.target.index.get(token)
 
     def prefix(self, lang: str | None) -> list[int]:
-        """The tag of ``lang``.
-
-        Raises:
-            UsageError: The model has no such language, or has several and none is named.
-        """
+        """The tag of ``lang``."""
         if not self.languages:
             if lang is None:
                 return []

@@ -19,11 +19,7 @@ from polyref.textfiles import MAX_UNPACKED, most_unpacked
 
 @contextmanager
 def faults_of(path: Path) -> Iterator[None]:
-    """Whatever goes wrong inside is a fault of the model at ``path``: its settings and weights may be anything.
-
-    Raises:
-        ModelError: Something went wrong.
-    """
+    """Whatever goes wrong inside is a fault of the model at ``path``: its settings and weights may be anything."""
     try:
         yield
     except PolyrefError as error:
@@ -39,10 +35,6 @@ def check_archive(path: Path) -> None:
     """Refuse a file that unpacks to more than it is: torch writes weights as they are, and reads whatever it is given.
 
     $POLYREF_MAX_UNPACKED allows so many bytes.
-
-    Raises:
-        ModelError: The parts of the archive are larger than the file.
-        DataError: $POLYREF_MAX_UNPACKED is no number of bytes.
     """
     if not zipfile.is_zipfile(path):
         return
@@ -58,11 +50,7 @@ def check_archive(path: Path) -> None:
 
 
 def read_weights(directory: Path) -> dict[str, Tensor]:
-    """All tensors of a directory: safetensors where there are any, else ``pytorch_model.bin``, weights only.
-
-    Raises:
-        ModelError: There are no weights, or a file of them is missing or broken.
-    """
+    """All tensors of a directory: safetensors where there are any, else ``pytorch_model.bin``, weights only."""
     for stem, suffix in (("model", "safetensors"), ("pytorch_model", "bin")):
         index = directory / f"{stem}.{suffix}.index.json"
         if index.is_file():

@@ -34,9 +34,6 @@ class TransformerConfig:
         start: First decoder input.
         max_source: Most source tokens, the end of sentence included.
         max_target: Most decoder positions.
-
-    Raises:
-        ModelError: The heads do not divide the width, or a limit is not positive.
     """
 
     dim: int

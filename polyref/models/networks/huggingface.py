@@ -40,10 +40,6 @@ class HuggingFaceModel:
     Attributes:
         ends: All tokens that end a sentence, ``eos`` first.
         max_source: Most encoder positions.
-
-    Raises:
-        ModelError: The model is no encoder-decoder, its configuration names no decoder start or end of sentence, or
-            what it makes of a sentence depends on the others of a batch, or on chance.
     """
 
     normalized = False

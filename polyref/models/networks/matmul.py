@@ -53,11 +53,7 @@ def computing_in(precision: Precision) -> Iterator[None]:
 
 
 def packs(tensor: Tensor) -> bool:
-    """Whether weights like this one are packed for oneDNN.
-
-    Raises:
-        UsageError: ``POLYREF_PRODUCTS`` names no library.
-    """
+    """Whether weights like this one are packed for oneDNN."""
     return tensor.device.type == "cpu" and tensor.dtype == torch.float32 and library_choice().library == "onednn"
 
 

@@ -34,11 +34,7 @@ class LibraryChoice:
 
 
 def library_choice() -> LibraryChoice:
-    """What the products of this process's networks are computed with, on the CPU in float32.
-
-    Raises:
-        UsageError: ``POLYREF_PRODUCTS`` is none of auto, onednn and default.
-    """
+    """What the products of this process's networks are computed with, on the CPU in float32."""
     named = os.environ.get(PRODUCTS) or "auto"
     if named not in ("auto", *LIBRARIES):
         raise UsageError(f"{PRODUCTS} is {named!r}, expected one of auto, {', '.join(LIBRARIES)}")

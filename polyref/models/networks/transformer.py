@@ -44,9 +44,6 @@ class Transformer:
         weights: Tensors by name; all of them must be used.
         device: Where to compute.
         dtype: Type of weights and activations; logits are always float32.
-
-    Raises:
-        ModelError: A weight is missing, left over or of the wrong shape.
     """
 
     normalized = False
@@ -167,11 +164,7 @@ class Transformer:
     # --- encoder ---
 
     def encode_states(self, sources: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor | None]:
-        """Encoder states ``[S, L, d]`` and the attention bias ``[S, 1, 1, L]`` (None without padding).
-
-        Raises:
-            UsageError: A source is longer than the network's positions, or holds a token outside its vocabulary.
-        """
+        """Encoder states ``[S, L, d]`` and the attention bias ``[S, 1, 1, L]`` (None without padding)."""
         length = max(len(source) for source in sources)
         if length > self.max_source:
             raise UsageError(f"a source has {length} tokens, expected at most {self.max_source}")

@@ -52,11 +52,7 @@ class PromptCodec:
         return ids
 
     def beginning(self, text: str, longest: int) -> list[int]:
-        """The prompt with as many words of the text as fit into ``longest`` tokens.
-
-        Raises:
-            UsageError: The prompt alone is longer.
-        """
+        """The prompt with as many words of the text as fit into ``longest`` tokens."""
         words = text.split()
         fit, too_many = -1, len(words)
         while too_many - fit > 1:
@@ -93,11 +89,6 @@ def load(
         threads: Threads of torch (None: leave as they are).
         dtype: What the network computes in: ``float32``, ``bfloat16`` or ``float16``.
         memory: About the memory that a batch may take beside the model, in MB.
-
-    Raises:
-        ModelError: There is no such model, it is broken, or it cannot be searched.
-        DataError: The prompt is missing, or has no place for the text.
-        UsageError: The device or type cannot be used.
     """
     name, _, file = (argument or "").partition(",")
     folder = Path(name)
@@ -126,11 +117,7 @@ def load(
 
 
 def read_prompt(file: str) -> str:
-    """The prompt of a file; the line end at its end is not part of it.
-
-    Raises:
-        DataError: The file cannot be read, or does not hold ``{text}`` once.
-    """
+    """The prompt of a file; the line end at its end is not part of it."""
     prompt = "\n".join(read_lines(file))
     if (count := prompt.count(PLACE)) != 1:
         raise DataError(f"{count} places {PLACE} for the text, expected one", file=file)
@@ -138,11 +125,7 @@ def read_prompt(file: str) -> str:
 
 
 def line_ends(tokenizer: Any, network: Any) -> tuple[list[int], list[int]]:
-    """Tokens that end a text, then those that begin with a line end; and those with a line end later on.
-
-    Raises:
-        ModelError: There are none.
-    """
+    """Tokens that end a text, then those that begin with a line end; and those with a line end later on."""
     named = getattr(network.generation_config, "eos_token_id", None)
     found = [named] if isinstance(named, int) else list(named or ())
     if tokenizer.eos_token_id is not None:

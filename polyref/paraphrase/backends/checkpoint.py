@@ -45,13 +45,7 @@ def load(
     dtype: str = "float32",
     memory: int | None = None,
 ) -> SearchParaphraser:
-    """A model of a folder, or of the Hugging Face hub.
-
-    Raises:
-        ModelError: There is no such model, it is broken, or it is no encoder-decoder.
-        UsageError: The device cannot be used, the model does not write ``lang`` or have ``prefix``, or ``dtype`` is no
-            mode of it.
-    """
+    """A model of a folder, or of the Hugging Face hub."""
     if not argument:
         raise ModelError("no model is named", remedy="checkpoint:FOLDER, or checkpoint:OWNER/MODEL of the hub")
     use_threads(threads)

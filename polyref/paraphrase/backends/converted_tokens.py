@@ -109,11 +109,7 @@ class SentencePieceTokens:
 
 
 def load_tokens(place: Path, config: dict[str, Any], vocabulary: Sequence[str], lang: str | None) -> Tokens:
-    """The tokeniser of a folder or file.
-
-    Raises:
-        ModelError: There is none.
-    """
+    """The tokeniser of a folder or file."""
     end, begin = str(config.get("eos_token", "</s>")), str(config.get("bos_token", "<s>"))
     if place.is_dir() and (place / "tokenizer_config.json").is_file():
         added = [
@@ -135,11 +131,7 @@ def load_tokens(place: Path, config: dict[str, Any], vocabulary: Sequence[str], 
 
 
 def read_vocabulary(folder: Path) -> list[str]:
-    """Target tokens by id.
-
-    Raises:
-        ModelError: The folder holds none.
-    """
+    """Target tokens by id."""
     for name in ("shared_vocabulary", "target_vocabulary"):
         if (file := folder / f"{name}.json").is_file():
             return [str(token) for token in read_json(file, list)]
@@ -149,11 +141,7 @@ def read_vocabulary(folder: Path) -> list[str]:
 
 
 def read_json(file: Path, kind: type[Any]) -> Any:
-    """What a JSON file holds.
-
-    Raises:
-        ModelError: It cannot be read, or holds something else.
-    """
+    """What a JSON file holds."""
     try:
         found = json.loads(file.read_text("utf-8"))
     except (OSError, ValueError, RecursionError) as error:

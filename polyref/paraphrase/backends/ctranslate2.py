@@ -78,11 +78,7 @@ class CTranslate2Paraphraser(Paraphraser):
         self.lang = lang
 
     def settle(self, decoding: Decoding | None, k: int) -> SearchOptions:
-        """The settings used for ``k`` paraphrases.
-
-        Raises:
-            UsageError: A value is out of range, or asks for what CTranslate2 does not have.
-        """
+        """The settings used for ``k`` paraphrases."""
         check_whole("k", k, 1, LARGEST_WHOLE)
         if isinstance(decoding, SearchOptions):
             plain = SearchOptions()
@@ -188,10 +184,6 @@ def load(
         prefix: First target token, instead of the tag of ``lang``.
         dtype: What it computes in: ``float32``, ``int8``, ``bfloat16`` or ``float16``, whatever its weights are stored
             as.
-
-    Raises:
-        ModelError: CTranslate2 is missing, there is no such model or tokeniser, or one is broken.
-        UsageError: The device or type cannot be used here, or the model does not write ``lang``.
     """
     ctranslate2 = _library()
     name, _, at = (argument or "").partition(",")

@@ -35,11 +35,7 @@ SUPPORTED: Final = ("0.12.0", "0.12.1", "0.12.2")
 
 
 def fairseq_version() -> str:
-    """The installed fairseq's version.
-
-    Raises:
-        ModelError: It is not installed, cannot be imported, or is another one.
-    """
+    """The installed fairseq's version."""
     with _quiet():
         try:
             import fairseq
@@ -81,11 +77,7 @@ def _quiet() -> Iterator[None]:
 
 
 def build_model(parts: FairseqParts, folder: Path) -> tuple[Any, Any]:
-    """The model as fairseq builds it, in evaluation mode and with the checkpoint's weights, and its target dictionary.
-
-    Raises:
-        ModelError: fairseq knows no such architecture, or the weights are not its own.
-    """
+    """The model as fairseq builds it, for evaluation, with the checkpoint's weights; and its target dictionary."""
     fairseq_version()
     with _quiet():
         from fairseq.data import Dictionary
@@ -128,9 +120,6 @@ class FairseqParaphraser(SearchParaphraser):
         languages: Codes of the languages it writes.
         lang: The one it writes, where there are several.
         prefix: First target tokens of every sentence.
-
-    Raises:
-        ModelError: fairseq is missing or cannot build the model.
     """
 
     def __init__(
@@ -265,12 +254,7 @@ def load(
     prefix: str | None = None,
     memory: int | None = None,
 ) -> FairseqParaphraser:
-    """A fairseq folder, run by fairseq itself.
-
-    Raises:
-        ModelError: It is none, or fairseq is missing or cannot build the model.
-        UsageError: The device cannot be used, or the model does not write ``lang`` or have ``prefix``.
-    """
+    """A fairseq folder, run by fairseq itself."""
     use_threads(threads)
     torch_device(device)
     folder = Path(argument or "")

@@ -40,10 +40,6 @@ def load(
         lang: Language that the second one writes, for models that name theirs.
         dtype: What the networks compute in.
         memory: About the memory that a batch of one of them may take, in MB (None: 1024).
-
-    Raises:
-        ModelError: There is no such model, or it is broken.
-        UsageError: The argument does not name two models, or an option does not fit one of them.
     """
     names = (argument or "").split(",")
     if len(names) != 2 or not all(names):
@@ -81,12 +77,7 @@ class RoundTrip(Paraphraser):
         self.back.use_cache(cache, loaded_with)
 
     def describe_decoding(self, decoding: Decoding | None, k: int) -> str:
-        """Both searches: ``roundtrip(dbs(beam=5,...),dbs(beam=20,...))``.
-
-        Raises:
-            UsageError: As :meth:`SearchParaphraser.settle`; or options of the search itself are given, whose scores
-                need not be probabilities.
-        """
+        """Both searches: ``roundtrip(dbs(beam=5,...),dbs(beam=20,...))``."""
         if isinstance(decoding, SearchOptions):
             raise UsageError(
                 "options of the search itself are given, but a round trip adds up probabilities",

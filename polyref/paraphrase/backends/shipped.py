@@ -32,12 +32,7 @@ def load(
     dtype: str | None = None,
     memory: int | None = None,
 ) -> SearchParaphraser:
-    """A model of the package (``shipped``, ``shipped/LANGUAGE``), or of a folder of that kind.
-
-    Raises:
-        ModelError: There is no such model, or it is broken.
-        UsageError: The device cannot be used, the model does not write ``lang``, or ``dtype`` is no mode of it.
-    """
+    """A model of the package (``shipped``, ``shipped/LANGUAGE``), or of a folder of that kind."""
     use_threads(threads)
     kind = torch_device(device).type
     dtype = dtype or (DTYPE_SHIPPED if kind == "cpu" else "float32")

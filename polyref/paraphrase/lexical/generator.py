@@ -112,11 +112,6 @@ def load(
         threads: See ``device``.
         dtype: See ``device``.
         memory: See ``device``.
-
-    Raises:
-        ModelError: There is no such file.
-        DataError: It holds no table.
-        UsageError: The package's table is not in ``lang``.
     """
     path = SHIPPED if argument is None else Path(argument)
     if not path.is_file():

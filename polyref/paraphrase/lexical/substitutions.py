@@ -82,11 +82,7 @@ class Substitutions:
 
     @classmethod
     def load(cls, path: Path) -> Substitutions:
-        """Read a table, plain or packed (gzip, xz).
-
-        Raises:
-            DataError: The file is missing, empty, or a line is none of a table; the line is named.
-        """
+        """Read a table, plain or packed (gzip, xz)."""
         lines: dict[str, list[tuple[str, float]]] = {}
         longest = 0
         content = hashlib.sha256()

@@ -47,11 +47,7 @@ class NoAnswerError(ValueError):
 
 
 def read_completion(body: Any) -> Answer:
-    """The answer in a chat completion.
-
-    Raises:
-        NoAnswerError: It is none.
-    """
+    """The answer in a chat completion."""
     if not isinstance(body, Mapping):
         raise NoAnswerError("no JSON object")
     choices = body.get("choices")

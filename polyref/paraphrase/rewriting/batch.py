@@ -16,11 +16,7 @@ _URL: Final = "/v1/chat/completions"
 
 
 def write_batch(requests: Iterable[Request], path: str | Path) -> int:
-    """Write requests as a batch's file of requests, whole or not at all; how many there are.
-
-    Raises:
-        DataError: The file cannot be written.
-    """
+    """Write requests as a batch's file of requests, whole or not at all; how many there are."""
     count = 0
     with write_atomically(path) as stream:
         for request in requests:
@@ -31,11 +27,7 @@ def write_batch(requests: Iterable[Request], path: str | Path) -> int:
 
 
 def read_batch(path: str | Path) -> Iterator[tuple[str, Answer]]:
-    """Keys and answers of a batch's file of results; what a line says of an error is a failure.
-
-    Raises:
-        DataError: The file is missing, or a line is no such result.
-    """
+    """Keys and answers of a batch's file of results; what a line says of an error is a failure."""
     for number, line in enumerate(iter_lines(path), 1):
         if line.strip():
             yield _read(line, path, number)

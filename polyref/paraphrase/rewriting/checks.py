@@ -50,9 +50,6 @@ class Checks:
     Args:
         instructions: The fixed parts of the prompt: no rewrite may repeat them.
         language: Code of the language to write; None takes that of each text.
-
-    Raises:
-        ModelError: The library that tells languages apart is not installed.
     """
 
     def __init__(self, instructions: Iterable[str], language: str | None) -> None:

@@ -67,9 +67,6 @@ class Answers:
 
     Attributes:
         usage: What this run asked for.
-
-    Raises:
-        DataError: The file cannot be written, is in use, or is no such journal.
     """
 
     def __init__(self, path: str | Path | None, server: str | None = None, *, retry_failed: bool = False) -> None:

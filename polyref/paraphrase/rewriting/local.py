@@ -57,10 +57,6 @@ def load(
         lang: Code of the language to write; None for that of each text.
         dtype: What the network computes in: ``float32``, ``bfloat16`` or ``float16``.
         rewriting: How to ask.
-
-    Raises:
-        ModelError: There is no such model, it is broken, or it has no chat template.
-        UsageError: The device cannot be used, or an option does not fit.
     """
     options = rewriting or RewritingOptions()
     if options.base_url is not None or options.batch is not None:
@@ -97,9 +93,6 @@ class LocalChat:
     Attributes:
         model: Name of the folder, the first 12 digits of the SHA-256 of its files, and what it computes in, where that
             is not float32: requests to other models have other keys.
-
-    Raises:
-        ModelError: It cannot be loaded, or has no chat template.
     """
 
     def __init__(self, folder: Path, device: str, dtype: str) -> None:
@@ -119,11 +112,7 @@ class LocalChat:
         self._longest = getattr(network.config.get_text_config(), "max_position_embeddings", None)
 
     def answer(self, body: Mapping[str, Any]) -> Answer:
-        """Write an answer.
-
-        Raises:
-            GivenUpError: The prompt fills all positions of the model, or the template does not take the messages.
-        """
+        """Write an answer."""
         with self._turn:
             return self._answer(body)
 

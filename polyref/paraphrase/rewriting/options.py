@@ -85,11 +85,7 @@ class RewritingOptions:
 
 
 def check_url(url: str) -> None:
-    """Refuse what is no address of a server, or holds a key. The message does not repeat the address.
-
-    Raises:
-        UsageError: See above.
-    """
+    """Refuse what is no address of a server, or holds a key. The message does not repeat the address."""
     try:
         parts = urlsplit(url)
         fine = parts.scheme in ("http", "https") and bool(parts.hostname)
@@ -104,11 +100,7 @@ def check_url(url: str) -> None:
 
 
 def parse_body(text: str) -> dict[str, Any]:
-    """Parts of a request from a JSON object.
-
-    Raises:
-        UsageError: It is none, or would change what polyref itself decides.
-    """
+    """Parts of a request from a JSON object."""
     try:
         found = json.loads(text)
     except (ValueError, RecursionError):

@@ -75,11 +75,7 @@ def _render(template: str, values: dict[str, Any]) -> str:
 
 
 def load_prompt(name: str) -> Prompt:
-    """A prompt of polyref by name, or a file of that form.
-
-    Raises:
-        DataError: There is no such file, or it is no prompt: what is missing, unknown or broken is named.
-    """
+    """A prompt of polyref by name, or a file of that form."""
     path = FOLDER / f"{name}.toml" if name in PROMPTS else Path(name)
     if name not in PROMPTS and not path.is_file():
         raise DataError(f"no such prompt: `prompt` is {', '.join(PROMPTS)}, or a TOML file", file=name)

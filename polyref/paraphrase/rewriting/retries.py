@@ -78,11 +78,6 @@ class Patience:
             call: Raises :class:`TransientError` where another try may help, anything else where not.
             key: Of the request; waits depend on it, so that requests that fail together do not come back together.
             retried: Called before every further try.
-
-        Raises:
-            GivenUpError: No try succeeded.
-            StoppedError: :meth:`stop` was called meanwhile.
-            ModelError: The server cannot be reached, asks for too much patience, or answers nothing any more.
         """
         for attempt in range(self._retries + 1):
             self._wait_for_the_others()

@@ -69,10 +69,6 @@ class Rewriter(Paraphraser):
 
     Attributes:
         answers: As given; ``answers.usage`` counts requests and tokens.
-
-    Raises:
-        DataError: There is no such prompt, or it is broken.
-        ModelError: A library is missing.
     """
 
     def __init__(
@@ -114,11 +110,7 @@ class Rewriter(Paraphraser):
         self.signature = "|".join(map(plain, (self.name, *known, *self._settings)))
 
     def greet(self) -> None:
-        """Ask a first time: the server says who it is, and whether it takes such requests, before any work.
-
-        Raises:
-            ModelError: It does not.
-        """
+        """Ask a first time: the server says who it is, and whether it takes such requests, before any work."""
         request = self.requests.first(_FIRST, 1)[0]
         answer = self.answers.get(request.key)
         if answer is None or answer.failure is not None:

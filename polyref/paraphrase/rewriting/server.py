@@ -39,11 +39,6 @@ def load(argument: str | None, *, lang: str | None = None, rewriting: RewritingO
         argument: Name of the model, as the server calls it.
         lang: Code of the language to write; None for that of each text.
         rewriting: How to ask. Without the address of a server nothing is asked.
-
-    Raises:
-        ModelError: The server, the key or the model is not there, or a library is missing.
-        DataError: A file of prompts, answers or a batch is missing or broken.
-        UsageError: No model is named.
     """
     if not argument:
         raise UsageError("no model is named", remedy="openai:NAME, with the name that the server gives it")
@@ -71,9 +66,6 @@ class Server:
     Args:
         model: Name of the model.
         options: Address and timeout.
-
-    Raises:
-        ModelError: The client is not installed.
     """
 
     def __init__(self, model: str, options: RewritingOptions) -> None:
@@ -96,13 +88,7 @@ class Server:
         )
 
     def answer(self, body: Mapping[str, Any]) -> Answer:
-        """Send a request once.
-
-        Raises:
-            TransientError: No answer, but the next try may get one.
-            GivenUpError: The server does not want this request.
-            ModelError: It wants none: the key is wrong, the model unknown, or the account empty.
-        """
+        """Send a request once."""
         openai = self._openai
         try:
             return read_completion(json.loads(self._send(body)))

@@ -49,9 +49,6 @@ class CopyPenaltyRules:
         codec: The model's vocabulary; tokens that start a word begin with ``▁`` in it.
         a: See :class:`LexicalCopyPenalty`.
         b: See :class:`LexicalCopyPenalty`.
-
-    Raises:
-        UsageError: ``a`` or ``b`` is out of range, or the vocabulary marks no word starts (byte-level BPE).
     """
 
     def __init__(self, codec: PieceCodec, a: float, b: float) -> None:
@@ -77,9 +74,6 @@ class LexicalCopyPenalty:
         sources: Pieces of every sentence of the search, in its order.
         a: Size of the penalty, in nats (0 to 1e6; the program's ``prism_a``, the paper's alpha).
         b: Growth of the penalty with n (-20 to 20; the program's ``prism_b``, the paper's beta).
-
-    Raises:
-        UsageError: ``a`` is negative (a search needs scores that only fall), or a value is out of range.
     """
 
     def __init__(self, symbols: Sequence[str], sources: Sequence[Sequence[str]], a: float, b: float) -> None:

@@ -25,9 +25,6 @@ class Constraints:
             nothing at its place.
         hooks: Called in order on every step.
         ends: Tokens that end a sentence, the model's own first; None for that alone.
-
-    Raises:
-        UsageError: A prefix holds a token outside the vocabulary, the end of sentence, or padding (unless ``fairseq``).
     """
 
     def __init__(

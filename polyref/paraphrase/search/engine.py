@@ -75,9 +75,6 @@ def search(
 
     Returns:
         For every sentence its candidates, best first; possibly fewer than asked for.
-
-    Raises:
-        UsageError: The options are invalid, or a source or prefix cannot be used.
     """
     options.validate()
     if prefixes is not None and len(prefixes) != len(sources):

@@ -179,11 +179,7 @@ def in_full(value: float) -> str:
 
 
 def check_whole(name: str, value: Any, least: int, most: int) -> None:
-    """Refuse what is no whole number from ``least`` to ``most``.
-
-    Raises:
-        UsageError: Naming the option, what was found and what was expected.
-    """
+    """Refuse what is no whole number from ``least`` to ``most``."""
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise UsageError(f"`{name}` is {value!r}, expected a whole number")
     number = int(value)
@@ -194,11 +190,7 @@ def check_whole(name: str, value: Any, least: int, most: int) -> None:
 
 
 def check_real(name: str, value: Any, least: float, most: float) -> None:
-    """Refuse what is no finite number from ``least`` to ``most``.
-
-    Raises:
-        UsageError: Naming the option, what was found and what was expected.
-    """
+    """Refuse what is no finite number from ``least`` to ``most``."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise UsageError(f"`{name}` is {value!r}, expected a number")
     try:

@@ -70,12 +70,7 @@ class SavedGeneration:
     tagged: bool = False
 
     def fill(self, options: SearchOptions) -> SearchOptions:
-        """The options, with saved values where they are at their default and not among ``options.fixed``.
-
-        Raises:
-            UsageError: A saved setting changes the lists in a way that this search does not know.
-            ModelError: A saved value cannot be used.
-        """
+        """The options, with saved values where they are at their default and not among ``options.fixed``."""
         for name, neutral in _REFUSED.items():
             if _changes(value := self.values.get(name), neutral):
                 raise UsageError(

@@ -159,7 +159,7 @@ class Generator:
             k,
             filters=self.options.get("filter", "default"),
             decoding=decoding,
-            lang=loaded.evalset.target,
+            lang=loaded.evalset.pair.rpartition("-")[2],
             **extra,
         )
         described = "|".join(str(refset.meta.get(key)) for key in ("generator", "decoding", "filters", "select"))

@@ -75,10 +75,6 @@ class Encoder(ABC):
         """
 
     def check_layer(self, layer: int) -> None:
-        """Refuse a layer the encoder does not have.
-
-        Raises:
-            UsageError: It is out of range.
-        """
+        """Refuse a layer the encoder does not have."""
         if not 0 <= layer <= self.layers:
             raise UsageError(f"layer {layer}, but {self.name} has layers 0 to {self.layers}")

@@ -32,9 +32,6 @@ def load_encoder(name: str = "shipped", device: str = "cpu") -> Encoder:
             name), a folder (Transformers' or the shipped kind), or a name on the Hugging Face hub: ``owner/model``,
             or one of those bert_score knows, such as ``roberta-large``. Only a hub name uses the network.
         device: A torch device; of several, :func:`polyref.models.device.own_device`.
-
-    Raises:
-        ModelError: There is no such model, or its files are broken.
     """
     from polyref.metrics.embedding.encoders.huggingface import TransformersEncoder
     from polyref.models.checkpoints.pointer import is_pointer_folder
