@@ -81,7 +81,7 @@ def test_a_prompt_longer_than_the_model_fails_alone(folder: Path) -> None:
     paraphraser = load_paraphraser(f"chat:{folder}", rewriting=RewritingOptions(max_tokens=4))
     long, short = paraphraser(["word " * POSITIONS, TEXTS[0]], k=1)
     assert long.failure == "longer than the model reads"
-    assert short.failure in (None, "cut short", "empty")
+    assert short.failure != long.failure  # the tiny model says anything
 
 
 @pytest.mark.slow
