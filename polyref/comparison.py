@@ -21,7 +21,7 @@ _LEFT_OUT: Final = {code: None for code in range(128) if unicodedata.category(ch
 _PARTING: Final = re.compile(f"(?<=[0-9])[{re.escape(''.join(map(chr, _LEFT_OUT)))}]+(?=[0-9])")
 _QUOTES: Final = dict.fromkeys(map(ord, "^`"))
 #: Scripts without spaces between words: Chinese, Japanese, Thai, Lao, Burmese, Khmer.
-_UNSPACED: Final = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
+UNSPACED: Final = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
 #: Signs that belong to the letter before: accents, vowels and other signs of Indic scripts, Arabic, Thai and Burmese.
 _MARKS: Final = (
     "\u0300-\u036f\u064b-\u065f\u0900-\u0963\u0971-\u0dff\u0e31-\u0e3a\u0e47-\u0e4e\u102b-\u103e\u17b6-\u17d3"
@@ -87,7 +87,7 @@ def words(text: str) -> tuple[str, ...]:
 def ngrams(text: str, longest: int) -> Counter[tuple[str, ...]]:
     """How often each n-gram of words, up to ``longest``, occurs; of characters where words run on."""
     found = words(text)
-    if _UNSPACED.search(text):
+    if UNSPACED.search(text):
         found = tuple(char for char in text.casefold() if not char.isspace())
     return Counter(found[at : at + n] for n in range(1, longest + 1) for at in range(len(found) - n + 1))
 

@@ -112,6 +112,13 @@ CASES: list[tuple[Check, str, str, bool]] = [
     (checks.repetition(), "She had said that that was fine.", "She had said that that was fine by her.", True),
     (checks.repetition(), "The old man sat by the sea.", "The old man sat, as the old man sat, by the sea.", False),
     (checks.repetition(), "We came, we saw.", "We came and we looked.", True),
+    (checks.repetition(), "他很好。", "他很好他很好他很好。", False),
+    (checks.repetition(), "乌克兰能源公司周六表示担忧。", "乌克兰能源公司乌克兰能源公司周六表示担忧。", False),
+    (checks.repetition(), "แมวกินปลา", "แมวกินปลาแมวกินปลา", False),
+    (checks.repetition(), "この本はいい。", "この本はいいはいいはいい。", False),
+    (checks.repetition(), "我们会研究这个。", "这个我们会研究研究。", True),
+    (checks.repetition(), "他高兴地走了。", "他高高兴兴地一个一个走了，哈哈哈哈哈哈。", True),
+    (checks.repetition(), "他说走走走走吧走走走走吧。", "走走走走吧走走走走吧，他说。", True),
     (checks.length(0.6, 1.6), "I can't.", "I am not able to.", True),
     (
         checks.length(0.6, 1.6),

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Final
 
 from polyref.augment.checks.base import Check
-from polyref.comparison import WORD, comparison_key, digit_strings, words
+from polyref.comparison import UNSPACED, WORD, comparison_key, digit_strings, words
 from polyref.errors import UsageError
 
 _LINK: Final = re.compile(
@@ -52,6 +52,8 @@ _BALANCES: Final[tuple[Callable[[str], bool], ...]] = (
 #: Repeats of a phrase of this many words are loops even when other words stand between them.
 _DISTANT: Final = 4
 _LONGEST_UNIT: Final = 12
+#: Where words run on: two or three characters three times in a row, more of them twice; laughter of one stays.
+_RUN_ON: Final = re.compile(r"(?!(U)\1{3})(?:(U{2,3}?)\2{2,}|(U{4,12}?)\3+)".replace("U", UNSPACED.pattern), re.DOTALL)
 
 
 def numbers() -> Check:
@@ -189,14 +191,18 @@ def _ends(text: str) -> bool:
 
 
 def repetition() -> Check:
-    """No loops: no word or phrase said twice in a row, no four words said again, unless the reference does so too."""
+    """No loops: no word or phrase said twice in a row, no four words said again, unless the reference does so too.
+
+    Where words run on, no two or three characters said three times in a row, nor more of them twice: twice is ordinary
+    for a word (``研究研究``).
+    """
 
     def accepts(reference: str, candidate: str) -> bool:
         repeats = _repeats(words(candidate))
-        if not repeats:
-            return True
-        allowed = _repeats(words(reference))
-        return all(count <= allowed.get(unit, 1) for unit, count in repeats.items())
+        allowed = _repeats(words(reference)) if repeats else {}
+        return all(count <= allowed.get(unit, 1) for unit, count in repeats.items()) and (
+            candidate.isascii() or all(match[0] in reference for match in _RUN_ON.finditer(candidate))
+        )
 
     return Check("repetition", accepts, within_sentences=True)
 
