@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -312,6 +314,10 @@ CASES: list[tuple[Check, str, str, bool]] = [
     (checks.form(), "Hij werkt in de avond.", "Hij werkt 's avonds.", True),
     (checks.form(), "He left.", "He said “ no” and left.", False),
     (checks.form(), "He left.", "He said “no and left.", False),
+    (checks.form("fr"), "Je viens.", "Je viens !", True),
+    (checks.form("fra_Latn"), "Je viens.", "Viens-tu ? Je viens\u202f!", True),
+    (checks.form("fr"), "Je viens.", "Je viens , oui.", False),
+    (checks.form("en"), "I come.", "I come !", False),
     (english.omission(), "The small dog barked loudly.", "The little dog was barking noisily.", True),
     (english.omission(), "The small dog barked loudly.", "The small dog barked.", False),
     (english.omission(), "The small dog barked loudly.", "The dog yelped.", False),
@@ -366,6 +372,13 @@ def test_a_symbol_alone_makes_no_paraphrase() -> None:
     assert filter_chain("none").start(["Thank you."]).offer("Thank you.", "‘\ufe0f Thank you.") == "copy"
     # Symbols alone are compared as they are.
     assert filter_chain("none").start(["+"]).offer("+", "=") is None
+
+
+def test_checks_of_presets_and_files_know_the_language(tmp_path: Path) -> None:
+    (tmp_path / "form.toml").write_text("form = true", encoding="utf-8")
+    for name in ("default", str(tmp_path / "form.toml")):
+        assert filter_chain(name, "fr").start(["Je viens."]).offer("Je viens.", "J'arrive !") is None
+        assert filter_chain(name, "de").start(["Ich komme."]).offer("Ich komme.", "Ich komme schon !") == "form"
 
 
 def test_presets_and_languages() -> None:

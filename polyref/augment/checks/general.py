@@ -12,6 +12,7 @@ from typing import Final
 from polyref.augment.checks.base import Check
 from polyref.comparison import UNSPACED, WORD, comparison_key, digit_strings, words
 from polyref.errors import UsageError
+from polyref.models.languages import base
 
 _LINK: Final = re.compile(
     # Han, kana, Hangul, Thai and full-width marks after an address belong to the sentence, which has no spaces there.
@@ -34,6 +35,8 @@ _MISSET: Final = re.compile(
     r"[a-z]['’\"“”][A-Z][a-z]|[a-z]{2}[A-Z][a-z]|\w [,;.!?](?:\s|$)|[,;] ?[,;.!?]|[(\[] |(?<![\w.,!?…])“ |\.,[^.]"
     r"|[\s-][‘’']s\b(?! (?:avonds|ochtends|morgens|middags|nachts|zomers|winters)\b)"
 )
+#: A space that French sets before these marks.
+_FRENCH_SPACE: Final = re.compile(r"(?<=\w) (?=[;:!?])")
 #: Two words in capitals in a row.
 _CAPITALS: Final = re.compile(r"\b[A-Z]{2,}\W+[A-Z]{2,}\b")
 #: Latin ligatures and full-width letters; words of Latin letters; those with such a letter.
@@ -119,22 +122,23 @@ def _scripts(text: str) -> Counter[str]:
     return Counter("CJK" if name in ("HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA") else name for name in names)
 
 
-def form() -> Check:
+def form(lang: str = "") -> Check:
     """Still a sentence like the reference: a capital at the start, a mark at the end, closed quotes and brackets.
 
     Only what the reference has is asked for: comments without capitals or full stops stay free. A capital or quote
     in the middle of a word (``houseBut``, ``Reuters'According``), a space before a comma, a comma after another, or the
     mark of a character broken into bytes (U+FFFD) is refused where the reference has none; so are words for a reference
     without any, part of a text in capitals in small letters, and letters lost from words with ligatures or full-width
-    letters.
+    letters. Where ``lang`` is French, a space before ``;``, ``:``, ``!`` and ``?`` is right.
     """
+    french = base(lang) == "fr"
 
     def accepts(reference: str, candidate: str) -> bool:
         return (
             (_starts_small(reference) or not _starts_small(candidate))
             and (_ends(candidate) or not _ends(reference))
             and all(balanced(candidate) or not balanced(reference) for balanced in _BALANCES)
-            and (not _MISSET.search(candidate) or _MISSET.search(reference) is not None)
+            and (not _misset(candidate, french) or _misset(reference, french))
             and ("\N{REPLACEMENT CHARACTER}" not in candidate or "\N{REPLACEMENT CHARACTER}" in reference)
             and not _without_words(reference, candidate)
             and not _half_capitals(reference, candidate)
@@ -142,6 +146,10 @@ def form() -> Check:
         )
 
     return Check("form", accepts)
+
+
+def _misset(text: str, french: bool) -> bool:
+    return _MISSET.search(_FRENCH_SPACE.sub("", text) if french else text) is not None
 
 
 def _without_words(reference: str, candidate: str) -> bool:

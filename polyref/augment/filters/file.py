@@ -70,11 +70,12 @@ class Option:
 
 @dataclass(frozen=True)
 class Kind:
-    """What can stand in a file: how it is made, of which options, and whether it knows English only."""
+    """What can stand in a file: how it is made, of which options, whether of a language, and whether English only."""
 
     make: Callable[..., Check]
     options: Mapping[str, Option]
     english: bool = False
+    by_language: bool = False
 
 
 _SHARE: Final = Option(float, 0, 1)
@@ -90,7 +91,7 @@ CHECKS: Final[dict[str, Kind]] = {
     "links": Kind(checks.links, {}),
     "placeholders": Kind(checks.placeholders, {}),
     "language": Kind(checks.language, {}),
-    "form": Kind(checks.form, {}),
+    "form": Kind(checks.form, {}, by_language=True),
     "repetition": Kind(checks.repetition, {}),
     "length": Kind(_length, {"low": _POSITIVE, "high": _POSITIVE, "slack": Option(int, 0)}),
     "amounts": Kind(quantities.amounts, {}, english=True),
@@ -144,7 +145,7 @@ def read_filter(path: str | Path, lang: str = "en") -> FilterChain:
             raise DataError(f"{key!r} knows English alone, but the references are {lang!r}", file=path)
         else:
             try:
-                rules[key] = kind.make(**options)
+                rules[key] = kind.make(**options, **({"lang": lang} if kind.by_language else {}))
             except UsageError as error:
                 raise UsageError(f"[{key}]: {error.message}", file=path) from None
     wanted: dict[str, dict[str, Any] | None] = {}

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 from polyref.augment.checks import english, grammar, negation, quantities
 from polyref.augment.checks import general as checks
 from polyref.augment.checks.base import Check
+from polyref.models.languages import base
 
 PRESETS: Final = ("default", "strict", "none")
 
 
 def is_english(lang: str) -> bool:
     """Whether a language code stands for a kind of English."""
-    return re.split("[-_]", lang.lower())[0] in ("en", "eng")
+    return base(lang) == "en"
 
 
 def preset_checks(preset: str, lang: str) -> dict[str, Check]:
@@ -27,7 +27,7 @@ def preset_checks(preset: str, lang: str) -> dict[str, Check]:
         "links": checks.links(),
         "placeholders": checks.placeholders(),
         "language": checks.language(),
-        "form": checks.form(),
+        "form": checks.form(lang),
         "repetition": checks.repetition(),
         "length": checks.length(0.75, 1.4) if strict else checks.length(0.6, 1.6),
     }
