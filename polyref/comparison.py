@@ -14,6 +14,8 @@ from typing import Final
 
 # 1,000 or 1 000 000, with any space Unicode puts between groups of digits; never 1.000, which is also a decimal.
 _GROUPED: Final = re.compile(r"(?<![\d.,])\d{1,3}(?:[,\u0020\u00a0\u2009\u202f]\d{3})+(?![\d])")
+# The same where a comma is a decimal mark.
+_GROUPED_BY_SPACE: Final = re.compile(_GROUPED.pattern.replace("[,", "["))
 # Say how the character before is drawn.
 _VARIATION: Final = re.compile("[\ufe00-\ufe0f\U000e0100-\U000e01ef]")
 # Of ASCII: characters that a key leaves out, runs of them between two digits, and marks used as quotes.
@@ -65,15 +67,22 @@ def without_symbols(key: str) -> str:
     return "".join(char for char in key if unicodedata.category(char)[0] != "S")
 
 
-def join_groups(text: str) -> str:
-    """Join digits that are grouped by thousands: ``12,500 people`` to ``12500 people``."""
-    return _GROUPED.sub(lambda match: "".join(char for char in match[0] if char.isdecimal()), text)
+def join_groups(text: str, *, commas: bool = True) -> str:
+    """Join digits that are grouped by thousands: ``12,500 people`` to ``12500 people``; by spaces alone if asked."""
+    return (_GROUPED if commas else _GROUPED_BY_SPACE).sub(
+        lambda match: "".join(char for char in match[0] if char.isdecimal()), text
+    )
 
 
 @lru_cache(maxsize=4096)
-def digit_strings(text: str) -> Counter[str]:
-    """How often each string of digits occurs, whatever the script of the digits and their grouping."""
-    joined = join_groups(unicodedata.normalize("NFKC", text))
+def digit_strings(text: str, *, commas: bool = True) -> Counter[str]:
+    """How often each string of digits occurs, whatever the script of the digits and their grouping.
+
+    Args:
+        text: Any text.
+        commas: A comma before three digits groups them (``1,250`` is ``1250``); where not, it is a decimal mark.
+    """
+    joined = join_groups(unicodedata.normalize("NFKC", text), commas=commas)
     # int() reads every script's digits; leading zeros are kept, they tell 07 from 7.
     return Counter("".join(str(unicodedata.decimal(d)) for d in run) for run in re.findall(r"\d+", joined))
 

@@ -92,6 +92,12 @@ CASES: list[tuple[Check, str, str, bool]] = [
     (checks.numbers(), "It was -5 degrees.", "It was 5 degrees.", False),
     (checks.numbers(), "It was \u22125 degrees.", "The temperature was -5 degrees.", True),
     (checks.numbers(), "In the 2-1 win of 2019-20.", "In the 2019-20 win, 2-1.", True),
+    (checks.numbers("de"), "Es wiegt 1,250 kg.", "Das Gewicht ist 1250 kg.", False),
+    (checks.numbers("de"), "Es wiegt 1,250 kg.", "Das Gewicht ist 1,250 kg.", True),
+    (checks.numbers("deu_Latn"), "Es wiegt 1 250 kg.", "Das Gewicht ist 1250 kg.", True),
+    (checks.numbers("en"), "It weighs 1,250 kg.", "Its weight is 1250 kg.", True),
+    (checks.numbers(), "Von 3,5 auf 1,250 kg.", "Auf 1250 kg von 3,5.", False),
+    (checks.numbers(), "From 3.5 to 1,250 kg.", "To 1250 kg from 3.5.", True),
     (checks.links(), "Mail joe@x.org.", "Write to joe@x.org!", True),
     (checks.links(), "Mail joe@x.org.", "Mail jim@x.org.", False),
     (checks.links(), "See https://example.org/a, @Ann!", "@ann, look at https://example.org/a", True),
@@ -379,6 +385,8 @@ def test_checks_of_presets_and_files_know_the_language(tmp_path: Path) -> None:
     for name in ("default", str(tmp_path / "form.toml")):
         assert filter_chain(name, "fr").start(["Je viens."]).offer("Je viens.", "J'arrive !") is None
         assert filter_chain(name, "de").start(["Ich komme."]).offer("Ich komme.", "Ich komme schon !") == "form"
+    weight = filter_chain("default", "de").start(["Es wiegt 1,250 kg."])
+    assert weight.offer("Es wiegt 1,250 kg.", "Das Gewicht ist 1250 kg.") == "numbers"
 
 
 def test_presets_and_languages() -> None:

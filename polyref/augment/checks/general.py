@@ -22,6 +22,14 @@ _LINK: Final = re.compile(
 )
 #: Two numbers with a hyphen, dash, colon or "to" between them, and no third: 3-1, 14:28, 2 to 5.
 _PAIR: Final = re.compile(r"(?<![\w.,:/–-])(\d+)(?: ?[-–:] ?| to )(\d+)(?![\w:/–-]|[.,]\d)")
+#: Languages that write 1,5 for one and a half everywhere or nearly so.
+_DECIMAL_COMMA_LIST: Final = """
+af az be bg bs ca cs da de el es et eu fi fr gl hr hu hy id is it ka kk ky lt lv mk nb nl nn pl pt ro ru sk sl sq sr sv
+tr uk uz vi
+"""
+_DECIMAL_COMMA: Final = frozenset(_DECIMAL_COMMA_LIST.split())
+#: A comma that groups no thousands: 3,5 or 0,250.
+_DECIMAL: Final = re.compile(r"(?<![\d.,])(?:\d+,(?:\d\d?|\d{4,})|0,\d+)(?![\d,])")
 #: What stands before a number and changes what it says: p < 0.05, 8.2 ± 0.9, -5 degrees.
 _SIGN: Final = re.compile(r"[<>=≤≥±≈~×]\s?(?=\d)|(?<![^\s(\[])[-−–](?=\d)")
 #: A mark that ends a sentence, whatever quotes and brackets follow it.
@@ -59,17 +67,21 @@ _LONGEST_UNIT: Final = 12
 _RUN_ON: Final = re.compile(r"(?!(U)\1{3})(?:(U{2,3}?)\2{2,}|(U{4,12}?)\3+)".replace("U", UNSPACED.pattern), re.DOTALL)
 
 
-def numbers() -> Check:
+def numbers(lang: str = "") -> Check:
     """Digits survive: the multiset of digit strings is the same (``1,000`` equals ``1000``; ``3`` is not ``three``).
 
-    So do signs before them (``< 0.05``, ``± 0.9``, ``-5``). A score or range does not turn round (``3-1`` to ``1-3``).
+    A comma is a decimal mark in the languages that use it so; where ``lang`` is empty, if the reference does (``3,5``).
+    Signs before them survive too (``< 0.05``, ``± 0.9``, ``-5``). A score or range does not turn round (``3-1`` to
+    ``1-3``).
     """
 
     def accepts(reference: str, candidate: str) -> bool:
-        if digit_strings(reference) != digit_strings(candidate) or _signs(reference) != _signs(candidate):
+        commas = base(lang) not in _DECIMAL_COMMA if lang else not _DECIMAL.search(reference)
+        expected, found = digit_strings(reference, commas=commas), digit_strings(candidate, commas=commas)
+        if expected != found or _signs(reference) != _signs(candidate):
             return False
-        there, found = set(_PAIR.findall(reference)), set(_PAIR.findall(candidate))
-        return not any((two, one) in found - there for one, two in there)
+        there, here = set(_PAIR.findall(reference)), set(_PAIR.findall(candidate))
+        return not any((two, one) in here - there for one, two in there)
 
     return Check("numbers", accepts)
 

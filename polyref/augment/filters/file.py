@@ -87,7 +87,7 @@ def _length(low: float = 0.6, high: float = 1.6, slack: int = 6) -> Check:
 
 
 CHECKS: Final[dict[str, Kind]] = {
-    "numbers": Kind(checks.numbers, {}),
+    "numbers": Kind(checks.numbers, {}, by_language=True),
     "links": Kind(checks.links, {}),
     "placeholders": Kind(checks.placeholders, {}),
     "language": Kind(checks.language, {}),

@@ -23,7 +23,7 @@ def preset_checks(preset: str, lang: str) -> dict[str, Check]:
         return {}
     strict = preset == "strict"
     rules = {
-        "numbers": checks.numbers(),
+        "numbers": checks.numbers(lang),
         "links": checks.links(),
         "placeholders": checks.placeholders(),
         "language": checks.language(),
