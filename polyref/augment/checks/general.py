@@ -34,9 +34,10 @@ _DECIMAL: Final = re.compile(r"(?<![\d.,])(?:\d+,(?:\d\d?|\d{4,})|0,\d+)(?![\d,]
 _SIGN: Final = re.compile(r"[<>=≤≥±≈~×]\s?(?=\d)|(?<![^\s(\[])[-−–](?=\d)")
 #: A mark that ends a sentence, whatever quotes and brackets follow it.
 _END: Final = re.compile(r"[.!?…。！？؟।][\"'”’»)\]」』）]*\s*$")
-#: {name}, {{name}}, ${name}, %s, %(name)s, <tag>, &amp;, __NAME__, [NAME]: filled in or shown as they are.
+#: {name}, {{ name }}, ${name}, %s, %.2f, %(name)s, <tag>, &amp;, __NAME__, [NAME]: filled in or shown as they are.
 _PLACEHOLDER: Final = re.compile(
-    r"\$?\{\{?[^{}\s]*\}\}?|%(?:\(\w+\))?[sdif]\b|</?[A-Za-z][^<>\s]*(?:\s[^<>]*)?>|&#?\w+;|__\w+__|\[[A-Z][A-Z0-9_]+\]"
+    r"\$?\{\{[^{}]*\}\}|\$?\{ ?[^{}\s]* ?\}|%(?:\(\w+\))?[-+0#]*\d*(?:\.\d+)?[sdif]\b"
+    r"|</?[A-Za-z][^<>\s]*(?:\s[^<>]*)?>|&#?\w+;|__\w+__|\[[A-Z][A-Z0-9_]+\]"
 )
 #: Words run together, a mark after a space, marks that do not follow each other.
 _MISSET: Final = re.compile(
