@@ -11,10 +11,11 @@ from polyref.comparison import WORD, words
 
 #: Starts where a run of marks does: tried at each of them, a long run would take the square of its length.
 _SENTENCE_END: Final = re.compile(r"(?<![.!?…:])[.!?…:]+[\"'”’)\]]*\s|[\n\"“„«]")
-#: A full stop that ends no sentence, and the word after it.
+#: A full stop that ends no sentence, initials included ("so do I." is none), and the word after it.
 _ABBREVIATION: Final = re.compile(
-    r"\b((?:[A-Z]\.)+[A-Z]|Mr|Mrs|Ms|Dr|St|Prof|Gen|Sen|Rep|Gov|Lt|Col|Sgt|Capt|Rev|Hon|Jr|Sr|Mt|Ft)\.(?=\s(\w+))"
-)
+    r"\b((?:[A-Z]\.)+[A-Z]|[A-HJ-Z]|Mr|Mrs|Ms|Dr|St|Prof|Gen|Sen|Rep|Gov|Lt|Col|Sgt|Capt|Rev|Hon|Jr|Sr|Mt|Ft)\.(?=\s(\w+))"
+)  #: The colon before what is no sentence: "Winner: Berlin", "Winners: Berlin, Rome", "Winner: Ann Lee".
+_LABEL: Final = re.compile(r":(?= (?:[A-Z]\w+ ?){1,4}(?:[.,;)]|$|and\b))")
 
 _FUNCTION_WORD_LIST: Final = """
 a an the this that these those here there it its itself i me my mine myself we us our ours you your yours he him
@@ -127,7 +128,9 @@ def names() -> Check:
 def _names(text: str) -> set[str]:
     found: set[str] = set()
     # "in the U.S. But ..." ends a sentence; "the U.S. Army" does not.
-    joined = _ABBREVIATION.sub(lambda one: one[0] if one[2].lower() in _FUNCTION_WORDS else one[1], text)
+    joined = _ABBREVIATION.sub(
+        lambda one: one[0] if one[2].lower() in _FUNCTION_WORDS else one[1], _LABEL.sub("", text)
+    )
     for sentence in _SENTENCE_END.split(joined):
         # The first word has a capital anyway; "I" and its contractions have one everywhere.
         for match in list(WORD.finditer(sentence))[1:]:
