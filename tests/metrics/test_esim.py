@@ -335,6 +335,39 @@ def test_the_cache_on_the_disk_changes_no_score(model: Path, tmp_path: Path, mon
         default_cache.cache_clear()
 
 
+def test_what_a_cache_holds_moves_no_digit(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from polyref.cache import default_cache
+
+    words = np.random.default_rng(3).permutation([WORDS] * 40, axis=1)[:, :9]
+    named = [" ".join(row[: 1 + number % 9]) for number, row in enumerate(words)]
+
+    def read(folder: str, *orders: list[str]) -> dict[str, bytes]:
+        monkeypatch.setenv("POLYREF_CACHE", str(tmp_path / folder))
+        default_cache.cache_clear()
+        try:
+            for order in orders:
+                metric = ESIM(model=str(model))
+                found = metric._read(order, metric._reader)
+            return {text: found[text].numpy().tobytes() for text in named}
+        finally:
+            default_cache().close()
+            default_cache.cache_clear()
+
+    at_once = read("one", named)
+    assert read("two", named[:1], named[30:12:-1], named[::-1]) == at_once
+
+
+def test_other_arithmetic_is_another_key(esim: Callable[..., ESIM]) -> None:
+    threads = torch.get_num_threads()
+    before = esim()._key("rain")
+    torch.set_num_threads(threads + 1)
+    try:
+        assert esim()._key("rain") != before
+    finally:
+        torch.set_num_threads(threads)
+    assert esim()._key("rain") == before
+
+
 def test_empty_sides_are_scored_and_counted(esim: Callable[..., ESIM]) -> None:
     metric = esim()
     refs = ReferenceSet.from_texts([["the cat"], [""], ["", "rain"]])
