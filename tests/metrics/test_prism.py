@@ -183,9 +183,9 @@ def test_every_job_is_scored_once(references: ReferenceSet, monkeypatch: pytest.
     seen: list[tuple[object, object]] = []
     score = type(metric.scorer)._score
 
-    def counting(self: ForcedScorer, sources: list, targets: list) -> list:
+    def counting(self: ForcedScorer, sources: list, targets: list, start: int | None) -> list:
         seen.extend(zip(sources, targets))
-        return score(self, sources, targets)
+        return score(self, sources, targets, start)
 
     monkeypatch.setattr(type(metric.scorer), "_score", counting)
     metric.statistics({**SYSTEMS, "D": SYSTEMS["A"]}, references)
@@ -260,7 +260,7 @@ def test_a_stretch_begins_without_the_states_of_the_one_before(seq2seq: dict[str
     scorer = load_scorer(seq2seq["m2m"])
     assert isinstance(scorer, LeanScorer)
     texts = ["the cat", "the old bridge was closed", "nobody knows why"]
-    stretch = ([scorer.source(text, "en") for text in texts], [scorer.target(text, "en") for text in texts])
+    stretch = ([scorer.source(text, "en") for text in texts], [scorer.target(text, "en") for text in texts], None)
     first, again = scorer.compute(stretch), scorer.compute(stretch)
     assert scorer._scorer.encoded == 2 * len(texts)
     assert all((a == b).all() for a, b in zip(first, again, strict=True))

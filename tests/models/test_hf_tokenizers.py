@@ -14,7 +14,10 @@ from tiny_hf_folders import FAMILIES, MULTILINGUAL, Family
 from tiny_models import TEXT
 
 from polyref.errors import ModelError, UsageError
-from polyref.models.checkpoints.tokenizer import language_codes
+from polyref.models.checkpoints.tokenizer import HuggingFaceCodec, language_codes, load_tokenizer
+from polyref.models.networks.huggingface import HuggingFaceModel
+from polyref.models.scoring.huggingface import HuggingFaceScorer
+from polyref.models.scoring.load import load_scorer
 from polyref.paraphrase import SearchOptions, load_paraphraser
 
 transformers = pytest.importorskip("transformers")
@@ -86,6 +89,32 @@ def test_languages_by_any_code_and_no_others(saved: Callable[[str], Family], nam
         load_paraphraser(family.folder, lang="xx")
     with pytest.raises(UsageError, match=r"no language is named, expected one of"):
         load_paraphraser(family.folder)
+
+
+@pytest.mark.parametrize("lean", [True, False])
+def test_the_first_mbart_is_scored_as_transformers_counts_its_loss(saved: Callable[[str], Family], lean: bool) -> None:
+    family = saved("mbart")
+    tokenizer = load_tokenizer(family.folder)
+    model = transformers.AutoModelForSeq2SeqLM.from_pretrained(family.folder).eval()
+    scorer = load_scorer(family.folder)
+    if not lean:
+        about = {"name": "m", "digest": scorer.digest, "dtype": "float32", "marks_sources": True}
+        scorer = HuggingFaceScorer(HuggingFaceModel(model), HuggingFaceCodec(tokenizer), None, **about)
+    for lang in ("en_XX", "de_DE"):
+        tokenizer.src_lang, tokenizer.tgt_lang = "en_XX", lang
+        jobs = [(scorer.source(text, "en_XX"), scorer.target(text, lang)) for text in TEXT]
+        for text, job, row in zip(TEXT, jobs, scorer.score(jobs, lang), strict=True):
+            inputs = tokenizer(text, text_target=text, return_tensors="pt")
+            with torch.inference_mode():
+                found = model(**inputs)
+            logs = found.logits[0].log_softmax(1).gather(1, inputs["labels"][0, :, None])[:, 0]
+            assert float(-logs.mean()) == pytest.approx(float(found.loss), abs=1e-4)
+            # The last label is the tag: no part of the text.
+            assert row.tolist() == pytest.approx(logs[:-1].tolist(), abs=1e-4)
+            again = scorer.dropout_scores(job, lang, samples=2, rate=0.0, seed=1)
+            assert again[1].tolist() == pytest.approx(row.tolist(), abs=1e-4)
+    # Without a tag before it, a text has one more place.
+    assert len(scorer.target(" ".join(TEXT * 20), "en_XX")) == scorer.max_target
 
 
 @pytest.mark.filterwarnings("ignore:Recommended. pip install sacremoses")

@@ -32,8 +32,9 @@ if TYPE_CHECKING:
 Tokens = tuple[int, ...]
 #: A source and a target: what a log-probability belongs to.
 Job = tuple[Tokens, Tokens]
-#: Sources and targets that are computed together, language tags among them.
-Stretch = tuple[list[Tokens], list[Tokens]]
+#: Sources and targets that are computed together, language tags among them, and the decoder's first input (None: the
+#: model's own).
+Stretch = tuple[list[Tokens], list[Tokens], int | None]
 #: Log-probabilities of targets, one array each.
 Rows = list[npt.NDArray[np.float32]]
 
@@ -75,6 +76,8 @@ class ForcedScorer(ABC):
         note: str = "",
     ) -> None:
         self._codec = codec
+        # The first mBART has the tag in place of its start, where others have it as their first output.
+        self._tag_starts: bool = getattr(codec, "tag_starts", False)
         self._segmenter = segmenter
         self.name = name
         self.digest = digest[:12]
@@ -141,7 +144,8 @@ class ForcedScorer(ABC):
         return tokens
 
     def _cut(self, side: str, tokens: Sequence[int]) -> tuple[Tokens, bool]:
-        most = self.max_source if side == "source" else self.max_target - bool(self.languages)
+        tagged = bool(self.languages) and not self._tag_starts
+        most = self.max_source if side == "source" else self.max_target - tagged
         if len(tokens) <= most:
             return tuple(tokens), False
         return (*tokens[: most - 1], tokens[-1]), True
@@ -181,10 +185,10 @@ class ForcedScorer(ABC):
         Returns:
             One array a job, as long as its target.
         """
-        tag = self._tag(lang)
+        tag, start = self._begin(lang)
         found: dict[Job, npt.NDArray[np.float32]] = {}
         parts = list(self._stretches(list(dict.fromkeys(jobs))))
-        stretches = [([source for source, _ in part], [(*tag, *target) for _, target in part]) for part in parts]
+        stretches = [([source for source, _ in part], [(*tag, *target) for _, target in part], start) for part in parts]
         with work("scoring", "texts", sum(map(len, parts))) as advance, telling(advance):
             for part, scored in zip(parts, self.through(stretches), strict=True):
                 found.update(zip(part, (row[len(tag) :] for row in scored), strict=True))
@@ -212,12 +216,15 @@ class ForcedScorer(ABC):
         Returns:
             Shape (S, T).
         """
-        tag = self._tag(lang)
+        tag, start = self._begin(lang)
         source, target = job
-        return self._noisy(source, (*tag, *target), samples, rate, seed_of(seed, source, target))[:, len(tag) :]
+        drawn = seed_of(seed, source, target)
+        return self._noisy(source, (*tag, *target), start, samples, rate, drawn)[:, len(tag) :]
 
-    def _tag(self, lang: str | None) -> Tokens:
-        return tuple(self._codec.prefix(lang)) if self.languages else ()
+    def _begin(self, lang: str | None) -> tuple[Tokens, int | None]:
+        """The tag before every target, and the decoder's first input (None: the model's own)."""
+        tag = tuple(self._codec.prefix(lang)) if self.languages else ()
+        return ((), tag[0]) if tag and self._tag_starts else (tag, None)
 
     def _stretches(self, jobs: list[Job]) -> Iterator[list[Job]]:
         """Jobs in parts whose sources' encoder states fit into memory: neighbours share sources."""
@@ -236,14 +243,16 @@ class ForcedScorer(ABC):
             yield part
 
     @abstractmethod
-    def _score(self, sources: list[Tokens], targets: list[Tokens]) -> list[npt.NDArray[np.float32]]:
-        """Log-probabilities of all target tokens, a language tag among them.
+    def _score(self, sources: list[Tokens], targets: list[Tokens], start: int | None) -> list[npt.NDArray[np.float32]]:
+        """Log-probabilities of all target tokens, a language tag among them, after ``start`` (None: the model's own).
 
         It tells :func:`polyref.progress.tell` of every target that is done.
         """
 
     @abstractmethod
-    def _noisy(self, source: Tokens, target: Tokens, samples: int, rate: float, seed: int) -> npt.NDArray[np.float32]:
+    def _noisy(
+        self, source: Tokens, target: Tokens, start: int | None, samples: int, rate: float, seed: int
+    ) -> npt.NDArray[np.float32]:
         """The same of one job with dropout: shape (S, T)."""
 
 

@@ -43,16 +43,16 @@ class _BatchedScorer(ForcedScorer):
     #: Most target positions of a batch, padding included.
     _positions = _BATCH
 
-    def _score(self, sources: list[Tokens], targets: list[Tokens]) -> list[Row]:
+    def _score(self, sources: list[Tokens], targets: list[Tokens], start: int | None) -> list[Row]:
         with torch.inference_mode():
             states = self._states(sorted(set(sources), key=lambda tokens: (-len(tokens), tokens)))
             order = sorted(range(len(targets)), key=lambda i: (-len(targets[i]), -len(sources[i]), sources[i]))
             results: dict[int, Row] = {}
-            start = 0
-            while start < len(order):
-                batch = order[start : start + max(self._positions // len(targets[order[start]]), 1)]
-                start += len(batch)
-                scored = self._batch([sources[i] for i in batch], states, [targets[i] for i in batch])
+            place = 0
+            while place < len(order):
+                batch = order[place : place + max(self._positions // len(targets[order[place]]), 1)]
+                place += len(batch)
+                scored = self._batch([sources[i] for i in batch], states, [targets[i] for i in batch], start)
                 results.update(zip(batch, scored, strict=True))
                 tell(len(batch))
         return [results[i] for i in range(len(targets))]
@@ -68,13 +68,15 @@ class _BatchedScorer(ForcedScorer):
             states.update((tokens, row[: len(tokens)].clone()) for tokens, row in zip(batch, encoded))
         return states
 
-    def _batch(self, sources: list[Tokens], states: dict[Tokens, Tensor], targets: list[Tokens]) -> Sequence[Row]:
+    def _batch(
+        self, sources: list[Tokens], states: dict[Tokens, Tensor], targets: list[Tokens], start: int | None
+    ) -> Sequence[Row]:
         memory = torch.nn.utils.rnn.pad_sequence([states[tokens] for tokens in sources], batch_first=True)
         lengths = torch.tensor([len(tokens) for tokens in sources])
         wanted = _padded(targets, self._pad)
         sizes = torch.tensor([len(tokens) for tokens in targets])
         real = torch.arange(wanted.shape[1]) < sizes[:, None]
-        flat = self._decode(_padded(sources, self._pad), lengths, memory, wanted, real)
+        flat = self._decode(_padded(sources, self._pad), lengths, memory, wanted, real, start)
         return np.split(flat.cpu().numpy(), np.cumsum(sizes.numpy())[:-1])
 
     @property
@@ -87,7 +89,9 @@ class _BatchedScorer(ForcedScorer):
         """Encoder states ``[N, L, d]`` of padded sources."""
 
     @abstractmethod
-    def _decode(self, sources: Tensor, lengths: Tensor, memory: Tensor, wanted: Tensor, real: Tensor) -> Tensor:
+    def _decode(
+        self, sources: Tensor, lengths: Tensor, memory: Tensor, wanted: Tensor, real: Tensor, start: int | None
+    ) -> Tensor:
         """Log-probabilities of the real tokens of ``wanted`` ``[N, T]``, row by row: ``[M]``."""
 
 

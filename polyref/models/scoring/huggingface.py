@@ -47,9 +47,12 @@ class HuggingFaceScorer(_BatchedScorer):
         states: Tensor = encoded.last_hidden_state
         return states
 
-    def _decode(self, sources: Tensor, lengths: Tensor, memory: Tensor, wanted: Tensor, real: Tensor) -> Tensor:
+    def _decode(
+        self, sources: Tensor, lengths: Tensor, memory: Tensor, wanted: Tensor, real: Tensor, start: int | None
+    ) -> Tensor:
         wanted = wanted.to(self._model.device)
-        inputs = torch.cat((torch.full_like(wanted[:, :1], self._model.start), wanted[:, :-1]), dim=1)
+        first = self._model.start if start is None else start
+        inputs = torch.cat((torch.full_like(wanted[:, :1], first), wanted[:, :-1]), dim=1)
         logits = self._model.model(
             attention_mask=self._mask(lengths),
             encoder_outputs=self._kind(last_hidden_state=memory),
@@ -61,7 +64,7 @@ class HuggingFaceScorer(_BatchedScorer):
         return _picked(logits[real], lambda rows: rows, wanted[real])
 
     @torch.inference_mode()
-    def _noisy(self, source: Tokens, target: Tokens, samples: int, rate: float, seed: int) -> Row:
+    def _noisy(self, source: Tokens, target: Tokens, start: int | None, samples: int, rate: float, seed: int) -> Row:
         model = self._model.model
         for module in model.modules():
             # Modules hold rates as nn.Dropout or, where they call the function, as a number.
@@ -78,7 +81,8 @@ class HuggingFaceScorer(_BatchedScorer):
             model.train()
             try:
                 memory = self._encode(sources, lengths)
-                scores = self._decode(sources, lengths, memory, wanted, torch.ones_like(wanted, dtype=torch.bool))
+                real = torch.ones_like(wanted, dtype=torch.bool)
+                scores = self._decode(sources, lengths, memory, wanted, real, start)
             finally:
                 model.eval()
         return np.asarray(scores.view(samples, -1).cpu().numpy(), dtype=np.float32)

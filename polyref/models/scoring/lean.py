@@ -36,17 +36,18 @@ class LeanScorer(ForcedScorer):
         self._network = network
         self._scorer = Scorer(network, max_tokens=_BATCH, cache_bytes=1 << 29)
 
-    def _score(self, sources: list[Tokens], targets: list[Tokens]) -> list[Row]:
+    def _score(self, sources: list[Tokens], targets: list[Tokens], start: int | None) -> list[Row]:
         # A stretch begins without states, as it does in a fresh worker: those of a batch depend on it, in last digits.
         self._scorer.forget()
-        return self._scorer.score(sources, targets)
+        return self._scorer.score(sources, targets, start)
 
     @torch.inference_mode()
-    def _noisy(self, source: Tokens, target: Tokens, samples: int, rate: float, seed: int) -> Row:
+    def _noisy(self, source: Tokens, target: Tokens, start: int | None, samples: int, rate: float, seed: int) -> Row:
         network = NoisyTransformer(self._network, dropout(rate, seed))
         states, bias = network.encode_states([source] * samples)
         tokens = torch.tensor(target, device=network.device).expand(samples, -1)
-        inputs = torch.cat((torch.full_like(tokens[:, :1], network.start), tokens[:, :-1]), dim=1)
+        first = network.start if start is None else start
+        inputs = torch.cat((torch.full_like(tokens[:, :1], first), tokens[:, :-1]), dim=1)
         hidden = network.decode(states, bias, inputs)
         scores = _picked(hidden.flatten(0, 1), network.project, tokens.flatten())
         return np.asarray(scores.view(samples, -1).cpu().numpy(), dtype=np.float32)
@@ -91,7 +92,7 @@ class Scorer:
 
     @torch.inference_mode()
     def score(
-        self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
+        self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], start: int | None = None
     ) -> list[npt.NDArray[np.float32]]:
         """Log-probabilities of ``targets[i]`` given ``sources[i]``.
 
@@ -99,6 +100,7 @@ class Scorer:
             sources: Token ids, each with its end of sentence.
             targets: Token ids, each with its end of sentence (and its language tag in front, where the model has one),
                 without the start token. May be empty.
+            start: The decoder's first input (None: the network's own).
 
         Returns:
             One array a pair, as long as its target, in nats.
@@ -123,18 +125,20 @@ class Scorer:
         order = [i for i in range(len(targets)) if len(targets[i])]
         tell(len(targets) - len(order))
         order.sort(key=lambda i: (-len(targets[i]), -len(sources[i]), tuple(sources[i])))
-        start = 0
-        while start < len(order):
-            size = max(self._max_tokens // len(targets[order[start]]), 1)
-            batch = order[start : start + size]
-            for index, scores in zip(batch, self._batch([sources[i] for i in batch], [targets[i] for i in batch])):
+        first = network.start if start is None else start
+        place = 0
+        while place < len(order):
+            size = max(self._max_tokens // len(targets[order[place]]), 1)
+            batch = order[place : place + size]
+            scored = self._batch([sources[i] for i in batch], [targets[i] for i in batch], first)
+            for index, scores in zip(batch, scored):
                 results[index] = scores
             tell(len(batch))
-            start += size
+            place += size
         return results
 
     def _batch(
-        self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
+        self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], start: int
     ) -> list[npt.NDArray[np.float32]]:
         network = self._network
         keys = [tuple(source) for source in sources]
@@ -146,7 +150,7 @@ class Scorer:
         for row, target in enumerate(targets):
             wanted[row, : len(target)] = torch.tensor(list(target))
         wanted = wanted.to(network.device)
-        inputs = torch.cat((torch.full_like(wanted[:, :1], network.start), wanted[:, :-1]), dim=1)
+        inputs = torch.cat((torch.full_like(wanted[:, :1], start), wanted[:, :-1]), dim=1)
         real = torch.arange(max(lengths), device=network.device) < torch.tensor(lengths, device=network.device)[:, None]
         hidden = network.decode(states, bias, inputs, rows)[real]
         flat, tokens = [], wanted[real]

@@ -62,7 +62,9 @@ class PointerScorer(_BatchedScorer):
     def _encode(self, sources: Tensor, lengths: Tensor) -> Tensor:
         return self._network.encode_batch(sources.to(self._network.device))
 
-    def _decode(self, sources: Tensor, lengths: Tensor, memory: Tensor, wanted: Tensor, real: Tensor) -> Tensor:
+    def _decode(
+        self, sources: Tensor, lengths: Tensor, memory: Tensor, wanted: Tensor, real: Tensor, start: int | None
+    ) -> Tensor:
         return self._forward(sources, wanted, memory=memory)
 
     def _forward(
@@ -78,7 +80,7 @@ class PointerScorer(_BatchedScorer):
         return network(sources.to(network.device), inputs, wanted, vocabulary, drop, memory)  # type: ignore[no-any-return]
 
     @torch.inference_mode()
-    def _noisy(self, source: Tokens, target: Tokens, samples: int, rate: float, seed: int) -> Row:
+    def _noisy(self, source: Tokens, target: Tokens, start: int | None, samples: int, rate: float, seed: int) -> Row:
         rows = _padded([source], self._pad).expand(samples, -1), _padded([target], self._pad).expand(samples, -1)
         scores = self._forward(*rows, drop=dropout(rate, seed))
         return np.asarray(scores.view(samples, -1).cpu().numpy(), dtype=np.float32)

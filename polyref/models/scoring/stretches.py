@@ -69,7 +69,7 @@ class Stretches:
 
     def _several(self, stretches: Sequence[Stretch]) -> bool:
         """Whether there is work for several processes, all of which compute with one thread."""
-        tokens = sum(len(target) for _, targets in stretches for target in targets)
+        tokens = sum(len(target) for _, targets, _ in stretches for target in targets)
         return self._engine.elsewhere or min(self._engine.jobs or 1, tokens // WORTH) >= 2
 
     def _computed(self, stretches: Sequence[Stretch], several: bool) -> Iterator[Rows]:
@@ -83,7 +83,7 @@ class Stretches:
         scorer = self._scorer
         model = (scorer.digest, scorer.dtype, scorer.note, scorer.max_source, scorer.max_target, __version__)
         computed = arithmetic(self._device, 1 if several else None)
-        named = (repr(("forced scores 1", model, computed, stretch)) for stretch in stretches)
+        named = (repr(("forced scores 2", model, computed, stretch)) for stretch in stretches)
         return [hashlib.sha256(name.encode()).digest() for name in named]
 
 
