@@ -45,6 +45,7 @@ class Loaded:
     def __init__(self, which: Set, data: Path, limit: int | None) -> None:
         self.set = which
         self.evalset = EvalSet(data / which.folder, which.pair)
+        self.target = which.pair.rpartition("-")[2]
         gold = self.evalset.gold(which.gold)
         references = self.evalset.references([which.reference])
         self.references = ReferenceSet.from_texts(references, meta={"references": [which.reference]})
@@ -133,7 +134,7 @@ class Generator:
         return [_load(one, self.options.get("dtype", MEASURED_IN.get(one))) for one in self.spec.split("+")]
 
     def _from_lists(self, loaded: Loaded, lists: Sequence[Sequence[str]], k: int) -> Augmented:
-        chain = filter_chain(self.options.get("filter", "none"), loaded.evalset.target)
+        chain = filter_chain(self.options.get("filter", "none"), loaded.target)
         segments = []
         for segment, texts in zip(loaded.part(), lists, strict=True):
             selection = chain.start([ref.text for ref in segment.originals])
@@ -159,7 +160,7 @@ class Generator:
             k,
             filters=self.options.get("filter", "default"),
             decoding=decoding,
-            lang=loaded.evalset.pair.rpartition("-")[2],
+            lang=loaded.target,
             **extra,
         )
         described = "|".join(str(refset.meta.get(key)) for key in ("generator", "decoding", "filters", "select"))
