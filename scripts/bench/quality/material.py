@@ -13,6 +13,7 @@ import numpy.typing as npt
 from sets import Generator, Loaded, Set
 
 from polyref import __version__
+from polyref.cache import Cache
 from polyref.errors import UsageError
 from polyref.eval.data.reference_sets import reference_set
 from polyref.eval.experiments.cached_series import series_of
@@ -242,13 +243,12 @@ def measured(
     keep: Path | None,
 ) -> tuple[list[Series], list[list[Series]]]:
     """The metrics with the references, and with each placebo of them."""
-    # Neural metrics keep scores of pairs, from which every combination is made quickly.
-    plain = {name: metric for name, metric in metrics.items() if not isinstance(metric, PairMetric)}
-    paired = {name: metric for name, metric in metrics.items() if isinstance(metric, PairMetric)}
+    cache = None if keep is None else Cache(keep)
+    # Those that keep scores of pairs come last.
+    ordered = dict(sorted(metrics.items(), key=lambda item: isinstance(item[1], PairMetric)))
 
     def both(refs: ReferenceSet) -> list[Series]:
-        series = series_of(plain, material.outputs, refs, ks, cache=keep) if plain else []
-        return series + (series_of(paired, material.outputs, refs, ks) if paired else [])
+        return series_of(ordered, material.outputs, refs, ks, cache=cache)
 
     return both(references), [both(placebo(references, seed + number)) for number in range(placebos)]
 
