@@ -152,7 +152,7 @@ def _keys(
 ) -> list[bytes]:
     """Hashes of everything that the statistics with each number of references depend on."""
     versions = [__version__, version("sacrebleu"), *sys.version_info[:2]]
-    known = ["statistics", *versions, metric.name, metric.options, metric._describe(None, sentence=False)]
+    known = ["statistics 1", *versions, metric.name, metric.options, metric._describe(None, sentence=False)]
     digest = hashlib.sha256(json.dumps(known, sort_keys=True).encode())
     for name, texts in outputs.items():
         digest.update(json.dumps([name, list(texts)]).encode())
