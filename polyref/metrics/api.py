@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from polyref.errors import DataError, UsageError
 from polyref.metrics.base import Metric
 from polyref.metrics.leave_one_out import CONSENSUS, check_leave_one_out, leave_one_out, segment_scores
 from polyref.metrics.ngram.tokenizers import Doubts
-from polyref.metrics.registry import named_metrics
+from polyref.metrics.registry import named_metrics, needs_added, plain_name
 from polyref.metrics.results.scores import MetricScores, check_test, measured
 from polyref.metrics.results.table import ScoreTable
 from polyref.metrics.signature import inputs_signature
@@ -82,7 +82,7 @@ def score(
         check_leave_one_out(peers, outputs, refset, chosen, ks, test)
     counts = [len(segment.extras) for segment in refset]
     asked = [ks] if isinstance(ks, int) else ks
-    wanted = wanted_ks(asked, max(counts))
+    wanted = wanted_ks(asked, max(counts), chosen)
     for metric in () if force else chosen.values():
         metric.check_language(refset)
     tokenizers = {metric.tokenize for metric in chosen.values() if hasattr(metric, "tokenize")}
@@ -109,13 +109,25 @@ def score(
     return ScoreTable(tuple(results), shared, tuple(notes))
 
 
-def wanted_ks(asked: Sequence[int] | None, most: int) -> tuple[int, ...]:
+def wanted_ks(asked: Sequence[int] | None, most: int, metrics: Iterable[str] = ()) -> tuple[int, ...]:
     """The numbers of extra references to score with, where segments have ``most`` of them at most.
+
+    Args:
+        asked: What the user asks for; None is 0 and all there are.
+        most: Of any segment.
+        metrics: What rows call the metrics; some (``parbleu``) need added references.
 
     Raises:
         UsageError: One is negative, or there are none and some are asked for.
     """
     wanted = tuple(dict.fromkeys(asked or (0, most)))
+    if (named := needs_added(metrics)) and not max(wanted):
+        plain = plain_name(named[0].partition("(")[0])
+        add = "add paraphrases with polyref augment REFS -k 10 -o SET, and score with SET"
+        raise UsageError(
+            f"{named[0]} is {plain} with added references, but {'`ks` is 0' if most else 'the references have none'}",
+            remedy=f"{'ask for more' if most else add}; or ask for {plain}",
+        )
     if min(wanted) < 0:
         raise UsageError(f"`ks` holds {min(wanted)}, expected 0 or more")
     if max(wanted) and not most:

@@ -92,7 +92,6 @@ class Option:
         heading: Under which heading of the help it stands; empty: one of its metric's family.
         common: Whether help shows it among the common options, before all headings.
         otherwise: What is done where it is not given, if the default does not say it.
-        only: Names of metrics that the flag sets it for, if not all that have the field.
         family: Of its metric; metrics of one family share flags and a heading.
         name: The field.
         type: ``bool``, ``int``, ``float`` or ``str``: of the value, or of each of several.
@@ -113,7 +112,6 @@ class Option:
     heading: str = ""
     common: bool = False
     otherwise: str = ""
-    only: tuple[str, ...] = ()
     family: str = ""
     name: str = ""
     type: type = str

@@ -9,6 +9,7 @@ import re
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
@@ -41,6 +42,22 @@ METRICS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "bartscore-src": ("polyref.metrics.likelihood.bartscore:BARTScoreSrc", {}),
     "peer": ("polyref.metrics.likelihood.peer:Peer", {}),
 }
+#: Other names that people know -> the metric, and options of it.
+_ALIASES: Final[dict[str, tuple[str, dict[str, Any]]]] = {"spbleu": ("bleu", {"tokenize": "flores200"})}
+#: In front of a metric's name: with added references, as in the ParBLEU paper.
+_ADDED: Final = "par"
+
+
+def plain_name(name: str) -> str:
+    """The metric that a name stands for: ``parbleu`` is ``bleu``, and needs added references."""
+    rest = name.removeprefix(_ADDED)
+    return rest if rest != name and (rest in METRICS or rest in _ALIASES or rest in plugins()) else name
+
+
+def needs_added(metrics: Iterable[str]) -> list[str]:
+    """Those of some metrics, by what rows call them, that are asked for with added references: ``parbleu``."""
+    names = {one: one.partition("(")[0] for one in metrics}
+    return [one for one, name in names.items() if plain_name(name) != name]
 
 
 @cache
@@ -74,11 +91,13 @@ def metric_names() -> tuple[str, ...]:
 
 def is_metric(specification: str) -> bool:
     """Whether a text begins with the name of a metric, with or without options."""
-    return specification.partition("(")[0].strip().lower() in metric_names()
+    name = plain_name(specification.partition("(")[0].strip().lower())
+    return name in _ALIASES or name in metric_names()
 
 
 def metric_class(name: str) -> tuple[type[Metric], Mapping[str, Any]]:
     """The class of a metric, and the options that its name stands for."""
+    name = plain_name(name)
     if name in METRICS:
         home, implied = METRICS[name]
         module, _, attribute = home.partition(":")
@@ -87,7 +106,7 @@ def metric_class(name: str) -> tuple[type[Metric], Mapping[str, Any]]:
     try:
         point = plugins()[name]
     except KeyError:
-        raise UsageError(f"unknown metric {name!r}, expected one of {', '.join(metric_names())}") from None
+        raise UsageError(f"unknown metric {name!r}, {_meant(name, (*metric_names(), *_ALIASES), 'one')}") from None
     try:
         kind = point.load()
     except Exception as error:
@@ -107,13 +126,14 @@ def metric_class(name: str) -> tuple[type[Metric], Mapping[str, Any]]:
 def metric_options(name: str) -> Mapping[str, Option]:
     """The options of a metric by name: those of its combinations, then its fields; flags are filled in."""
     kind, implied = metric_class(name)
+    name = plain_name(name)
     family = kind.family or re.sub(r"[^a-z0-9]+", "-", name).strip("-")
     found = {} if kind.combination is None else combination_options(kind.combinations, kind.combination)
     for field, one in fields_of(kind).items():
         flag = one.flag or f"--{family}-{field.replace('_', '-')}"
         found[field] = replace(
             one,
-            flag="" if one.only and name not in one.only else flag,
+            flag=flag,
             family=family,
             default=implied.get(field, one.default),
         )
@@ -145,20 +165,65 @@ def _options_or_warning(name: str) -> Mapping[str, Option] | None:
 
 
 def read_specification(text: str) -> Specification:
-    """Read ``name`` or ``name(option=value, ...)``: options that the metric has, with values of their types."""
+    """Read ``name`` or ``name(option=value, ...)``: options that the metric has, with values of their types.
+
+    Names that people know are read as well: ``spbleu`` is ``bleu(tokenize=flores200)``, and chrF with words is chrF++.
+    """
     written = parse(text)
+    plain = plain_name(written.name)
+    if plain in _ALIASES:
+        alias, options = _ALIASES[plain]
+        name = written.name.removesuffix(plain) + alias
+        written = Specification(name, {**options, **written.options})
     known = metric_options(written.name)
     for option in written.options:
         _check_known(written.name, option)
     values = {option: one.read(written.name, written.options[option]) for option, one in known.items()
               if option in written.options}  # fmt: skip
-    return Specification(written.name, values)
+    return _called(Specification(written.name, values))
+
+
+def _called(one: Specification, word_order: int | None = None) -> Specification:
+    """The same by the name that goes with it: chrF with word n-grams is chrF++, as in sacreBLEU, and the reverse.
+
+    Args:
+        one: What was asked for.
+        word_order: Longest word n-grams, where ``one`` does not say it.
+    """
+    plain, order = plain_name(one.name), one.options.get("word_order", word_order)
+    if order is None or METRICS.get(plain, ("",))[0] != METRICS["chrf"][0]:
+        return one
+    name = "chrf++" if order else "chrf"
+    rest = {option: value for option, value in one.options.items()
+            if option != "word_order" or value != METRICS[name][1].get(option, 0)}  # fmt: skip
+    return Specification(one.name.removesuffix(plain) + name, rest)
+
+
+def read_specifications(texts: Iterable[str], defaults: Mapping[str, Any] | None = None) -> list[Specification]:
+    """Metrics that were asked for, as rows call them (``str``).
+
+    Args:
+        texts: Specifications; one that is there twice, in whatever spelling, is twice the same.
+        defaults: As for :func:`make_metrics`. Word n-grams make chrF chrF++, unless chrF++ is asked for beside it.
+    """
+    read = [read_specification(one) for one in texts]
+    order = (defaults or {}).get("chrf_word_order")
+    beside = order and {plain_name(one.name) for one in read} >= {"chrf", "chrf++"}
+    read = [_called(one, None if beside else order) for one in read]
+    # parBLEU has what BLEU has, and more.
+    fuller = {str(one).removeprefix(_ADDED): one for one in read if plain_name(one.name) != one.name}
+    return [fuller.get(str(one), one) for one in read]
 
 
 def _check_known(name: str, option: str) -> None:
     known = metric_options(name)
     if option not in known:
-        raise UsageError(f"{name} has no option {option!r}, expected some of {', '.join(known)}")
+        raise UsageError(f"{name} has no option {option!r}, {_meant(option, known, 'some')}")
+
+
+def _meant(name: str, known: Iterable[str], many: str) -> str:
+    near = get_close_matches(name, known := list(known), n=1)
+    return f"did you mean {near[0]}?" if near else f"expected {many} of {', '.join(known)}"
 
 
 def get_metric(specification: str, **options: Any) -> Metric:
@@ -214,10 +279,8 @@ def make_metrics(
     Raises:
         UsageError: As for :func:`get_metric`; or one of ``defaults`` belongs to none of the metrics, or changes none.
     """
-    read = {}
-    for one in (part for text in specifications for part in split(text)):
-        found = read_specification(one)
-        read[str(found)] = found
+    parts = [part for text in specifications for part in split(text)]
+    read = {str(one): one for one in read_specifications(parts, defaults)}
     given = {parameter: value for parameter, value in (defaults or {}).items() if value not in (None, ())}
     _check_taken(given, read)
     if TARGET_LANGUAGE in given:
@@ -227,11 +290,9 @@ def make_metrics(
         options = metric_options(asked.name)
         chosen = {option: value for option, value in fallback.items() if option in options and value is not None}
         chosen |= {name: given[known.parameter] for name, known in options.items() if known.parameter in given}
+        if plain_name(asked.name) == "chrf":  # with word n-grams it would not be called so
+            chosen.pop("word_order", None)
         made[key] = get_metric(asked.name, **_readable(asked, chosen))
-        if not asked.options and made[key].name != asked.name:
-            raise UsageError(
-                f"{asked.name} with these options is {made[key].name}", remedy=f"ask for {made[key].name} instead"
-            )
     _check_used(given, made)
     return made
 

@@ -16,6 +16,7 @@ MISTAKES = [
     (["frobnicate"], "no command 'frobnicate': expected one of paraphrase, augment, score"),
     (["convert", "ref"], "id you mean 'refs'? (polyref convert --help)"),
     (["score", "r", "-i", "s", "--combin", "max"], "no such option '--combin': did you mean --combine?"),
+    (["score", "--refs", "r", "-i", "s"], "`--refs` is no option: references come first, as in `polyref score REFS -i"),
     (["score", "r", "-i", "s", "--xyzzy"], "no such option '--xyzzy' (polyref score --help)"),
     (["score", "r", "-i", "s", "--combine", "mx"], "'mx' is not one of 'max'"),
     (["score", "r", "-i", "s", "-k", "x"], "invalid value for '-k': 'x' is not a whole number"),

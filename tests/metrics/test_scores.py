@@ -303,7 +303,7 @@ def test_wrong_use_is_refused(systems: Any, refset: ReferenceSet) -> None:
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("blue", {}, "unknown metric 'blue', expected one of bleu"),
+        ("blue", {}, "unknown metric 'blue', did you mean bleu?"),
         ("bleu", {"beta": 2}, "bleu has no option 'beta', expected some of combine,"),
         ("bleu", {"smooth_method": "laplace"}, "expected one of none, floor, add-k, exp"),
         ("bleu", {"smooth_value": -1.0}, "expected 0 or more"),

@@ -11,9 +11,19 @@ from hypothesis import strategies as st
 
 from polyref.errors import UsageError
 from polyref.metrics import get_metric, make_metrics, metric_names
+from polyref.metrics.base import Metric
 from polyref.metrics.combination import COMBINATIONS, ExpectedCredit, Maximum
+from polyref.metrics.ngram.bleu import BLEU
 from polyref.metrics.ngram.chrf import CHRF
-from polyref.metrics.registry import all_options, metric_options, read_specification
+from polyref.metrics.ngram.ter import TER
+from polyref.metrics.registry import (
+    all_options,
+    is_metric,
+    metric_class,
+    metric_options,
+    needs_added,
+    read_specification,
+)
 from polyref.metrics.specification import parse, split
 
 
@@ -63,8 +73,11 @@ def test_any_text_can_be_written(options: dict[str, str]) -> None:
         ("chrf(beta=3) x", "found 'x', expected the end"),
         ("chrf(beta='3)", 'found "\'", expected a value'),
         ("chrf(beta=3, beta=2)", "the option 'beta' is given twice"),
-        ("blue(beta=3)", "unknown metric 'blue', expected one of bleu, chrf"),
-        ("chrf(betta=3)", "chrf has no option 'betta', expected some of combine, alpha"),
+        ("blue(beta=3)", "unknown metric 'blue', did you mean bleu?"),
+        ("xyz", "unknown metric 'xyz', expected one of bleu, chrf"),
+        ("chrf(combin=max)", "chrf has no option 'combin', did you mean combine?"),
+        ("chrf(betta=3)", "chrf has no option 'betta', did you mean beta?"),
+        ("chrf(xyz=3)", "chrf has no option 'xyz', expected some of combine, alpha"),
         ("chrf(beta=x)", "chrf: `beta` is 'x', expected a whole number"),
         ("chrf(beta=1.5)", "chrf: `beta` is '1.5', expected a whole number"),
         ("chrf(beta=[1, 2])", "chrf: `beta` is a list, expected one value"),
@@ -126,8 +139,7 @@ def test_defaults_are_for_all_metrics_that_have_them() -> None:
     ("asked", "defaults", "message"),
     [
         (["bleu"], {"chrf_beta": 3}, "`chrf_beta` is given, but none of bleu takes it (it is for chrf)"),
-        (["chrf"], {"chrf_word_order": 1}, "`chrf_word_order` is given, but none of chrf takes it (it is for chrf++)"),
-        (["chrf++"], {"chrf_word_order": 0}, "chrf++ with these options is chrf"),
+        (["ter"], {"chrf_word_order": 1}, "`chrf_word_order` is given, but none of ter takes it (it is for chrf)"),
         (["bleu"], {"bogus": 1}, "`bogus` is given, but none of bleu takes it"),
         (["bleu", "ter"], {"combine": "expected"}, "ter: `combine` is 'expected', expected one of max, mean"),
         (["bleu(combine=max)"], {"alpha": 0.5}, "set `combine` to one of expected"),
@@ -159,3 +171,40 @@ def test_combinations_have_their_names() -> None:
     assert metric_options("bertscore")["combine"].choices == ("max", "max-each", "mean", "blend")
     assert metric_options("prism")["combine"].default == "mean"
     assert parse("A(b=c)").name == "a"
+
+
+@pytest.mark.parametrize(
+    ("asked", "defaults", "rows"),
+    [
+        (["chrf"], {"chrf_word_order": 2}, {"chrf++": CHRF(word_order=2)}),
+        (["chrf(word_order=2)", "chrf++"], {}, {"chrf++": CHRF(word_order=2)}),
+        (["chrf(word_order=1, beta=3)"], {}, {"chrf++(word_order=1, beta=3)": CHRF(word_order=1, beta=3)}),
+        (["chrf++"], {"chrf_word_order": 0}, {"chrf": CHRF()}),
+        # Who asks for both wants both.
+        (["chrf", "chrf++"], {"chrf_word_order": 1}, {"chrf": CHRF(), "chrf++": CHRF(word_order=1)}),
+        (["parbleu,bleu"], {}, {"parbleu": BLEU()}),
+        (["parCHRF(word_order=2)"], {}, {"parchrf++": CHRF(word_order=2)}),
+        (
+            ["parter", "ter(case_sensitive=true)"],
+            {},
+            {"parter": TER(), "ter(case_sensitive=true)": TER(case_sensitive=True)},
+        ),
+    ],
+    ids=["flag", "option", "order1", "chrf", "both", "parbleu", "parchrf", "parter"],
+)
+def test_metrics_are_called_as_people_know_them(
+    asked: list[str], defaults: dict[str, Any], rows: dict[str, Metric]
+) -> None:
+    assert make_metrics(asked, defaults) == rows
+
+
+@pytest.mark.parametrize("name", ["parbertscore", "parprism", "paresim", "parbartscore", "parlaser-lm"])
+def test_every_metric_has_a_name_for_added_references(name: str) -> None:
+    assert is_metric(name) and metric_class(name) == metric_class(name.removeprefix("par"))
+    assert needs_added([name, name.removeprefix("par")]) == [name]
+
+
+def test_spbleu_is_bleu_with_the_tokeniser_of_flores() -> None:
+    assert str(read_specification("spBLEU")) == "bleu(tokenize=flores200)"
+    assert str(read_specification("parspbleu(lowercase=true)")) == "parbleu(lowercase=true, tokenize=flores200)"
+    assert str(read_specification("spbleu(tokenize=char)")) == "bleu(tokenize=char)"

@@ -1,4 +1,4 @@
-"""What the command line no longer has, and what to do instead: said where click would only call it unknown."""
+"""What the command line no longer has, or never had, and what to do instead: where click only calls it unknown."""
 
 from __future__ import annotations
 
@@ -35,6 +35,11 @@ GONE: Final[dict[tuple[str, str], str]] = {
     ("evaluate", "--keep"): "`--keep` has gone: leave it out, the cache keeps statistics (polyref cache info)",
     **{(by, old): f"`{old}` has gone: {new}" for by in ("evaluate", "score") for old, new in _COMBINING.items()},
 }
+#: The same of options that other programs have.
+OF_OTHERS: Final[dict[tuple[str, str], str]] = {
+    ("score", flag): f"`{flag}` is no option: references come first, as in `polyref score REFS -i SYS`"
+    for flag in ("--ref", "--refs", "--reference", "--references", "-r")
+}
 
 
 def gone_command(group: click.Context, name: str) -> str | None:
@@ -48,7 +53,7 @@ def gone_option(error: click.UsageError) -> str | None:
         return None
     command = _typed(error.ctx)
     if isinstance(error, click.NoSuchOption):
-        return GONE.get((command, error.option_name))
+        return {**GONE, **OF_OTHERS}.get((command, error.option_name))
     if isinstance(error, click.BadParameter) and error.param is not None:
         for flag in error.param.opts:
             for (of, option), instead in GONE.items():

@@ -20,7 +20,14 @@ from polyref.eval.experiments.series import BoolArray, ComputedSeries, LeaveOneO
 from polyref.eval.judgements.gold import Gold
 from polyref.metrics.base import Metric
 from polyref.metrics.leave_one_out import CONSENSUS, check_leave_one_out, leave_one_out, segment_scores
-from polyref.metrics.registry import is_metric, make_metrics, metric_options, read_specification
+from polyref.metrics.registry import (
+    is_metric,
+    make_metrics,
+    metric_options,
+    needs_added,
+    read_specification,
+    read_specifications,
+)
 from polyref.metrics.specification import split
 from polyref.references import ReferenceSet
 
@@ -73,11 +80,19 @@ def metric_name(name: str, sets: Sequence[EvaluationSet]) -> str:
     return str(read_specification(name)) if computed and is_metric(name) else name
 
 
+def _row_names(metrics: Sequence[str], options: Mapping[str, Any], evalset: EvaluationSet) -> list[str]:
+    """:func:`metric_name` of metrics that are asked for together, with options for all that have them."""
+    names = [name for text in metrics for name in split(text)]
+    known = [name for name in names if is_metric(name)] if isinstance(evalset, EvalSet) and evalset.has_texts else []
+    read = iter(read_specifications(known, options))
+    return [str(next(read)) if name in known else name for name in names]
+
+
 def inputs(evalset: EvaluationSet, gold: Gold, choices: Choices, several: bool) -> Iterator[Inputs]:
     """Every combination of added references, and human ones kept or replaced."""
     refs = references_of(evalset, choices.ref, several)
     systems = list(dict.fromkeys([*gold.system, *gold.segment, *(gold.pairs.systems if gold.pairs else ())]))
-    metrics = [metric_name(name, [evalset]) for text in choices.metrics for name in split(text)]
+    metrics = _row_names(choices.metrics, choices.options, evalset)
     made = _computed(evalset, metrics, choices)
     folder = {"folder": choices.scores} if choices.scores else {}
     stored: dict[str, Series] = {
@@ -109,6 +124,8 @@ def inputs(evalset: EvaluationSet, gold: Gold, choices: Choices, several: bool) 
             raise UsageError(f"k = {max(wanted)} without added references", remedy="give them with `references`")
         if added is None and choices.placebo is not None:
             raise UsageError("`placebo` without added references", remedy="give them with `references`")
+        if added is None and (named := needs_added(made)):
+            raise UsageError(f"{named[0]} without added references", remedy="give them with `references`")
         warnings = short_of(max(choices.ks, default=0), counts)
         others = [placebo(references, choices.bootstrap.seed + number) for number in range(choices.placebo or 0)]
         for originals in choices.originals:

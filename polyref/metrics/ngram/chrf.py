@@ -47,9 +47,7 @@ class CHRF(Metric):
 
     combination: Combination = MAXIMUM
     char_order: int = option(6, help="Longest character n-grams.", least=1, most=100, short="-cc")
-    word_order: int = option(
-        0, help="Longest word n-grams, of chrF++.", least=0, most=100, only=("chrf++",), short="-cw"
-    )
+    word_order: int = option(0, help="Longest word n-grams; chrF with some is chrF++.", least=0, most=100, short="-cw")
     beta: int = option(2, help="Weight of recall.", least=1)
     lowercase: bool = option(False, **LOWERCASE)
     whitespace: bool = option(False, help="Keep white space in n-grams.")

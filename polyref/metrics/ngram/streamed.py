@@ -77,7 +77,7 @@ def score_streamed(
         raise DataError("no segment: nothing to score")
     extras = np.concatenate(gathered.extras)
     segments = tuple(gathered.segments)
-    wanted = wanted_ks(ks, int(extras.max()))
+    wanted = wanted_ks(ks, int(extras.max()), metrics)
     results = []
     for name, metric in metrics.items():
         stats = gathered.statistics(name, metric, segments, extras, wanted)

@@ -43,6 +43,7 @@ class MetricScores:
         details: What else there is to say of every system's score: of BLEU ``precisions``, ``bp``, ``ratio``,
             ``sys_len`` and ``ref_len``.
         coverage: References of a segment on average, and segments that have no added one although k is above 0.
+        added: Added references of a segment on average.
         higher_is_better: False for error rates, whose columns have an arrow.
     """
 
@@ -53,6 +54,7 @@ class MetricScores:
     found: Mapping[str, Floats]
     details: Sequence[Mapping[str, Any]]
     coverage: tuple[float, int]
+    added: float
     higher_is_better: bool = True
 
 
@@ -84,10 +86,11 @@ def measured(
     """
     scores, details = metric.aggregate(stats, k=k), metric.details(stats, k=k)
     added = np.minimum(stats.extras, min(k, stats.most_extras))
+    mean = float(added.mean())
     coverage = float((stats.originals + added).mean()), int((added == 0).sum()) if k else 0
     if test is None:
         return MetricScores(
-            name, metric.digits, scores, scores.signature, {}, details, coverage, metric.higher_is_better
+            name, metric.digits, scores, scores.signature, {}, details, coverage, mean, metric.higher_is_better
         )
     drawn = TESTS[test] if trials is None else trials
     found: dict[str, Floats]
@@ -111,5 +114,6 @@ def measured(
         found,
         details,
         coverage,
+        mean,
         metric.higher_is_better,
     )

@@ -110,7 +110,10 @@ class ScoreTable:
         signatures = [shown(self._signature(one)) for one in self.results]
         notes = [self._coverage()] if any(one.scores.k for one in self.results) else []
         if not full and not self.short:
-            hashes = [f"{_title(one)} {digest(text)}" for one, text in zip(self.results, signatures, strict=True)]
+            hashes = [
+                f"{_title(one, reached=False)} {digest(text)}"
+                for one, text in zip(self.results, signatures, strict=True)
+            ]
             last = f"Signatures: {', '.join(hashes)} (in full: -v, --json, or polyref info {digest(signatures[0])})"
             notes, signatures = [], [*notes, last]
         return "\n\n".join([*tables, *notes, "\n".join(signatures)])
@@ -178,10 +181,14 @@ def _plain(value: float) -> float | None:
     return None if math.isnan(value) else float(value)
 
 
-def _title(result: MetricScores) -> str:
+def _title(result: MetricScores, *, reached: bool = True) -> str:
+    """``parBLEU k=10``, and how many references were added where there are fewer."""
     # A metric with options of its own goes by them: another one may have the same name.
     name = result.metric if "(" in result.metric else result.scores.name
-    return name if result.scores.k == 0 else f"{name} k={result.scores.k}"
+    if result.scores.k == 0:
+        return name
+    few = reached and round(result.added, 1) != result.scores.k
+    return f"{name} k={result.scores.k}" + (f" ({result.added:.1f} on average)" if few else "")
 
 
 def _digits(result: MetricScores, width: int | None) -> int:
