@@ -15,6 +15,7 @@ from architecture import (
     crowded_folders,
     imports,
     long_modules,
+    opens_folders,
     part_of,
     speaks,
     tree,
@@ -102,6 +103,12 @@ def test_only_the_command_line_prints_exits_or_reads_arguments() -> None:
 
 def test_nothing_is_unpickled() -> None:
     assert _faults(lambda path: unpickles(tree(path))) == []
+
+
+def test_transformers_opens_folders_in_one_place() -> None:
+    (found,) = _faults(lambda path: opens_folders(tree(path)))
+    assert found.startswith("models/checkpoints/automodel.py:")
+    assert opens_folders(ast.parse("x\nAutoModel.from_pretrained(x)")) == ["2: AutoModel.from_pretrained"]
 
 
 def _write(root: Path, files: dict[str, str]) -> Path:

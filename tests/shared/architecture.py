@@ -165,3 +165,12 @@ def unpickles(tree: ast.AST) -> list[str]:
         if called.split(".")[0] in {"pickle", "dill", "shelve", "marshal"} or (called == "torch.load" and not safe):
             faults.append(f"{node.lineno}: {called}()")
     return faults
+
+
+def opens_folders(tree: ast.AST) -> list[str]:
+    """Where Transformers opens a folder, and so could run its code."""
+    return [
+        f"{node.lineno}: {ast.unparse(node)}"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and node.attr in {"from_pretrained", "from_config", "pipeline"}
+    ]

@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 
 from polyref.errors import ModelError
+from polyref.models.checkpoints.automodel import from_folder
 from polyref.models.checkpoints.automodel import load_network as load_automodel
-from polyref.models.checkpoints.automodel import quiet
 from polyref.models.checkpoints.files import read_config
 from polyref.models.checkpoints.weights import faults_of, read_weights
 from polyref.models.networks.config import Positions, TransformerConfig
@@ -148,17 +148,16 @@ def read_generation(folder: Path) -> dict[str, Any]:
 
     They are in ``generation_config.json``, in older folders in ``config.json``.
     """
-    from transformers import GenerationConfig
-
     file = folder / "generation_config.json"
     source: dict[str, Any] = {}
     if not file.is_file():
         file, source = folder / "config.json", {"config_file_name": "config.json", "_from_model_config": True}
     try:
-        with quiet(), warnings.catch_warnings():
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            found = GenerationConfig.from_pretrained(str(folder), local_files_only=True, **source)
+            found = from_folder("GenerationConfig", folder, **source)
     except Exception as error:  # settings of any kind may be wrong in any way
         reason = str(error).strip().split("\n")[0]
         raise ModelError(f"no generation settings that Transformers can read: {reason}", file=file) from None
-    return {name: value for name, value in found.to_dict().items() if value is not None}
+    # What is no setting of its own it keeps as it was given.
+    return {name: value for name, value in found.to_dict().items() if value is not None and name != "trust_remote_code"}

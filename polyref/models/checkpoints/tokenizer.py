@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from polyref.errors import ModelError, UsageError
+from polyref.models.checkpoints.automodel import from_folder
 from polyref.models.checkpoints.vocabulary import TextCodec
 from polyref.models.languages import resolve
 
@@ -125,24 +126,22 @@ def load_codec(directory: str | Path, network: Transformer) -> TextCodec:
     return HuggingFaceCodec(tokenizer)
 
 
-def load_tokenizer(directory: str | Path) -> Any:
-    """The tokeniser of a Hugging Face directory, from its files alone."""
-    from transformers import AutoTokenizer
-
+def load_tokenizer(directory: str | Path, **options: Any) -> Any:
+    """The tokeniser of a Hugging Face directory, from its files alone; with options of its class."""
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Recommended: pip install sacremoses")  # for a method nobody calls
-            found = AutoTokenizer.from_pretrained(str(directory), local_files_only=True, trust_remote_code=False)
+            found = from_folder("AutoTokenizer", directory, **options)
     except Exception as error:
         reason = str(error).strip().split("\n")[0]
         raise ModelError(
             f"no tokeniser that can be loaded: {reason}", file=directory, remedy=_tokenizer_remedy(Path(directory))
         ) from None
-    check_tokenizer(found, directory)
+    _check_tokenizer(found, directory)
     return found
 
 
-def check_tokenizer(tokenizer: Any, directory: str | Path) -> None:
+def _check_tokenizer(tokenizer: Any, directory: str | Path) -> None:
     """Refuse a tokeniser without words: what Transformers makes of a folder that holds the network alone."""
     if set(tokenizer.get_vocab()) <= set(tokenizer.all_special_tokens):
         raise ModelError(

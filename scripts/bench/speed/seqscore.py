@@ -96,8 +96,8 @@ def transformers_forward(folder: Path, tags: int = 0) -> Forward:
     """``tags``: leading target tokens that do not count."""
     import transformers
 
-    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
-    model = transformers.AutoModelForSeq2SeqLM.from_pretrained(folder).eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+    model = transformers.AutoModelForSeq2SeqLM.from_pretrained(folder, trust_remote_code=False).eval()
 
     @torch.inference_mode()
     def forward(sources: Sequence[str], targets: Sequence[str]) -> list[float]:

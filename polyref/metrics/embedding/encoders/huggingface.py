@@ -13,9 +13,9 @@ import numpy.typing as npt
 from polyref.errors import ModelError
 from polyref.metrics.embedding.encoders.base import Encoder, Tokens
 from polyref.metrics.embedding.encoders.products import use_products
-from polyref.models.checkpoints.automodel import load_network, quiet
+from polyref.models.checkpoints.automodel import load_network
 from polyref.models.checkpoints.files import hash_model, read_config
-from polyref.models.checkpoints.tokenizer import check_tokenizer
+from polyref.models.checkpoints.tokenizer import load_tokenizer
 from polyref.models.device import torch_device
 from polyref.references import as_texts
 
@@ -77,17 +77,9 @@ class TransformersEncoder(Encoder):
 
     @cached_property
     def _tokenizer(self) -> Any:
-        from transformers import AutoTokenizer
-
         # bert_score reads the first word of a sentence as it reads the others, which these two do not by themselves.
         options = {"add_prefix_space": True} if self.family in ("roberta", "gpt2") else {}
-        try:
-            with quiet():
-                found = AutoTokenizer.from_pretrained(str(self._folder), local_files_only=True, **options)
-        except Exception as error:
-            raise ModelError(f"no tokeniser that can be loaded: {error}", file=self._folder) from None
-        check_tokenizer(found, self._folder)
-        return found
+        return load_tokenizer(self._folder, **options)
 
     @cached_property
     def _reserved(self) -> frozenset[int]:
