@@ -2,8 +2,8 @@
 
 While a result is being built, it lies beside its target under a hidden name, locked by the process that builds it. A
 process that dies leaves it there; the next one that publishes to the same target finds it unlocked, and removes it.
-Several files that belong together are built first and then renamed one after the other; a record says which, so that
-what a killed process left half done is finished by the next one.
+Several files that belong together are built first and then renamed one after the other, by one process at a time; a
+record says which, so that what a killed process left half done is finished by the next one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import shutil
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import BinaryIO, Final
 
 from polyref.errors import DataError
@@ -62,16 +62,19 @@ def published_folder(path: str | Path) -> Iterator[Path]:
     target = _resolved(path)
     with _faults(path):
         _clean(target)
+        with _alone(target.parent):
+            _give_back(target)
         fresh, lock = _begin_folder(target)
         try:
             yield fresh
             for file in fresh.rglob("*"):
                 if file.is_file():
                     _sync(file)
-            if target.is_dir():
-                _exchange(fresh, target)
-            else:
-                os.rename(fresh, target)  # noqa: PTH104
+            with _alone(target.parent):
+                if target.is_dir():
+                    _exchange(fresh, target)
+                else:
+                    os.rename(fresh, target)  # noqa: PTH104
         except BaseException:
             shutil.rmtree(fresh, ignore_errors=True)
             raise
@@ -88,7 +91,6 @@ def publish_together(files: Mapping[Path, bytes]) -> None:
     """
     targets = {_resolved(path): content for path, content in files.items()}
     folder = next(iter(targets)).parent
-    finish_pending(folder)
     locks: list[int] = []
     moves: dict[str, str] = {}
     with _faults(next(iter(files))):
@@ -104,8 +106,14 @@ def publish_together(files: Mapping[Path, bytes]) -> None:
                     os.fsync(stream.fileno())
             together = hashlib.sha256("\n".join(sorted(moves.values())).encode()).hexdigest()[:16]
             record = folder / f".{together}{_PENDING}"
-            with published_file(record) as stream:
-                stream.write(json.dumps(moves).encode())
+            with _alone(folder):
+                _finish_others(folder)
+                with published_file(record) as stream:
+                    stream.write(json.dumps(moves).encode())
+                try:
+                    _finish(folder, moves)
+                finally:
+                    record.unlink(missing_ok=True)
         except BaseException:
             for name in moves:
                 (folder / name).unlink(missing_ok=True)
@@ -113,21 +121,38 @@ def publish_together(files: Mapping[Path, bytes]) -> None:
         finally:
             for lock in locks:
                 os.close(lock)
-        finish_pending(folder)
 
 
 def finish_pending(folder: Path) -> None:
     """Finish the renames that a killed process announced in this folder."""
+    with _alone(folder):
+        _finish_others(folder)
+
+
+def _finish_others(folder: Path) -> None:
     for record in sorted(folder.glob(f".*{_PENDING}")):
-        moves = _moves(record)
-        if moves is None:
-            continue
-        there = os.listdir(folder)  # noqa: PTH208
-        for name, target in moves.items():
-            if name in there:
-                os.replace(folder / name, folder / target)  # noqa: PTH105
-        sync_folder(folder)
-        record.unlink(missing_ok=True)
+        if (moves := _moves(record)) is not None:
+            with contextlib.suppress(OSError):  # a folder lies there now, say: this is not what was announced
+                _finish(folder, moves)
+            record.unlink(missing_ok=True)
+
+
+def _finish(folder: Path, moves: Mapping[str, str]) -> None:
+    for name, target in moves.items():
+        with contextlib.suppress(FileNotFoundError):  # done before
+            os.replace(folder / name, folder / target)  # noqa: PTH105
+    sync_folder(folder)
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """No other process renames what belongs together in this folder meanwhile, if the file system has locks."""
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(OSError):
+            handle = os.open(folder, os.O_RDONLY)
+            stack.callback(os.close, handle)
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
 
 
 def sync_folder(folder: Path) -> None:
@@ -172,7 +197,10 @@ def _begin_folder(target: Path) -> tuple[Path, int]:
     while True:
         fresh = target.with_name(f".{target.name}.{secrets.token_hex(4)}{_TEMPORARY}")
         fresh.mkdir()
-        handle = os.open(fresh, os.O_RDONLY)
+        try:
+            handle = os.open(fresh, os.O_RDONLY)
+        except FileNotFoundError:  # taken for a leftover
+            continue
         if _locked(handle, fresh):
             return fresh, handle
         os.close(handle)
@@ -182,20 +210,15 @@ def _locked(handle: int, path: Path) -> bool:
     """Lock what was just made; False where another process took it for a leftover and removed it meanwhile."""
     with contextlib.suppress(OSError):  # a file system without locks: leftovers stay there
         fcntl.flock(handle, fcntl.LOCK_EX)
-    return path.exists() and path.stat().st_ino == os.fstat(handle).st_ino
+    try:
+        return path.stat().st_ino == os.fstat(handle).st_ino
+    except FileNotFoundError:
+        return False
 
 
 def _clean(target: Path) -> None:
-    """Remove what dead processes left of this target, and give back a folder that one of them had moved away."""
-    for old in sorted(target.parent.glob(f".{_escaped(target.name)}.*{_OLD}")):
-        if not target.exists():
-            os.rename(old, target)  # noqa: PTH104
-        else:
-            shutil.rmtree(old, ignore_errors=True)
-    announced = _announced(target.parent)
+    """Remove what dead processes left of this target."""
     for left in sorted(target.parent.glob(f".{_escaped(target.name)}.*{_TEMPORARY}")):
-        if left.name in announced:
-            continue
         try:
             handle = os.open(left, os.O_RDONLY)
         except OSError:
@@ -205,12 +228,24 @@ def _clean(target: Path) -> None:
         except OSError:  # in use, or no locks here
             continue
         else:
+            # Looked up with the lock in hand: who announces a file holds it until then.
+            if left.name in _announced(target.parent):
+                continue
             if left.is_dir():
                 shutil.rmtree(left, ignore_errors=True)
             else:
                 left.unlink(missing_ok=True)
         finally:
             os.close(handle)
+
+
+def _give_back(target: Path) -> None:
+    """Give back a folder that a dead process had moved away."""
+    for old in sorted(target.parent.glob(f".{_escaped(target.name)}.*{_OLD}")):
+        if not target.exists():
+            os.rename(old, target)  # noqa: PTH104
+        else:
+            shutil.rmtree(old, ignore_errors=True)
 
 
 def _announced(folder: Path) -> set[str]:
@@ -227,7 +262,12 @@ def _moves(record: Path) -> dict[str, str] | None:
         return None
     # A record cannot reach outside of its folder, nor rename what was not made for that target.
     made = all(
-        isinstance(target, str) and name.startswith(f".{target}.") and name.endswith(_TEMPORARY)
+        isinstance(target, str)
+        and PurePath(target).name == target not in ("", "..")
+        and "\0" not in target
+        and name.startswith(f".{target}.")
+        and name.endswith(_TEMPORARY)
+        and PurePath(name).name == name
         for name, target in moves.items()
     )
     return moves if made else None
@@ -241,8 +281,8 @@ def _escaped(name: str) -> str:
 def _exchange(fresh: Path, target: Path) -> None:
     """Swap two folders by one system call; where there is none, move the old one away first.
 
-    A process killed between those two renames leaves the old folder under a hidden name, and :func:`_clean` gives it
-    back.
+    A process killed between those two renames leaves the old folder under a hidden name, and :func:`_give_back`
+    brings it back.
     """
     if _swapped(fresh, target):
         return

@@ -12,12 +12,13 @@ import hashlib
 import json
 import os
 import stat
+import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, Final
 
-from polyref.errors import DataError
+from polyref.errors import DataError, PolyrefWarning
 from polyref.publishing import sync_folder
 
 _FORMAT: Final = 1
@@ -42,7 +43,8 @@ class Journal:
     """Finished pieces of work, in order, with the settings they were made with.
 
     Each line is a record: a checksum, then JSON. The settings come first. Opening an existing journal continues where
-    it stopped: an incomplete record at its end, left by a crash, is removed. A lock keeps a second process out.
+    it stopped: an incomplete record at its end, left by a crash, is removed. A lock keeps a second process out,
+    if the file system has locks; without them, a warning says so.
 
     Example::
 
@@ -123,6 +125,12 @@ def _resume(path: Path, stream: BinaryIO, settings: Mapping[str, Any]) -> int:
         fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         raise DataError("is in use", file=path, remedy="wait for the other run, or choose another output") from None
+    except OSError as error:  # a file system without locks
+        warnings.warn(
+            f"{path}: cannot be locked ({error.strerror}): start no second run of the same output",
+            PolyrefWarning,
+            stacklevel=2,
+        )
     header = settings_header(settings)
     records = _records(stream)
     try:

@@ -65,7 +65,7 @@ for at in every_kill(work):
     if not Path("report").exists():
         # Without an exchange by one call the old folder may lie under a hidden name: the next writer gives it back.
         assert not {swap}
-        publishing._clean(Path("report"))
+        publishing._give_back(Path("report"))
     assert whole() in ({{"a": "old", "b": "old"}}, {{"a": "new", "b": "new"}}), (at, whole())
     for name in "ab":
         (Path("report") / name).write_text("old")
@@ -141,3 +141,91 @@ def test_a_record_reaches_no_other_folder(tmp_path: Path) -> None:
     (tmp_path / "out" / ".t.tmp").write_text("text")
     publish_together({tmp_path / "out" / "a": b"1"})
     assert not (tmp_path / "stolen").exists()
+
+
+@pytest.mark.parametrize("own", [True, False], ids=["files-of-their-own", "the-same-files"])
+def test_several_write_into_one_folder_at_once(tmp_path: Path, own: bool) -> None:
+    run_program(
+        f"""
+import os
+import traceback
+from pathlib import Path
+from polyref.publishing import publish_together
+children = []
+for number in range(6):
+    child = os.fork()
+    if not child:
+        code = 1
+        try:
+            for turn in range(20):
+                name = f"{{number if {own} else 0}}"
+                text = f"{{number}} {{turn}}".encode()
+                publish_together({{Path(f"{{name}}.{{place}}"): text for place in range(5)}})
+            code = 0
+        finally:
+            if code:
+                traceback.print_exc()
+            os._exit(code)
+    children.append(child)
+assert [os.waitpid(child, 0)[1] for child in children] == [0] * len(children)
+""",
+        tmp_path,
+    )
+    assert _hidden(tmp_path) == []
+    whole = {
+        name: {(tmp_path / f"{name}.{place}").read_text() for place in range(5)} for name in range(6 if own else 1)
+    }
+    assert all(len(texts) == 1 for texts in whole.values()), whole
+    if own:
+        assert whole == {number: {f"{number} 19"} for number in range(6)}
+
+
+def test_several_write_one_folder_at_once(tmp_path: Path) -> None:
+    run_program(
+        """
+import os
+import traceback
+from pathlib import Path
+from polyref import publishing
+publishing._swapped = lambda one, other: False
+children = []
+for number in range(4):
+    child = os.fork()
+    if not child:
+        code = 1
+        try:
+            for turn in range(20):
+                with publishing.published_folder("report") as fresh:
+                    (fresh / "a").write_text(f"{number} {turn}")
+            code = 0
+        finally:
+            if code:
+                traceback.print_exc()
+            os._exit(code)
+    children.append(child)
+assert [os.waitpid(child, 0)[1] for child in children] == [0] * len(children)
+""",
+        tmp_path,
+    )
+    assert [path.name for path in tmp_path.iterdir()] == ["report"]
+    assert [path.name for path in (tmp_path / "report").iterdir()] == ["a"]
+
+
+def test_a_record_of_renames_that_names_no_file_is_passed_over(tmp_path: Path) -> None:
+    (tmp_path / ".0.pending").write_text('{"..x.tmp": "", "...x.tmp": ".", ".a.x.tmp": "a"}')
+    (tmp_path / ".a.x.tmp").write_text("a")
+    (tmp_path / "..x.tmp").write_text("b")
+    (tmp_path / "...x.tmp").write_text("c")
+    (tmp_path / ".1.pending").mkdir()
+    (tmp_path / ".2.pending").write_text('{".a/b.x.tmp": "a/b", ".\\u0000.x.tmp": "\\u0000"}')
+    publish_together({tmp_path / "b": b"1"})
+    assert (tmp_path / "b").read_bytes() == b"1"
+    assert not (tmp_path / "a").exists()
+
+
+def test_a_target_that_is_a_folder_stays(tmp_path: Path) -> None:
+    (tmp_path / ".0.pending").write_text('{".a.x.tmp": "a"}')
+    (tmp_path / ".a.x.tmp").write_text("text")
+    (tmp_path / "a").mkdir()
+    publish_together({tmp_path / "b": b"1"})
+    assert (tmp_path / "b").read_bytes() == b"1"

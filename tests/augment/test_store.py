@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -9,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from polyref.errors import DataError
+from polyref.errors import DataError, PolyrefWarning
+from polyref.publishing import publish_together, published_folder
 from polyref.store import Journal, file_sha256
+from polyref.textfiles import write_atomically
 
 SETTINGS = {"model": "m", "k": 5, "inputs": ({"name": "a"},)}
 RECORDS = [{"lines": ["é\n"]}, [1, None], "three"]
@@ -123,6 +126,25 @@ def test_two_runs_cannot_share_a_journal(tmp_path: Path) -> None:
         )
         done = subprocess.run([sys.executable, "-c", program, tmp_path / "j"], capture_output=True, text=True)
     assert done.stdout == f"{tmp_path / 'j'}: is in use (wait for the other run, or choose another output)\n"
+
+
+def test_a_file_system_without_locks_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def flock(file: object, operation: int) -> None:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+
+    monkeypatch.setattr("fcntl.flock", flock)
+    for length in (0, 1):
+        with pytest.warns(PolyrefWarning, match="j: cannot be locked .Function not implemented.: start no second run"):
+            journal = Journal.open(tmp_path / "j", SETTINGS)
+        with journal:
+            assert journal.length == length
+            journal.append("one")
+    with write_atomically(tmp_path / "out.txt") as stream:
+        stream.write("out")
+    publish_together({tmp_path / "a": b"1", tmp_path / "b": b"2"})
+    with published_folder(tmp_path / "report") as fresh:
+        (fresh / "a").write_text("1")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b", "j", "out.txt", "report"]
 
 
 def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
