@@ -6,6 +6,7 @@ The command line turns them into one line on stderr and their ``exit_code``; not
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 
@@ -42,8 +43,12 @@ class PolyrefError(Exception):
 def _same(
     kind: type[PolyrefError], message: str, file: str | None, line: int | None, remedy: str | None
 ) -> PolyrefError:
-    """An error that came from another process."""
-    return kind(message, file=file, line=line, remedy=remedy)
+    """An error that came from another process, or the kind of error it is where it is made from other facts."""
+    kinds = (known for known in kind.__mro__ if issubclass(known, PolyrefError))
+    for known in kinds:
+        with suppress(TypeError):
+            return known(message, file=file, line=line, remedy=remedy)
+    raise TypeError(kind)
 
 
 class DataError(PolyrefError):

@@ -96,11 +96,12 @@ class Processes(Generic[T, R]):
         """Put a piece of work in the queue; ``advance`` (or the work in hand now) is told how far it has come."""
         if self._line is None:
             self._line = self._start()
+        packed = bytes(ForkingPickler.dumps(work))
         number, future = next(self._numbers), Future[R]()
         self._asked[number] = future
         self._told_to[number], self._known[future] = advance or in_hand(), number
         try:
-            self._line.send((number, work))
+            self._line.send((number, packed))
         except BrokenPipeError as error:
             if self._asked.pop(number, None):
                 _settle(future, False, error)
@@ -197,12 +198,10 @@ def _without_script(build: Callable[..., Any]) -> Iterator[None]:
 
 def _listen(results: Connection, asked: dict[int, Future[Any]]) -> None:
     """Take results from the nursery until it ends; what is missing then has failed."""
-    with results, suppress(EOFError):
+    with results, suppress(EOFError, OSError):  # OSError: the nursery ended within a message
         while True:
-            number, done, value, origin = results.recv()
-            if origin:
-                value.__cause__ = RuntimeError(origin)
-            _settle(asked.pop(number), done, value)
+            number, answer = results.recv()
+            _settle(asked.pop(number), *_unpacked(*answer))
     while asked:
         _settle(asked.popitem()[1], False, BrokenPipeError())
 
@@ -214,6 +213,34 @@ def _settle(future: Future[Any], done: bool, value: Any) -> None:
         future.set_result(value)
     else:
         future.set_exception(value)
+
+
+def _packed(done: bool, value: Any) -> tuple[bool, bytes, str]:
+    """What comes of a piece of work, as bytes: whether it was done, its result or its error, and where that was raised.
+
+    Processes on the way hand it on as it is: only the program itself reads results and errors.
+    """
+    origin = "" if done else "".join(format_exception(value))
+    try:
+        return done, bytes(ForkingPickler.dumps(value)), origin
+    except Exception as error:  # as pickles differ in what they raise
+        return False, b"", origin or "".join(format_exception(error))
+
+
+def _unpacked(done: bool, packed: bytes, origin: str) -> tuple[bool, Any]:
+    """Whether the work was done, and its result or its error; one that cannot be pickled is told by its last line."""
+    try:
+        value = ForkingPickler.loads(packed) if packed else None
+    except Exception as error:
+        value = None
+        origin = origin or "".join(format_exception(error))
+        done = False
+    if done:
+        return True, value
+    if not isinstance(value, BaseException):
+        value = RuntimeError(origin.strip().rpartition("\n")[2])
+    value.__cause__ = RuntimeError(origin)
+    return False, value
 
 
 def _nurse(
@@ -233,10 +260,11 @@ def _nurse(
     global _function
     try:
         _function = build()
-    except Exception as error:
+    except BaseException as error:
+        told_to_all = _packed(False, error)
         with suppress(EOFError, OSError):
             while True:
-                answers.send((orders.recv()[0], False, error, "".join(format_exception(error))))
+                answers.send((orders.recv()[0], told_to_all))
         return
     places = get_context("spawn").SimpleQueue()
     for number in range(jobs):
@@ -251,15 +279,14 @@ def _nurse(
 
     def answer(number: int, future: Future[Any]) -> None:
         failed = future.exception()
-        origin = str(failed.__cause__ or "") if failed else ""  # a pickled exception loses it
         with speaking, suppress(OSError):
-            answers.send((number, failed is None, failed or future.result(), origin))
+            answers.send((number, _packed(False, failed) if failed else future.result()))
 
     with suppress(EOFError):
         while True:
-            number, work = orders.recv()
+            number, packed = orders.recv()
             try:
-                future = pool.submit(_call, number, work)
+                future = pool.submit(_call, number, packed)
             except BrokenProcessPool as broken:
                 future = Future()
                 future.set_exception(broken)
@@ -284,7 +311,10 @@ def _begin(
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     if build is not None:
-        _function = build()
+        try:
+            _function = build()
+        except BaseException as error:
+            _function = partial(_fail, error)
 
 
 def _end_with_parent() -> None:
@@ -295,6 +325,13 @@ def _end_with_parent() -> None:
         signal.raise_signal(signal.SIGTERM)
 
 
-def _call(number: int, work: Any) -> Any:
-    with telling(lambda more: _told.put((number, more))):
-        return _function(work)
+def _fail(error: BaseException, work: Any) -> Any:
+    raise error
+
+
+def _call(number: int, packed: bytes) -> tuple[bool, bytes, str]:
+    try:
+        with telling(lambda more: _told.put((number, more))):
+            return _packed(True, _function(ForkingPickler.loads(packed)))
+    except BaseException as error:
+        return _packed(False, error)

@@ -142,8 +142,7 @@ def _resume(path: Path, stream: BinaryIO, settings: Mapping[str, Any]) -> int:
             raise DataError("is in the way and no journal", file=path, remedy="move it away") from None
         # Empty, or killed before these settings were on the disk: nothing to keep.
         return _begin(path, stream, header)
-    if not isinstance(found, dict) or found.get("journal") != _FORMAT or not isinstance(found.get("settings"), dict):
-        raise DataError("is in the way and no journal of this version", file=path, remedy="move it away")
+    check_header(path, found)
     ends = [end, *(end for _, end in records)]
     if found != header and len(ends) == 1:
         # Killed before the first record: nothing that could get mixed.
@@ -165,6 +164,12 @@ def settings_header(settings: Mapping[str, Any]) -> dict[str, Any]:
     """The first record of a journal."""
     # As JSON gives it back: tuples become lists, keys become strings.
     return {"journal": _FORMAT, "settings": json.loads(json.dumps(settings))}
+
+
+def check_header(path: str | Path, found: Any) -> None:
+    """Refuse a first record that is none of this version."""
+    if not isinstance(found, dict) or found.get("journal") != _FORMAT or not isinstance(found.get("settings"), dict):
+        raise DataError("is in the way and no journal of this version", file=path, remedy="move it away")
 
 
 def unfinished_work(path: str | Path, found: Mapping[str, Any], header: Mapping[str, Any]) -> DataError:

@@ -130,6 +130,95 @@ def test_what_cannot_be_built_is_told() -> None:
             assert "in broken" in str(caught.value.__cause__)
 
 
+class OddError(Exception):
+    """Cannot be unpickled: it is made from two values and keeps one."""
+
+    def __init__(self, what: str, code: int) -> None:
+        super().__init__(f"{what} {code}")
+
+
+class ClosedError(Exception):
+    """Cannot be pickled."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        raise TypeError("stays here")
+
+
+class NumberedError(DataError):
+    """A plug-in's error, made from facts of its own."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(f"number {number}", remedy="take another")
+
+
+FAULTS: dict[str, BaseException] = {
+    "odd": OddError("no", 5),
+    "closed": ClosedError("no 5"),
+    "numbered": NumberedError(5),
+    "exit": SystemExit("no 5"),
+}
+
+
+def fail(name: str) -> object:
+    raise FAULTS[name]
+
+
+def failing(name: str | None = None, builder: int | None = None) -> Callable[[str], object]:
+    if builder is not None:
+        threading.Thread(target=time.sleep, args=(600,), daemon=True).start()
+    if name and builder != os.getppid():
+        fail(name)
+    return fail
+
+
+@pytest.mark.parametrize("where", ["build", "work"])
+@pytest.mark.parametrize(
+    ("name", "kind", "said"),
+    [
+        ("odd", RuntimeError, r"test_processes\.OddError: no 5$"),
+        ("closed", RuntimeError, r"test_processes\.ClosedError: no 5$"),
+        ("numbered", DataError, r"^number 5 \(take another\)$"),
+        ("exit", SystemExit, "^no 5$"),
+    ],
+    ids=["cannot-be-unpickled", "cannot-be-pickled", "of-a-plug-in", "exit"],
+)
+def test_every_error_is_told(where: str, name: str, kind: type[BaseException], said: str) -> None:
+    with Processes(partial(failing, name if where == "build" else None), 1) as processes:
+        for _ in range(2):
+            with pytest.raises(kind, match=said) as caught:
+                list(processes.map([name]))
+            assert "in fail" in str(caught.value.__cause__)
+
+
+def test_what_is_built_again_and_fails_is_told() -> None:
+    """The function is built once, with a thread; the process that builds it again finds no memory, say."""
+    build = partial(failing, "odd", os.getpid())
+    with Processes(build, 1) as processes, pytest.raises(RuntimeError, match="OddError: no 5"):
+        list(processes.map(["odd"]))
+
+
+class Result:
+    """Cannot be unpickled."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return fail, ("odd",)
+
+
+def results() -> Callable[[int], object]:
+    return [lambda: 1, Result(), int].__getitem__
+
+
+def test_results_and_work_that_cannot_be_passed_on_are_told() -> None:
+    with Processes(results, 1) as processes:
+        with pytest.raises(RuntimeError, match="pickle"):
+            list(processes.map([0]))
+        with pytest.raises(RuntimeError, match="OddError: no 5"):
+            list(processes.map([1]))
+        with pytest.raises(RuntimeError, match="OddError: no 5"):
+            list(processes.map([Result()]))  # type: ignore[list-item]
+        assert list(processes.map([2])) == [int]
+
+
 def test_at_least_one_process() -> None:
     assert available() >= 1
     with pytest.raises(UsageError, match="`jobs` is 0"):

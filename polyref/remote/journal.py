@@ -1,24 +1,27 @@
 """A journal of finished work on another file system: one object for each record.
 
-Nothing can be appended to an object, so the journal is a folder: ``settings``, then ``00000000``, ``00000001``, ...
-Each is put there whole. A driver that is killed loses the records that were not there yet, and a driver on another
-machine goes on with those that are.
+Nothing can be appended to an object, so the journal is a folder: ``settings``, then ``HASH-00000000``,
+``HASH-00000001``, ... with the hash of the settings. Each is put there whole. A driver that is killed loses the records
+that were not there yet, and a driver on another machine goes on with those that are.
 
 There is no lock: object stores have none. Two runs of the same work write the same bytes into the same objects; one
-with other settings is refused, unless it starts at the same moment.
+with other settings is refused, unless it starts at the same moment. Records of other settings are never read.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
 
+from polyref.errors import DataError
 from polyref.remote.files import file_system, reported
-from polyref.store import pack, settings_header, unfinished_work, unpack
+from polyref.store import check_header, pack, settings_header, unfinished_work, unpack
 
 _SETTINGS: Final = "settings"
+_DIGITS: Final = 16  # hexadecimal, of the hash of the settings
 
 
 class RemoteJournal:
@@ -29,9 +32,10 @@ class RemoteJournal:
         length: Number of records.
     """
 
-    def __init__(self, path: str, length: int) -> None:
+    def __init__(self, path: str, header: Mapping[str, Any]) -> None:
         self.path = path
-        self.length = length
+        self.length = 0
+        self._hash = hashlib.sha256(pack(header)).hexdigest()[:_DIGITS]
 
     @classmethod
     def open(cls, path: str | Path, settings: Mapping[str, Any]) -> RemoteJournal:
@@ -41,26 +45,34 @@ class RemoteJournal:
             path: The URL of its folder.
             settings: Everything the work depends on, as JSON values.
         """
-        journal = cls(str(path), 0)
         header = settings_header(settings)
+        journal = cls(str(path), header)
         found = journal._read(_SETTINGS)
-        if found is not None:
-            while journal._read(_name(journal.length)) is not None:
-                journal.length += 1
-        if found is not None and found != header and journal.length:
-            raise unfinished_work(path, found, header)
+        if found is not None and found != header:
+            check_header(path, found)
+            if (other := cls(str(path), found))._read(other._name(0)) is not None:
+                raise unfinished_work(path, found, header)
+        while journal._read(journal._name(journal.length)) is not None:
+            journal.length += 1
         if found != header:
             journal._write(_SETTINGS, header)
         return journal
 
     def append(self, record: Any) -> None:
         """Add a record; it is there when this returns."""
-        self._write(_name(self.length), record)
+        self._write(self._name(self.length), record)
         self.length += 1
 
     def __iter__(self) -> Iterator[Any]:
         """The records, from the first."""
-        return (self._read(_name(number)) for number in range(self.length))
+        for number in range(self.length):
+            if (record := self._read(self._name(number))) is None:
+                raise DataError(
+                    "is gone: another run has removed it",
+                    file=f"{self.path}/{self._name(number)}",
+                    remedy="repeat the command",
+                )
+            yield record
 
     def remove(self) -> None:
         """Delete the journal: its work is safe elsewhere."""
@@ -75,6 +87,9 @@ class RemoteJournal:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Nothing is open."""
+
+    def _name(self, number: int) -> str:
+        return f"{self._hash}-{number:08}"
 
     def _read(self, name: str) -> Any:
         """A record, or None where there is none or a torn one."""
@@ -93,7 +108,3 @@ class RemoteJournal:
             except FileNotFoundError:  # a file system with folders, unlike an object store
                 files.mkdir(files._parent(path), create_parents=False)
                 files.pipe_file(path, pack(record))
-
-
-def _name(number: int) -> str:
-    return f"{number:08}"

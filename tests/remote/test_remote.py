@@ -19,6 +19,7 @@ from polyref.errors import DataError
 from polyref.references import ReferenceSet
 from polyref.remote.files import is_remote, without_scheme
 from polyref.remote.journal import RemoteJournal
+from polyref.store import pack
 from polyref.textfiles import read_lines, write_atomically
 
 PROGRAM = Path(__file__).parent.parent / "shared" / "rule_paraphraser.py"
@@ -105,12 +106,44 @@ def test_the_journal_refuses_other_settings_and_drops_a_torn_record(memory: Any)
         assert list(journal) == [{"lines": ["a"]}, {"lines": ["b"]}]
     with pytest.raises(DataError, match=r"^memory://bucket/out.partial: .*other settings: k was 1 and is 2"):
         RemoteJournal.open(place, {"k": 2})
-    memory.pipe_file("/bucket/out.partial/00000001", b"torn")
+    last = max(path for path in memory.ls("/bucket/out.partial", detail=False) if not path.endswith("settings"))
+    memory.pipe_file(last, b"torn")
     with RemoteJournal.open(place, {"k": 1}) as journal:
         assert journal.length == 1
         journal.remove()
     assert not memory.exists("/bucket/out.partial")
     assert RemoteJournal.open(place, {"k": 2}).length == 0
+
+
+def test_records_of_a_journal_without_settings_go_into_no_other_run(memory: Any) -> None:
+    place = "memory://bucket/out.partial"
+    with RemoteJournal.open(place, {"k": 1}) as journal:
+        journal.append("old")
+        journal.append("old")
+    memory.rm("/bucket/out.partial/settings")
+    with RemoteJournal.open(place, {"k": 2}) as journal:
+        assert (journal.length, list(journal)) == (0, [])
+        journal.append("new")
+    with RemoteJournal.open(place, {"k": 2}) as journal:
+        assert list(journal) == ["new"]
+
+
+def test_what_a_journal_cannot_be_is_refused(memory: Any) -> None:
+    place = "memory://bucket/out.partial"
+    odd: list[Any] = [{"journal": 2, "settings": {}}, {"journal": 1, "settings": []}, [], 5]
+    for found in odd:
+        memory.pipe_file("/bucket/out.partial/settings", pack(found))
+        with pytest.raises(DataError, match=r"^memory://bucket/out.partial: is in the way and no journal .*\(move it"):
+            RemoteJournal.open(place, {"k": 1})
+
+
+def test_a_record_that_another_run_removes_is_told(memory: Any) -> None:
+    place = "memory://bucket/out.partial"
+    with RemoteJournal.open(place, {"k": 1}) as journal:
+        journal.append("one")
+        RemoteJournal.open(place, {"k": 1}).remove()
+        with pytest.raises(DataError, match=r"-00000000: is gone: another run .*\(repeat the command\)"):
+            list(journal)
 
 
 def texts(log: Path) -> list[str]:
