@@ -17,6 +17,7 @@ from polyref.cli.files.augmented import check_files, say_resumed
 from polyref.cli.options.augment import input_options, output_options
 from polyref.cli.options.generation import GeneratingCommand, arithmetic, engine_from, generation_options, processes_for
 from polyref.cli.options.origin import Origin, generators_from, source_from, was_given
+from polyref.cli.options.quiet import say
 from polyref.cli.options.reading import reading_options
 from polyref.cli.options.rewriting import open_inputs, rewriting_options, summaries, write_requests
 from polyref.cli.options.search import SENTENCES
@@ -50,7 +51,6 @@ def command(
     lang: str | None,
     force: bool,
     as_json: bool,
-    quiet: bool,
 ) -> None:
     """Add paraphrases to a set of references.
 
@@ -101,10 +101,9 @@ def command(
             return
         work = Augmentation(source, wanted, chain, lang or "en", seed, chosen, arithmetic(loading))
         said = partial(say_resumed, output)
-        tally = augment_file(inputs, output, work, dropped, progress=not quiet, engine=engine, resumed=said)
-    if not quiet:
-        click.echo(tally.summary(chain.reasons, wanted), err=True)
-    more = summaries(loaded, rewriting, quiet=quiet)
+        tally = augment_file(inputs, output, work, dropped, progress=True, engine=engine, resumed=said)
+    say(tally.summary(chain.reasons, wanted))
+    more = summaries(loaded, rewriting)
     for warning in tally.warnings():
         tell("warning", warning)
     if as_json:

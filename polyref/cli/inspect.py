@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from polyref.cli.files.overwriting import refuse_overwriting
+from polyref.cli.options.quiet import quiet_option
 from polyref.cli.options.reading import reading_options
 from polyref.cli.options.threads import threads_option
 from polyref.cli.printing import bars, json_object
@@ -46,6 +47,7 @@ from polyref.textfiles import check_writable, display_name, write_atomically
     "--seed", metavar="N", type=click.IntRange(min=0), default=1, show_default=True, help="Chooses the random segments."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of the text.")
+@quiet_option
 @threads_option
 def command(
     references: tuple[str, ...],

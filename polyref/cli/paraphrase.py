@@ -11,6 +11,7 @@ import click
 
 from polyref.cli.files.overwriting import refuse_overwriting
 from polyref.cli.options.generation import GeneratingCommand, generation_options, loading_from, processes_for
+from polyref.cli.options.quiet import quiet_option
 from polyref.cli.options.reading import reading_options
 from polyref.cli.options.rewriting import answer_files, rewriting_from, rewriting_options, summary
 from polyref.cli.options.search import SENTENCES, decoding_from
@@ -34,7 +35,7 @@ from polyref.textfiles import check_writable, display_name, write_atomically
 @click.option("--force", is_flag=True, help="Take text in a language that the model does not write.")
 @click.option("--tokens", is_flag=True, help="Add the token ids of every paraphrase.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object {signature, rows}.")
-@click.option("--quiet", is_flag=True, help="No progress bar.")
+@quiet_option
 def command(
     file: str,
     reading: Reading,
@@ -48,7 +49,6 @@ def command(
     tokens: bool,
     force: bool,
     as_json: bool,
-    quiet: bool,
 ) -> None:
     """Write n-best paraphrases of sentences, one a line, as JSON lines.
 
@@ -85,7 +85,7 @@ def command(
     empty = truncated = 0
     failed: Counter[str] = Counter()
     with closing(loaded), listening(bars), write_atomically(output) as out:
-        results = paraphraser.paraphrase(lines, k, decoding=decoding, progress=not quiet)
+        results = paraphraser.paraphrase(lines, k, decoding=decoding, progress=True)
         for number, nbest in enumerate(results, 1):
             empty += not nbest.text.strip()
             truncated += nbest.truncated
@@ -116,4 +116,4 @@ def command(
     for reason, count in sorted(failed.items()):
         text = "line" if count == 1 else "lines"
         tell("warning", f"{name}: {count} {text} failed and got no paraphrases: {reason}")
-    summary(paraphraser, rewriting, quiet=quiet)
+    summary(paraphraser, rewriting)

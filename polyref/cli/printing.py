@@ -8,11 +8,12 @@ import sys
 import time
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any, Final
 
 import click
 
+from polyref.cli.options.quiet import quietness
 from polyref.cli.parsing.flags import in_flags
 from polyref.errors import PolyrefWarning
 from polyref.progress import Advance, bar
@@ -67,7 +68,9 @@ def _kept(name: str) -> bytes:
 
 
 def tell(kind: str, message: str) -> None:
-    """A ``note`` or ``warning`` for people, on stderr, in the words of the command that runs."""
+    """A ``note`` or ``warning`` for people, on stderr, in the words of the command that runs; -q keeps them back."""
+    if quietness() >= {"note": 1, "warning": 2}[kind]:
+        return
     context = click.get_current_context(silent=True)
     click.echo(f"polyref: {kind}: {shown(in_flags(message, context.command if context else None))}", err=True)
 
@@ -76,21 +79,18 @@ def show_warning(message: Warning | str, category: type[Warning], *place: Any, *
     """What polyref has to say of a result on one line; what others have to say as Python says it."""
     if issubclass(category, PolyrefWarning):
         tell("warning", str(message))
-    else:
+    elif quietness() < 2:
         _show_other_warning(message, category, *place, **more)
 
 
 @contextmanager
 def bars(what: str, unit: str, total: int, done: int = 0) -> Iterator[Advance]:
-    """A bar, and a warning of long work: a listener of progress.
-
-    Where stderr is no terminal there is no bar, but the warning is given.
-    """
+    """A bar, unless stderr is no terminal or -q is given, and a warning of long work: a listener of progress."""
     from tqdm import tqdm
 
     # Processes and models take a while to start: the clock runs from the first news on.
     new, first, started, announced = 0, 0, 0.0, False
-    with bar(what, unit, total, done) as show:
+    with nullcontext(lambda _more: None) if quietness() else bar(what, unit, total, done) as show:
 
         def advance(more: int) -> None:
             nonlocal new, first, started, announced

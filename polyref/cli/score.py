@@ -45,7 +45,6 @@ def command(
     score_only: bool,
     verbose: bool,
     short: bool,
-    quiet: bool,
     intervals: bool,
     confidence_n: int,
     paired_ar: bool,
@@ -76,7 +75,6 @@ def command(
         raise UsageError(f"--json and --format {layout} contradict each other")
     if peers is not None and not sentence:
         raise UsageError("--peers gives scores of segments alone, and ranks no systems", remedy="add --sentence")
-    say = tell if not quiet else lambda _kind, _message: None
     given = {"confidence": (intervals, confidence_n), "paired_ar": (paired_ar, paired_ar_n),
              "paired_bs_shift": (paired_bs_shift, paired_bs_n), "paired_bs": (paired_bs, paired_bs_n)}  # fmt: skip
     asked = {kind: trials for kind, (flag, trials) in given.items() if flag}
@@ -88,20 +86,20 @@ def command(
         check_sources(chosen)
     refuse_second_reader([*references, *inputs, source])
     plain = source is None and encoding is None and num_refs is None and peers is None
-    with listening(None if quiet else bars):
-        found = score_large(references, inputs, reading, input_form, chosen, ks or None, say,
+    with listening(bars):
+        found = score_large(references, inputs, reading, input_form, chosen, ks or None, tell,
                             partial(test_from, asked, sentence=sentence), seed=seed,
                             allow_missing=allow_missing) if plain else None  # fmt: skip
         if found is None:
             refs, systems, sources = read_scored(references, inputs, source, reading, input_form, encoding, num_refs)
             for note in notes_of_copies(systems, refs):
-                say("note", note)
-            warn_byte_order_marks([*references, *inputs], say)
+                tell("note", note)
+            warn_byte_order_marks([*references, *inputs], tell)
             test, trials = test_from(asked, len(systems), sentence)
             found = calculate(systems, refs, chosen, ks or None, sources=sources, test=test, trials=trials, seed=seed,
                               allow_missing=allow_missing, force=force, peers=peers)  # fmt: skip
     for note in found.notes:
-        say("warning", note)
+        tell("warning", note)
     found = found.segment if sentence else found
     found = found.shortened if short else found
     with write_atomically(output) as stream:

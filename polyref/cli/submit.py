@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from polyref.cli.options.metrics import METRIC_HELP, metric_options
+from polyref.cli.options.quiet import quiet_option, say
 from polyref.cli.options.reading import fields_from, fields_option, format_option
 from polyref.cli.options.threads import threads_option
 from polyref.cli.parsing.headings import HeadedCommand
@@ -32,6 +33,7 @@ from polyref.tables import shown
 @click.option("-o", "--output", required=True, metavar="DIR", type=click.Path(), help="Directory to write to.")
 @click.option("--collection", metavar="NAME", help="Of a WMT XML release: submit this collection. [default: all]")
 @click.option("--test-suites", is_flag=True, help="Of a WMT XML release: submit the test suites as well.")
+@quiet_option
 @threads_option
 @metric_options
 def command(
@@ -80,4 +82,4 @@ def command(
     for path, checked in made.items():
         for pair, systems in checked.pairs.items():
             count = checked.segments.get(pair, "no")
-            click.echo(shown(f"{path}: {pair}, {len(systems)} systems, {count} segments"), err=True)
+            say(shown(f"{path}: {pair}, {len(systems)} systems, {count} segments"))

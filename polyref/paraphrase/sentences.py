@@ -129,7 +129,7 @@ class SentenceBySentence(Paraphraser):
                 sentences[-1] += piece
             else:
                 sentences.append(piece)
-        return sentences if "".join(sentences) == text else [text]
+        return sentences if sentences and "".join(sentences) == text else [text]
 
     def _choices(self, nbest: NBest) -> list[Choice]:
         if nbest.truncated:

@@ -99,6 +99,12 @@ def test_lists_of_many_texts_keep_their_order() -> None:
     assert list(paraphraser.paraphrase(iter(texts), 2)) == alone
 
 
+def test_an_empty_text_keeps_its_place() -> None:
+    texts = ["One. Two.", "", "Three. Four.", " "]
+    found = list(by_sentences(Numbered(), mode="all").paraphrase(texts, 2))
+    assert [one.text for one in found] == texts
+
+
 def test_every_sentence_goes_through_the_filter() -> None:
     class Faulty(Numbered):
         def generate(

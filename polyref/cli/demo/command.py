@@ -10,6 +10,7 @@ import click
 from polyref.cli import augment, score
 from polyref.cli.demo.folder import COMBINE, DROPPED, KS, MADE, METRICS, PAGE, SCORES, K, demo_folder
 from polyref.cli.demo.screen import screen
+from polyref.cli.options.quiet import silence
 from polyref.cli.printing import tell
 from polyref.eval.inspection.inspection import inspect
 from polyref.references import ReferenceSet
@@ -39,6 +40,7 @@ def command(ctx: click.Context, output: str, model: str, threads: int | None, sh
     folder = demo_folder(output)
     refs, made, scores = folder / "refs.en", folder / MADE, folder / SCORES
     systems = (str(folder / "sysA.en"), str(folder / "sysB.en"))
+    silence(1)  # only the commands and the screen at the end
     _announce("augment", refs, "-k", K, "-o", made, "--dropped", folder / DROPPED)
     ctx.invoke(
         augment.command,
@@ -48,7 +50,6 @@ def command(ctx: click.Context, output: str, model: str, threads: int | None, sh
         dropped=str(folder / DROPPED),
         model=(model,),
         threads=threads,
-        quiet=True,
     )
     _announce("score", made, "-i", *systems, "-m", *METRICS, "--combine", COMBINE, "-k", *KS, "--json", "-o", scores)
     ctx.invoke(
@@ -60,8 +61,8 @@ def command(ctx: click.Context, output: str, model: str, threads: int | None, sh
         ks=KS,
         as_json=True,
         output=str(scores),
-        quiet=True,
     )
+    silence(0)
     if show:
         page = folder / PAGE
         inspect(ReferenceSet.load(made), name=MADE, dropped=folder / DROPPED).save(page)

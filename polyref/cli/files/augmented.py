@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import click
-
 from polyref.augment.filters.presets import PRESETS
 from polyref.augment.writer import journal_path
 from polyref.cli.files.overwriting import refuse_overwriting, refuse_second_reader
 from polyref.cli.options.origin import Origin
+from polyref.cli.options.quiet import say
 from polyref.cli.options.rewriting import answer_files
 from polyref.errors import UsageError
 from polyref.tables import shown
@@ -58,4 +57,4 @@ def check_files(
 def say_resumed(output: str, segments: int) -> None:
     """Say how many segments were finished by a run that was interrupted."""
     journal = shown(str(journal_path(output)))
-    click.echo(f"polyref: {segments} segments are finished in {journal}: going on", err=True)
+    say(f"polyref: {segments} segments are finished in {journal}: going on")

@@ -10,6 +10,7 @@ import click
 
 from polyref.augment.filters.presets import PRESETS
 from polyref.cli.options.origin import Origin
+from polyref.cli.options.quiet import quiet_option
 from polyref.cli.parsing.completion import argument_or_option
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -55,7 +56,7 @@ _LAST = (
     click.option("--lang", metavar="CODE", help="Language of the references. [default: en]"),
     click.option("--force", is_flag=True, help="Take text in a language that the model does not write."),
     click.option("--json", "as_json", is_flag=True, help="The summary as one JSON object on stdout (needs -o)."),
-    click.option("--quiet", is_flag=True, help="No progress bar and no summary; warnings stay."),
+    quiet_option,
 )
 
 

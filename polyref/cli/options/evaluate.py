@@ -9,6 +9,7 @@ import click
 
 from polyref.cli.options.listing import ListingOption
 from polyref.cli.options.metrics import metric_options
+from polyref.cli.options.quiet import quiet_option
 from polyref.cli.options.reading import fields_option, format_option
 from polyref.cli.parsing.completion import argument_or_option, metric_names
 from polyref.eval.judgements.registry import JUDGEMENTS
@@ -177,6 +178,7 @@ _PRINTED: Final = (
     click.option("-v", "--verbose", is_flag=True, help="Print signatures in full."),
     click.option("-o", "--output", metavar="DIR", type=click.Path(), help="Write a report: HTML, CSV, LaTeX and JSON."),
     click.option("--json", "as_json", is_flag=True, help="Print one JSON object."),
+    quiet_option,
 )
 
 

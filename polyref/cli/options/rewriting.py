@@ -13,6 +13,7 @@ import click
 from polyref.augment.context import InputsInContext
 from polyref.augment.inputs import Inputs
 from polyref.augment.sources import Generated, Source
+from polyref.cli.options.quiet import say
 from polyref.cli.parsing.headings import HeadedOption
 from polyref.cli.printing import tell
 from polyref.errors import UsageError
@@ -190,18 +191,18 @@ def write_requests(source: Source, segments: Iterable[Segment], path: str) -> No
     for _ in paraphraser.paraphrase(texts, source.asked):
         pass
     count = write_batch(paraphraser.unanswered.values(), path)
-    click.echo(f"polyref: {count} requests for {len(texts)} references are in {path}", err=True)
+    say(f"polyref: {count} requests for {len(texts)} references are in {path}")
 
 
-def summaries(loaded: Sequence[Paraphraser], given: dict[str, Any], *, quiet: bool) -> dict[str, Any]:
+def summaries(loaded: Sequence[Paraphraser], given: dict[str, Any]) -> dict[str, Any]:
     """:func:`summary` of one language model; of several, one after another under ``models``."""
-    rows = [row for row in (summary(one, given, quiet=quiet) for one in loaded) if row]
+    rows = [row for row in (summary(one, given) for one in loaded) if row]
     if len(rows) < 2:
         return rows[0] if rows else {}
     return {"models": rows}
 
 
-def summary(paraphraser: Paraphraser, given: dict[str, Any], *, quiet: bool) -> dict[str, Any]:
+def summary(paraphraser: Paraphraser, given: dict[str, Any]) -> dict[str, Any]:
     """Say what was asked and what it cost; the same for programs, empty where nothing could be asked."""
     from polyref.paraphrase.rewriting.rewriter import Rewriter
 
@@ -219,8 +220,7 @@ def summary(paraphraser: Paraphraser, given: dict[str, Any], *, quiet: bool) -> 
     if given["price"] is not None:
         row["cost"] = round(usage.cost(given["price"]), 6)
         said += f", cost {row['cost']:.4f}"
-    if not quiet:
-        click.echo(said, err=True)
+    say(said)
     if usage.other:
         tell("warning", f"the server changed meanwhile: {usage.other} answers have another system_fingerprint")
     return row

@@ -8,6 +8,7 @@ from typing import Any, Final, TypeVar
 import click
 
 from polyref.cli.options.metrics import METRIC_HELP
+from polyref.cli.options.quiet import quiet_option
 from polyref.cli.options.reading import format_option, reading_options
 from polyref.cli.parsing.completion import argument_or_option, file_names, metric_names
 from polyref.errors import UsageError
@@ -87,7 +88,7 @@ _OPTIONS: Final = (
         help="Add BLEU's precisions, brevity penalty and lengths, and print signatures in full; JSON has all of it.",
     ),
     click.option("-sh", "--short", is_flag=True, help="Write signatures with sacreBLEU's short keys."),
-    click.option("-q", "--quiet", is_flag=True, help="Print no warnings."),
+    quiet_option,
     click.option("-ci", "--confidence", "intervals", is_flag=True, help="Add 95 % bootstrap intervals over segments."),
     click.option(
         "-cin", "--confidence-n", default=1000, show_default=True, type=click.IntRange(min=2), help="Bootstrap samples."
