@@ -214,16 +214,19 @@ def test_indices_of_weights(tmp_path: Path, index: str) -> None:
     _refused(read_weights, tmp_path)
 
 
-def test_a_tokeniser_that_knows_no_unknown_word(tmp_path: Path) -> None:
+@pytest.mark.parametrize("cleaned", [False, True], ids=["as it is", "cleaned"])
+def test_a_tokeniser_that_knows_no_unknown_word(tmp_path: Path, cleaned: bool) -> None:
     folder = bert(tmp_path / "bert")
     words = (folder / "vocab.txt").read_text().splitlines()
-    from tokenizers import Tokenizer, models
+    from tokenizers import Tokenizer, models, normalizers
 
     made = Tokenizer(models.WordPiece({word: n for n, word in enumerate(words) if word != "[UNK]"}))
+    if cleaned:  # of characters that are no letters
+        made.normalizer = normalizers.BertNormalizer()
     made.save(str(folder / "tokenizer.json"))
     (folder / "vocab.txt").unlink()
     _write(folder / "tokenizer_config.json", '{"tokenizer_class": "PreTrainedTokenizerFast"}')
-    _refused(_encode, folder)
+    _refused(_encode, folder, "its tokeniser fails at unknown characters")
 
 
 # -- bombs ---------------------------------------------------------------------------------------------------------

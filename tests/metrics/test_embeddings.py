@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import tiny_encoders
 
+from polyref.augment.filters import adequacy
 from polyref.cache import Cache
 from polyref.errors import DataError, ModelError, PolyrefWarning, UsageError
 from polyref.metrics.embedding.embeddings import Embeddings
@@ -122,6 +123,39 @@ def test_long_texts_are_cut_counted_and_warned_of(bert: str) -> None:
     shorter = Embeddings(load_encoder(bert), (1,), longest=5)
     with pytest.warns(PolyrefWarning, match="2 texts are longer than bert reads: 5 tokens"):
         assert [len(entry) for entry in shorter.tokens([TEXTS[0], "a b c", long])] == [5, 5, 5]
+
+
+@pytest.mark.parametrize("family", ["bert", "camembert", "longformer", "mpnet", "roberta", "xlm-roberta"])
+def test_texts_fill_all_positions_and_no_more(family: str, bert: str, tmp_path: Path) -> None:
+    """Without a limit of the tokeniser: RoBERTa's kind does not use the positions up to the padding token's."""
+    import torch
+    from transformers import AutoConfig, AutoModel, AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(bert, model_max_length=1 << 30)
+    tokenizer.save_pretrained(tmp_path)
+    sizes = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 2}
+    torch.manual_seed(1)
+    config = AutoConfig.for_model(family, vocab_size=len(tokenizer), max_position_embeddings=24, **sizes)
+    model = AutoModel.from_config(config).eval()
+    model.save_pretrained(tmp_path)
+    encoder = load_encoder(str(tmp_path))
+    assert encoder.longest == (24 if family == "bert" else 22)
+    adequate = adequacy.load_encoder(str(tmp_path))
+    with pytest.warns(PolyrefWarning, match="longer than"):
+        (vectors,) = Embeddings(encoder, (1,)).encode(["very " * 40])
+    assert vectors.shape == (1, encoder.longest, 16)
+    assert len(adequate._tokens("very " * 40)) == encoder.longest
+    if family != "longformer":  # it adds padding of its own
+        with pytest.raises((IndexError, RuntimeError)):
+            model(torch.full((1, encoder.longest + 1), 5))
+
+
+def test_an_encoder_that_reads_no_text_is_refused(tmp_path: Path) -> None:
+    folder = tiny_encoders.roberta(tmp_path / "roberta")
+    config = json.loads((folder / "config.json").read_text("utf-8"))
+    (folder / "config.json").write_text(json.dumps({**config, "max_position_embeddings": 3}), "utf-8")
+    with pytest.raises(ModelError, match="reads 1 tokens, expected 3 or more"):
+        load_encoder(str(folder)).tokens(["a"])
 
 
 def test_each_distinct_text_is_encoded_once(bert: str) -> None:

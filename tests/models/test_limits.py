@@ -15,6 +15,7 @@ from tiny_models import TEXT, settings, state, symbols, write
 from polyref.errors import UsageError
 from polyref.models.checkpoints.base import Seq2Seq
 from polyref.models.checkpoints.fairseq import load_fairseq
+from polyref.models.networks.huggingface import HuggingFaceModel
 from polyref.paraphrase import DiverseBeam, SearchOptions, SearchParaphraser, load_paraphraser
 from polyref.paraphrase.search import search
 
@@ -237,3 +238,19 @@ def test_more_paraphrases_than_the_beam_holds(folder: Path) -> None:
     (found,) = paraphraser.paraphrase([TEXT[0]], 40, decoding=DiverseBeam(beam=4, groups=2))
     texts = [hypothesis.text for hypothesis in found.hypotheses]
     assert 1 <= len(texts) == len(set(texts)) <= 4
+
+
+def test_positions_that_no_text_uses_do_not_count(quiet_transformers: None) -> None:
+    """RoBERTa's kind counts them from the padding token on, as one of two networks in a model too."""
+    transformers = pytest.importorskip("transformers")
+    sizes = {"vocab_size": 50, "hidden_size": 16, "intermediate_size": 24, "num_attention_heads": 2}
+    sizes |= {"num_hidden_layers": 1, "max_position_embeddings": 24}
+    parts = transformers.RobertaConfig(**sizes), transformers.BertConfig(**sizes)
+    config = transformers.EncoderDecoderConfig.from_encoder_decoder_configs(*parts)
+    model = transformers.EncoderDecoderModel(config).eval()
+    model.generation_config.update(decoder_start_token_id=2, eos_token_id=2, pad_token_id=1)
+    found = HuggingFaceModel(model)
+    assert (found.max_source, found.max_target) == (22, 24)
+    found.encode([[5] * 22])
+    with pytest.raises((IndexError, RuntimeError)):
+        found.encode([[5] * 23])

@@ -105,13 +105,13 @@ class TransformersEncoder(Encoder):
 
     def __init__(self, folder: Path, name: str) -> None:
         from polyref.models.checkpoints.automodel import load_network
-        from polyref.models.checkpoints.files import hash_model
+        from polyref.models.checkpoints.files import hash_model, most_positions, read_config
         from polyref.models.checkpoints.tokenizer import load_tokenizer
 
         self._tokenizer = load_tokenizer(folder)
         model: Any = load_network("AutoModel", folder, "encoder")
         self._model = (model.get_encoder() if model.config.is_encoder_decoder else model).eval()
-        limit = getattr(model.config, "max_position_embeddings", None) or _LONGEST
+        limit = most_positions(folder, read_config(folder)) or _LONGEST
         self._most = min(limit, self._tokenizer.model_max_length, _LONGEST)
         self.signature = f"{name}|sha:{hash_model(folder)[:12]}"
 

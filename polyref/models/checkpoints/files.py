@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,6 +27,41 @@ def read_config(directory: str | Path) -> dict[str, Any]:
     if not isinstance(config.get("model_type", ""), str):
         raise ModelError('"model_type" is no string', file=path)
     return config
+
+
+#: Families that count positions from the padding token on, as RoBERTa does.
+# fmt: off
+_FROM_PADDING: Final = frozenset({
+    "camembert", "data2vec-text", "ibert", "lilt", "longformer", "luke", "markuplm", "mpnet", "roberta",
+    "roberta-prelayernorm", "xlm-roberta", "xlm-roberta-xl", "xmod",
+})
+# fmt: on
+
+
+def unused_positions(family: object, padding: object) -> int:
+    """How many of a model's positions no token of a text has: those up to the padding token's in RoBERTa's kind.
+
+    Args:
+        family: The model type.
+        padding: Id of the padding token. Where there is none, it is 1, as in these families; MPNet has no other.
+    """
+    if family not in _FROM_PADDING:
+        return 0
+    return 2 if family == "mpnet" or not isinstance(padding, int) else padding + 1
+
+
+def most_positions(directory: str | Path, config: Mapping[str, Any]) -> int | None:
+    """Most tokens that a configuration has positions for, special ones included; None where it names no limit."""
+    path = Path(directory) / "config.json"
+    positions = config.get("max_position_embeddings", config.get("n_positions"))
+    if not isinstance(positions, int | None):
+        raise ModelError(f"the longest input is {positions!r}, expected a whole number", file=path)
+    padding = config.get("pad_token_id")
+    if not isinstance(padding, int | None):
+        raise ModelError(f"pad_token_id is {padding!r}, expected a whole number", file=path)
+    if positions is None or positions < 1:
+        return None
+    return positions - unused_positions(config.get("model_type"), padding)
 
 
 def hash_files(files: Sequence[Path]) -> str:

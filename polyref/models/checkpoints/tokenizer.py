@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     # Metrics that import this module say what options they have without loading torch.
     from polyref.models.networks.transformer import Transformer
 
-#: A character that no vocabulary has.
-_UNKNOWN: Final = "\U0010fffd"
+#: What no vocabulary has: a character that some normalisers remove, one that none does, and too long a word.
+_UNKNOWN: Final = "\U0010fffd \U00012000 " + 200 * "\U00012000"
 #: More tokens than any text has. Without a limit, tokenisers warn of long texts.
 _ANY: Final = 1 << 30
 

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from polyref.errors import ModelError
+from polyref.models.checkpoints.files import unused_positions
 from polyref.models.find import LONGEST_SOURCE
 
 
@@ -144,7 +145,8 @@ def _positions(config: Any, side: str) -> int | None:
     if hasattr(part, "get_text_config"):  # two networks in one model, each with a configuration of its own
         config = part.get_text_config()
     names = (f"max_{side}_position_embeddings", "max_position_embeddings")
-    return next((int(value) for name in names if (value := getattr(config, name, None))), None)
+    unused = unused_positions(getattr(config, "model_type", None), getattr(config, "pad_token_id", None))
+    return next((int(value) - unused for name in names if (value := getattr(config, name, None))), None)
 
 
 def _check_experts(config: Any) -> None:

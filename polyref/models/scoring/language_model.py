@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from polyref.errors import PolyrefWarning, UsageError
 from polyref.models.checkpoints.automodel import load_network
-from polyref.models.checkpoints.files import hash_model, read_config
+from polyref.models.checkpoints.files import hash_model, most_positions, read_config
 from polyref.models.device import own_device, torch_device
 from polyref.models.scoring.base import DTYPES
 from polyref.progress import work
@@ -131,7 +131,7 @@ class Causal(LanguageModel):
         self._dtype = dtype
         self.name = name
         config = read_config(folder)
-        self._positions = config.get("max_position_embeddings", config.get("n_positions"))
+        self._positions = most_positions(folder, config)
 
     @cached_property
     def digest(self) -> str:  # type: ignore[override]

@@ -14,7 +14,7 @@ from polyref.errors import ModelError
 from polyref.metrics.embedding.encoders.base import Encoder, Tokens
 from polyref.metrics.embedding.encoders.products import use_products
 from polyref.models.checkpoints.automodel import load_network
-from polyref.models.checkpoints.files import hash_model, read_config
+from polyref.models.checkpoints.files import hash_model, most_positions, read_config
 from polyref.models.checkpoints.tokenizer import load_tokenizer
 from polyref.models.device import torch_device
 from polyref.references import as_texts
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 #: For encoders that name no limit of their own (relative positions).
 LONGEST: Final = 512
+#: A token between two special ones.
+_SHORTEST: Final = 3
 #: Texts that are tokenised in one go.
 _TOKENISED: Final = 4096
 
@@ -52,14 +54,7 @@ class TransformersEncoder(Encoder):
         self.origin = str(config.get("_name_or_path", ""))
         self.layers = _number(config, path, "encoder_layers", "num_hidden_layers", "n_layers", "num_layers", "n_layer")
         self.width = _number(config, path, "hidden_size", "d_model", "dim", "n_embd", "emb_dim")
-        self._positions = config.get("max_position_embeddings", config.get("n_positions"))
-        if not isinstance(self._positions, int | None):
-            raise ModelError(f"the longest input is {self._positions!r}, expected a whole number", file=path)
-        # RoBERTa counts positions from the padding index on.
-        padding = config.get("pad_token_id") or 0
-        if not isinstance(padding, int):
-            raise ModelError(f"pad_token_id is {padding!r}, expected a whole number", file=path)
-        self._offset = padding + 1 if "roberta" in self.family else 0
+        self._positions = most_positions(folder, config)
 
     @cached_property
     def digest(self) -> str:
@@ -70,9 +65,11 @@ class TransformersEncoder(Encoder):
     def longest(self) -> int:  # type: ignore[override]
         """See :class:`Encoder`."""
         limits = [self._tokenizer.model_max_length]
-        if self._positions is not None and self._positions > 0:
-            limits.append(self._positions - self._offset)
+        if self._positions is not None:
+            limits.append(self._positions)
         known = min(limits)
+        if known < _SHORTEST:
+            raise ModelError(f"reads {known} tokens, expected {_SHORTEST} or more", file=self._folder)
         return int(known) if known < 1 << 20 else LONGEST
 
     @cached_property
