@@ -81,16 +81,23 @@ def other_language(texts: Iterable[str], languages: Sequence[str]) -> Language |
         return None
     letters: Counter[str] = Counter()
     words: Counter[str] = Counter()
+    plain: Counter[str] = Counter()
     for text in texts:
         letters.update(text)
-        words.update(word.strip(_PUNCTUATION) for word in text.lower().split())
+        words.update(map(_bare, text.lower().split()))
+        # Capitalised ones may be of names, such as "Los Angeles" and "La Jolla".
+        plain.update(word for word in map(_bare, text.split()) if not word[:1].isupper())
     del words[""]
     scripts = _scripts(letters)
     usual = frozenset().union(*(language.scripts for language in wanted))
     foreign = sum(count for script, count in scripts.items() if script not in usual)
     if foreign >= max(_FEWEST_LETTERS, _FOREIGN_LETTERS * scripts.total()):
         return _by_script(scripts, words)
-    return _by_words(words, wanted)
+    return _by_words(words, plain, wanted)
+
+
+def _bare(word: str) -> str:
+    return word.strip(_PUNCTUATION)
 
 
 def _scripts(letters: Counter[str]) -> Counter[str]:
@@ -116,8 +123,14 @@ def _by_script(scripts: Counter[str], words: Counter[str]) -> Language:
     return max(candidates, key=lambda language: sum(words[word] for word in language.words))
 
 
-def _by_words(words: Counter[str], wanted: Sequence[Language]) -> Language | None:
-    """The other language whose function words are clearly more than those of the wanted languages."""
+def _by_words(words: Counter[str], plain: Counter[str], wanted: Sequence[Language]) -> Language | None:
+    """The other language whose function words are clearly more than those of the wanted languages.
+
+    Args:
+        words: All words, in lower case.
+        plain: Those that are not capitalised: the others are no sign of another language.
+        wanted: The wanted languages.
+    """
     if not all(language.words for language in wanted):
         return None
     common = frozenset().union(*(language.words for language in wanted))
@@ -126,7 +139,7 @@ def _by_words(words: Counter[str], wanted: Sequence[Language]) -> Language | Non
         if language in wanted:
             continue
         # Words that both have, such as "in" of English and German, say nothing.
-        theirs = {word: words[word] for word in language.words - common if words[word]}
+        theirs = {word: plain[word] for word in language.words - common if plain[word]}
         hits = sum(theirs.values())
         ours = sum(words[word] for word in common - language.words)
         clear = len(theirs) >= _FEWEST_WORDS and hits >= max(_CLEARLY_MORE * ours, _FOREIGN_WORDS * words.total())

@@ -119,6 +119,20 @@ def test_sampled_segmentations_spell_the_same_text(name: str, seq2seq: dict[str,
     assert set(scorer.segmentations("source", "", "en", count=2, alpha=1, nbest=4, seed=1)) == {scorer.source("", "en")}
 
 
+@pytest.mark.parametrize("name", ["shipped", "m2m"])
+@pytest.mark.parametrize("space", ["\u00a0", "\t", "\n", "\u2028", "  "], ids=["NBSP", "tab", "LF", "U+2028", "two"])
+def test_white_space_of_any_kind_is_segmented(name: str, space: str, seq2seq: dict[str, Path]) -> None:
+    scorer = load_scorer(seq2seq.get(name, name))
+    options: dict[str, Any] = {"count": 9, "alpha": 50, "nbest": 16, "seed": 1}
+    drawn = scorer.segmentations("target", f" the cat{space}sat", "en", **options)
+    assert set(drawn) == {scorer.target("the cat sat", "en")}
+
+
+def test_a_text_with_a_special_token_is_named(seq2seq: dict[str, Path]) -> None:
+    with pytest.raises(UsageError, match="segmentations of 'the </s> cat' cannot be sampled"):
+        load_scorer(seq2seq["m2m"]).segmentations("target", "the </s> cat", "en", count=1, alpha=1, nbest=4, seed=1)
+
+
 def test_sampled_segmentations_are_seeded_by_the_pair_alone(seq2seq: dict[str, Path]) -> None:
     metric = peer(seq2seq["m2m"], subwords=0.2, samples=4)
     base = scores(metric)

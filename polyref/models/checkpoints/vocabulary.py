@@ -15,6 +15,11 @@ if TYPE_CHECKING:
     import sentencepiece
 
 
+def squeezed(text: str) -> str:
+    """A text with one space for every white space, and none at its ends."""
+    return " ".join(text.split())
+
+
 class SentencePieceCodec:
     """A SentencePiece vocabulary as a :class:`Codec`; white space is squeezed, control tokens never appear."""
 
@@ -24,12 +29,12 @@ class SentencePieceCodec:
 
     def encode(self, text: str) -> list[int]:
         """Pieces and the end of sentence."""
-        ids: list[int] = self.spm.encode(" ".join(text.split()))
+        ids: list[int] = self.spm.encode(squeezed(text))
         return [*ids, self.eos]
 
     def pieces(self, text: str, lang: str | None = None) -> list[str]:
         """Source tokens as text, unknown ones spelled out."""
-        return [str(piece) for piece in self.spm.encode_as_pieces(" ".join(text.split()))]
+        return [str(piece) for piece in self.spm.encode_as_pieces(squeezed(text))]
 
     def symbols(self) -> list[str]:
         """Pieces by id."""
@@ -38,8 +43,7 @@ class SentencePieceCodec:
     def decode(self, tokens: Sequence[int]) -> str:
         """Text; unknown pieces are left out rather than shown as a placeholder."""
         kept = [t for t in tokens if t != self.eos and not self.spm.is_unknown(t) and not self.spm.is_control(t)]
-        text: str = self.spm.decode(kept)
-        return " ".join(text.split())
+        return squeezed(self.spm.decode(kept))
 
 
 #: Tokens that every fairseq dictionary starts with, before the lines of its file.

@@ -255,7 +255,9 @@ class PointerTransformer(nn.Module):
 
     def decoder_for(self, precision: Precision) -> PointerDecoder:
         """The weights packed for decoding; made again when they have changed."""
-        key = (precision, self.shortlist, *((weight.data_ptr(), weight._version) for weight in self.parameters()))
+        # Weights that were loaded in inference mode count no changes.
+        changes = ((part.data_ptr(), 0 if part.is_inference() else part._version) for part in self.parameters())
+        key = (precision, self.shortlist, *changes)
         if self._packed is None or self._packed[0] != key:
             self._packed = key, PointerDecoder(self, precision)
         return self._packed[1]

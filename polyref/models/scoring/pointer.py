@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from polyref.models.checkpoints.pointer import PointerModel
-from polyref.models.checkpoints.vocabulary import SentencePieceCodec
+from polyref.models.checkpoints.vocabulary import SentencePieceCodec, squeezed
 from polyref.models.networks.matmul import Product, packs
 from polyref.models.networks.pointer import PointerTransformer
 from polyref.models.scoring.base import Tokens
@@ -47,7 +47,7 @@ class PointerScorer(_BatchedScorer):
         codec = _OneLanguage(SentencePieceCodec(model.spm, network.eos), model.language)
         super().__init__(
             codec,
-            Segmenter(model.spm, lambda side, pieces: [model.spm.PieceToId(piece) for piece in pieces]),
+            Segmenter(model.spm, lambda side, pieces: [model.spm.PieceToId(piece) for piece in pieces], squeezed),
             name=model.name,
             digest=model.digest,
             dtype="float32",

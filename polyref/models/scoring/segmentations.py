@@ -23,11 +23,18 @@ class Segmenter:
     Args:
         pieces: SentencePiece processor of a unigram model.
         to_ids: Pieces to token ids, for ``source`` and ``target``.
+        prepare: What the model's codec does to a text first.
     """
 
-    def __init__(self, pieces: Any, to_ids: Callable[[str, Sequence[str]], list[int]]) -> None:
+    def __init__(
+        self,
+        pieces: Any,
+        to_ids: Callable[[str, Sequence[str]], list[int]],
+        prepare: Callable[[str], str] = str,
+    ) -> None:
         self._pieces = pieces
         self._to_ids = to_ids
+        self._prepare = prepare
         self._least: float | None = None
 
     def sample(
@@ -53,10 +60,10 @@ class Segmenter:
             rng: Where the draw comes from.
 
         Raises:
-            UsageError: The SentencePiece model is no unigram model.
+            UsageError: The SentencePiece model is no unigram model, or the text's ids are not those of its pieces.
         """
         try:
-            found = self._pieces.NBestEncodeAsPieces(text, nbest)
+            found = self._pieces.NBestEncodeAsPieces(self._prepare(text), nbest)
         except RuntimeError as error:
             reason = str(error).split("\n")[0]
             raise UsageError(
@@ -64,7 +71,13 @@ class Segmenter:
             ) from None
         # Different pieces can be the same ids (unknown ones): still different draws.
         rows = [self._to_ids(side, pieces) for pieces in found]
-        before, after = _around(whole, rows[0] if rows else [])
+        around = _around(whole, rows[0] if rows else [])
+        if around is None:
+            raise UsageError(
+                f"segmentations of {text!r} cannot be sampled: the tokeniser changes it before it cuts it into pieces",
+                remedy="does it hold a special token, such as </s>? Remove it, or do not sample segmentations",
+            )
+        before, after = around
         if not rows or not rows[0]:
             return [list(whole)] * count
         scores = alpha * np.array([self._score(pieces) for pieces in found])
@@ -83,9 +96,9 @@ class Segmenter:
         return self._least
 
 
-def _around(whole: Sequence[int], part: Sequence[int]) -> tuple[list[int], list[int]]:
-    """What stands before and after the pieces among a text's token ids: special tokens."""
+def _around(whole: Sequence[int], part: Sequence[int]) -> tuple[list[int], list[int]] | None:
+    """What stands before and after the pieces among a text's token ids: special tokens. None: they are not there."""
     for at in range(len(whole) - len(part) + 1):
         if list(whole[at : at + len(part)]) == list(part):
             return list(whole[:at]), list(whole[at + len(part) :])
-    raise UsageError("segmentations cannot be sampled: the tokeniser changes texts before it cuts them into pieces")
+    return None
