@@ -27,10 +27,17 @@ vie:vi wln:wa wol:wo xho:xh yid:yi yor:yo zha:za zho:zh zul:zu
 arb:ar als:sq ayr:ay azj:az ekk:et fuv:ff gaz:om khk:mn kmr:ku lvs:lv npi:ne ory:or pbt:ps pes:fa plt:mg quy:qu swh:sw
 uzn:uz ydd:yi zsm:ms
 """
+# Languages of NLLB and M2M100 without an ISO 639-1 code, and codes that are in use without being of ISO 639-1.
+_OTHERS: Final = """
+ace acm acq aeb ajp apc ars ary arz ast awa ban bem bho bjn bug ceb cjk ckb crh dik dyu fon fur hne ilo kab kac kam kbp
+kea kmb knc lij lmo ltg lua luo lus mag mai min mni mos nso nus pag pap prs sat scn shn szl taq tpi tum tzm umb vec war
+yue bh mo ns sh
+"""
 # fmt: on
 _TO_SHORT: Final[Mapping[str, str]] = {pair[:3]: pair[4:] for pair in _PAIRS.split()}
 # Norwegian without more is Bokmål in every model here; the two old codes are those of M2M100 and Java.
 _SAME: Final = {"no": "nb", "iw": "he", "in": "id", "ji": "yi"}
+_KNOWN: Final = frozenset([*_OTHERS.split(), *_TO_SHORT.values()])
 
 
 def base(code: str) -> str:
@@ -38,6 +45,12 @@ def base(code: str) -> str:
     first = code.replace("-", "_").split("_")[0].lower()
     short = _TO_SHORT.get(first, first)
     return _SAME.get(short, short)
+
+
+def is_language(code: str) -> bool:
+    """Whether a code names a language that translation models know; ``url`` and ``num`` do not."""
+    script = code.replace("-", "_").rpartition("_")[2]
+    return base(code) in _KNOWN or (script == _script(code) != "")
 
 
 def matching(code: str, known: Iterable[str]) -> list[str]:

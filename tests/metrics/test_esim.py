@@ -14,6 +14,7 @@ from tiny_encoders import bert, roberta
 from polyref.errors import ModelError, PolyrefWarning, UsageError
 from polyref.metrics.combination import ExpectedCredit, Maximum, Mean
 from polyref.metrics.embedding.encoders.load import load_encoder
+from polyref.metrics.esim import files
 from polyref.metrics.esim.files import find_model, load_network, load_reader, read_card
 from polyref.metrics.esim.metric import ESIM
 from polyref.metrics.esim.network import EsimConfig, EsimNetwork
@@ -318,6 +319,15 @@ def test_each_text_is_read_once(esim: Callable[..., ESIM], monkeypatch: pytest.M
 
 
 @pytest.mark.slow
+def test_the_weights_are_hashed_once(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hashed: list[Path] = []
+    real = files.file_sha256
+    monkeypatch.setattr(files, "file_sha256", lambda path: hashed.append(path) or real(path))
+    metric = ESIM(model=str(model))
+    metric.aggregate(metric.statistics(SYSTEMS, ragged()), k=1)
+    assert hashed == [model / "model.safetensors"]
+
+
 def test_the_cache_on_the_disk_changes_no_score(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from polyref.cache import default_cache
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from polyref.errors import UsageError
-from polyref.models.languages import _TO_SHORT, base, matching, resolve
+from polyref.models.checkpoints.vocabulary import FairseqDictionary, language_of
+from polyref.models.languages import _TO_SHORT, base, is_language, matching, resolve
 
 NLLB = ["arb_Arab", "arz_Arab", "deu_Latn", "eng_Latn", "lvs_Latn", "nno_Latn", "nob_Latn", "zho_Hans", "zho_Hant"]
 MBART = ["ar_AR", "de_DE", "en_XX", "zh_CN"]
@@ -56,3 +59,20 @@ def test_every_code_of_nllb_is_itself_and_short_codes_are_found_or_refused() -> 
     found = {short for short in set(_TO_SHORT.values()) if len(matching(short, nllb)) == 1}
     assert {"ar", "en", "et", "fa", "lv", "mg", "ms", "nb", "ne", "om", "or", "ps", "sq", "sw", "uz", "yi"} <= found
     assert base("gsw_Latn") == "gsw"
+
+
+@pytest.mark.parametrize("code", ["en", "no", "iw", "ast", "ns", "yue", "ace_Arab", "zh-CN", "en_XX", "xyz_Latn"])
+def test_codes_of_languages(code: str) -> None:
+    assert is_language(code)
+    assert language_of(f"<{code}>") == code
+
+
+@pytest.mark.parametrize("word", ["url", "num", "unk", "pad", "sep", "ent", "usr", "eos", "url_link"])
+def test_places_of_something_are_no_languages(word: str) -> None:
+    assert not is_language(word)
+    assert language_of(f"<{word}>") is None
+
+
+def test_tags_of_a_dictionary(tmp_path: Path) -> None:
+    (tmp_path / "dict.txt").write_text("<url> 9\nthe 5\n<en> 1\n<num> 1\n<zho_Hans> 1\n", "utf-8")
+    assert FairseqDictionary(tmp_path / "dict.txt").tags() == {"en": 6, "zho_Hans": 8}

@@ -132,6 +132,14 @@ def test_names_that_are_nothing_are_refused_without_asking_the_network() -> None
         load_paraphraser("nothing-of-that-name")
 
 
+def test_a_model_loaded_in_inference_mode_works_outside_of_it() -> None:
+    with torch.inference_mode():
+        loaded = load_paraphraser()
+    texts = ["Nobody was hurt in the accident."]
+    (found,), (expected,) = loaded.paraphrase(texts, 3), load_paraphraser().paraphrase(texts, 3)
+    assert found == expected
+
+
 def test_closeness_is_for_models_with_control_tokens(t5: Path) -> None:
     with pytest.raises(UsageError, match="tiny-t5 has no control tokens"):
         load_paraphraser(t5).paraphrase(["the river ."], 2, decoding=DiverseBeam(closeness=2))

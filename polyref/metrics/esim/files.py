@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Final
 
@@ -57,9 +58,9 @@ class EsimCard:
     lowercase: bool
     data: tuple[str, ...]
 
-    @property
+    @cached_property
     def sha256(self) -> str:
-        """SHA-256 of the weights' file."""
+        """SHA-256 of the weights' file, read once."""
         return file_sha256(self.folder / WEIGHTS)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from polyref.errors import DataError, ModelError, UsageError
-from polyref.models.languages import resolve
+from polyref.models.languages import is_language, resolve
 from polyref.textfiles import iter_lines
 
 if TYPE_CHECKING:
@@ -49,6 +49,12 @@ class SentencePieceCodec:
 #: Tokens that every fairseq dictionary starts with, before the lines of its file.
 FAIRSEQ_SPECIALS: Final = ("<s>", "<pad>", "</s>", "<unk>")
 _TAG = re.compile(r"<([a-z]{2,3}(?:[_-][A-Za-z]+)?)>")
+
+
+def language_of(token: str) -> str | None:
+    """The language that a token such as ``<en>`` is the tag of; None for others, ``<url>`` and ``<num>`` among them."""
+    found = _TAG.fullmatch(token)
+    return found[1] if found and is_language(found[1]) else None
 
 
 class TextCodec(Protocol):
@@ -161,8 +167,8 @@ class FairseqDictionary:
 
     def tags(self) -> dict[str, int]:
         """Language tags: tokens like ``<en>``, by language code."""
-        found = ((_TAG.fullmatch(symbol), number) for symbol, number in self.index.items())
-        return {match[1]: number for match, number in found if match and number >= len(FAIRSEQ_SPECIALS)}
+        found = ((language_of(symbol), number) for symbol, number in self.index.items())
+        return {code: number for code, number in found if code and number >= len(FAIRSEQ_SPECIALS)}
 
 
 def load_sentencepiece(path: Path) -> Any:

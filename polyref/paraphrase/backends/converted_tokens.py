@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final, Protocol
 
 from polyref.errors import ModelError
 from polyref.models.checkpoints.tokenizer import HuggingFaceCodec, load_tokenizer
-from polyref.models.checkpoints.vocabulary import load_sentencepiece
+from polyref.models.checkpoints.vocabulary import language_of, load_sentencepiece
 from polyref.models.languages import resolve
 
 _SENTENCEPIECE: Final = ("source.spm", "spm.model", "sentencepiece.bpe.model", "sentencepiece.model", "spiece.model")
-_TAG: Final = re.compile(r"<([a-z]{2,3}(?:[_-][A-Za-z]+)?)>")
 
 
 class Tokens(Protocol):
@@ -85,7 +83,7 @@ class SentencePieceTokens:
 
     def __init__(self, source: Any, target: Any, vocabulary: Iterable[str], end: str | None) -> None:
         self._source, self._target, self._end = source, target, end
-        self._tags = {match[1]: token for token in vocabulary if (match := _TAG.fullmatch(token))}
+        self._tags = {code: token for token in vocabulary if (code := language_of(token))}
         # Control tokens look like tags, but name no language.
         for name in ("unk", "pad", "eos", "bos", "sep", "cls"):
             self._tags.pop(name, None)
