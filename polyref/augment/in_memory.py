@@ -8,6 +8,7 @@ from pathlib import Path
 
 from polyref.augment.filters.chain import FilterChain
 from polyref.augment.filters.load import filter_chain
+from polyref.augment.language import language_of
 from polyref.augment.pipeline import OVERGENERATE, Augmentation
 from polyref.augment.select import Dropped, Select, selection
 from polyref.augment.sentences import filtered_sentences
@@ -30,7 +31,7 @@ def augment(
     select: Select | str = "rank",
     decoding: Decoding | None = None,
     sentences: str = "long",
-    lang: str = "en",
+    lang: str | None = None,
     progress: bool = False,
     tally: Tally | None = None,
     dropped: list[Dropped] | None = None,
@@ -50,7 +51,8 @@ def augment(
         sentences: Which texts are paraphrased sentence by sentence: "long" (where the paraphraser writes single
             sentences), "all" or "whole" (none). See :class:`polyref.paraphrase.sentences.SentenceBySentence`.
         lang: Language of the references: chooses the checks of a chain that is given by name, and what a model that is
-            given by name writes.
+            given by name writes. None: what the set's header records, what the generators write, or what the texts are
+            clearly in.
         progress: Show a bar on stderr.
         tally: Counts what happened to the candidates, if given.
         dropped: The candidates that the filter refused are added here with their reasons, if given.
@@ -63,16 +65,19 @@ def augment(
         UsageError: ``references`` is one string, ``k`` is below 1, ``paraphraser`` is an empty list, or there is no
             such filter or way to select.
         ModelError: ``paraphraser`` names no model.
-        DataError: The human references are clearly in another language than the one that is to be written.
+        DataError: The human references are clearly in another language than the one that is to be written, or nobody
+            names their language and they are too few or too mixed to tell.
     """
     before = as_reference_set(references)
+    several = [paraphraser] if isinstance(paraphraser, (Paraphraser, str, Path)) else list(paraphraser)
+    if not several:
+        raise UsageError("`paraphraser` is an empty list, expected at least one")
+    if lang is None:
+        lang, _ = language_of(before, several, meta=before.meta)
     chain = filter_chain(filters, lang) if isinstance(filters, str) else filters
     chosen = selection(select) if isinstance(select, str) else select
     if k < 1:
         raise UsageError(f"`k` is {k}, expected 1 or more paraphrases a segment")
-    several = [paraphraser] if isinstance(paraphraser, (Paraphraser, str, Path)) else list(paraphraser)
-    if not several:
-        raise UsageError("`paraphraser` is an empty list, expected at least one")
     sources = []
     for one in several:
         loaded = one if isinstance(one, Paraphraser) else load_paraphraser(one, lang=lang)

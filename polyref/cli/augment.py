@@ -16,7 +16,7 @@ from polyref.augment.writer import augment_file, check_output
 from polyref.cli.files.augmented import check_files, say_resumed
 from polyref.cli.options.augment import input_options, output_options
 from polyref.cli.options.generation import GeneratingCommand, arithmetic, engine_from, generation_options, processes_for
-from polyref.cli.options.origin import Origin, generators_from, source_from, was_given
+from polyref.cli.options.origin import Origin, generators_from, source_from, told_language, was_given
 from polyref.cli.options.quiet import say
 from polyref.cli.options.reading import reading_options
 from polyref.cli.options.rewriting import open_inputs, rewriting_options, summaries, write_requests
@@ -79,27 +79,29 @@ def command(
     engine = engine_from(loading)
     generators = generators_from(origin, wanted, loading, search, rewriting, output)
     chosen = selection(select)
-    chain = filter_chain(preset, lang or "en")
     check_output(output, dropped)
     loaded: list[Paraphraser] = []
 
     def load(name: str, **options: Any) -> Paraphraser:
         options |= processes_for(loading, inputs.length, options["rewriting"])
-        loaded.append(load_paraphraser(name, lang=lang or "en", **options))
+        loaded.append(load_paraphraser(name, lang=language, **options))
         stack.callback(loaded[-1].close)
         if not force:
             texts = (ref.text for segment in inputs.segments() for ref in segment.originals)
-            loaded[-1].check_texts(texts, lang or "en", display_name(references[0]))
-        return filtered_sentences(loaded[-1], chain, lang or "en", sentences)
+            loaded[-1].check_texts(texts, language, display_name(references[0]))
+        return filtered_sentences(loaded[-1], chain, language, sentences)
 
     with ExitStack() as stack, listening(bars):
         models = loading["model"] if generators else ()
         inputs = stack.enter_context(open_inputs(references, reading, models, rewriting))
+        language, note = told_language(lang, inputs, models, reading.pair, inputs.names[0])
+        chain = filter_chain(preset, language)
         source = source_from(origin, inputs, generators, load, stack)
+        note()
         if way == "write" and requests:
             write_requests(source, inputs.segments(), requests)
             return
-        work = Augmentation(source, wanted, chain, lang or "en", seed, chosen, arithmetic(loading))
+        work = Augmentation(source, wanted, chain, language, seed, chosen, arithmetic(loading))
         said = partial(say_resumed, output)
         tally = augment_file(inputs, output, work, dropped, progress=True, engine=engine, resumed=said)
     say(tally.summary(chain.reasons, wanted))

@@ -11,6 +11,7 @@ import click
 
 from polyref.cli.files.overwriting import refuse_overwriting
 from polyref.cli.options.generation import GeneratingCommand, generation_options, loading_from, processes_for
+from polyref.cli.options.origin import told_language
 from polyref.cli.options.quiet import quiet_option
 from polyref.cli.options.reading import reading_options
 from polyref.cli.options.rewriting import answer_files, rewriting_from, rewriting_options, summary
@@ -31,7 +32,7 @@ from polyref.textfiles import check_writable, display_name, write_atomically
 @generation_options(lists=True)
 @SENTENCES
 @rewriting_options()
-@click.option("--lang", metavar="CODE", help="Language to write, for models of several.")
+@click.option("--lang", metavar="CODE", help="Language of the texts. [default: told by them]")
 @click.option("--force", is_flag=True, help="Take text in a language that the model does not write.")
 @click.option("--tokens", is_flag=True, help="Add the token ids of every paraphrase.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object {signature, rows}.")
@@ -71,15 +72,17 @@ def command(
     journals = answer_files([loading["model"]], rewriting["answers"], output)
     refuse_overwriting([file, rewriting["prompt"]], output, journals=journals, models=[loading["model"]])
     check_writable(output)
-    given = ReferenceSet.load(file, form=reading.form, fields=reading.fields)
+    name, given = display_name(file), ReferenceSet.load(file, form=reading.form, fields=reading.fields)
+    lang, note = told_language(lang, given, [loading["model"]], reading.pair, name)
     lines = [segment.refs[0].text if segment.refs else "" for segment in given]
     options |= {"rewriting": asked, **processes_for(loading, len(lines), asked)}
     loaded = load_paraphraser(loading["model"], lang=lang, **options)
     if not force:
-        loaded.check_texts(lines, lang, display_name(file))
+        loaded.check_texts(lines, lang, name)
+    note()
     # With options of its own, the list of the search is wanted as it is.
     mode = sentences if isinstance(decoding, DiverseBeam) else "whole"
-    paraphraser = by_sentences(loaded, lang or "en", mode)
+    paraphraser = by_sentences(loaded, lang, mode)
     signature = f"{paraphraser.describe(decoding, k)}|k:{k}"
     rows: list[dict[str, Any]] = []
     empty = truncated = 0
@@ -104,16 +107,13 @@ def command(
                 out.write(json.dumps(row, ensure_ascii=False) + "\n")
         if as_json:
             out.write(json_object(signature, rows) + "\n")
-    name = display_name(file)
     if several := sum(len(segment.originals) > 1 for segment in given):
         tell("warning", f"{name}: {several} of {len(given)} segments have several references: the first was taken")
     if empty:
-        text = "line has" if empty == 1 else "lines have"
-        tell("warning", f"{name}: {empty} empty {text} no paraphrases")
+        tell("warning", f"{name}: {empty} empty line{'s have' if empty > 1 else ' has'} no paraphrases")
     if truncated:
         text = "1 line is" if truncated == 1 else f"{truncated} lines are"
         tell("warning", f"{name}: {text} longer than the model reads; it saw the beginning")
     for reason, count in sorted(failed.items()):
-        text = "line" if count == 1 else "lines"
-        tell("warning", f"{name}: {count} {text} failed and got no paraphrases: {reason}")
+        tell("warning", f"{name}: {count} line{'s' * (count > 1)} failed and got no paraphrases: {reason}")
     summary(paraphraser, rewriting)

@@ -1,7 +1,7 @@
-"""Texts in a language that a model does not know: told by their script and their function words.
+"""Languages of texts: told by their script and their function words.
 
-The question is never "which language is this?" but "is this clearly none of these languages?". Short or odd texts, and
-mixtures, are no clear evidence: they pass.
+There are two questions: "is this clearly none of these languages?" (:func:`other_language`) and "which language is this
+clearly?" (:func:`recognised`). Short or odd texts, and mixtures, are no clear evidence for either.
 """
 
 from __future__ import annotations
@@ -28,6 +28,10 @@ _CLEARLY_MORE: Final = 3
 #: Kana tell Japanese from Chinese: Japanese is written in Chinese characters as well.
 _KANA: Final = ("HIRAGANA", "KATAKANA")
 _KANA_SHARE: Final = 0.1
+#: Share of the letters that must be of one script for a text to be in one language.
+_ONE_SCRIPT: Final = 0.6
+#: How many times as many function words a language must have that a rival lacks, as the rival has that it lacks.
+_BEFORE_RIVALS: Final = 2
 _PUNCTUATION: Final = string.punctuation + "«»„“”‘’‚…–—¿¡।،؛؟"
 
 
@@ -79,6 +83,46 @@ def other_language(texts: Iterable[str], languages: Sequence[str]) -> Language |
     wanted = [known[code] for code in dict.fromkeys(map(base, languages)) if code in known]
     if not wanted or len(wanted) < len({base(code) for code in languages}):
         return None
+    scripts, words, plain = _counted(texts)
+    usual = frozenset().union(*(language.scripts for language in wanted))
+    foreign = sum(count for script, count in scripts.items() if script not in usual)
+    if foreign >= max(_FEWEST_LETTERS, _FOREIGN_LETTERS * scripts.total()):
+        return _by_script(scripts, words)
+    return _by_words(words, plain, wanted)
+
+
+def recognised(texts: Iterable[str]) -> Language | None:
+    """The language that all texts together clearly are in; None where they are too few, too odd or mixed to tell.
+
+    Args:
+        texts: Segments of one file.
+    """
+    scripts, words, _ = _counted(texts)
+    # Japanese is written in three scripts.
+    if scripts["CJK"] and (kana := sum(scripts.pop(script, 0) for script in _KANA)) > _KANA_SHARE * scripts.total():
+        scripts["HIRAGANA"] = scripts.pop("CJK") + kana
+    ((script, count),) = scripts.most_common(1) or [("", 0)]
+    if count < max(_FEWEST_LETTERS, _ONE_SCRIPT * scripts.total()):
+        return None
+    # What is written in Chinese characters alone is Chinese.
+    written = [one for one in known_languages().values() if script in one.scripts]
+    written = [one for one in written if script != "CJK" or one.code == "zh"]
+    if len(written) == 1:
+        return written[0]
+    best = max(written, key=lambda one: sum(words[word] for word in one.words))
+    hits = {word: words[word] for word in best.words if words[word]}
+    if len(hits) < _FEWEST_WORDS or sum(hits.values()) < _FOREIGN_WORDS * words.total():
+        return None
+    for rival in written:
+        ours = sum(words[word] for word in best.words - rival.words)
+        theirs = sum(words[word] for word in rival.words - best.words)
+        if rival is not best and (ours < _BEFORE_RIVALS or ours < _BEFORE_RIVALS * theirs):
+            return None
+    return best
+
+
+def _counted(texts: Iterable[str]) -> tuple[Counter[str], Counter[str], Counter[str]]:
+    """Letters by script, words in small letters, and of these the ones that are written so."""
     letters: Counter[str] = Counter()
     words: Counter[str] = Counter()
     plain: Counter[str] = Counter()
@@ -88,12 +132,7 @@ def other_language(texts: Iterable[str], languages: Sequence[str]) -> Language |
         # Capitalised ones may be of names, such as "Los Angeles" and "La Jolla".
         plain.update(word for word in map(_bare, text.split()) if not word[:1].isupper())
     del words[""]
-    scripts = _scripts(letters)
-    usual = frozenset().union(*(language.scripts for language in wanted))
-    foreign = sum(count for script, count in scripts.items() if script not in usual)
-    if foreign >= max(_FEWEST_LETTERS, _FOREIGN_LETTERS * scripts.total()):
-        return _by_script(scripts, words)
-    return _by_words(words, plain, wanted)
+    return _scripts(letters), words, plain
 
 
 def _bare(word: str) -> str:

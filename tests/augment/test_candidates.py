@@ -101,7 +101,7 @@ def test_a_set_keeps_the_names_and_scores_it_has(polyref: Callable[..., Any], re
             {"id": "4", "refs": []},
         ],
     )
-    polyref("augment", refs, "--candidates", file, "-o", tmp_path / "out.jsonl", "--filter", "none")
+    polyref("augment", refs, "--lang", "en", "--candidates", file, "-o", tmp_path / "out.jsonl", "--filter", "none")
     found = ReferenceSet.load(tmp_path / "out.jsonl")
     # Scores are kept to four digits, as those of models are.
     assert [(ref.text, ref.kind, ref.of, ref.rank, ref.logprob, ref.generator) for ref in found[0].extras] == [
@@ -119,14 +119,14 @@ def test_the_simple_form_and_plain_files(polyref: Callable[..., Any], refs: Path
     for rank, word in enumerate(("First", "Second")):
         (tmp_path / f"plain{rank}").write_text("".join(f"{word}: {text}\n" if text else "\n" for text in TEXTS))
     plain = [tmp_path / "plain0", tmp_path / "plain1"]
-    polyref("augment", refs, "--candidates", *plain, "-o", tmp_path / "a.jsonl")
+    polyref("augment", refs, "--lang", "en", "--candidates", *plain, "-o", tmp_path / "a.jsonl")
     found = ReferenceSet.load(tmp_path / "a.jsonl")
     assert [(ref.text, ref.rank, ref.logprob, ref.generator) for ref in found[2].extras] == [
         ("First: The dog barked.", 0, None, "plain0"),
         ("Second: The dog barked.", 1, None, "plain1"),
     ]
     # Plain files are one list; every other file is a list of its own, and lists take turns.
-    polyref("augment", refs, "--candidates", plain[0], simple, plain[1], "-o", tmp_path / "b.jsonl")
+    polyref("augment", refs, "--lang", "en", "--candidates", plain[0], simple, plain[1], "-o", tmp_path / "b.jsonl")
     found = ReferenceSet.load(tmp_path / "b.jsonl")
     assert [ref.text.split(":")[0] for ref in found[2].extras] == ["First", "Truly", "Second"]
     assert [item["name"] for item in found.meta["lists"]] == ["plain0", "plain1", "simple.jsonl"]
@@ -141,7 +141,7 @@ def test_lists_take_turns_whatever_their_scores(polyref: Callable[..., Any], ref
 
     one = scored("one", {"Good": -0.1, "Poor": -3.0})
     two = scored("two", {"Fair": -0.5, "Unknown": None, "Weak": -2.0})
-    polyref("augment", refs, "--candidates", one, two, "-o", tmp_path / "out.jsonl")
+    polyref("augment", refs, "--lang", "en", "--candidates", one, two, "-o", tmp_path / "out.jsonl")
     found = ReferenceSet.load(tmp_path / "out.jsonl")
     assert [ref.text.split(":")[0] for ref in found[0].extras] == ["Good", "Fair", "Poor", "Unknown", "Weak"]
     assert found.meta["merge"] == "rank"
@@ -157,7 +157,12 @@ def test_ids_may_come_in_any_order_and_leave_segments_out(
             {"id": 1, "text": TEXTS[0], "paraphrases": [{"text": "5 euros were paid by Ann."}]},
         ],
     )
-    assert polyref("augment", refs, "--candidates", file, "-o", tmp_path / "out.jsonl", "--filter", "none").code == 0
+    assert (
+        polyref(
+            "augment", refs, "--lang", "en", "--candidates", file, "-o", tmp_path / "out.jsonl", "--filter", "none"
+        ).code
+        == 0
+    )
     found = ReferenceSet.load(tmp_path / "out.jsonl")
     assert [[ref.text for ref in segment.extras] for segment in found] == [
         ["5 euros were paid by Ann."],
@@ -176,7 +181,7 @@ def test_ids_count_although_they_are_those_of_lines(polyref: Callable[..., Any],
         (refs, [["Candidate of 1."], [], [], []]),  # the second text is empty
     ):
         out = tmp_path / "out.jsonl"
-        result = polyref("augment", references, "--candidates", file, "-o", out, "--filter", "none")
+        result = polyref("augment", references, "--lang", "en", "--candidates", file, "-o", out, "--filter", "none")
         assert result.code == 0, result.err
         found = ReferenceSet.load(out)
         assert [[ref.text for ref in segment.extras] for segment in found] == expected
@@ -188,14 +193,19 @@ def test_lines_count_where_candidates_have_no_ids(polyref: Callable[..., Any], t
     simple = lines(tmp_path / "n.jsonl", [{"paraphrases": [f"Candidate of line {n}."]} for n in (1, 2)])
     (tmp_path / "plain").write_text("Candidate of line 1.\nCandidate of line 2.\n")
     for file in (simple, tmp_path / "plain"):
-        polyref("augment", refs, "--candidates", file, "-o", tmp_path / "out.jsonl", "--filter", "none")
+        polyref("augment", refs, "--lang", "en", "--candidates", file, "-o", tmp_path / "out.jsonl", "--filter", "none")
         found = ReferenceSet.load(tmp_path / "out.jsonl")
         assert [segment.extras[0].text for segment in found] == ["Candidate of line 1.", "Candidate of line 2."]
 
 
 def test_lines_count_where_only_the_references_have_ids(polyref: Callable[..., Any], tmp_path: Path) -> None:
     refs = lines(tmp_path / "refs.jsonl", [{"id": f"doc:{n}", "refs": [{"text": t}]} for n, t in enumerate(TEXTS)])
-    assert polyref("augment", refs, "--candidates", nbest(tmp_path / "n"), "-o", tmp_path / "out.jsonl").code == 0
+    assert (
+        polyref(
+            "augment", refs, "--lang", "en", "--candidates", nbest(tmp_path / "n"), "-o", tmp_path / "out.jsonl"
+        ).code
+        == 0
+    )
     found = ReferenceSet.load(tmp_path / "out.jsonl")
     assert [segment.id for segment in found] == ["doc:0", "doc:1", "doc:2", "doc:3"]
     assert found[2].extras[0].text == "Plainly: The dog barked."
@@ -205,7 +215,7 @@ def test_a_second_reference_gets_its_own_candidates(polyref: Callable[..., Any],
     others = ["5 euros were paid.", "More.", "A dog was barking.", "There was rain."]
     (tmp_path / "other.en").write_text("\n".join(others) + "\n")
     file = nbest(tmp_path / "n.jsonl", others, k=3)
-    polyref("augment", refs, tmp_path / "other.en", "--candidates", file, "-o", tmp_path / "out.jsonl")
+    polyref("augment", refs, tmp_path / "other.en", "--lang", "en", "--candidates", file, "-o", tmp_path / "out.jsonl")
     found = ReferenceSet.load(tmp_path / "out.jsonl")
     assert [[(ref.text, ref.of) for ref in segment.extras] for segment in found] == [
         [(f"Plainly: {text}", 1)] for text in others
@@ -253,7 +263,9 @@ def test_a_second_reference_gets_its_own_candidates(polyref: Callable[..., Any],
 def test_a_wrong_alignment_is_refused(
     polyref: Callable[..., Any], refs: Path, tmp_path: Path, rows: list[Any], message: str
 ) -> None:
-    result = polyref("augment", refs, "--candidates", lines(tmp_path / "n.jsonl", rows), "-o", tmp_path / "out.jsonl")
+    result = polyref(
+        "augment", refs, "--lang", "en", "--candidates", lines(tmp_path / "n.jsonl", rows), "-o", tmp_path / "out.jsonl"
+    )
     assert (result.code, result.out) == (1, "")
     assert message in result.err and result.err.count("\n") == 1
     assert sorted(path.name for path in tmp_path.iterdir()) == ["n.jsonl", "refs.en"]
@@ -268,17 +280,17 @@ def test_bad_usage(polyref: Callable[..., Any], refs: Path, tmp_path: Path) -> N
         (["-", "--candidates", "-"], "named twice"),
         (["--candidates", file, "-k", "0"], "-k is 0"),
     ):
-        result = polyref("augment", refs, *options)
+        result = polyref("augment", refs, "--lang", "en", *options)
         assert (result.code, result.out) == (2, "") and message in result.err and result.err.count("\n") == 1
 
 
 def test_pipes_and_other_folders(polyref: Callable[..., Any], refs: Path, tmp_path: Path) -> None:
     file = nbest(tmp_path / "n.jsonl")
-    whole = polyref("augment", refs, "--candidates", file).out
+    whole = polyref("augment", refs, "--lang", "en", "--candidates", file).out
     (tmp_path / "deep").mkdir()
     os.mkfifo(tmp_path / "deep" / "n.jsonl")
     with subprocess.Popen(["cp", file, tmp_path / "deep" / "n.jsonl"]):
-        assert polyref("augment", refs, "--candidates", tmp_path / "deep" / "n.jsonl").out == whole
+        assert polyref("augment", refs, "--lang", "en", "--candidates", tmp_path / "deep" / "n.jsonl").out == whole
 
 
 def test_a_generator_beside_a_list(

@@ -71,7 +71,7 @@ def test_commands(polyref: Callable[..., Any], folder: Path) -> None:
     assert len(commands) == 8
     rows = [{"text": text, "paraphrases": [{"text": f"So: {text}"}]} for text in ("Ann paid.", "The dog barked.")]
     (folder / "nbest.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    (folder / "made.jsonl").write_text('{"id": "1", "refs": [{"text": "Ann paid."}]}\n')
+    (folder / "made.jsonl").write_text('{"id": "1", "lang": "en", "refs": [{"text": "Ann paid."}]}\n')
     for command in commands:
         result = polyref(*command[1:])
         assert result.code == 0, result.err

@@ -66,7 +66,7 @@ def test_fewer_of_them_a_filter_and_a_set_that_has_paraphrases(
 ) -> None:
     ref, other, *systems = files
     made, out = tmp_path / "made.jsonl", tmp_path / "out.jsonl"
-    polyref("augment", ref, "--candidates", other, "-o", made, "--filter", "none")
+    polyref("augment", ref, "--candidates", other, "-o", made, "--filter", "none", "--lang", "en")
     polyref("augment", made, "--peers", *systems, "-k", "1", "--filter", "default", "-o", out)
     found = ReferenceSet.load(out)
     # 6 euros are not 5.
@@ -100,5 +100,5 @@ def test_bad_usage(polyref: Callable[..., Any], files: list[Path], tmp_path: Pat
         (["--peers", tmp_path / "set.jsonl"], 2, "expected plain text: one output of a system a line"),
         (["--peers", tmp_path / "short"], 1, "short: has 1 segments, but the references have 3"),
     ):
-        result = polyref("augment", ref, *options)
+        result = polyref("augment", ref, "--lang", "en", *options)
         assert (result.code, result.out) == (code, "") and message in result.err and result.err.count("\n") == 1

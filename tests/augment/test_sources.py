@@ -75,7 +75,7 @@ def test_each_reference_names_its_own_generator(
     refs, plain, out = tmp_path / "refs", tmp_path / "plain", tmp_path / "out.jsonl"
     refs.write_text("Ann paid.\nThe dog barked.\n")
     plain.write_text("It was Ann who paid.\nA dog was barking.\n")
-    command = ("augment", refs, "--model", "a", "b", "--candidates", plain, "-k", "6", "-o", out)
+    command = ("augment", refs, "--lang", "en", "--model", "a", "b", "--candidates", plain, "-k", "6", "-o", out)
     result = polyref(*command, "--filter", "none", "--json", "--quiet")
     assert result.code == 0, result.err
     found = ReferenceSet.load(out)
@@ -99,10 +99,10 @@ def test_files_may_come_last(polyref: Callable[..., Any], models: dict[str, Name
     for name in ("refs", "other"):
         (tmp_path / name).write_text("Ann paid.\n")
     refs, other, out = tmp_path / "refs", tmp_path / "other", tmp_path / "out.jsonl"
-    assert polyref("augment", "--model", "a", "-k", "2", "-o", out, refs, other).code == 0
+    assert polyref("augment", "--model", "a", "-k", "2", "-o", out, "--lang", "en", refs, other).code == 0
     assert list(models) == ["a"] and len(ReferenceSet.load(out)[0].originals) == 2
-    assert polyref("augment", "--model", "a", "--model", "b", "-o", out, refs).code == 0
-    assert polyref("augment", refs, "--model", "c", "d", "-o", out).code == 0
+    assert polyref("augment", "--model", "a", "--model", "b", "-o", out, "--lang", "en", refs).code == 0
+    assert polyref("augment", refs, "--model", "c", "d", "-o", out, "--lang", "en").code == 0
     assert list(models) == ["a", "b", "c", "d"]
 
 
@@ -111,7 +111,7 @@ def test_a_second_run_keeps_what_the_first_one_said(
 ) -> None:
     (tmp_path / "refs").write_text("Ann paid.\n")
     one, two = tmp_path / "one.jsonl", tmp_path / "two.jsonl"
-    polyref("augment", tmp_path / "refs", "--model", "a", "b", "-k", "4", "-o", one, "--filter", "none")
+    polyref("augment", tmp_path / "refs", "--model", "a", "b", "-k", "4", "-o", one, "--filter", "none", "--lang", "en")
     polyref("augment", one, "--model", "c", "-k", "4", "-o", two, "--filter", "none")
     meta = ReferenceSet.load(two).meta
     assert meta["generator"] == ["a|sha:1 + b|sha:1", "c|sha:1"]

@@ -54,7 +54,7 @@ def test_without_ray_one_line_says_what_to_install(
 
 def test_who_is_asked_by_one_process_is_not_asked_by_an_engine(tmp_path: Path, polyref: Callable[..., Any]) -> None:
     pytest.importorskip("ray")
-    refs = tmp_path / "refs"
+    refs = tmp_path / "refs.en"
     refs.write_text("One line.\n")
     done = polyref("augment", refs, "--engine", "ray", "--model", "chat:nowhere")
     assert done.code == 2 and "language models are asked by one process" in done.err

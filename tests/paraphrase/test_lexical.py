@@ -127,7 +127,7 @@ def test_tokens_cover_all_but_spaces(text: str) -> None:
 def test_broken_tables_are_refused(tmp_path: Path, line: str, message: str, polyref: Callable[..., Any]) -> None:
     (tmp_path / "t.tsv").write_text(f"old\tancient\t0.1\n{line}\n", "utf-8")
     (tmp_path / "in.txt").write_text("An old man.\n", "utf-8")
-    result = polyref("paraphrase", tmp_path / "in.txt", "--model", f"lexical:{tmp_path / 't.tsv'}")
+    result = polyref("paraphrase", tmp_path / "in.txt", "--lang", "en", "--model", f"lexical:{tmp_path / 't.tsv'}")
     assert result.code == 1 and message.split(": ", 1)[1] in result.err and "t.tsv:2" in result.err
     assert "scripts/mine_substitutions.py writes such tables" in result.err
 

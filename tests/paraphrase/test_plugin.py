@@ -92,7 +92,7 @@ def test_info_describes_it(installed: None, polyref: Callable[..., Any]) -> None
 def test_an_argument_is_passed_on(installed: None, tmp_path: Path, polyref: Callable[..., Any]) -> None:
     (tmp_path / "table.tsv").write_text("Prices\tCosts\n", "utf-8")
     (tmp_path / "in.txt").write_text("Prices rose.\n", "utf-8")
-    result = polyref("paraphrase", tmp_path / "in.txt", "--model", f"synonyms:{tmp_path / 'table.tsv'}")
+    result = polyref("paraphrase", tmp_path / "in.txt", "--lang", "en", "--model", f"synonyms:{tmp_path / 'table.tsv'}")
     assert result.code == 0, result.err
     (row,) = map(json.loads, result.out.splitlines())
     assert row["paraphrases"] == [{"text": "Costs rose.", "score": None}]
@@ -130,7 +130,7 @@ def test_options_it_does_not_have_are_refused(installed: None) -> None:
 def test_all_ways_to_select_do_without_probabilities(installed: None) -> None:
     texts = ["Prices rose quickly."]
     for select in ("rank", "mmr"):
-        made = augment(texts, "synonyms", 3, select=select)
+        made = augment(texts, "synonyms", 3, select=select, lang="en")
         assert len(made[0].extras) == 3 and {ref.logprob for ref in made[0].extras} == {None}
 
 

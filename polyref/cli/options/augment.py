@@ -53,7 +53,7 @@ _LAST = (
         help="Which of what passes the filter: rank or mmr[:LAMBDA].",
     ),
     click.option("--dropped", metavar="FILE", help="Write the candidates that the filter drops, with the reasons."),
-    click.option("--lang", metavar="CODE", help="Language of the references. [default: en]"),
+    click.option("--lang", metavar="CODE", help="Language of the references. [default: told by them]"),
     click.option("--force", is_flag=True, help="Take text in a language that the model does not write."),
     click.option("--json", "as_json", is_flag=True, help="The summary as one JSON object on stdout (needs -o)."),
     quiet_option,

@@ -12,13 +12,16 @@ from click.core import ParameterSource
 
 from polyref.augment.candidates import open_lists, open_peers
 from polyref.augment.inputs import Inputs
+from polyref.augment.language import language_of
 from polyref.augment.pipeline import OVERGENERATE
 from polyref.augment.sources import Generated, Several, Source
 from polyref.cli.options.generation import loading_from
 from polyref.cli.options.rewriting import rewritings_from
 from polyref.cli.options.search import decoding_from
+from polyref.cli.printing import tell
 from polyref.errors import UsageError
 from polyref.paraphrase.paraphraser import Paraphraser
+from polyref.references import ReferenceSet
 
 _DEFAULT_K: Final = 10
 
@@ -131,3 +134,17 @@ def source_from(
     lists = open_lists(origin.candidates, references, stack)
     sources = [*(generator(load) for generator in generators), *lists]
     return sources[0] if len(sources) == 1 else Several(sources)
+
+
+def told_language(
+    lang: str | None, references: Inputs | ReferenceSet, generators: Sequence[str], pair: str | None, file: str
+) -> tuple[str, Callable[[], None]]:
+    """The language of references, and what says to the user how it was told, where no option names it."""
+    if lang is not None:
+        return lang, lambda: None
+    segments = references.segments() if isinstance(references, Inputs) else references
+    code, told = language_of(segments, generators, pair=pair, meta=references.meta, file=file)
+    if told is None:
+        return code, lambda: None
+    note = f"{file}: taken for {told.name}; --lang {code} says so, or names another language"
+    return code, lambda: tell("note", note)

@@ -124,7 +124,7 @@ def test_a_file_that_is_no_batch_is_named(line: str, message: str) -> None:
 
 def test_a_journal_of_something_else_is_left_alone(polyref: Callable[..., Any]) -> None:
     Path("out.answers").write_text("my notes\n")
-    command = ["augment", "refs", "--model", "openai:tiny", "-o", "out", "--batch", "write", "b"]
+    command = ["augment", "refs", "--lang", "en", "--model", "openai:tiny", "-o", "out", "--batch", "write", "b"]
     result = polyref(*command)
     assert result.code == 1 and "out.answers: is in the way and no journal" in result.err
     assert Path("out.answers").read_text() == "my notes\n"

@@ -1,0 +1,76 @@
+"""The language of references: named, recorded, the only one that a generator writes, or told by texts and names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final
+
+from polyref.errors import DataError
+from polyref.models.language_recognition import Language, known_languages, recognised
+from polyref.paraphrase.generators import find_generator
+from polyref.paraphrase.paraphraser import Paraphraser
+from polyref.references import Segment
+
+#: Generators of polyref that write English alone, where no model of one's own is named.
+_ENGLISH: Final = ("shipped", "lexical")
+#: Segments that are read to tell a language.
+_ENOUGH: Final = 1000
+
+
+def language_of(
+    segments: Iterable[Segment],
+    generators: Sequence[Paraphraser | str | Path] = (),
+    *,
+    pair: str | None = None,
+    meta: Mapping[str, Any] | None = None,
+    file: str | None = None,
+) -> tuple[str, Language | None]:
+    """The code of the language of references, where no option names it.
+
+    Args:
+        segments: The references; those of a set may name their language.
+        generators: What writes paraphrases of them, none of it loaded. Where all of it writes one language, it is that;
+            whether the texts are in it is another question.
+        pair: Language pair, ``SRC-TGT``, of a set with several.
+        meta: Header of the reference set.
+        file: Where the references come from. Where the texts do not tell, ``refs.de`` says that they are German.
+
+    Returns:
+        The code, and the language as it was told, which people should hear of; None where it is known.
+
+    Raises:
+        DataError: The texts are too few, too odd or too mixed to tell.
+    """
+    recorded = (meta or {}).get("lang")
+    recorded = recorded[-1] if isinstance(recorded, list) and recorded else recorded
+    if pair and "-" in pair:
+        return pair.split("-")[1], None
+    if isinstance(recorded, str) and recorded:
+        return recorded, None
+    written = {_only_language(one) for one in generators}
+    if len(written) == 1 and (only := written.pop()):
+        return only, None
+    first = list(islice((segment for segment in segments if segment.originals), _ENOUGH))
+    named = {segment.lang for segment in first}
+    if len(named) == 1 and (only := named.pop()):
+        return only, None
+    told = recognised(ref.text for segment in first for ref in segment.originals)
+    told = told or known_languages().get(Path(file or "").suffix[1:].lower())
+    if told is None:
+        raise DataError(
+            "the language of these texts cannot be told: they are few, or mixed",
+            file=file,
+            remedy="name it with `lang`, such as en, de or zh",
+        )
+    return told.code, told
+
+
+def _only_language(generator: Paraphraser | str | Path) -> str | None:
+    if isinstance(generator, Paraphraser):
+        return generator.lang or (generator.languages[0] if len(generator.languages) == 1 else None)
+    if generator == "shipped/en":
+        return "en"
+    found = find_generator(str(generator))
+    return "en" if found and found[0].name in _ENGLISH and found[1] is None else None
