@@ -55,7 +55,7 @@ def cli() -> None:
     \b
     polyref score refs.en -i sysA.en sysB.en -m prism
     polyref augment refs.en -k 10 -o refs.polyref.jsonl
-    polyref score refs.polyref.jsonl -i sysA.en sysB.en -m bleu chrf++ --combine expected -k 0 10
+    polyref score refs.polyref.jsonl -i sysA.en sysB.en -m bleu chrf++ -k 0 10
     polyref evaluate DIR -l zh-en --refs refs.polyref.jsonl --gold mqm -m bleu -k 0 1 5 10
 
     Exit codes: 0 done, 1 bad data, 2 bad usage.

@@ -8,7 +8,7 @@ import webbrowser
 import click
 
 from polyref.cli import augment, score
-from polyref.cli.demo.folder import COMBINE, DROPPED, KS, MADE, METRICS, PAGE, SCORES, K, demo_folder
+from polyref.cli.demo.folder import DROPPED, KS, MADE, METRICS, PAGE, SCORES, K, demo_folder
 from polyref.cli.demo.screen import screen
 from polyref.cli.options.quiet import silence
 from polyref.cli.printing import tell
@@ -34,7 +34,7 @@ from polyref.textfiles import read_lines
 def command(ctx: click.Context, output: str, model: str, threads: int | None, show: bool, as_json: bool) -> None:
     """Run the main job on the example texts that come with polyref.
 
-    Copies 12 references and the outputs of two imaginary systems to DIR, adds up to ten paraphrases to each reference
+    Copies 12 references and the outputs of two imaginary systems to DIR, adds up to three paraphrases to each reference
     with the shipped model, scores both systems without and with them, and shows what changed and why.
     """
     folder = demo_folder(output)
@@ -51,13 +51,12 @@ def command(ctx: click.Context, output: str, model: str, threads: int | None, sh
         model=(model,),
         threads=threads,
     )
-    _announce("score", made, "-i", *systems, "-m", *METRICS, "--combine", COMBINE, "-k", *KS, "--json", "-o", scores)
+    _announce("score", made, "-i", *systems, "-m", *METRICS, "-k", *KS, "--json", "-o", scores)
     ctx.invoke(
         score.command,
         references=(str(made),),
         inputs=systems,
         metrics=METRICS,
-        combine=COMBINE,
         ks=KS,
         as_json=True,
         output=str(scores),

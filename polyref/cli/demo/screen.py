@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,7 +13,7 @@ from polyref.references import ReferenceSet, Segment
 from polyref.tables import text_table
 
 #: Segments that are shown.
-_SHOWN: Final = ("1", "3", "10")
+_SHOWN: Final = ("1", "2", "3")
 _RIGHT, _WRONG = "sysA.en", "sysB.en"
 
 
@@ -35,14 +35,14 @@ def screen(
     """
     added = sum(len(segment.extras) for segment in references)
     parts = [
-        f"{len(references)} references and {added} paraphrases{_filter(dropped)}. Three of them:",
+        f"{len(references)} references and {added} paraphrases{_filter(dropped)}. Three of the references:",
         *_examples(references, outputs),
         f"{_scores(rows)}\n",
         _why(rows),
-        "The texts were written to show how it works: an illustration, no evidence that it helps elsewhere.\n",
-        "Try next: Prism, which needs no paraphrases to get this right; references of your own; --open for a page.",
-        f"  polyref score {folder / 'refs.en'} -i {folder / _RIGHT} {folder / _WRONG} -m prism",
-        f"  polyref augment YOUR-REFERENCES -k {K} -o refs.polyref.jsonl",
+        "All texts were written before the model read them: an illustration, no evidence that it helps elsewhere.\n",
+        "Try next: texts of your own; a better writer (--model openai:NAME, README); --open for a page.",
+        "  polyref augment YOUR-REFERENCES -k 10 -o refs.polyref.jsonl",
+        "  polyref score refs.polyref.jsonl -i YOUR-OUTPUTS -m bleu chrf++",
     ]
     return "\n".join(parts)
 
@@ -57,9 +57,13 @@ def _examples(references: ReferenceSet, outputs: Sequence[Sequence[str]]) -> Ite
 
 
 def _nearest(segment: Segment, text: str) -> str:
-    """The paraphrase that is most like a text: the one that the text has most to thank for."""
-    words = text.split()
-    return max((ref.text for ref in segment.extras), key=lambda one: SequenceMatcher(None, one.split(), words).ratio())
+    """The paraphrase with most of a text's words: the one that the text has most to thank for."""
+    words = _words(text)
+    return max((ref.text for ref in segment.extras), key=lambda one: (_words(one) & words).total())
+
+
+def _words(text: str) -> Counter[str]:
+    return Counter(re.findall(r"\w+", text.lower()))
 
 
 def _scores(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -75,18 +79,14 @@ def _scores(rows: Sequence[Mapping[str, Any]]) -> str:
 
 def _why(rows: Sequence[Mapping[str, Any]]) -> str:
     """What the paraphrases changed, read off the scores."""
-    best = {k: max((row for row in rows if row["metric"] == "bleu" and row["k"] == k), key=_score)["system"]
-            for k in (0, K)}  # fmt: skip
-    without = "the wrong system wins: it repeats the reference" if best[0] == _WRONG else "the right system wins"
-    added = (
-        "the right one wins: its own words are among them" if best[K] == _RIGHT
-        else "it still wins: few words of the right one are among them"
-    )  # fmt: skip
-    return f"With one reference, {without}.\nWith the paraphrases, {added}."
-
-
-def _score(row: Mapping[str, Any]) -> float:
-    return float(row["score"])
+    bleu = {(row["system"], row["k"]): float(row["score"]) for row in rows if row["metric"] == "bleu"}
+    before, after = (bleu[_WRONG, k] - bleu[_RIGHT, k] for k in (0, K))
+    right, wrong = (bleu[system, K] - bleu[system, 0] for system in (_RIGHT, _WRONG))
+    lead = f"still leads, by {after:.1f}" if after > 0 else "no longer leads"
+    return (
+        f"With one reference, the wrong system leads by {before:.1f} BLEU: it repeats the reference.\n"
+        f"The paraphrases add {right:.1f} to the right system and {wrong:.1f} to the wrong one. It {lead}."
+    )
 
 
 def _filter(dropped: Sequence[str]) -> str:
