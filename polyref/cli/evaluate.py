@@ -48,6 +48,7 @@ def command(
     """  # noqa: D301
     from polyref.eval.api import evaluate
     from polyref.eval.text_tables import signatures
+    from polyref.metrics.results.advice import advice
 
     if output is not None:
         from polyref.eval.report import check_report
@@ -70,6 +71,8 @@ def command(
             say=tell,
             **options,
         )
+    if options["peers"] is None and (better := advice(s for one in found.evaluations for s in one.signatures.values())):
+        tell("note", better)
     if output is not None:
         page = found.report(output, settings())
         tell("note", f"report: {page}")

@@ -67,7 +67,7 @@ def command(
 
     \b
     polyref score refs.en -i sysA.en sysB.en -m prism
-    polyref score refs.polyref.jsonl -i sysA.en sysB.en -m bleu chrf++ --combine expected -k 0 1 5 10
+    polyref score refs.polyref.jsonl -i sysA.en sysB.en -m bleu chrf++ -k 0 1 5 10
     polyref score refA.en refB.en -i sysA.en --sentence --json
     """  # noqa: D301
     refuse_overwriting([*references, *inputs, source], output)
@@ -98,9 +98,9 @@ def command(
             test, trials = test_from(asked, len(systems), sentence)
             found = calculate(systems, refs, chosen, ks or None, sources=sources, test=test, trials=trials, seed=seed,
                               allow_missing=allow_missing, force=force, peers=peers)  # fmt: skip
-    for note in found.notes:
-        tell("warning", note)
     found = found.segment if sentence else found
+    for kind, message in found.messages:
+        tell(kind, message)
     found = found.shortened if short else found
     with write_atomically(output) as stream:
         if as_json or layout == "json":

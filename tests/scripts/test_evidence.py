@@ -145,6 +145,7 @@ def test_a_test_set_is_asked_for_by_name() -> None:
 
     assert wanted(None, test=False) == ["news", "bio-de", "bio-es", "bio-ru"]
     assert wanted(["gu"], test=True) == ["gu"]
+    assert wanted(["wmt22-de"], test=False) == ["wmt22-de"]
     for names, test in ((["gu"], False), (["news"], True)):
         with pytest.raises(UsageError, match="--test"):
             wanted(names, test=test)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final
 
+from polyref.metrics.results.advice import advice
 from polyref.metrics.results.scores import MetricScores
 from polyref.metrics.signature import digest, shortened
 from polyref.tables import data_frame, html_table, latex_table, shown, text_table
@@ -33,6 +34,13 @@ class ScoreTable:
     notes: tuple[str, ...] = ()
     by_segment: bool = False
     short: bool = False
+
+    @property
+    def messages(self) -> Iterator[tuple[str, str]]:
+        """What to tell the reader: kind (``warning``, ``note``) and text of the notes, and of advice on systems."""
+        yield from (("warning", note) for note in self.notes)
+        if not self.by_segment and (better := advice(one.signature for one in self.results)):
+            yield "note", better
 
     @property
     def shortened(self) -> ScoreTable:

@@ -4,14 +4,17 @@
     python scripts/bench/quality/evidence.py --data DIR --work DIR --test
 
 Development sets, on which settings are chosen: WMT21 news zh-en, and de-en, es-en and ru-en of its biomedical task
-(all MQM). Test sets, which are only looked at with ``--test``: WMT19 lt-en and gu-en (relative rankings) and WMT22
-zh-en (MQM) with ten LLM paraphrases a segment; every look is written to OUT/ledger.csv before anything of it is shown.
+(all MQM); and WMT22 en-de (MQM) with ten LLM paraphrases a segment, which is measured where it is named (``--sets
+wmt22-de --references llm``): how an LLM's references combine was chosen on it. Test sets, which are only looked at with
+``--test``: WMT19 lt-en and gu-en (relative rankings) and WMT22 zh-en (MQM) with ten LLM paraphrases a segment; every
+look is written to OUT/ledger.csv before anything of it is shown.
 
 Parts, each with a table OUT/NAME.csv:
 
     metrics    metrics.csv: which metric agrees best, with one reference
     gains      evidence.csv, and a plot: every metric and use, with the references of a person, the shipped model and an
-               LLM; three rows for every number of them: the real ones, the mean of the placebos, and the difference
+               LLM; three rows for every number of them: the real ones, the mean of the placebos, and the difference;
+               of uses but ``max`` also how far the first and the third are above those of ``max``
     references references.csv: how many added references there are, and what is wrong with them, by detectors
     coverage   coverage.csv: how many of the words that outputs have and the reference lacks are in added references
     shares     blend-share.csv: the share of added references in a blend (development sets alone)
@@ -138,7 +141,7 @@ def main() -> None:
 
 
 def wanted(names: Sequence[str] | None, *, test: bool) -> list[str]:
-    """The sets of this run.
+    """The sets of this run: without names, those into English, which the shipped models read.
 
     Raises:
         UsageError: A test set is asked for without ``--test``, or another one with it.
@@ -147,7 +150,11 @@ def wanted(names: Sequence[str] | None, *, test: bool) -> list[str]:
     for name in names or ():
         if SETS[name].frozen != test:
             raise UsageError(f"`sets` has {name}, which is {kind}", remedy="give or leave out --test")
-    return [name for name, one in SETS.items() if one.frozen == test and (not names or name in names)]
+    return [
+        name
+        for name, one in SETS.items()
+        if one.frozen == test and (name in names if names else one.pair.endswith("-en"))
+    ]
 
 
 def make(name: str, sets: Sequence[str], args: argparse.Namespace) -> None:

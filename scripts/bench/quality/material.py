@@ -42,12 +42,16 @@ SETS: Final = {
         Set("bio-ru", "bio21.mqm", "ru-en", "refA", "mqm"),
         Set("lt", "wmt19", "lt-en", "ref", "darr", frozen=True),
         Set("gu", "wmt19", "gu-en", "ref", "darr", frozen=True),
+        Set("wmt22-de", "wmt22.mqm", "en-de", "refA", "mqm", other="refB"),
     )
 }
 #: Averages over sets.
 AVERAGES: Final = {"development": ("news", "bio-de", "bio-es", "bio-ru"), "wmt19": ("lt", "gu")}
 #: Set -> lists of added references in the data folder.
-LISTS: Final = {"wmt22-zh": "wmt22/paraphrases/zh-en.refA.jsonl"}
+LISTS: Final = {
+    "wmt22-zh": "wmt22/paraphrases/zh-en.refA.jsonl",
+    "wmt22-de": "wmt22/paraphrases/en-de.refA.jsonl",
+}
 #: Within segments first, then systems, then what moves with the difficulty of segments.
 WITHIN, ACCURACY, POOLED = "kendall-tau-b-items", "acc23", "kendall-tau-b"
 OF_SCORES: Final = (

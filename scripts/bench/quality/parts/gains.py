@@ -22,6 +22,10 @@ COLUMNS: Final = (
     *("value", "low", "high", "gain", "gain_low", "gain_high", "p"),
     *("n", "placebos", "resamples", "seed"),
 )
+#: Rows whose value is an agreement with people; that of the others is a difference already.
+GAINS: Final = ("real", "placebo")
+#: A use against the maximum on the same redrawn test sets: by agreement, and by what it gains beyond the placebo.
+OVER_MAX: Final = {"real": "over-max", "difference": "difference-over-max"}
 #: Kendall within segments: tau-b of MQM, without ties of relative rankings.
 WITHIN: Final = ("kendall-tau-b-items", "kendall-darr-without-ties")
 #: Shares of the added references in a blend that were compared.
@@ -91,6 +95,7 @@ class Gathered:
         seed = args.seed + offset(name)
         real, fakes = measured(material, references, metrics, ks, placebos, seed, args.work / "statistics")
         print(f"{name} {generator} {metric}: {len(material.references)} segments", file=sys.stderr, flush=True)
+        maximum: dict[tuple[int, str], Samples] = {}  # the first use, if it is `max`
         for number, (use, series) in enumerate(zip(metrics, real, strict=True)):
             base = judges.samples(series, 0)
             for k in ks:
@@ -104,9 +109,16 @@ class Gathered:
                     keys = list(samples["real"])
                     samples["placebo"] = {key: np.mean([one[key] for one in every], axis=0) for key in keys}
                     samples["difference"] = {key: samples["real"][key] - samples["placebo"][key] for key in keys}
+                    for row, over in OVER_MAX.items():
+                        if use == "max" and not number:
+                            maximum[k, row] = samples[row]
+                        elif (k, row) in maximum:
+                            samples[over] = {key: samples[row][key] - maximum[k, row][key] for key in keys}
                 for row, values in samples.items():
                     self.found.setdefault((generator, metric, use, k, row), {})[name] = values
-                    p = judges.p_value(series, k, series, 0) if k and row == "real" else None
+                    # Of a gain, or of what a use is above the maximum.
+                    against = {"real": (series, 0), "over-max": (real[0], k)}.get(row)
+                    p = judges.p_value(series, k, *against) if k and against else None
                     sizes = {
                         "segments": len(material.references),
                         "placebos": placebos if k else "",
@@ -153,7 +165,7 @@ class Gathered:
                 "level": level,
                 "statistic": statistic,
                 **numbers(("value", "low", "high"), one),
-                **(numbers(("gain", "gain_low", "gain_high"), one - base[key]) if head["row"] != "difference" else {}),
+                **(numbers(("gain", "gain_low", "gain_high"), one - base[key]) if head["row"] in GAINS else {}),
                 "p": "" if p is None or np.isnan(p) else f"{p:.4f}",
                 "n": "" if judges is None else judges.counted(key),
                 "resamples": self.args.resamples,
