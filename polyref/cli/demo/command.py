@@ -51,6 +51,7 @@ def command(ctx: click.Context, output: str, model: str, threads: int | None, sh
         model=(model,),
         threads=threads,
     )
+    silence(2)  # the screen says how many paraphrases there are
     _announce("score", made, "-i", *systems, "-m", *METRICS, "-k", *KS, "--json", "-o", scores)
     ctx.invoke(
         score.command,
