@@ -122,4 +122,5 @@ def test_evaluations_say_it_too(polyref: Callable[..., Any], tmp_path: Path) -> 
     found = polyref(*asked, tmp_path / "made.jsonl", "-k", "0", "1")
     assert found.code == 0, found.err
     assert found.err.count("--combine expected (parCHRF++ k=1)") == 1
+    assert "language model" not in polyref(*asked, tmp_path / "made.jsonl", "-k", "0", "1", "-q").err
     assert "language model" not in polyref(*asked, data / "paraphrases/de-en.refA.jsonl", "-k", "0", "1").err
