@@ -1,7 +1,7 @@
 """What is expensive to compute is kept between runs: one file for all programs of a user.
 
 The cache never changes a result: it only holds what would be computed again. If it cannot be used, everything is
-computed.
+computed, and a warning says so once.
 """
 
 from __future__ import annotations
@@ -12,13 +12,15 @@ import os
 import sqlite3
 import threading
 import time
+import warnings
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
+from multiprocessing import parent_process
 from pathlib import Path
 from typing import Final
 
-from polyref.errors import DataError
+from polyref.errors import DataError, PolyrefWarning
 
 #: Where the cache is, and its limit in gigabytes (10**9 bytes), if not the default.
 CACHE_FOLDER: Final = "POLYREF_CACHE"
@@ -33,18 +35,23 @@ _TABLES: Final = """
     );
     CREATE TABLE IF NOT EXISTS contents (id INTEGER PRIMARY KEY, value BLOB NOT NULL);
     CREATE TABLE IF NOT EXISTS settings (name TEXT PRIMARY KEY, value NOT NULL);
+    CREATE TABLE IF NOT EXISTS total (id INTEGER PRIMARY KEY CHECK (id = 1), size INTEGER NOT NULL);
 """
 
 #: What a damaged file ends in: SQLite can name a part of it in a message that is no text.
 _BROKEN: Final = (sqlite3.Error, UnicodeDecodeError)
+
+#: Caches of this process that were warned of.
+_warned_of: Final[set[Path]] = set()
 
 
 class Cache:
     """Bytes by key, in one SQLite file. Several processes and threads may use it at once, and any may be killed.
 
     A key names everything the value depends on. Values carry a checksum, and a damaged one counts as absent. Beyond the
-    limit, the least recently used values are removed, except those used within the last day. Once these fill the limit,
-    nothing more is stored. A cache that cannot be used (full disk, file system without locks) turns itself off.
+    limit, which is one for all processes, the least recently used values are removed, except those used within the
+    last day. Once these fill the limit, nothing more is stored. A cache that cannot be used (full disk, file system
+    without locks) turns itself off, with one warning in each program.
     """
 
     def __init__(self, folder: str | Path | None = None, limit: float | None = None) -> None:
@@ -52,20 +59,14 @@ class Cache:
 
         Args:
             folder: Where it is; None takes $POLYREF_CACHE, or ~/.cache/polyref.
-            limit: Most gigabytes; None takes $POLYREF_CACHE_LIMIT, or what :meth:`keep` was told last, or 4.
+            limit: Most gigabytes, 0 or more; None takes $POLYREF_CACHE_LIMIT, or what :meth:`keep` was told last, or 4.
         """
-        named = os.environ.get(CACHE_LIMIT)
-        try:
-            own = limit if limit is not None else float(named) if named else None
-            self._limit = int((_GIGABYTES if own is None else own) * 1e9)
-        except (ValueError, OverflowError):
-            raise DataError(f"{CACHE_LIMIT} is {named!r}, expected a number of gigabytes") from None
-        self._own = own
+        self._own = own_limit() if limit is None else _bytes("`limit`", limit)
         self._given = folder
         self._fault: str | None = None
+        self._broken = False
         self._process: int | None = None
         self._started = int(time.time())
-        self._size = 0
         self._full = False
         self._alone = threading.RLock()
 
@@ -91,21 +92,52 @@ class Cache:
             with contextlib.closing(self.folder.joinpath("lock").open("ab")) as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX)  # a change of journal mode does not wait for another process
                 self._base.executescript(_TABLES)
-            if self._own is None and (kept := self._base.execute("SELECT value FROM settings").fetchone()):
-                self._limit = kept[0]
-            self._measure()
+            # Programs of an older version, and those that were killed long ago, have not kept the total.
+            right = "SELECT (SELECT size FROM total) IS (SELECT COALESCE(SUM(size), 0) FROM entries)"
+            if not self._base.execute(right).fetchone()[0]:
+                with self._writing():
+                    self._count()
         except (OSError, RuntimeError, *_BROKEN) as error:  # RuntimeError: there is no home
-            self._fault = str(error)
+            self._turn_off(error)
+
+    def _turn_off(self, error: Exception) -> None:
+        self._fault, self._broken = getattr(error, "strerror", None) or str(error), True
+
+    def _warn(self) -> None:
+        """Say once that the cache is off: here, not in processes that were started to help."""
+        folder = getattr(self, "folder", Path("~/.cache/polyref"))
+        if not self._broken or folder in _warned_of or parent_process() is not None:
+            return
+        _warned_of.add(folder)
+        warnings.warn(
+            f"{folder}: this cache cannot be used, everything is computed: {self._fault} "
+            f"({CACHE_FOLDER}=FOLDER names another)",
+            PolyrefWarning,
+            stacklevel=4,
+        )
+
+    def try_out(self) -> None:
+        """Open it and write to it: what is wrong is said here, before helping processes meet it, which say nothing."""
+        with self._alone:
+            if self.fault is None:
+                try:
+                    with self._writing():
+                        self._count()
+                except _BROKEN as error:
+                    self._turn_off(error)
+            self._warn()
 
     def get(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
         """The values that are stored, by key."""
         with self._alone:
-            return {} if self.fault is not None else self._found(keys)
+            found = {} if self.fault is not None else self._found(keys)
+            self._warn()
+            return found
 
     def _found(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
         found: dict[bytes, bytes] = {}
         stale: list[tuple[int, int]] = []
-        query = "SELECT id, used, value FROM entries JOIN contents USING (id) WHERE key = ?"
+        query = "SELECT id, CAST(used AS INTEGER), value FROM entries JOIN contents USING (id) WHERE key = ?"
         try:
             for key in keys:
                 row = self._base.execute(query, (key,)).fetchone()
@@ -118,7 +150,7 @@ class Cache:
                 with self._writing():
                     self._base.executemany("UPDATE entries SET used = ? WHERE id = ?", stale)
         except _BROKEN as error:
-            self._fault = str(error)
+            self._turn_off(error)
         return found
 
     def put(self, values: Mapping[bytes, bytes]) -> None:
@@ -126,29 +158,32 @@ class Cache:
         with self._alone:
             if self.fault is None and not self._full:
                 self._add(values)
+            self._warn()
 
     def _add(self, values: Mapping[bytes, bytes]) -> None:
         try:
             with self._writing():
-                for key, value in values.items():
+                new = sum(len(value) + 4 for value in values.values())
+                if self._total() + new > self._limit():
+                    self._shrink(new)
+                self._full = self._total() + new > self._limit()
+                for key, value in () if self._full else values.items():
                     # A torn value is replaced; one that another process put there meanwhile is the same.
-                    row = self._base.execute("SELECT id FROM entries WHERE key = ?", (key,)).fetchone()
-                    place = (None if row is None else row[0], key, len(value) + 4, self._started)
+                    row = self._base.execute("SELECT id, size FROM entries WHERE key = ?", (key,)).fetchone()
+                    number, old = row or (None, 0)
+                    place = (number, key, len(value) + 4, self._started)
                     number = self._base.execute("INSERT OR REPLACE INTO entries VALUES (?, ?, ?, ?)", place).lastrowid
                     content = (number, _crc(value) + value)
                     self._base.execute("INSERT OR REPLACE INTO contents VALUES (?, ?)", content)
-                    self._size += len(value) + 4
-                if self._size > self._limit:
-                    self._shrink()
+                    self._base.execute("UPDATE total SET size = size + ? - ?", (len(value) + 4, old))
         except _BROKEN as error:
-            self._fault = str(error)
+            self._turn_off(error)
 
     def summary(self) -> dict[str, int]:
         """``entries``, ``bytes`` of their values, and the ``limit`` in bytes."""
         with self._reported():
-            self._measure()
             (entries,) = self._base.execute("SELECT COUNT(*) FROM entries").fetchone()
-        return {"entries": entries, "bytes": self._size, "limit": self._limit}
+            return {"entries": entries, "bytes": self._total(), "limit": self._limit()}
 
     def clear(self) -> None:
         """Remove everything. Other processes compute again what they miss."""
@@ -156,8 +191,9 @@ class Cache:
             with self._writing():
                 self._base.execute("DELETE FROM entries")
                 self._base.execute("DELETE FROM contents")
+                self._count()
             self._base.execute("VACUUM")
-            self._size, self._full = 0, False
+            self._full = False
 
     def keep(self, limit: float) -> None:
         """Set the limit for all later runs, and shrink to it now: the least recently used values go, new ones too.
@@ -165,14 +201,12 @@ class Cache:
         Args:
             limit: Gigabytes, 0 or more.
         """
-        if not 0 <= limit < 1e6:
-            raise DataError(f"`limit` is {limit:g}, expected gigabytes from 0")
+        most = _bytes("`limit`", limit)
         with self._reported():
-            self._limit = int(limit * 1e9)
             with self._writing():
-                self._base.execute("INSERT OR REPLACE INTO settings VALUES ('limit', ?)", (self._limit,))
-                self._measure()
-                if self._size > self._limit:
+                self._base.execute("INSERT OR REPLACE INTO settings VALUES ('limit', ?)", (most,))
+                self._own, self._full = None, False
+                if self._total() > most:
                     self._shrink(spared=0)
             self._base.execute("VACUUM")
 
@@ -198,8 +232,20 @@ class Cache:
             raise
         self._base.execute("COMMIT")
 
-    def _measure(self) -> None:
-        (self._size,) = self._base.execute("SELECT COALESCE(SUM(size), 0) FROM entries").fetchone()
+    def _limit(self) -> int:
+        """Most bytes: what this program was told, or what is kept for all of them."""
+        if self._own is not None:
+            return self._own
+        kept = self._base.execute("SELECT value FROM settings WHERE name = 'limit'").fetchone()
+        return kept[0] if kept and isinstance(kept[0], int) else int(_GIGABYTES * 1e9)
+
+    def _total(self) -> int:
+        """Bytes of all values, whoever put them there."""
+        (size,) = self._base.execute("SELECT CAST(size AS INTEGER) FROM total").fetchone()
+        return int(size)
+
+    def _count(self) -> None:
+        self._base.execute("INSERT OR REPLACE INTO total SELECT 1, COALESCE(SUM(size), 0) FROM entries")
 
     @contextlib.contextmanager
     def _reported(self) -> Iterator[None]:
@@ -208,23 +254,46 @@ class Cache:
             if self.fault is None:
                 yield
         except _BROKEN as error:
-            self._fault = str(error)
+            self._turn_off(error)
         if self.fault is not None:
             raise DataError(f"the cache cannot be used: {self.fault}", file=getattr(self, "folder", None))
 
-    def _shrink(self, spared: int = _DAY) -> None:
-        """Shrink to nine tenths of the limit, oldest first; what was used in the last ``spared`` seconds stays."""
-        self._measure()  # other processes add and remove as well
+    def _shrink(self, new: int = 0, spared: int = _DAY) -> None:
+        """Shrink to nine tenths of the limit, with ``new`` bytes to come, oldest first.
+
+        What was used in the last ``spared`` seconds stays.
+        """
+        self._count()
+        size, most = self._total() + new, 0.9 * self._limit()
         old = "SELECT id, size FROM entries WHERE used < ? ORDER BY used, id"
         gone = []
-        for number, size in self._base.execute(old, (self._started - spared + (spared == 0),)):
-            if self._size <= self._limit * 0.9:
+        for number, bytes_of_it in self._base.execute(old, (self._started - spared + (spared == 0),)):
+            if size <= most:
                 break
             gone.append((number,))
-            self._size -= size
+            size -= bytes_of_it
         self._base.executemany("DELETE FROM entries WHERE id = ?", gone)
         self._base.executemany("DELETE FROM contents WHERE id = ?", gone)
-        self._full = self._size > self._limit
+        self._count()
+
+
+def own_limit() -> int | None:
+    """The limit that $POLYREF_CACHE_LIMIT gives, in bytes; None where it gives none."""
+    named = os.environ.get(CACHE_LIMIT)
+    try:
+        return _bytes(CACHE_LIMIT, float(named)) if named else None
+    except ValueError:
+        raise _no_limit(CACHE_LIMIT, named) from None
+
+
+def _bytes(name: str, gigabytes: float) -> int:
+    if not 0 <= gigabytes < 1e6:
+        raise _no_limit(name, gigabytes)
+    return int(gigabytes * 1e9)
+
+
+def _no_limit(name: str, found: object) -> DataError:
+    return DataError(f"{name} is {found!r}, expected a number of gigabytes from 0", remedy="4, say")
 
 
 @lru_cache(maxsize=1)

@@ -8,6 +8,7 @@ Without a listener nothing happens. The command line listens and shows bars; a p
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
@@ -149,7 +150,7 @@ def bar(what: str, unit: str, total: int, done: int = 0) -> Iterator[Advance]:
     from tqdm import tqdm
 
     ended = Event()
-    # disable=None: no bar where stderr is no terminal.
+    # disable=None: no bar where stderr is no terminal; a program may have none at all.
     with tqdm(
         total=total,
         initial=done,
@@ -157,7 +158,7 @@ def bar(what: str, unit: str, total: int, done: int = 0) -> Iterator[Advance]:
         unit=f" {unit}",
         smoothing=0,
         leave=False,
-        disable=None,
+        disable=None if sys.stderr else True,
         bar_format="{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}, {rate_noinv_fmt}]",
     ) as shown:
 

@@ -25,6 +25,18 @@ def leave_cleanly_when_terminated() -> None:
         signal.signal(signal.SIGTERM, _terminate)
 
 
+def open_what_is_closed() -> None:
+    """Input, output and errors that the caller has closed lead nowhere: no file may get their numbers.
+
+    Python's own objects for them stay None, but for stderr, on which libraries rely.
+    """
+    while (number := os.open(os.devnull, os.O_RDWR)) < 3:  # the smallest that is free
+        pass
+    os.close(number)
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(2, "w", closefd=False)
+
+
 def _terminate(number: int, _frame: object) -> None:
     # timeout(1) sends the signal twice: the second must not interrupt the cleaning up.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)

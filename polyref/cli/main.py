@@ -15,6 +15,7 @@ from polyref.cli.endings import (
     file_name,
     flushed,
     leave_cleanly_when_terminated,
+    open_what_is_closed,
     usage_error,
 )
 from polyref.cli.options.threads import announce_threads
@@ -65,6 +66,7 @@ def cli() -> None:
 def main(argv: list[str] | None = None) -> None:
     """Run the command line and exit."""
     warnings.showwarning = show_warning
+    open_what_is_closed()
     leave_cleanly_when_terminated()
     code = 1
     try:
@@ -79,6 +81,10 @@ def _run(argv: list[str] | None) -> int:
     ran: list[click.Command] = []
     announce_threads(sys.argv[1:] if argv is None else argv)
     try:
+        if os.environ.get("POLYREF_CACHE_LIMIT"):
+            from polyref.cache import own_limit
+
+            own_limit()  # refused before any work, which would be lost
         code = cli.main(args=argv, prog_name="polyref", standalone_mode=False, obj=ran)
     except PolyrefError as error:
         click.echo(f"polyref: error: {shown(in_flags(str(error), ran[-1] if ran else None))}", err=True)

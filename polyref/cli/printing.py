@@ -8,7 +8,7 @@ import sys
 import time
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Any, Final
 
 import click
@@ -72,7 +72,8 @@ def tell(kind: str, message: str) -> None:
     if quietness() >= {"note": 1, "warning": 2}[kind]:
         return
     context = click.get_current_context(silent=True)
-    click.echo(f"polyref: {kind}: {shown(in_flags(message, context.command if context else None))}", err=True)
+    with suppress(OSError):  # stderr is full or broken: what nobody can read ends no work
+        click.echo(f"polyref: {kind}: {shown(in_flags(message, context.command if context else None))}", err=True)
 
 
 def show_warning(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:

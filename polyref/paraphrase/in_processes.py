@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from itertools import islice
 from typing import Final, cast
 
+from polyref.cache import Cache
 from polyref.paraphrase.diverse_beam import Decoding
 from polyref.paraphrase.nbest import NBest
 from polyref.paraphrase.paraphraser import Paraphraser
@@ -72,6 +73,10 @@ class InProcesses(Paraphraser):
 
         fill()
         return results()
+
+    def use_cache(self, cache: Cache, loaded_with: str = "") -> None:
+        """Each process keeps its lists in the cache by itself."""
+        cache.try_out()
 
     def close(self) -> None:
         """End the processes."""

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import subprocess
 import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -61,6 +64,16 @@ def test_the_limit_is_kept(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert "of 2.000 GB" in run("info")
 
 
+def test_a_limit_that_is_none_is_refused_before_any_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, polyref: Callable[..., Any]
+) -> None:
+    (tmp_path / "refs.en").write_text("It is late .\n")
+    monkeypatch.setenv("POLYREF_CACHE_LIMIT", "-1")
+    done = polyref("score", tmp_path / "refs.en", "-i", tmp_path / "refs.en", "-m", "bleu")
+    assert (done.code, done.out) == (1, "")
+    assert done.err == "polyref: error: POLYREF_CACHE_LIMIT is -1.0, expected a number of gigabytes from 0 (4, say)\n"
+
+
 def test_a_cache_that_cannot_be_used_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -70,6 +83,91 @@ def test_a_cache_that_cannot_be_used_is_an_error(
         main(["cache", "info"])
     assert ended.value.code == 1
     assert "the cache cannot be used" in capsys.readouterr().err
+
+
+def _file(place: Path) -> None:
+    place.write_text("no folder")
+
+
+def _garbage(place: Path) -> None:
+    place.mkdir()
+    (place / "cache.sqlite").write_bytes(b"this is no data base, and long enough to tell" * 50)
+
+
+def _old_and_full(place: Path) -> None:
+    """A cache that was fine, on a disk that is full by now."""
+    cache = Cache(place)
+    cache.put({b"k": bytes(5_000)})
+    cache.close()
+
+
+def _full() -> None:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4_096, 4_096))
+
+
+def _no_stderr() -> None:
+    os.close(2)
+
+
+SCORE = ["score", "refs.en", "-i", "sys.en", "-m", "bertscore", "prism", "--threads", "1"]
+AUGMENT = ["augment", "refs.en", "-k", "1", "--jobs", "2", "--quiet"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("command", "spoil", "start"),
+    [
+        (SCORE, _file, None),
+        (AUGMENT, _file, None),
+        (AUGMENT, _old_and_full, _full),
+        (SCORE, _garbage, None),
+        (SCORE, _old_and_full, _full),
+        (SCORE, lambda place: place.symlink_to("/proc/none"), None),
+        (SCORE, _file, _no_stderr),
+    ],
+    ids=[
+        "a-file",
+        "a-file-and-processes",
+        "a-full-disk-and-processes",
+        "garbage",
+        "a-full-disk",
+        "read-only",
+        "no-stderr",
+    ],
+)
+def test_a_cache_that_cannot_be_used_is_said_once(
+    command: list[str], spoil: Callable[[Path], None], start: Callable[[], None] | None, tmp_path: Path
+) -> None:
+    (tmp_path / "refs.en").write_text("It is late .\nThe cat sat here .\n")
+    (tmp_path / "sys.en").write_text("It was late .\nA cat sat there .\n")
+    spoil(tmp_path / "cache")
+    done = subprocess.run(
+        [sys.executable, "-m", "polyref", *command],
+        cwd=tmp_path,
+        env={**os.environ, "POLYREF_CACHE": str(tmp_path / "cache")},
+        preexec_fn=start,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout.count("\n") > 2) == (0, True), done
+    assert done.stderr.count("cannot be used") == done.stderr.count("\n") == (0 if start is _no_stderr else 1)
+
+
+@pytest.mark.slow
+def test_files_do_not_take_the_place_of_a_closed_stderr(tmp_path: Path) -> None:
+    """What a library prints there would land in them."""
+    program = (
+        "import os\n"
+        "from polyref.textfiles import write_atomically\n"
+        "from polyref.cli.endings import open_what_is_closed\n"
+        "open_what_is_closed()\n"
+        "with write_atomically('out.txt') as stream:\n"
+        "    os.write(2, b'printed by a library')\n"
+        "    stream.write('result')\n"
+    )
+    subprocess.run([sys.executable, "-c", program], cwd=tmp_path, preexec_fn=_no_stderr, check=True)
+    assert (tmp_path / "out.txt").read_text() == "result"
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are not forked here")

@@ -279,12 +279,65 @@ def test_a_cache_that_cannot_be_used_is_off(tmp_path: Path, monkeypatch: pytest.
     (tmp_path / "file").write_text("")
     for fault in (Cache(tmp_path / "file"), _broken(tmp_path / "broken")):
         assert fault.fault
-        fault.put({b"k": b"v"})
-        assert fault.get([b"k"]) == {}
+        with pytest.warns(PolyrefWarning, match="this cache cannot be used") as caught:
+            fault.put({b"k": b"v"})
+            assert fault.get([b"k"]) == Cache(fault.folder).get([b"k"]) == {}
+        assert len(caught) == 1
         fault.close()
     monkeypatch.setenv("POLYREF_CACHE_LIMIT", "much")
-    with pytest.raises(DataError, match="POLYREF_CACHE_LIMIT is 'much', expected a number of gigabytes"):
+    with pytest.raises(DataError, match="POLYREF_CACHE_LIMIT is 'much', expected a number of gigabytes from 0"):
         Cache(tmp_path)
+
+
+@pytest.mark.parametrize("limit", [-1, float("nan"), float("inf")], ids=["negative", "nan", "infinite"])
+def test_a_limit_is_a_number_from_zero(limit: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = Cache(tmp_path, limit=0)
+    for refuse in (lambda: Cache(tmp_path, limit=limit), lambda: cache.keep(limit)):
+        with pytest.raises(DataError, match=f"`limit` is {limit}, expected a number of gigabytes from 0"):
+            refuse()
+    monkeypatch.setenv("POLYREF_CACHE_LIMIT", str(limit))
+    with pytest.raises(DataError, match=r"POLYREF_CACHE_LIMIT is .*, expected a number of gigabytes from 0"):
+        Cache(tmp_path)
+    cache.put({b"k": b"v"})
+    assert cache.get([b"k"]) == {}
+    cache.close()
+
+
+@pytest.mark.parametrize("old", [False, True], ids=["new", "of-an-older-version"])
+def test_the_limit_is_one_for_all_programs(old: bool, tmp_path: Path) -> None:
+    first = Cache(tmp_path)
+    first.keep(1e-5)  # 10,000 bytes
+    if old:
+        with sqlite3.connect(tmp_path / "cache.sqlite") as base:
+            base.execute("DROP TABLE total")
+        base.close()
+    caches = [Cache(tmp_path) for _ in range(8)]
+    assert [cache.get(keys([0])) for cache in caches] == [{}] * 8
+    for number, cache in enumerate(caches * 4):
+        cache.put({key: bytes(496) for key in keys([2 * number, 2 * number + 1])})
+    assert first.summary() == {"entries": 20, "bytes": 10_000, "limit": 10_000}
+    first.keep(5e-6)
+    caches[0].put({key: bytes(9_000) for key in keys([1000])})
+    assert first.summary()["bytes"] <= 5_000, "others heed a limit that changes"
+    for cache in (first, *caches):
+        cache.close()
+
+
+def test_odd_contents_of_the_cache_change_nothing(tmp_path: Path) -> None:
+    cache = Cache(tmp_path)
+    cache.put({keys([1])[0]: b"value"})
+    cache.keep(1)
+    cache.close()
+    with sqlite3.connect(tmp_path / "cache.sqlite") as base:
+        base.execute("UPDATE settings SET value = 'much'")
+        base.execute("UPDATE entries SET used = 'yesterday', size = 'some'")
+        base.execute("UPDATE total SET size = 'all'")
+    base.close()
+    cache = Cache(tmp_path)
+    cache.put({keys([2])[0]: b"value"})
+    assert cache.get(keys([1, 2])) == dict.fromkeys(keys([1, 2]), b"value")
+    assert cache.summary()["limit"] == 4_000_000_000
+    cache.close()
 
 
 def _broken(folder: Path) -> Cache:

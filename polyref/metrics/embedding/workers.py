@@ -97,5 +97,7 @@ class Helpers:
     def map(self, tasks: Iterable[Task[R_co]]) -> Iterator[R_co]:
         """The results of tasks, in order."""
         if self._workers is None:
+            if self._encoding.cache:
+                default_cache().try_out()
             self._workers = self._engine.workers(self._encoding)
         return self._workers.map(tasks)
