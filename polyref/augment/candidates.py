@@ -13,20 +13,22 @@ from polyref.augment.inputs import Given, Inputs, Rows
 from polyref.augment.select import Candidate
 from polyref.augment.sources import Proposed, Proposing, Source, paraphrased, rounded
 from polyref.errors import DataError, UsageError
-from polyref.references import ReferenceSet, as_reference_set
-from polyref.segments import Place, Segment
+from polyref.references import ReferenceSet, list_of
+from polyref.segments import Place, Reference, Segment
 
 #: Longest part of a text in a message.
 _SHOWN: Final = 60
+#: What is one list by itself.
+_LIST: Final = (str, Path, ReferenceSet)
 
 
 class Listed(Source):
     """Candidates from one file in any form that holds paraphrases, or from plain files, one candidate a line each.
 
-    A set in memory is as a file. A file that names segments by ids of its own is matched by id, in any order, and may leave segments out. All others,
-    and one that only counts its lines where no reference has such an id, are matched by line, and have as many lines
-    as the references. Where a file holds the text that was paraphrased, it
-    must be a reference of that segment.
+    A set in memory is as a file. A file that names segments by ids of its own is matched by id, in any order, and may
+    leave segments out. All others, and one that only counts its lines where no reference has such an id, are matched by
+    line, and have as many lines as the references. Where a file holds the text that was paraphrased, it must be a
+    reference of that segment.
 
     Args:
         files: One file; or plain text files, the candidates of rank 0, 1, ...
@@ -64,39 +66,46 @@ def open_lists(given: Sequence[str | Path | ReferenceSet], references: Rows, sta
     """
     rows: list[Rows] = []
     for number, one in enumerate(given):
-        held = isinstance(one, ReferenceSet)
-        rows.append(Given(one, f"candidates[{number}]") if held else stack.enter_context(Inputs([one], whole=True)))
+        if isinstance(one, ReferenceSet):
+            rows.append(Given(one, f"candidates[{number}]"))
+        else:
+            rows.append(stack.enter_context(Inputs([one], whole=True)))
     plain = [file for file in rows if file.plain]
     groups = [plain if file.plain else [file] for file in rows if not file.plain or file is plain[0]]
     return [Listed(group, references) for group in groups]
 
 
 def as_lists(candidates: Any) -> list[str | Path | ReferenceSet]:
-    """What :func:`open_lists` takes, from whatever a caller of :func:`polyref.augment.augment` has.
+    """What :func:`open_lists` takes, from what a caller has: a file, a set or lists of texts, or a list of several.
 
     Raises:
-        UsageError: It is neither a list nor the list of every segment's candidates, nor a list of those.
+        UsageError: It is none of these.
     """
-    if isinstance(candidates, (str, Path, ReferenceSet)):
-        return [candidates]
-    found = list_of(candidates)
-    if isinstance(found, Sequence) and not any(isinstance(one, (str, Path, ReferenceSet)) for one in found):
-        # Of the candidates of all segments, the items are texts; of several lists, they are lists.
-        inner = [item for one in found if isinstance(one := list_of(one), Sequence) for item in one]
-        if all(item is None or isinstance(item, str) for item in inner):
-            return [_one_list(found, "`candidates`")]
-    if not isinstance(found, Sequence):
-        raise UsageError(f"`candidates` is of type {type(found).__name__}, expected a file, a set or a list of them")
-    return [one if isinstance(one, (str, Path, ReferenceSet)) else _one_list(one, f"`candidates`[{number}]")
-            for number, one in enumerate(found)]  # fmt: skip
+    given = [candidates] if isinstance(candidates, _LIST) else list_of(candidates)
+    if not isinstance(given, Sequence):
+        raise UsageError(f"`candidates` is of type {type(given).__name__}, expected a file, a set, or a list of them")
+    if given and all(_are_texts(one) for one in given):
+        given = [given]  # the candidates of every segment
+    return [one if isinstance(one, _LIST) else _one_list(one, f"`candidates`[{n}]") for n, one in enumerate(given)]
 
 
-def _one_list(candidates: Any, name: str) -> ReferenceSet:
+def _are_texts(values: Any) -> bool:
+    values = list_of(values)
+    texts = isinstance(values, Sequence) and not isinstance(values, (str, bytes))
+    return texts and all(text is None or isinstance(text, str) for text in values)
+
+
+def _one_list(rows: Any, name: str) -> ReferenceSet:
     """The candidates of every segment, best first; None stands for one that is absent."""
+    if isinstance(rows, bytes) or not isinstance(rows := list_of(rows), Sequence):
+        raise UsageError(
+            f"{name} is of type {type(rows).__name__}, expected the candidates of every segment, or a path"
+        )
     segments = []
-    for place, texts in enumerate(list_of(candidates)):
-        texts = as_texts(["" if text is None else text for text in list_of(texts)], f"{name}[{place}]")
-        refs = (Reference(text, "paraphrase", rank=rank) for rank, text in enumerate(texts))
+    for place, texts in enumerate(rows):
+        if not _are_texts(texts):
+            raise UsageError(f"{name}[{place}] is {texts!r}, expected the list of that segment's candidates")
+        refs = [Reference(text, "paraphrase", rank=n) for n, text in enumerate(list_of(texts)) if text is not None]
         segments.append(Segment(Place(place + 1), tuple(refs)))
     return ReferenceSet(tuple(segments))
 
@@ -129,7 +138,7 @@ class _Reader:
             not file.named
             or (same and all(one.id == two.id for one, two in zip(file.segments(), references.segments(), strict=True)))
             # Line numbers, as `polyref paraphrase` writes them, where the references have other ids.
-            or (file.numbered and not any(segment.id in file.places for segment in references.segments()))
+            or (file.numbered and all(file.place_of(one.id) is None for one in references.segments()))
         )
         if self._by_line and not same:
             raise DataError(
@@ -140,17 +149,17 @@ class _Reader:
         matched = found = 0
         for place, segment in enumerate(references.segments()):
             found += len(self.candidates(segment, place))
-            matched += not self._by_line and segment.id in file.places
+            matched += not self._by_line and file.place_of(segment.id) is not None
         if not self._by_line and matched < len(file):
             known = {segment.id for segment in references.segments()}
-            name, place = next((name, place) for name, place in file.places.items() if name not in known)
+            place, name = next((n, one.id) for n, one in enumerate(file.segments()) if one.id not in known)
             raise self._fault(place, f"there is no segment {name!r} among the references")
         if not found:
             raise DataError("holds no candidates for these references", file=file.names[0])
 
     def candidates(self, segment: Segment, place: int) -> list[Candidate]:
         """Those of one segment."""
-        line = place if self._by_line else self._file.places.get(segment.id)
+        line = place if self._by_line else self._file.place_of(segment.id)
         if line is None:
             return []
         row = self._file[line]

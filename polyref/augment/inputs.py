@@ -50,9 +50,16 @@ class Rows(ABC):
         """The segments, from the first; may be called again."""
         return map(self.__getitem__, range(len(self)))
 
+    def place_of(self, name: str) -> int | None:
+        """The place, from 0, of the segment with an id; None where there is none."""
+        if not self.numbered:
+            return self._places.get(name)
+        # Of ids that count from 1 nothing need be kept.
+        place = int(name) - 1 if name.isascii() and name.isdigit() and len(name) < 19 else -1
+        return place if 0 <= place < len(self) and name == str(place + 1) else None
+
     @cached_property
-    def places(self) -> Mapping[str, int]:
-        """Id of every segment -> its place, from 0."""
+    def _places(self) -> Mapping[str, int]:
         return {segment.id: place for place, segment in enumerate(self.segments())}
 
     def line_of(self, place: int) -> int | None:
