@@ -132,8 +132,7 @@ def finish_pending(folder: Path) -> None:
 def _finish_others(folder: Path) -> None:
     for record in sorted(folder.glob(f".*{_PENDING}")):
         if (moves := _moves(record)) is not None:
-            # A folder lies there now, say, or what is named can be no file (ValueError): nobody announced this.
-            with contextlib.suppress(OSError, ValueError):
+            with contextlib.suppress(OSError):  # a folder lies there now, say: this is not what was announced
                 _finish(folder, moves)
             record.unlink(missing_ok=True)
 
@@ -265,6 +264,7 @@ def _moves(record: Path) -> dict[str, str] | None:
     made = all(
         isinstance(target, str)
         and PurePath(target).name == target not in ("", "..")
+        and "\0" not in target
         and name.startswith(f".{target}.")
         and name.endswith(_TEMPORARY)
         and PurePath(name).name == name

@@ -197,10 +197,10 @@ class Augmentation:
         tally.empty += len(segment.originals) - sources
         tally.references += sources
         tally.truncated += proposed.truncated
-        tally.failed.update(proposed.failed)
+        tally.failed.update(reason for _, reason in proposed.failed)
         offers = self.filters.start((ref.text for ref in segment.originals), (ref.text for ref in segment.extras))
         first = self.select == Rank() and not self.filters.measures and not self.source.several
-        work = _Work(segment)
+        work = _Work(_marked(segment, proposed))
         for one in proposed.candidates:
             if first and len(work.passed) == self.k:
                 break
@@ -222,6 +222,20 @@ class Augmentation:
         tally.surplus += len(work.passed) - len(chosen)
         tally.short += bool(paraphrased(segment)) and len(chosen) < self.k
         return replace(segment, refs=(*segment.refs, *map(_reference, chosen)))
+
+
+def _marked(segment: Segment, proposed: Proposed) -> Segment:
+    """The segment, in which references without a candidate say why the generator failed."""
+    found = {one.of for one in proposed.candidates}
+    failed = {index: reason for index, reason in proposed.failed if index not in found}
+    stale = {index for index in found if "failed" in segment.refs[index].extra}
+    if not failed and not stale:
+        return segment
+    refs = list(segment.refs)
+    for index in failed.keys() | stale:
+        rest = {name: value for name, value in refs[index].extra.items() if name != "failed"}
+        refs[index] = replace(refs[index], extra={**rest, "failed": failed[index]} if index in failed else rest)
+    return replace(segment, refs=tuple(refs))
 
 
 def _begin(reload: Callable[[], Source], settings: Mapping[str, Any]) -> Callable[[Sequence[Segment]], Shard]:

@@ -35,12 +35,12 @@ class Proposed:
     Attributes:
         candidates: In the order in which the filter looks at them.
         truncated: References of which the generator read only the beginning.
-        failed: Why the generator failed, of each reference for which it did.
+        failed: Index of each reference for which the generator failed, and why.
     """
 
     candidates: tuple[Candidate, ...]
     truncated: int = 0
-    failed: tuple[str, ...] = ()
+    failed: tuple[tuple[int, str], ...] = ()
 
 
 #: Waits for the candidates of some segments.
@@ -148,7 +148,7 @@ class Generated(Source):
             for index, nbest in zip(of, nbests, strict=True)
             for found in nbest.hypotheses[rank : rank + 1]
         ]
-        failed = tuple(nbest.failure for nbest in nbests if nbest.failure is not None)
+        failed = tuple((index, nbest.failure) for index, nbest in zip(of, nbests, strict=True) if nbest.failure)
         return Proposed(tuple(candidates), sum(nbest.truncated for nbest in nbests), failed)
 
 
@@ -216,7 +216,7 @@ class Several(Source):
                 replace(one, source=number) for number, proposed in enumerate(every) for one in proposed.candidates
             ]
             truncated = max(proposed.truncated for proposed in every)
-            failed = tuple(reason for proposed in every for reason in proposed.failed)
+            failed = tuple(one for proposed in every for one in proposed.failed)
             # Of two equal texts, the filter takes the first.
             several.sort(key=lambda one: (one.rank, one.source, one.of))
             found.append(Proposed(tuple(several), truncated, failed))

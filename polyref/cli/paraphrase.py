@@ -92,7 +92,7 @@ def command(
         for number, nbest in enumerate(results, 1):
             empty += not nbest.text.strip()
             truncated += nbest.truncated
-            failed.update([nbest.failure] if nbest.failure else [])
+            failed.update((why := {"failed": nbest.failure} if nbest.failure else {}).values())
             found = []
             for hypothesis in nbest.hypotheses:
                 item: dict[str, Any] = {"text": hypothesis.text, "score": hypothesis.score}
@@ -100,7 +100,7 @@ def command(
                 item |= {"tokens": list(hypothesis.tokens)} if tokens else {}
                 found.append(item)
             own = given[number - 1].id
-            row = {"id": number if own == str(number) else own, "text": nbest.text, "paraphrases": found}
+            row = {"id": number if own == str(number) else own, "text": nbest.text, "paraphrases": found, **why}
             if as_json:
                 rows.append(row)
             else:

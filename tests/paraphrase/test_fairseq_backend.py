@@ -16,9 +16,12 @@ import pytest
 import torch
 from tiny_models import TEXT, settings, state, symbols, write
 
+from polyref.cache import Cache
 from polyref.errors import ModelError, UsageError
 from polyref.models.checkpoints.base import Seq2Seq
 from polyref.paraphrase import DiverseBeam, SearchOptions, load_paraphraser
+from polyref.paraphrase.backends.fairseq import FairseqParaphraser, _Limits
+from polyref.paraphrase.search_paraphraser import SearchParaphraser
 
 MISSING = importlib.util.find_spec("fairseq") is None
 needs_fairseq = pytest.mark.skipif(MISSING, reason="fairseq is not installed (it needs Python 3.10)")
@@ -160,6 +163,15 @@ def test_only_fairseq_checkpoints_and_no_copy_penalty(tmp_path: Path) -> None:
         load_paraphraser(tmp_path, backend="fairseq", prism_a=0.1)
     with pytest.raises(UsageError, match="`backend` is 'marian', expected one of polyref, fairseq"):
         load_paraphraser(tmp_path, backend="marian")
+
+
+def test_its_lists_need_no_cache(tmp_path: Path) -> None:
+    """Without fairseq: all that a paraphraser has beside the model that fairseq builds."""
+    made: Any = FairseqParaphraser.__new__(FairseqParaphraser)
+    codec: Any = None
+    SearchParaphraser.__init__(made, _Limits(2, 10), codec, name="m", digest="0", max_source=9)  # type: ignore[arg-type]
+    made.use_cache(Cache(tmp_path))
+    assert made._kept_lists(2, made.settle(DiverseBeam(), 2)) is None
 
 
 @pytest.mark.skipif(not MISSING, reason="fairseq is installed")

@@ -29,6 +29,8 @@ RULES = (
 GERMAN = "Der Ausschuss wird sich am kommenden Freitag wieder in diesem Haus treffen, sagen die Leute im Dorf ({})."
 FINGERPRINT = "fp_of_the_tests"
 
+#: What no text holds, in one of the rewrites. Bytes that are no UTF-8 are put in when the answer is sent.
+ODD = {"half a pair": "\ud83d", "NUL": "\0", "direction": "\u202e", "byte": "BYTE", "escape": "\x1b[2J"}
 #: Troubles, beside errors by their number, in which there is no whole answer.
 UNANSWERED = frozenset(("half a JSON", "hangs up", "slow"))
 #: Says what goes wrong with a request: its text, how often it came before, whether it is a second one for an answer
@@ -49,6 +51,8 @@ class ChatServer:
         given: How often each request got a whole answer.
         most: Most requests at a time.
         fingerprint: What it calls itself.
+        refuses: Parts of requests that it does not take; the first one that a request has is named in its error.
+        spells: Bytes that it sends in place of others.
     """
 
     def __init__(self, trouble: Trouble = no_trouble) -> None:
@@ -58,6 +62,8 @@ class ChatServer:
         self.attempts: Counter[str] = Counter()
         self.given: Counter[str] = Counter()
         self.fingerprint: str | None = FINGERPRINT
+        self.refuses: tuple[str, ...] = ()
+        self.spells: dict[bytes, bytes] = {b"BYTE": b"\xff"}
         self.delay = 0.0
         self.most = 0
         self._now = 0
@@ -109,6 +115,8 @@ class ChatServer:
         key = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
         with self._lock:
             trouble = self.trouble(text_of(body), self.attempts[key], len(body["messages"]) > 2)
+            refused = [name for name in self.refuses if name in body]
+            trouble = f"400 {refused[0]}" if refused else trouble
             answered = trouble not in UNANSWERED and not (trouble or "")[:3].isdigit()
             held = answered and self._hold_after is not None and self._admitted >= self._hold_after
             if not held:
@@ -139,9 +147,9 @@ class ChatServer:
             error = {"message": f"error {trouble}, {headers.get('authorization')}", "code": trouble[4:] or None}
             more = {"Retry-After": "0.05"} if status == 429 else {}
             more |= {"Location": "http://127.0.0.1:9/v1/chat/completions"} if 300 <= status < 400 else {}
-            _send(handler, status, json.dumps({"error": error}).encode(), more)
+            _send(handler, status, self._spelt({"error": error}), more)
             return False
-        content = json.dumps(self.completion(body, trouble, headers)).encode()
+        content = self._spelt(self.completion(body, trouble, headers))
         if trouble == "half a JSON":
             _send(handler, 200, content[: len(content) // 2])
         elif trouble == "hangs up":
@@ -160,10 +168,18 @@ class ChatServer:
             return True
         return False
 
+    def _spelt(self, value: Any) -> bytes:
+        content = json.dumps(value).encode()
+        for one, other in self.spells.items():
+            content = content.replace(one, other)
+        return content
+
     def completion(self, body: dict[str, Any], trouble: str | None, headers: dict[str, str]) -> dict[str, Any]:
         text = text_of(body)
         k = body.get("response_format", {}).get("json_schema", {}).get("schema", {})
-        k = k["properties"]["rewrites"]["minItems"] if k else 1
+        # Without the form of the answer, the question says it in words.
+        several = re.search(r"in (\d+) different ways", str(body["messages"]))
+        k = k["properties"]["rewrites"]["minItems"] if k else int(several[1]) if several else 1
         message: dict[str, Any] = {"role": "assistant"}
         finish = "stop"
         rewrites = [RULES[(body.get("seed", 0) + n) % len(RULES)].format(text) for n in range(k)]
@@ -179,9 +195,11 @@ class ChatServer:
             rewrites = [body["messages"][-1]["content"].splitlines()[0] + " " + str(n) for n in range(k)]
         elif trouble == "explains":
             rewrites = [f"Here are some rewritten versions of it: {text}"] * k
+        elif trouble in ODD:
+            rewrites[0] = f"{rewrites[0]} {ODD[trouble]}"
         elif trouble == "the key":
             rewrites = [f"{rewrite} {headers.get('authorization')}" for rewrite in rewrites]
-        message["content"] = json.dumps({"rewrites": rewrites}) if "response_format" in body else rewrites[0]
+        message["content"] = json.dumps({"rewrites": rewrites}) if several else rewrites[0]
         if trouble == "prose":
             message["content"] = "\n".join(f"{n}. {one}" for n, one in enumerate(rewrites, 1))
         elif trouble == "refuses":

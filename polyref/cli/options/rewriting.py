@@ -215,12 +215,16 @@ def summary(paraphraser: Paraphraser, given: dict[str, Any]) -> dict[str, Any]:
     said = (
         f"polyref: {usage.requests} requests answered, {usage.known} known before, {usage.repairs} repairs, "
         f"{usage.retries} sent again, {usage.failures} failed; "
-        f"{usage.prompt_tokens:,} tokens read, {usage.completion_tokens:,} written"
+        f"in all runs {usage.prompt_tokens:,} tokens read, {usage.completion_tokens:,} written"
     )
     if given["price"] is not None:
         row["cost"] = round(usage.cost(given["price"]), 6)
         said += f", cost {row['cost']:.4f}"
     say(said)
+    if paraphraser.without:
+        tell("warning", f"the server refuses {', '.join(paraphraser.without)}: requests were sent without")
+    if paraphraser.said:
+        tell("warning", f"of a request that failed the server says: {paraphraser.said} (--body changes requests)")
     if usage.other:
         tell("warning", f"the server changed meanwhile: {usage.other} answers have another system_fingerprint")
     return row

@@ -92,20 +92,16 @@ class TextCodec(Protocol):
 
 
 class LanguageCodec:
-    """A codec of the languages that a model of several reads and writes.
+    """A codec of one language of a model of several.
 
     Args:
         codec: Of the model.
-        lang: The language that it writes; None where the model knows of none.
-        reads: The language that it reads, where that is another one.
+        lang: The language; None where the model knows of none.
     """
 
-    def __init__(self, codec: TextCodec, lang: str | None, reads: str | None = None) -> None:
+    def __init__(self, codec: TextCodec, lang: str | None) -> None:
         self.codec = codec
-        #: Whether sources say which language they are in.
-        self.marks_source = bool(lang) and getattr(codec, "marks_source", False)
-        # MADLAD's sources say what is to be written, those of others what is read.
-        self.lang = lang if getattr(codec, "source_tags", None) else reads or lang
+        self.lang = lang
 
     def encode(self, text: str) -> list[int]:
         """Source token ids."""

@@ -23,10 +23,10 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
+from polyref.cache import Cache
 from polyref.errors import ModelError, UsageError
 from polyref.models.checkpoints.fairseq import FairseqParts, read_fairseq
 from polyref.models.checkpoints.vocabulary import LanguageCodec, first_tokens
-from polyref.models.checkpoints.weights import check_numbers
 from polyref.models.device import torch_device, use_threads
 from polyref.paraphrase.diverse_beam import Decoding
 from polyref.paraphrase.search import Candidate, SearchOptions
@@ -150,6 +150,9 @@ class FairseqParaphraser(SearchParaphraser):
         )
         self.signature += f"|backend:fairseq-{fairseq_version()}"
 
+    def use_cache(self, cache: Cache, loaded_with: str = "") -> None:
+        """Nothing: its lists are there to be compared with, and are made anew each time."""
+
     def settle(self, decoding: Decoding | None, k: int) -> Decoding:
         """See :meth:`SearchParaphraser.settle`; what fairseq's own search cannot do is refused."""
         settled = super().settle(decoding, k)
@@ -262,7 +265,6 @@ def load(
     if not (folder / "checkpoint.pt").is_file():
         raise ModelError("no checkpoint.pt", file=folder, remedy="fairseq runs fairseq checkpoints and nothing else")
     parts = read_fairseq(folder)
-    check_numbers(parts.weights.items(), folder / "checkpoint.pt")
     made = FairseqParaphraser(
         parts,
         folder,

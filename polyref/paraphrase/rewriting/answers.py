@@ -8,9 +8,14 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
+#: What stands in the place of a key that a server repeats.
+CROSSED_OUT: Final = "[key]"
 #: Thoughts: where a template opens them, the answer holds their end alone; an answer may also break off in them.
 _THOUGHT: Final = re.compile(r"\A(?:.*?</think(?:ing)?>|\s*<think(?:ing)?>.*)", re.DOTALL)
 _FENCE: Final = re.compile(r"\A```\w*\n(.*?)\n?```\Z", re.DOTALL)
+#: A string with a comma after it, in a list that breaks off.
+_FOLLOWED: Final = re.compile(r'\s*("(?:[^"\\]|\\.)*")\s*,', re.DOTALL)
+_HALF: Final = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True)
@@ -26,6 +31,7 @@ class Answer:
         fingerprint: What the server calls its state; None where it says nothing.
         prompt_tokens: Tokens read.
         completion_tokens: Tokens written.
+        without: The parts of the request that the server refused, and that were left out; with commas between them.
     """
 
     content: str = ""
@@ -36,6 +42,7 @@ class Answer:
     fingerprint: str | None = None
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    without: str | None = None
 
     def record(self) -> dict[str, Any]:
         """As plain values, without what is not said."""
@@ -69,7 +76,12 @@ def read_completion(body: Any) -> Answer:
 
 
 def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) and value else None
+    return readable(value) if isinstance(value, str) and value else None
+
+
+def readable(text: str) -> str:
+    """What somebody sent, as it can be kept and shown: halves of surrogate pairs are no text."""
+    return _HALF.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def _count(usage: Any, name: str) -> int:
@@ -82,14 +94,15 @@ def rewrites_in(answer: Answer, wanted: int, *, listed: bool) -> tuple[list[str]
 
     Args:
         answer: One that is there.
-        wanted: How many there should be.
+        wanted: How many there should be. Fewer, or more, are no fault.
         listed: Whether they are asked for as JSON.
     """
     if answer.refusal is not None or answer.finish == "content_filter":
         return [], "refused"
-    if answer.finish == "length":
-        return [], "cut short"
     content = _THOUGHT.sub("", answer.content).strip()
+    if answer.finish == "length":
+        whole = _whole_strings(content) if listed else []
+        return whole, None if whole else "cut short"
     if not content:
         return [], "empty"
     if not listed:
@@ -97,7 +110,7 @@ def rewrites_in(answer: Answer, wanted: int, *, listed: bool) -> tuple[list[str]
     found = _strings(content)
     if found is None:
         return [], "no JSON list"
-    return found[:wanted], None if len(found) >= wanted else f"{len(found)} rewrites of {wanted}"
+    return found, None if found else f"0 rewrites of {wanted}"
 
 
 def _strings(content: str) -> list[str] | None:
@@ -113,6 +126,20 @@ def _strings(content: str) -> list[str] | None:
         except (ValueError, RecursionError):
             continue
         lists = [found] if isinstance(found, list) else [value for value in found.values() if isinstance(value, list)]
-        if len(lists) == 1 and all(isinstance(one, str) for one in lists[0]):
-            return list(lists[0])
+        strings = [one for one in lists[0] if isinstance(one, str)] if len(lists) == 1 else []
+        if strings or lists == [[]]:
+            return strings
     return None
+
+
+def _whole_strings(content: str) -> list[str]:
+    """What is whole in a list that breaks off."""
+    found: list[str] = []
+    place = content.find("[") + 1
+    while place and (one := _FOLLOWED.match(content, place)):
+        try:
+            found.append(json.loads(one[1]))
+        except ValueError:
+            break
+        place = one.end()
+    return found

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from polyref.errors import DataError
-from polyref.paraphrase.rewriting.answers import Answer, NoAnswerError, read_completion
+from polyref.paraphrase.rewriting.answers import Answer, NoAnswerError, read_completion, readable
 from polyref.paraphrase.rewriting.requests import Request
 from polyref.textfiles import iter_lines, write_atomically
 
@@ -41,15 +41,22 @@ def _read(line: str, path: str | Path, number: int) -> tuple[str, Answer]:
     key = row.get("custom_id") if isinstance(row, dict) else None
     if not isinstance(key, str):
         raise DataError("no result of a batch: no JSON object with a custom_id", file=path, line=number)
+    key = readable(key)
     response, error = row.get("response"), row.get("error")
     if not isinstance(response, dict):
         reason = error.get("code") or error.get("message") if isinstance(error, dict) else None
         if reason is None:
             raise DataError("no result of a batch: neither response nor error", file=path, line=number)
-        return key, Answer(failure=f"batch: {reason}")
+        return key, Answer(failure=readable(f"batch: {reason}"))
     if response.get("status_code") != 200:
-        return key, Answer(failure=f"batch: error {response.get('status_code')}")
+        return key, Answer(_said(response.get("body")), failure=readable(f"batch: error {response.get('status_code')}"))
     try:
         return key, read_completion(response.get("body"))
     except NoAnswerError as reason:
         return key, Answer(failure=f"batch: broken answer ({reason})")
+
+
+def _said(body: Any) -> str:
+    error = body.get("error") if isinstance(body, dict) else None
+    message = error.get("message") if isinstance(error, dict) else None
+    return readable(message) if isinstance(message, str) else ""

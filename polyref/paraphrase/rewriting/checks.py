@@ -15,6 +15,7 @@ from typing import Any, Final
 from polyref.comparison import words
 from polyref.errors import ModelError
 from polyref.models.languages import base
+from polyref.paraphrase.rewriting.answers import CROSSED_OUT
 from polyref.paraphrase.rewriting.context import TextInContext
 
 _NUMBERING: Final = re.compile(r"\s*(?:\(?\d{1,3}[.)]|[-*•>])\s+")
@@ -30,6 +31,18 @@ _TALK: Final = re.compile(
     r"|i (?:can(?:not|'t|’t)|won't|will not) (?:rewrite|rephrase|paraphrase|assist|help|fulfil))",
     re.IGNORECASE | re.DOTALL,
 )
+#: What looks like such talk, and is a rewrite where the text begins in the same way.
+_BEGINNINGS: Final = tuple(
+    re.compile(rf"\A\W*(?:{words})", re.IGNORECASE | re.DOTALL)
+    for words in (
+        r"(?:(?:oh|well|yes|no|but|and|so)\b\W*)?(?:sure(?:ly)?|certainly|of course|ok(?:ay)?|yes|yeah)\b\W*",
+        r"(?:please )?note(?: that)?\b\W*",
+        r"(?:sorry\b\W*)?(?:i|we)\b.{0,80}(?:rewrit|rephras|paraphras|request|assist|help|fulfil)",
+    )
+)
+#: What is no text: control characters, marks that turn the direction of writing, halves of surrogate pairs, and what
+#: stands for bytes that could not be read.
+_NO_TEXT: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffd]")
 #: Words in a row that no rewrite has in common with its instruction by chance.
 _COMMON: Final = 7
 #: A rewrite longer than this many times its text, and some letters, explains something.
@@ -83,6 +96,10 @@ class Checks:
 
     def fault(self, text: TextInContext, rewrite: str) -> str | None:
         """Why a rewrite, tidied, is not kept, in a word or two; None where it is."""
+        if not set(_NO_TEXT.findall(rewrite)) <= set(text):
+            return "broken characters"
+        if CROSSED_OUT in rewrite and CROSSED_OUT not in text:
+            return "the key"
         key = _key(rewrite)
         if not key:
             return "empty"
@@ -144,6 +161,9 @@ def _lines(text: str) -> int:
 def _explains(text: str, rewrite: str) -> bool:
     if len(rewrite) > _LONGEST * len(text) + _SLACK or _lines(rewrite) > _lines(text):
         return True
+    for beginning in _BEGINNINGS:
+        if beginning.match(text) and (found := beginning.match(rewrite)):
+            rewrite = rewrite[found.end() :]
     return _TALK.match(rewrite) is not None and _TALK.match(text) is None
 
 

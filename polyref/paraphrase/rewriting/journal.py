@@ -26,7 +26,7 @@ class Usage:
         repairs: Second requests among both.
         retries: How often a request was sent again.
         failures: Requests without an answer among both.
-        prompt_tokens: Tokens read for the answers that are new.
+        prompt_tokens: Tokens read for all answers that the file holds, of this run and of those before, and of batches.
         completion_tokens: Tokens written for them.
         other: New answers of a server that had changed meanwhile.
     """
@@ -41,16 +41,17 @@ class Usage:
     other: int = 0
 
     def cost(self, prices: tuple[float, float]) -> float:
-        """What the new answers cost, at these prices of a million tokens read and written."""
+        """What all these answers cost, at these prices of a million tokens read and written."""
         return (self.prompt_tokens * prices[0] + self.completion_tokens * prices[1]) / 1e6
 
 
 def identity(model: str, answers: Iterable[Answer]) -> list[str]:
-    """The names of models other than the one that was asked for, and the fingerprints, in parts of a signature."""
+    """Models other than the one that was asked for, fingerprints and refused parts of requests, for a signature."""
     there = list(answers)
     found = {
         "model": {answer.model for answer in there if answer.model not in (None, model)},
         "fingerprint": {answer.fingerprint for answer in there if answer.fingerprint is not None},
+        "without": {answer.without for answer in there if answer.without is not None},
     }
     return [f"{part}:{'+'.join(sorted(map(str, names)))}" for part, names in found.items() if names]
 
@@ -66,7 +67,7 @@ class Answers:
         retry_failed: Forget requests that the server did not answer.
 
     Attributes:
-        usage: What this run asked for.
+        usage: What this run asked for, and the tokens of all runs.
     """
 
     def __init__(self, path: str | Path | None, server: str | None = None, *, retry_failed: bool = False) -> None:
@@ -78,6 +79,7 @@ class Answers:
         self._journal = None if path is None else Journal.open(path, _SETTINGS)
         for record in self._journal or ():
             key, answer = self._read(record)
+            self._count_tokens(answer)
             if record.get("server") not in (None, server) and server is not None:
                 continue
             if not (retry_failed and answer.failure is not None):
@@ -101,8 +103,6 @@ class Answers:
         with self._lock:
             self.usage.requests += 1
             self.usage.failures += answer.failure is not None
-            self.usage.prompt_tokens += answer.prompt_tokens
-            self.usage.completion_tokens += answer.completion_tokens
             self._keep(key, answer, self._server)
 
     def identity(self, model: str) -> list[str]:
@@ -115,7 +115,7 @@ class Answers:
         with self._lock:
             for key, answer in answers:
                 known = self._known.get(key)
-                if known is None or known.failure is not None:
+                if known is None or (known.failure is not None and known != answer):
                     self._keep(key, answer, None)
                     taken += 1
         return taken
@@ -132,6 +132,11 @@ class Answers:
             about = {} if server is None else {"server": server}
             self._journal.append({"key": key, **about, "answer": answer.record()})
         self._known[key] = answer
+        self._count_tokens(answer)
+
+    def _count_tokens(self, answer: Answer) -> None:
+        self.usage.prompt_tokens += answer.prompt_tokens
+        self.usage.completion_tokens += answer.completion_tokens
 
     def _read(self, record: Any) -> tuple[str, Answer]:
         try:

@@ -80,6 +80,7 @@ class RewritingOptions:
             if value is not None:
                 check_whole(name, value, least, LARGEST_WHOLE)
         check_real("timeout", self.timeout, 0.001, 1e6)
+        check_body(self.body)
         if self.base_url is not None:
             check_url(self.base_url)
 
@@ -107,6 +108,29 @@ def parse_body(text: str) -> dict[str, Any]:
         found = None
     if not isinstance(found, dict):
         raise UsageError(f'`body` is {text!r}, expected a JSON object such as {{"top_p": 0.9}}')
-    if taken := sorted(found.keys() & {"model", "messages", "n", "stream"}):
-        raise UsageError(f"`body` names {taken[0]!r}, which polyref sets")
+    check_body(found)
     return found
+
+
+def check_body(body: Mapping[str, Any]) -> None:
+    """Refuse parts of a request that polyref sets, and what cannot be sent."""
+    if taken := sorted(body.keys() & {"model", "messages", "n", "stream"}):
+        raise UsageError(f"`body` names {taken[0]!r}, which polyref sets")
+    try:
+        fine = is_text(json.dumps(dict(body), ensure_ascii=False, allow_nan=False))
+    except (TypeError, ValueError, RecursionError):
+        fine = False
+    if not fine:
+        raise UsageError(
+            "`body` holds what JSON cannot: NaN, infinity, half of a surrogate pair, or an object of Python",
+            remedy='a JSON object such as {"top_p": 0.9}',
+        )
+
+
+def is_text(text: str) -> bool:
+    """Whether it can be written as UTF-8: halves of surrogate pairs cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any, Final
 
 from polyref.paraphrase.rewriting.context import TextInContext
-from polyref.paraphrase.rewriting.options import RewritingOptions
+from polyref.paraphrase.rewriting.options import RewritingOptions, is_text
 from polyref.paraphrase.rewriting.prompts import Prompt
 
 #: Digits of a key: half a SHA-256, short enough for the ``custom_id`` of a batch.
@@ -40,6 +40,11 @@ class Request:
         """Hash of all that the answer depends on, the server left out."""
         content = json.dumps([self.number, self.body], ensure_ascii=False, sort_keys=True)
         return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:_KEY]
+
+    @property
+    def sendable(self) -> bool:
+        """Whether it is text: what holds half of a surrogate pair is none."""
+        return is_text(json.dumps(self.body["messages"], ensure_ascii=False))
 
 
 class Requests:

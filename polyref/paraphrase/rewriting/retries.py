@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import thread
 from typing import Final, TypeVar
 
 from polyref.errors import ModelError
@@ -51,6 +52,20 @@ class GivenUpError(Exception):
         self.said = said
 
 
+class RefusedError(GivenUpError):
+    """The server does not take the request as it is.
+
+    Args:
+        reason: As of :class:`GivenUpError`.
+        said: As there.
+        named: The names in what it said; some may be of parts of the request.
+    """
+
+    def __init__(self, reason: str, said: str, named: Sequence[str] = ()) -> None:
+        super().__init__(reason, said)
+        self.named = named
+
+
 class StoppedError(Exception):
     """The run ends: what this request would get is not known."""
 
@@ -68,6 +83,8 @@ class Patience:
         self._seed = seed
         self._lock = threading.Lock()
         self._stopped = threading.Event()
+        #: What ended the run early.
+        self.reason: Exception | None = None
         self._not_before = 0.0
         self._in_a_row = 0
 
@@ -105,15 +122,18 @@ class Patience:
         varied = 0.5 + random.Random(f"{self._seed}/{key}/{attempt}").random()
         return min(_FIRST_WAIT * 2.0**attempt, _LONGEST_WAIT) * varied
 
-    def stop(self) -> None:
-        """End all waits and tries."""
+    def stop(self, reason: Exception | None = None) -> None:
+        """End all waits and tries; the first reason counts."""
+        with self._lock:
+            self.reason = self.reason or reason
         self._stopped.set()
 
     def _wait_for_the_others(self) -> None:
         """Nobody asks while the server wants no requests."""
         while (left := self._not_before - time.monotonic()) > 0 and not self._stopped.is_set():
             self._stopped.wait(left)
-        if self._stopped.is_set():
+        # A program that ends waits for its pools of threads until their work is done, and stops nothing.
+        if self._stopped.is_set() or getattr(thread, "_shutdown", False):
             raise StoppedError
 
     def _pause(self, asked: float | None, own: float) -> None:

@@ -7,11 +7,12 @@ import json
 import re
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any, Final, Protocol
 
-from polyref.errors import ModelError
+from polyref.errors import ModelError, UsageError
 from polyref.paraphrase.diverse_beam import Decoding
 from polyref.paraphrase.nbest import Hypothesis, NBest
 from polyref.paraphrase.paraphraser import Paraphraser
@@ -22,12 +23,16 @@ from polyref.paraphrase.rewriting.journal import Answers, identity
 from polyref.paraphrase.rewriting.options import RewritingOptions
 from polyref.paraphrase.rewriting.prompts import load_prompt
 from polyref.paraphrase.rewriting.requests import Request, Requests
-from polyref.paraphrase.rewriting.retries import GivenUpError, Patience
+from polyref.paraphrase.rewriting.retries import GivenUpError, Patience, RefusedError, StoppedError
 from polyref.paraphrase.search.options import in_full
 from polyref.progress import work
 
 #: Texts read ahead for every request at a time.
 _AHEAD: Final = 4
+#: Parts of a request that it can do without, where the server refuses them and the user did not ask for them in `body`.
+_OPTIONAL: Final = ("temperature", "seed", "max_tokens", "response_format")
+#: What may mend requests that a server refuses.
+CHANGES: Final = '`body` changes or takes out parts of requests, such as {"NAME": null}'
 #: A text of no consequence: the first request of a run shows that the server takes such requests, and what it is.
 _FIRST: Final = TextInContext("The committee will meet again on Friday.")
 
@@ -85,12 +90,17 @@ class Rewriter(Paraphraser):
         self.requests = Requests(chat.model, prompt, options, language)
         self._chat = chat
         self._options = options
-        self._patience = Patience(options.retries, options.seed)
+        #: Parts of requests that the server refused in the first one: they are left out of all.
+        self.without: tuple[str, ...] = ()
+        self._runs: dict[ThreadPoolExecutor, Patience] = {}
+        self._closed = False
         bare = [message["content"] for k in (None, 2) for message in prompt.messages(TextInContext(""), k, language)]
         self._checks = Checks([*bare, prompt.repair], language)
         self._fingerprint: str | None = None
         #: Requests that nobody could answer, by their keys, in the order of the texts.
         self.unanswered: dict[str, Request] = {}
+        #: What the server said of a request that failed; "" where it said nothing.
+        self.said = ""
         self.name = f"{kind}:{chat.model}"
         said = {
             "prompt": f"{prompt.name}:{prompt.digest}",
@@ -115,11 +125,13 @@ class Rewriter(Paraphraser):
         answer = self.answers.get(request.key)
         if answer is None or answer.failure is not None:
             try:
-                answer = self._insist(request)
+                answer = self._insist(request, self._patience())
             except GivenUpError as error:
-                raise ModelError(f"the first request got no answer: {error}") from None
+                remedy = CHANGES if isinstance(error, RefusedError) else None
+                raise ModelError(f"the first request got no answer: {error}", remedy=remedy) from None
             self.answers.add(request.key, answer)
         self._fingerprint = answer.fingerprint
+        self.without = tuple(answer.without.split(",")) if answer.without else ()
         self._introduce(identity(self._chat.model, [answer]))
 
     def generate(
@@ -127,7 +139,9 @@ class Rewriter(Paraphraser):
     ) -> Iterator[NBest]:
         """See :class:`Paraphraser`. Requests of several texts run at a time; lists come in the order of the texts."""
         total = len(texts) if isinstance(texts, list | tuple) else 0
+        patience = self._patience()
         pool = ThreadPoolExecutor(self._options.concurrency, thread_name_prefix="polyref-rewriting")
+        self._runs[pool] = patience
         waiting: deque[tuple[tuple[object, ...], Future[NBest]]] = deque()
         running: dict[tuple[object, ...], Future[NBest]] = {}
         same: tuple[object, ...]
@@ -136,6 +150,8 @@ class Rewriter(Paraphraser):
         advance = hearing.enter_context(work("rewriting", "texts", total, progress=progress))
         try:
             while True:
+                if pool not in self._runs:
+                    raise self._was_closed()
                 while len(waiting) < _AHEAD * self._options.concurrency:
                     text = next(rest, None)
                     if text is None:
@@ -144,63 +160,98 @@ class Rewriter(Paraphraser):
                     # The same text in the same place is asked for once.
                     same = (str(given), given.source, given.before, given.after)
                     if same not in running:
-                        running[same] = pool.submit(self.rewrite, given, k)
+                        running[same] = pool.submit(self._rewritten, given, k, patience)
                     waiting.append((same, running[same]))
                 if not waiting:
                     break
                 same, future = waiting[0]
-                yield future.result()
+                try:
+                    found = future.result()
+                except (StoppedError, CancelledError):
+                    raise patience.reason or self._was_closed() from None
+                yield found
                 waiting.popleft()
                 if all(other != same for other, _ in waiting):
                     del running[same]
                 advance(1)
         finally:
-            if waiting:  # somebody stops early: what is under way is finished and kept, nothing new is begun
-                patience, self._patience = self._patience, Patience(self._options.retries, self._options.seed)
-                patience.stop()
-            pool.shutdown(wait=True, cancel_futures=True)
+            # Whoever stops early: what is under way is finished and kept, nothing new is begun.
+            self._end(pool)
             hearing.close()
 
     def close(self) -> None:
-        """Close the file of answers; what was answered is still known."""
+        """Ask nothing more, keep what is under way, and close the file of answers; what was answered is still known."""
+        self._closed = True
+        for pool in list(self._runs):
+            self._end(pool)
         self.answers.close()
 
-    def rewrite(self, text: TextInContext, k: int) -> NBest:
+    def _was_closed(self) -> UsageError:
+        return UsageError(f"{self.name} was closed and asks nothing more", remedy="load it anew: no answer is lost")
+
+    def _end(self, pool: ThreadPoolExecutor) -> None:
+        if (patience := self._runs.pop(pool, None)) is not None:
+            patience.stop()
+        pool.shutdown(wait=True, cancel_futures=True)
+
+    def _patience(self) -> Patience:
+        patience = Patience(self._options.retries, self._options.seed)
+        if self._closed:
+            patience.stop()
+        return patience
+
+    def _rewritten(self, text: TextInContext, k: int, patience: Patience) -> NBest:
+        """As :meth:`rewrite`; what ends the run ends it for the other threads at once."""
+        try:
+            return self.rewrite(text, k, patience)
+        except StoppedError:
+            raise
+        except Exception as error:
+            patience.stop(error)
+            raise
+
+    def rewrite(self, text: TextInContext, k: int, patience: Patience | None = None) -> NBest:
         """Up to ``k`` rewrites of one text; without any, the reason."""
         if not text.strip():
             return NBest(str(text), ())
+        patience = patience or self._patience()
         kept: list[str] = []
         faults: Counter[str] = Counter()
         for request in self.requests.first(text, k):
-            answer = self.ask(request)
+            if not request.sendable:
+                return NBest(str(text), (), failure="half of a surrogate pair cannot be sent")
+            answer = self.ask(request, patience)
             fault = self._judge(request, answer, kept)
             if fault is not None and answer.failure is None:
                 self.answers.count(repairs=1)
                 said = answer.content or answer.refusal or "(nothing)"
                 again = self.requests.repair(request, said, fault)
-                fault = self._judge(again, self.ask(again), kept)
+                fault = self._judge(again, self.ask(again, patience), kept)
             if fault is not None:
                 faults[fault] += 1
         failure = None if kept else faults.most_common(1)[0][0]
         return NBest(str(text), tuple(map(Hypothesis, kept[:k])), failure=failure)
 
     def _judge(self, request: Request, answer: Answer, kept: list[str]) -> str | None:
-        """Add the rewrites of an answer to ``kept``; the fault of an answer that a second request may mend."""
+        """Add the rewrites of an answer to ``kept``; the fault of one without any, which a second request may mend."""
         if answer.failure is not None:
+            self.said = self.said or answer.content
             return answer.failure
         found, fault = rewrites_in(answer, request.wanted, listed=request.listed)
         good, faults = self._checks.sort(request.text, found, kept)
         kept += good
-        # An answer that is half good is good: filters expect that candidates are lost.
-        return Counter(faults).most_common(1)[0][0] if fault is None and faults and not good else fault
+        # An answer that is partly good is good: it was paid for, and another one would be paid for at full size.
+        if good:
+            return None
+        return Counter(faults).most_common(1)[0][0] if faults else fault
 
-    def ask(self, request: Request) -> Answer:
+    def ask(self, request: Request, patience: Patience) -> Answer:
         """The answer to a request: the one that is kept, or a new one, which is kept from now on."""
         known = self.answers.get(request.key)
         if known is not None:
             return known
         try:
-            answer = self._insist(request)
+            answer = self._insist(request, patience)
         except GivenUpError as error:
             answer = Answer(error.said, failure=error.reason)
             if error.reason == UNANSWERED:
@@ -212,10 +263,24 @@ class Rewriter(Paraphraser):
             self.answers.count(other=1)
         return answer
 
-    def _insist(self, request: Request) -> Answer:
-        return self._patience.insist(
-            lambda: self._chat.answer(request.body), request.key, lambda: self.answers.count(retries=1)
-        )
+    def _insist(self, request: Request, patience: Patience) -> Answer:
+        """An answer to the request, or to what is left of it when the server refuses parts by name."""
+        without = [name for name in self.without if name in request.body]
+        while True:
+            body = {name: part for name, part in request.body.items() if name not in without}
+            try:
+                answer = patience.insist(
+                    lambda body=body: self._chat.answer(body),  # type: ignore[misc]
+                    request.key,
+                    lambda: self.answers.count(retries=1),
+                )
+            except RefusedError as error:
+                optional = [name for name in _OPTIONAL if name in body and name not in self._options.body]
+                if (refused := next((name for name in error.named if name in optional), None)) is None:
+                    raise
+                without.append(refused)
+            else:
+                return replace(answer, without=",".join(without)) if without else answer
 
 
 def _digest(body: Mapping[str, Any]) -> str | None:

@@ -16,19 +16,19 @@ from dataclasses import replace
 from typing import Any, Final
 
 from polyref.errors import ModelError, UsageError
-from polyref.paraphrase.rewriting.answers import Answer, NoAnswerError, read_completion
+from polyref.paraphrase.rewriting.answers import CROSSED_OUT, Answer, NoAnswerError, read_completion, readable
 from polyref.paraphrase.rewriting.batch import read_batch
 from polyref.paraphrase.rewriting.journal import Answers
 from polyref.paraphrase.rewriting.options import RewritingOptions
-from polyref.paraphrase.rewriting.retries import GivenUpError, TransientError
+from polyref.paraphrase.rewriting.retries import GivenUpError, RefusedError, TransientError
 from polyref.paraphrase.rewriting.rewriter import Nobody, Rewriter
 
 #: Environment variable of the key.
 KEY: Final = "OPENAI_API_KEY"
+#: A key with fewer letters may be a word in place of one, such as EMPTY, for servers that want none.
+_WORD: Final = 12
 #: Bytes of an answer after which it is none.
 _LONGEST: Final = 16 << 20
-#: A key with fewer letters is a word such as EMPTY, for servers that want none; answers may hold it.
-_SHORTEST_KEY: Final = 12
 _SHOWN: Final = 300
 
 
@@ -42,6 +42,10 @@ def load(argument: str | None, *, lang: str | None = None, rewriting: RewritingO
     """
     if not argument:
         raise UsageError("no model is named", remedy="openai:NAME, with the name that the server gives it")
+    if not argument.isprintable():
+        raise UsageError(
+            f"the model's name is {argument!r}, which cannot be sent", remedy="the name that the server gives it"
+        )
     options = rewriting or RewritingOptions()
     if options.base_url is None:
         answers = Answers(options.answers)
@@ -78,6 +82,11 @@ class Server:
         self.model = model
         self._openai = openai
         self._key = os.environ.get(KEY, "").strip()
+        if not self._key.isascii() or not self._key.isprintable():
+            raise UsageError(f"{KEY} has characters that no key has", remedy="set it anew in the environment")
+        self._spelt = _spellings(self._key) if self._key else None
+        if len(self._key) >= _WORD and self._key in str(options.base_url):
+            raise UsageError(f"`base_url` holds the key of {KEY}", remedy="leave it out: it is sent in a header")
         self._timeout = options.timeout
         self._client = openai.OpenAI(
             api_key=self._key or "none",  # servers of one's own ask for none, the client does
@@ -91,7 +100,9 @@ class Server:
         """Send a request once."""
         openai = self._openai
         try:
-            return read_completion(json.loads(self._send(body)))
+            answer = read_completion(_parsed(self._send(body)))
+            said = {name: self._without_key(text, body) for name, text in vars(answer).items() if isinstance(text, str)}
+            return Answer(**{**vars(answer), **said})
         except (ValueError, RecursionError) as error:
             what = str(error) if isinstance(error, NoAnswerError) else "no whole JSON"
             raise TransientError(f"broken answer ({what})") from None
@@ -139,7 +150,7 @@ class Server:
                 raise
             slow = "timeout" in type(error).__name__.lower()
             raise TransientError("timeout" if slow else "connection lost") from None
-        return self._without_key(bytes(received)) if len(self._key) >= _SHORTEST_KEY else bytes(received)
+        return bytes(received)
 
     def _refused(self, error: Any) -> Exception:
         """What a status other than success means."""
@@ -148,7 +159,9 @@ class Server:
         if status in (401, 403):
             remedy = f"check {KEY} in the environment" if self._key else f"set {KEY} in the environment"
             return ModelError(f"the server does not accept the key ({status}): {said}", remedy=remedy)
-        if status == 404 or status < 400:
+        if status < 400:
+            return GivenUpError(f"redirected ({status})", said)
+        if status == 404:
             return ModelError(
                 f"the server has no such model or address ({status}): {said}",
                 remedy="`base_url` mostly ends in /v1; the server lists its models under /models",
@@ -159,7 +172,7 @@ class Server:
             return TransientError("rate limit", _retry_after(error.response.headers))
         if status in (408, 409, 425) or status >= 500:
             return TransientError(f"server error {status}", _retry_after(error.response.headers))
-        return GivenUpError(f"request not accepted ({status})", said)
+        return RefusedError(f"request not accepted ({status})", said, _named(error.body, said))
 
     def _shown(self, error: BaseException) -> str:
         """What an error says, on one line, not too long, and without the key."""
@@ -168,13 +181,54 @@ class Server:
         said = (
             next((body[key] for key in ("message", "detail") if key in body), body) if isinstance(body, dict) else body
         )
-        text = str(said or error).encode("utf-8", "replace")
-        line = " ".join(self._without_key(text).decode("utf-8", "replace").split())
+        line = " ".join(self._without_key(readable(str(said or error))).split())
         return line if len(line) <= _SHOWN else f"{line[:_SHOWN]}..."
 
-    def _without_key(self, text: bytes) -> bytes:
-        """A text of the server in which the key, if it repeats it, is crossed out."""
-        return text.replace(self._key.encode(), b"[key]") if self._key else text
+    def _without_key(self, text: str, sent: Mapping[str, Any] | None = None) -> str:
+        """A text of the server in which the key, if it repeats it, is crossed out, however it is spelt.
+
+        Args:
+            text: As it was decoded. It may be JSON itself.
+            sent: The request. A short key that stands in its messages is a word of theirs.
+        """
+        if self._spelt is None:
+            return text
+        messages = sent["messages"] if sent is not None and len(self._key) < _WORD else ()
+        if any(self._spelt.search(message["content"]) for message in messages):
+            return text
+        return self._spelt.sub(CROSSED_OUT, text)
+
+
+def _spellings(key: str) -> re.Pattern[str]:
+    """A key in all spellings of JSON, packed into other JSON or not; a short one as a word of its own."""
+    letters = []
+    for letter in key:
+        slashes = r"\\{0,8}" if letter in '/"\\' else ""
+        letters.append(rf"(?:{slashes}{re.escape(letter)}|\\{{1,8}}u(?i:{ord(letter):04x}))")
+    spelt = "".join(letters)
+    begins = r"(?:(?<![^\W_])|(?<=\\[bfnrt])|(?<=\\u[0-9a-fA-F]{4}))"
+    return re.compile(spelt if len(key) >= _WORD else rf"{begins}{spelt}(?![^\W_])")
+
+
+def _parsed(content: bytes) -> Any:
+    """JSON; bytes that are no UTF-8 spoil what they stand in, and nothing else."""
+    try:
+        return json.loads(content)
+    except UnicodeDecodeError:
+        return json.loads(content.decode("utf-8", "replace"))
+
+
+def _named(body: Any, said: str) -> list[str]:
+    """Names of parts of a request, as a refusal holds them: what it says they are, and its words."""
+    found: list[Any] = []
+    if isinstance(body, Mapping):
+        found.append(body.get("param"))
+        details = body.get("detail")
+        for detail in details if isinstance(details, list) else ():
+            place = detail.get("loc") if isinstance(detail, Mapping) else None
+            found += place if isinstance(place, list) else ()
+    names = [name for one in found if isinstance(one, str) for name in re.findall(r"\w+", one)]
+    return names + re.findall(r"\w+", said)
 
 
 def _unreachable(error: BaseException) -> bool:

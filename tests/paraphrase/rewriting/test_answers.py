@@ -48,13 +48,15 @@ def test_odd_values_are_as_if_they_were_not_there() -> None:
     ("content", "found", "fault"),
     [
         ('{"rewrites": ["a", "b"]}', ["a", "b"], None),
-        ('{"rewrites": ["a", "b", "c"]}', ["a", "b"], None),
+        ('{"rewrites": ["a", "b", "c"]}', ["a", "b", "c"], None),
         ('["a", "b"]', ["a", "b"], None),
         ('```json\n{"paraphrases": ["a", "b"]}\n```', ["a", "b"], None),
         ('Sure! Here it is: {"rewrites": ["a", "b"]} I hope it helps.', ["a", "b"], None),
         ('<think>{"rewrites": ["no"]}</think>\n{"rewrites": ["a", "b"]}', ["a", "b"], None),
-        ('{"rewrites": ["a"]}', ["a"], "1 rewrites of 2"),
-        ('{"rewrites": ["a", 3]}', [], "no JSON list"),
+        ('{"rewrites": ["a"]}', ["a"], None),
+        ('{"rewrites": []}', [], "0 rewrites of 2"),
+        ('{"rewrites": ["a", 3]}', ["a"], None),
+        ('{"rewrites": [3]}', [], "no JSON list"),
         ('{"rewrites": ["a", "b"]', ["a", "b"], None),
         ('{"rewrites": ["a", "b', [], "no JSON list"),
         ('{"one": ["a"], "two": ["b"]}', [], "no JSON list"),
@@ -68,6 +70,28 @@ def test_odd_values_are_as_if_they_were_not_there() -> None:
 )
 def test_the_list_in_an_answer(content: str, found: list[str], fault: str | None) -> None:
     assert rewrites_in(Answer(content), 2, listed=True) == (found, fault)
+
+
+@pytest.mark.parametrize(
+    ("content", "found"),
+    [
+        ('{"rewrites": ["a", "b \\"c\\"", "d', ["a", 'b "c"']),
+        ('```json\n["a", "b"', ["a"]),
+        ('{"rewrites": ["a', []),
+        ('["\\x", "b", ', []),
+        ("a, b", []),
+        ('{"rewrites": [' + '"a", ' * 3, ["a"] * 3),
+    ],
+    ids=["escaped", "bare", "within the first", "no string", "no list", "after a comma"],
+)
+def test_what_is_whole_of_a_list_that_is_cut_short_is_taken(content: str, found: list[str]) -> None:
+    expected = (found, None if found else "cut short")
+    assert rewrites_in(Answer(content, finish="length"), 5, listed=True) == expected
+
+
+def test_halves_of_surrogate_pairs_are_no_text() -> None:
+    body = {**_body(content="a \ud83d b \U0001f600", refusal="\udc00"), "model": "m\ud800"}
+    assert read_completion(body) == Answer("a \ufffd b \U0001f600", refusal="\ufffd", model="m\ufffd", prompt_tokens=3)
 
 
 def test_a_sample_is_the_answer_itself() -> None:
@@ -114,6 +138,13 @@ def test_texts_that_differ_in_vowel_signs_are_no_copies() -> None:
         ("I cannot come, the committee said.", None),
         ("Here are the people of the committee, and they will meet again.", None),
         ("Sure enough the committee will meet again.", None),
+        ("The committee \ud83d will meet in town again.", "broken characters"),
+        ("The committee \0 will meet in town again.", "broken characters"),
+        ("The committee \u202e will meet in town again.", "broken characters"),
+        ("The committee \ufffd will meet in town again.", "broken characters"),
+        ("The committee \x1b[2J will meet in town again.", "broken characters"),
+        ("The committee [key] will meet in town again.", "the key"),
+        ("The committee\tis going to meet \u200bin \u200etown again.", None),
     ],
 )
 def test_what_is_no_rewrite_is_told(checks: Checks, rewrite: str, fault: str | None) -> None:
@@ -128,6 +159,12 @@ def test_each_is_kept_once(checks: Checks) -> None:
 @pytest.mark.parametrize(
     ("text", "rewrite"),
     [
+        ("Sure the number is 12.", "Sure, the number is 12, no more."),
+        ("Surely the number is 12, isn't it?", "Of course, the number is 12, is it not?"),
+        ("Of course the number is 12.", "Certainly, twelve (12) is the number."),
+        ("Please note that the door is shut.", "Note that: the door has been shut."),
+        ("I could not help him with that.", "I can't help him with that matter."),
+        ("\u202bText\u202c of theirs", "\u202bA text\u202c that is theirs"),
         ("Note: the door is shut.", "Note: the door has been shut."),
         ("Sure, come in.", "Sure, do come in."),
         ("Guten Tag, Herr Müller, wie geht es Ihnen?", "Guten Tag, wie geht es Ihnen, Herr Müller?"),
@@ -136,6 +173,20 @@ def test_each_is_kept_once(checks: Checks) -> None:
 )
 def test_what_the_text_does_too_is_no_fault(checks: Checks, text: str, rewrite: str) -> None:
     assert checks.fault(TextInContext(text), rewrite) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "rewrite"),
+    [
+        ("The number is 12.", "Sure, the number is 12, no more."),
+        ("Sure the number is 12.", "Sure, here is a rewritten version: The number is 12."),
+        ("I have 12 of them.", "I cannot assist with this request."),
+        ("Here the number is 12.", "Here is a paraphrase: The number here is 12."),
+    ],
+    ids=["assent", "assent and more", "refusal", "here"],
+)
+def test_talk_that_the_text_does_not_begin_with_is_a_fault(checks: Checks, text: str, rewrite: str) -> None:
+    assert checks.fault(TextInContext(text), rewrite) == "an explanation"
 
 
 def test_without_a_language_that_of_the_text_counts() -> None:

@@ -48,7 +48,7 @@ def _answered(requests: str, results: str, trouble: Callable[..., str | None] = 
 
 @pytest.mark.slow
 def test_a_batch_gives_what_the_server_gives(polyref: Callable[..., Any]) -> None:
-    command = ["augment", "refs", "-k", 2, "--model", "openai:tiny", "--filter", "none"]
+    command = ["augment", "refs", "--lang=en", "-k", 2, "--model", "openai:tiny", "--filter", "none"]
     written = polyref(*command, "-o", "out", "--batch", "write", "batch")
     assert written.code == 0 and "3 requests for 3 references are in batch" in written.err
     lines = _lines("batch")
@@ -74,26 +74,26 @@ def test_a_batch_gives_what_the_server_gives(polyref: Callable[..., Any]) -> Non
 def test_repairs_are_a_second_batch(polyref: Callable[..., Any]) -> None:
     def trouble(text: str, attempt: int, repair: bool) -> str | None:
         if "Prices" in text:
-            return None if repair else "wrong count"
+            return None if repair else "copies"
         return "500" if "ferry" in text else None
 
-    command = ["augment", "refs", "-k", 2, "--model", "openai:tiny", "--filter", "none", "-o", "out", "--json"]
+    command = ["augment", "refs", "--lang=en", "-k2", "--model", "openai:tiny", "--filter=none", "-o", "out", "--json"]
     assert polyref(*command, "--batch", "write", "one").code == 0
     _answered("one", "one.results", trouble)
     first = polyref(*command, "--batch", "read", "one.results").json()["rows"][0]
-    assert first["failed"] == {"batch: error 500": 1} and first["kept"] == 3
+    assert first["failed"] == {"batch: error 500": 1, "not answered in the batch": 1} and first["kept"] == 2
     second = polyref(*command, "--batch", "write", "two")
     assert "1 requests for 3 references" in second.err
     (line,) = _lines("two")
     assert len(line["body"]["messages"]) == 4
     _answered("two", "two.results", trouble)
     last = polyref(*command, "--batch", "read", "two.results").json()["rows"][0]
-    assert last["kept"] == 4 and last["failed"] == first["failed"]
+    assert last["kept"] == 4 and last["failed"] == {"batch: error 500": 1}
 
 
 @pytest.mark.slow
 def test_what_the_batch_leaves_out_fails_and_is_not_kept_as_failed(polyref: Callable[..., Any]) -> None:
-    command = ["augment", "refs", "-k", 2, "--model", "openai:tiny", "--filter", "none", "-o", "out", "--json"]
+    command = ["augment", "refs", "--lang=en", "-k2", "--model", "openai:tiny", "--filter=none", "-o", "out", "--json"]
     assert polyref(*command, "--batch", "write", "one").code == 0
     _answered("one", "results", lambda text, *about: "expired" if "ferry" in text else None)
     whole = Path("results").read_text().splitlines(keepends=True)
@@ -105,6 +105,62 @@ def test_what_the_batch_leaves_out_fails_and_is_not_kept_as_failed(polyref: Call
     with ChatServer().running() as url:
         row = polyref(*command, "--base-url", url, "--retry-failed").json()["rows"][0]
     assert "failed" not in row and row["requests"]["requests"] == 2  # the one that failed, and the first of all
+
+
+@pytest.mark.slow
+def test_tokens_and_cost_are_of_all_runs_and_of_batches(polyref: Callable[..., Any]) -> None:
+    command = ["augment", "refs", "--lang=en", "-k", 2, "--model", "openai:tiny", "--filter", "none", "-o", "out"]
+    command += ["--price", 1, 10, "--json"]
+    assert polyref(*command, "--batch", "write", "one").code == 0
+    _answered("one", "results", lambda text, *about: "expired" if "ferry" in text else None)
+    usages = [line["response"]["body"]["usage"] for line in _lines("results") if line["response"]]
+    read, written = (sum(usage[f"{name}_tokens"] for usage in usages) for name in ("prompt", "completion"))
+    cost = round((read + 10 * written) / 1e6, 6)
+    for _ in range(2):  # the second time nothing is new
+        result = polyref(*command, "--batch", "read", "results")
+        row = result.json()["rows"][0]
+        assert (row["requests"]["prompt_tokens"], row["requests"]["completion_tokens"]) == (read, written)
+        assert row["cost"] == cost > 0 and f"in all runs {read:,} tokens read, {written:,} written, cost" in result.err
+        kept = Path("out.answers").read_bytes()
+    server = ChatServer()
+    with server.running() as url:
+        later = polyref(*command, "--base-url", url, "--retry-failed").json()["rows"][0]
+    assert len(server.requests) == 2 and later["cost"] > cost
+    assert Path("out.answers").read_bytes().startswith(kept)
+    again = polyref(*command, "--answers", "out.answers").json()["rows"][0]
+    assert again["cost"] == later["cost"] and again["requests"]["requests"] == 0
+
+
+@pytest.mark.slow
+def test_a_failed_batch_is_kept_once_and_says_why(polyref: Callable[..., Any]) -> None:
+    command = ["augment", "refs", "--lang=en", "-k", 2, "--model", "openai:tiny", "--filter", "none", "-o", "out"]
+    assert polyref(*command, "--batch", "write", "one").code == 0
+    response = {"status_code": 400, "body": {"error": {"message": "no \ud83d temperature"}}}
+    rows: list[dict[str, Any]] = [{"custom_id": line["custom_id"], "response": response} for line in _lines("one")]
+    rows.append({"custom_id": "\ud83d", "response": None, "error": {"code": "\ud83d"}})
+    Path("results").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    sizes = []
+    for _ in range(2):
+        read = polyref(*command, "--batch", "read", "results")
+        assert read.code == 0, read.err
+        assert "of a request that failed the server says: no \ufffd temperature (--body changes" in read.err
+        sizes.append(Path("out.answers").stat().st_size)
+    assert sizes[0] == sizes[1]
+    said = [line["refs"][0].get("failed") for line in _lines("out")[1:]]
+    assert said == ["batch: error 400", None, "batch: error 400", "batch: error 400"]
+
+
+def test_what_cannot_be_sent_leaves_no_batch(polyref: Callable[..., Any]) -> None:
+    for model, body in (
+        ("openai:ti\udcff", "{}"),
+        ("openai:tiny", '{"user": "\\ud83d"}'),
+        ("openai:tiny", '{"a": NaN}'),
+    ):
+        result = polyref(
+            "augment", "refs", "--lang=en", "--model", model, "-o", "out", "--batch", "write", "b", "--body", body
+        )
+        assert result.code == 2 and "Traceback" not in result.err, result.err
+        assert not Path("b").exists() and not Path("out").exists()
 
 
 @pytest.mark.parametrize(

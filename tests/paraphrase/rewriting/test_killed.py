@@ -31,7 +31,8 @@ def _trouble(text: str, attempt: int, repair: bool) -> str | None:
 
 def _command(folder: Path, url: str) -> list[str]:
     return [
-        *(sys.executable, "-m", "polyref", "augment", str(folder / "refs"), "-k", "2", "-o", str(folder / "out")),
+        *(sys.executable, "-m", "polyref", "augment", str(folder / "refs"), "--lang", "en", "-k", "2"),
+        *("-o", str(folder / "out")),
         *("--model", "openai:tiny", "--base-url", url, "--filter", "none", "--concurrency", "16", "--json"),
         *("--retries", str(RETRIES), "--timeout", "2", "--dropped", str(folder / "dropped")),
     ]

@@ -90,7 +90,8 @@ def test_it_is_a_generator_like_any_other(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("refs").write_text("".join(f"{text}\n" for text in TEXTS))
-    command = ["augment", "refs", "-k", 2, "--model", f"chat:{folder}", "--answer-form", "samples", "--max-tokens", 30]
+    command = ["augment", "refs", "--lang=en", "-k2", "--model", f"chat:{folder}"]
+    command += ["--answer-form", "samples", "--max-tokens", 30]
     result = polyref(*command, "-o", "out", "--temperature", 0.9, "--seed", 3, "--filter", "none", "--json")
     assert result.code == 0, result.err
     assert polyref(*command, "-o", "again", "--temperature", 0.9, "--seed", 3, "--filter", "none").code == 0

@@ -6,12 +6,13 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from chat_server import FINGERPRINT, RULES, ChatServer
+from chat_server import FINGERPRINT, ODD, RULES, ChatServer
 from heard import Heard
 
 from polyref import load_paraphraser
@@ -21,12 +22,12 @@ from polyref.paraphrase.rewriting import RewritingOptions, TextInContext
 from polyref.paraphrase.rewriting.rewriter import Rewriter
 from polyref.paraphrase.rewriting.server import Server
 from polyref.progress import listening
+from polyref.references import ReferenceSet
 
 TEXT = "The committee will meet again in the town next week."
 Asking = Callable[..., tuple[Rewriter, ChatServer]]
 #: What goes wrong in an answer, and what it is called.
 FAULTS = {
-    "wrong count": "1 rewrites of 3",
     "copies": "a copy",
     "empty": "empty",
     "German": "another language",
@@ -178,10 +179,44 @@ def test_what_cannot_be_repaired_fails_with_its_reason(asking: Asking, trouble: 
     found, other = rewriter([TEXT, "Prices rose fast last year."], k=3)
     assert len(other.paraphrases) == 3 and other.failure is None
     assert len(server.requests) == 4
-    if trouble == "wrong count":  # what is there is good
-        assert found.paraphrases == rewrites(0) and found.failure is None
-    else:
-        assert (found.paraphrases, found.failure) == ([], FAULTS[trouble])
+    assert (found.paraphrases, found.failure) == ([], FAULTS[trouble])
+
+
+def test_one_rewrite_is_enough_not_to_ask_again(asking: Asking) -> None:
+    rewriter, server = asking(lambda text, attempt, repair: "wrong count" if text == TEXT else None)
+    found = rewriter(TEXT, k=3)
+    assert found.paraphrases == rewrites(0) and found.failure is None
+    assert len(server.requests) == 2 and not rewriter.answers.usage.repairs
+
+
+@pytest.mark.parametrize("form", ["list", "samples"])
+@pytest.mark.parametrize("trouble", sorted(ODD))
+def test_odd_characters_are_a_fault_of_their_rewrite_and_are_paid_for_once(
+    polyref: Callable[..., Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    trouble: str,
+    form: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("refs").write_text(f"{TEXT}\n")
+    server = ChatServer(lambda text, attempt, repair: trouble if text == TEXT else None)
+    with server.running() as url:
+        command = ["augment", "refs", "--lang=en", "-o", "out", "-k", 1, "--model", "openai:tiny", "--base-url", url]
+        command += ["--filter", "none", "--answer-form", form, "--json", "--retries", 1]
+        first = polyref(*command)
+        assert first.code == 0, first.err
+        asked, kept = len(server.requests), Path("out").read_bytes()
+        again = polyref(*command)
+        assert again.code == 0 and len(server.requests) == asked
+    assert Path("out").read_bytes() == kept
+    (segment,) = ReferenceSet.load("out")
+    if form == "list":
+        assert asked == 2 and [ref.text for ref in segment.refs] == [TEXT, *rewrites(1)]
+    else:  # every sample has them, and its repair too
+        assert asked == 5 and [ref.text for ref in segment.refs] == [TEXT]
+        assert first.json()["rows"][0]["failed"] == {"broken characters": 1}
+        assert json.loads(Path("out").read_text().splitlines()[1])["refs"][0]["failed"] == "broken characters"
 
 
 @pytest.mark.slow
@@ -225,6 +260,64 @@ def test_what_never_gets_an_answer_fails_and_is_asked_again_only_on_demand(
     on_demand.answers.close()  # type: ignore[attr-defined]
 
 
+def test_a_redirection_is_an_error_of_its_call(asking: Asking) -> None:
+    rewriter, server = asking(lambda text, attempt, repair: "302" if text == TEXT else None)
+    found, other = rewriter([TEXT, "Prices rose fast last year."], k=2)
+    assert found.failure == "redirected (302)" and len(other.paraphrases) == 2
+    assert len(server.requests) == 3
+
+
+def test_a_line_that_failed_says_so_in_its_row(polyref: Callable[..., Any], tmp_path: Path) -> None:
+    (tmp_path / "refs").write_text(f"{TEXT}\nPrices rose fast last year.\n")
+    command = ["paraphrase", tmp_path / "refs", "--lang", "en", "--model", "openai:tiny", "-k", 1]
+    server = ChatServer(lambda text, attempt, repair: "400" if text == TEXT else None)
+    with server.running() as url:
+        result = polyref(*command, "--base-url", url)
+    assert result.code == 0, result.err
+    failed, fine = map(json.loads, result.out.splitlines())
+    assert failed["failed"] == "request not accepted (400)" and "failed" not in fine and fine["paraphrases"]
+    assert "of a request that failed the server says: error 400, Bearer none (--body changes requests)" in result.err
+
+
+@pytest.mark.parametrize("part", ["temperature", "seed", "max_tokens", "response_format"])
+def test_a_part_that_the_server_refuses_by_name_is_left_out(asking: Asking, tmp_path: Path, part: str) -> None:
+    server = ChatServer()
+    server.refuses = (part,)
+    with server.running() as url:
+        options = {"base_url": url, "answers": tmp_path / "answers"}
+        rewriter, _ = asking(**options)
+        found = rewriter(TEXT, k=1)
+        assert found.paraphrases == rewrites(0), found.failure
+        # The first request finds it out, and the others know.
+        assert [part in body for body in server.requests] == [True, False, False]
+        assert f"|without:{part}|" in rewriter.signature and rewriter.without == (part,)
+        rewriter.close()
+        later, _ = asking(**options)
+        later("Prices rose fast last year.", k=1)
+        assert later.signature == rewriter.signature
+        assert [part in body for body in server.requests] == [True, False, False, False]
+
+
+def test_several_parts_can_be_refused_and_those_of_the_user_are_not_left_out(asking: Asking) -> None:
+    server = ChatServer()
+    server.refuses = ("temperature", "max_tokens")
+    with server.running() as url:
+        rewriter, _ = asking(base_url=url)
+        assert rewriter(TEXT, k=1).paraphrases == rewrites(0)
+        assert rewriter.without == ("temperature", "max_tokens")
+        server.refuses = ("top_p",)
+        with pytest.raises(ModelError, match=r"not accepted \(400\): error 400 top_p, .*\(`body` changes or takes out"):
+            asking(base_url=url, body={"top_p": 0.9})
+
+
+def test_a_part_that_one_request_may_not_have_is_left_out_of_that_one(asking: Asking) -> None:
+    rewriter, server = asking(lambda text, attempt, repair: "400 seed" if text == TEXT else None)
+    assert rewriter(TEXT, k=1).failure == "request not accepted (400)"
+    assert ["seed" in body for body in server.requests] == [True, True, False]
+    rewriter("Prices rose fast last year.", k=1)
+    assert "seed" in server.requests[-1] and not rewriter.without
+
+
 def test_a_request_that_is_not_accepted_fails_alone(asking: Asking) -> None:
     rewriter, server = asking(lambda text, attempt, repair: "400" if text == TEXT else None)
     found, other = rewriter([TEXT, "Prices rose fast last year."], k=2)
@@ -237,15 +330,15 @@ def test_a_request_that_is_not_accepted_fails_alone(asking: Asking) -> None:
     [
         ("401", r"does not accept the key \(401\).*set OPENAI_API_KEY"),
         ("404", r"no such model or address \(404\).*base_url"),
-        ("307", r"no such model or address \(307\)"),
         ("429 insufficient_quota", r"the account is empty \(429\)"),
-        ("400", r"the first request got no answer: request not accepted \(400\): .*error 400"),
+        ("400", r"the first request got no answer: request not accepted \(400\): error 400, .*`body`"),
+        ("307", r"the first request got no answer: redirected \(307\)"),
     ],
 )
 def test_what_concerns_every_request_ends_the_run(asking: Asking, trouble: str, message: str) -> None:
     with pytest.raises(ModelError, match=message):
         asking(lambda text, attempt, repair: trouble)
-    if not trouble.startswith("400"):
+    if trouble not in ("400", "307"):
         rewriter, _ = asking(lambda text, attempt, repair: trouble if text == TEXT else None)
         with pytest.raises(ModelError, match=message):
             rewriter(["Prices rose fast last year.", TEXT], k=1)
@@ -315,6 +408,128 @@ def test_a_generator_that_is_left_early_can_be_used_again(asking: Asking) -> Non
     assert len(rewriter(texts, k=1)) == 30
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("ended", ["closed", "left", "failed"])
+def test_what_has_ended_asks_nothing_more(asking: Asking, ended: str) -> None:
+    def some(text: str, attempt: int, repair: bool) -> str | None:
+        return "401" if ended == "failed" and text.endswith(" 1.") else "refuses" if "number" in text else None
+
+    rewriter, server = asking(some, form="samples", concurrency=4)
+    server.delay = 0.05
+    lists = rewriter.paraphrase([f"This is the sentence with number {number}." for number in range(60)], 5)
+    if ended == "failed":
+        with pytest.raises(ModelError, match="does not accept the key"):
+            list(lists)
+    else:
+        next(lists)
+        (rewriter if ended == "closed" else lists).close()  # type: ignore[union-attr]
+    asked, answered = len(server.requests), sum(server.given.values())
+    assert asked < 60 and answered == (asked if ended != "failed" else asked - 1)
+    assert len(rewriter.answers) == answered
+    time.sleep(0.3)
+    assert len(server.requests) == asked
+    if ended == "closed":
+        with pytest.raises(UsageError, match="openai:tiny was closed and asks nothing more"):
+            next(lists)
+        with pytest.raises(UsageError, match="openai:tiny was closed and asks nothing more"):
+            rewriter("Prices rose fast last year.", k=1)
+        assert len(server.requests) == asked
+
+
+@pytest.mark.slow
+def test_a_program_that_fails_asks_nothing_more() -> None:
+    """Its list is neither read to the end nor closed: an uncaught error keeps it alive until the threads have ended."""
+    server = ChatServer()
+    server.delay = 0.1
+    with server.running() as url:
+        program = f"""
+from polyref import load_paraphraser
+from polyref.paraphrase.rewriting import RewritingOptions
+texts = [f"This is the sentence with number {{number}}." for number in range(60)]
+options = RewritingOptions(base_url={url!r}, concurrency=2)
+lists = load_paraphraser("openai:tiny", lang="en", rewriting=options).paraphrase(texts, 1)
+next(lists)
+raise SystemError
+"""
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert "SystemError" in done.stderr and "Traceback" not in done.stderr.split("SystemError")[1]
+    assert 2 <= len(server.requests) <= 5
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "message"),
+    [
+        ("openai:ti\udcffny", {}, "the model's name is 'ti.udcffny', which cannot be sent"),
+        ("openai:ti\nny", {}, "the model's name is 'ti.nny', which cannot be sent"),
+        ("openai:tiny", {"body": {"user": "\ud83d"}}, "`body` holds what JSON cannot"),
+        ("openai:tiny", {"body": {"top_p": float("nan")}}, "`body` holds what JSON cannot"),
+        ("openai:tiny", {"body": {"stop": {"a"}}}, "`body` holds what JSON cannot"),
+        ("openai:tiny", {"body": {"n": 2}}, "`body` names 'n', which polyref sets"),
+    ],
+    ids=["model, half a pair", "model, line feed", "half a pair", "nan", "set", "n"],
+)
+def test_what_cannot_be_sent_is_refused_before_anything_is_asked(
+    model: str, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(UsageError, match=message):
+        load_paraphraser(model, lang="en", rewriting=RewritingOptions(**options))
+
+
+def test_a_text_that_is_none_fails_alone(asking: Asking) -> None:
+    rewriter, server = asking()
+    found, other = rewriter([f"{TEXT} \ud83d", TEXT], k=1)
+    assert found.failure == "half of a surrogate pair cannot be sent" and other.paraphrases == rewrites(0)
+    assert len(server.requests) == 2
+
+
+@pytest.mark.parametrize("key", ["sk-\u00e4", "sk-a\nb"], ids=["not ASCII", "two lines"])
+def test_a_key_that_is_none_is_refused_without_saying_it(monkeypatch: pytest.MonkeyPatch, key: str) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", key)
+    with pytest.raises(UsageError, match="OPENAI_API_KEY has characters that no key has") as caught:
+        Server("tiny", RewritingOptions(base_url="http://127.0.0.1:9/v1"))
+    assert "sk-" not in str(caught.value)
+
+
+def test_an_address_that_holds_the_key_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-0123456789")
+    with pytest.raises(UsageError, match="`base_url` holds the key") as caught:
+        Server("tiny", RewritingOptions(base_url="http://127.0.0.1:9/sk-0123456789/v1"))
+    assert "sk-0" not in str(caught.value)
+
+
+#: How a key stands in the bytes of an answer; the list of rewrites is JSON in JSON.
+SPELT = {
+    "plain": b"sk-abc/def",
+    "slash": b"sk-abc\\/def",
+    "slash within": b"sk-abc\\\\/def",
+    "number": b"\\u0073k-abc/de\\u0066",
+    "number within": b"\\\\u0073k-abc\\\\u002Fdef",
+    "after a line feed": b"\\\\nsk-abc/def",
+}
+
+
+@pytest.mark.parametrize("form", ["list", "samples"])
+@pytest.mark.parametrize("spelt", SPELT)
+def test_a_short_key_is_crossed_out_however_it_is_spelt(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, spelt: str, form: str
+) -> None:
+    key = "sk-abc/def"
+    monkeypatch.setattr("chat_server.RULES", (f"People say: {{}} Bearer {key}", *RULES[1:]))
+    server = ChatServer(lambda text, attempt, repair: f"400 Bearer {key}" if text.startswith("Prices") else None)
+    server.spells = {key.encode(): SPELT[spelt]}
+    with server.running() as url:
+        monkeypatch.setenv("OPENAI_API_KEY", key)
+        options = RewritingOptions(base_url=url, form=form, answers=tmp_path / "answers")
+        rewriter = load_paraphraser("openai:tiny", lang="en", rewriting=options)
+        assert isinstance(rewriter, Rewriter)
+        found, failed = rewriter([TEXT, "Prices rose fast last year."], k=2)
+        rewriter.close()
+    assert found.paraphrases == rewrites(1)
+    assert failed.failure == "request not accepted (400)" and "[key]" in rewriter.said
+    kept = (tmp_path / "answers").read_text()
+    assert "[key]" in kept and "k-abc" not in kept and "k-abc" not in repr((found, failed, rewriter.said))
+
+
 def test_a_server_that_changes_is_noticed(asking: Asking) -> None:
     rewriter, server = asking()
     rewriter(TEXT, k=1)
@@ -347,7 +562,7 @@ def test_answers_of_one_server_do_not_count_for_another(asking: Asking, tmp_path
 
 def test_no_server_is_asked_that_nobody_named(polyref: Callable[..., Any], tmp_path: Path) -> None:
     (tmp_path / "refs").write_text(f"{TEXT}\n")
-    result = polyref("augment", tmp_path / "refs", "--model", "openai:tiny")
+    result = polyref("augment", tmp_path / "refs", "--lang=en", "--model", "openai:tiny")
     assert result.code == 2 and "--model openai:NAME needs a server" in result.err
     assert load_paraphraser("openai:tiny")(TEXT, k=1).failure == "not answered in the batch"
 
@@ -413,7 +628,8 @@ def test_the_key_is_nowhere_but_in_the_header(tmp_path: Path) -> None:
     for trouble in (some, lambda *about: "401"):
         server = ChatServer(trouble)
         with server.running() as url:
-            command = ["augment", str(refs), "-k", "1", "--model", "openai:tiny", "--base-url", url, "--retries", "0"]
+            command = ["augment", str(refs), "--lang=en", "-k1", "--model", "openai:tiny"]
+            command += ["--base-url", url, "--retries", "0"]
             out = tmp_path / ("out" if trouble is some else "refused")
             done = subprocess.run(
                 [sys.executable, "-m", "polyref", *command, "--filter", "none", "-o", str(out), "--json"],
@@ -427,7 +643,8 @@ def test_the_key_is_nowhere_but_in_the_header(tmp_path: Path) -> None:
         assert done.returncode == (0 if trouble is some else 1), done.stderr
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert {path.name for path in files} >= {"out", "out.answers"}
-    assert "[key]" in (tmp_path / "out").read_text() and "[key]" in (tmp_path / "out.answers").read_text()
+    # A rewrite in which it was crossed out is none.
+    assert "[key]" in (tmp_path / "out.answers").read_text() and '"failed": "the key"' in (tmp_path / "out").read_text()
     assert "does not accept the key (401)" in said and "[key]" in said
     assert key not in said
     assert not [path for path in files if key.encode() in path.read_bytes()]
@@ -442,7 +659,7 @@ def test_the_set_says_what_it_is_made_of(
     Path("src").write_text("Der Ausschuss.\n\nDie Preise.\n")
     server = ChatServer(lambda text, attempt, repair: "refuses" if text.startswith("Prices") else None)
     with server.running() as url:
-        command = ["augment", "refs", "-k", 2, "-o", "out", "--model", "openai:tiny", "--base-url", url]
+        command = ["augment", "refs", "--lang=en", "-k", 2, "-o", "out", "--model", "openai:tiny", "--base-url", url]
         command += ["--source", "src", "--context", 1, "--seed", 4, "--temperature", 0.5, "--price", 2, 10, "--json"]
         command += ["--filter", "none"]
         result = polyref(*command)

@@ -67,7 +67,8 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 def _command(served: Served, folder: Path, *more: str) -> list[str]:
     (folder / "refs").write_text("".join(f"The ferry number {n} has not come back.\n" for n in range(COUNT)))
     return [
-        *(sys.executable, "-m", "polyref", "augment", str(folder / "refs"), "-o", str(folder / "out"), "-k", "1"),
+        *(sys.executable, "-m", "polyref", "augment", str(folder / "refs"), "--lang", "en"),
+        *("-o", str(folder / "out"), "-k", "1"),
         *(
             "--model",
             f"openai:{served.model}",
