@@ -241,8 +241,8 @@ class Cache:
 
     def _total(self) -> int:
         """Bytes of all values, whoever put them there."""
-        (size,) = self._base.execute("SELECT CAST(size AS INTEGER) FROM total").fetchone()
-        return int(size)
+        found = self._base.execute("SELECT CAST(size AS INTEGER) FROM total").fetchone()
+        return found[0] or 0 if found else 0  # a damaged file can hold anything
 
     def _count(self) -> None:
         self._base.execute("INSERT OR REPLACE INTO total SELECT 1, COALESCE(SUM(size), 0) FROM entries")

@@ -132,7 +132,8 @@ def finish_pending(folder: Path) -> None:
 def _finish_others(folder: Path) -> None:
     for record in sorted(folder.glob(f".*{_PENDING}")):
         if (moves := _moves(record)) is not None:
-            with contextlib.suppress(OSError):  # a folder lies there now, say: this is not what was announced
+            # A folder lies there now, say, or what is named can be no file (ValueError): nobody announced this.
+            with contextlib.suppress(OSError, ValueError):
                 _finish(folder, moves)
             record.unlink(missing_ok=True)
 
@@ -264,7 +265,6 @@ def _moves(record: Path) -> dict[str, str] | None:
     made = all(
         isinstance(target, str)
         and PurePath(target).name == target not in ("", "..")
-        and "\0" not in target
         and name.startswith(f".{target}.")
         and name.endswith(_TEMPORARY)
         and PurePath(name).name == name

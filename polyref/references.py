@@ -209,7 +209,7 @@ def as_reference_set(references: ReferenceSet | Sequence[str] | Sequence[Sequenc
     """
     if isinstance(references, ReferenceSet):
         return references
-    references = _listed(references)
+    references = list_of(references)
     if not isinstance(references, Sequence) or isinstance(references, (str, bytes)):
         found = "one string" if isinstance(references, (str, bytes)) else f"of type {type(references).__name__}"
         raise UsageError(
@@ -217,7 +217,7 @@ def as_reference_set(references: ReferenceSet | Sequence[str] | Sequence[Sequenc
             "segment"
         )
     # A column reads a row whenever it is asked for it: once is enough.
-    rows = [_listed(row) for row in references]
+    rows = [list_of(row) for row in references]
     if all(isinstance(row, str) for row in rows):
         return ReferenceSet.from_texts([[text] for text in rows])
     for index, texts in enumerate(rows):
@@ -227,7 +227,7 @@ def as_reference_set(references: ReferenceSet | Sequence[str] | Sequence[Sequenc
     return ReferenceSet.from_texts(rows)
 
 
-def _listed(values: Any) -> Any:
+def list_of(values: Any) -> Any:
     """A column or an array of another library as a list; anything else as it is."""
     return values if isinstance(values, Sequence) or not hasattr(values, "tolist") else values.tolist()
 
@@ -238,7 +238,7 @@ def as_texts(texts: Sequence[str], name: str) -> list[str]:
     Raises:
         UsageError: It is one string, or holds something that is no string.
     """
-    texts = _listed(texts)
+    texts = list_of(texts)
     if isinstance(texts, (str, bytes)) or not isinstance(texts, Sequence):
         found = "one string" if isinstance(texts, (str, bytes)) else f"of type {type(texts).__name__}"
         raise UsageError(f"{name} is {found}, expected a list of strings")

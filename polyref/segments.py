@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -40,6 +41,10 @@ class Reference:
             raise ValueError(f"text is {self.text!r}, expected a string")
         if self.kind not in KINDS:
             raise ValueError(f"kind is {self.kind!r}, expected one of {', '.join(KINDS)}")
+        if self.weight is not None and not 0 <= self.weight < math.inf:
+            raise ValueError(f"weight is {self.weight!r}, expected a finite number from 0")
+        if self.logprob is not None and not -math.inf < self.logprob < math.inf:
+            raise ValueError(f"logprob is {self.logprob!r}, expected a finite number")
 
     @property
     def original(self) -> bool:

@@ -217,7 +217,9 @@ def test_a_record_of_renames_that_names_no_file_is_passed_over(tmp_path: Path) -
     (tmp_path / "..x.tmp").write_text("b")
     (tmp_path / "...x.tmp").write_text("c")
     (tmp_path / ".1.pending").mkdir()
-    (tmp_path / ".2.pending").write_text('{".a/b.x.tmp": "a/b", ".\\u0000.x.tmp": "\\u0000"}')
+    (tmp_path / ".2.pending").write_text('{".a/b.x.tmp": "a/b"}')
+    (tmp_path / ".3.pending").write_text('{".\\u0000.x.tmp": "\\u0000"}')
+    (tmp_path / ".4.pending").write_text('{".\\ud800.x.tmp": "\\ud800"}')
     publish_together({tmp_path / "b": b"1"})
     assert (tmp_path / "b").read_bytes() == b"1"
     assert not (tmp_path / "a").exists()

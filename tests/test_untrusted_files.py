@@ -86,8 +86,15 @@ def test_numbers_of_judgements(tmp_path: Path, number: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    [f"[length]\nlow = {'9' * 400}\n", f"[length]\nlow = {'9' * 5000}\n", "a = " + "[" * 5000 + "]" * 5000 + "\n"],
-    ids=["400 digits", "5000 digits", "deep"],
+    [
+        f"[length]\nlow = {'9' * 400}\n",
+        f"[length]\nlow = {'9' * 5000}\n",
+        "a = " + "[" * 5000 + "]" * 5000 + "\n",
+        "[embedding]\npower = inf\n",
+        "[fluency]\nmin = -inf\n",
+        "[embedding]\nmin = nan\n",
+    ],
+    ids=["400 digits", "5000 digits", "deep", "inf", "-inf", "nan"],
 )
 def test_filters(tmp_path: Path, text: str) -> None:
     _refused(read_filter, _write(tmp_path / "f.toml", text))

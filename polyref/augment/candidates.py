@@ -1,48 +1,44 @@
-"""Lists of candidates that were made elsewhere, from files: matched to the references by id or by line."""
+"""Lists of candidates that were made elsewhere: matched to the references by id or by line."""
 
 from __future__ import annotations
 
-import sqlite3
-import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
-from itertools import islice
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from polyref.augment.inputs import Inputs
+from polyref.augment.inputs import Given, Inputs, Rows
 from polyref.augment.select import Candidate
 from polyref.augment.sources import Proposed, Proposing, Source, paraphrased, rounded
 from polyref.errors import DataError, UsageError
-from polyref.formats import segment_line
-from polyref.formats.base import Record
-from polyref.formats.normal import parse_segment
-from polyref.segments import Segment
+from polyref.references import ReferenceSet, list_of
+from polyref.segments import Place, Reference, Segment
 
 #: Longest part of a text in a message.
 _SHOWN: Final = 60
+#: What is one list by itself.
+_LIST: Final = (str, Path, ReferenceSet)
 
 
 class Listed(Source):
     """Candidates from one file in any form that holds paraphrases, or from plain files, one candidate a line each.
 
-    A file that names segments by ids of its own is matched by id, in any order, and may leave segments out. All others,
-    and one that only counts its lines where no reference has such an id, are matched by line, and have as many lines
-    as the references. Where a file holds the text that was paraphrased, it
-    must be a reference of that segment.
+    A set in memory is as a file. A file that names segments by ids of its own is matched by id, in any order, and may
+    leave segments out. All others, and one that only counts its lines where no reference has such an id, are matched by
+    line, and have as many lines as the references. Where a file holds the text that was paraphrased, it must be a
+    reference of that segment.
 
     Args:
         files: One file; or plain text files, the candidates of rank 0, 1, ...
         references: What they are candidates for.
-        stack: Closes what is opened.
         kind: What plain texts become: ``paraphrase``, or ``pseudo`` where they are the outputs of systems.
     """
 
-    def __init__(self, files: Sequence[Inputs], references: Inputs, stack: ExitStack, kind: str = "paraphrase") -> None:
+    def __init__(self, files: Sequence[Rows], references: Rows, kind: str = "paraphrase") -> None:
         self.decoding = "given" if kind == "paraphrase" else "peers"
-        self._readers = [_Reader(file, references, rank, kind, stack) for rank, file in enumerate(files)]
+        self._readers = [_Reader(file, references, rank, kind) for rank, file in enumerate(files)]
         named = [item for file in files for item in file.files]
         self.signature = "+".join(f"{item['name']}|sha:{item['sha256'][:12]}" for item in named)
         meta = files[0].meta
@@ -60,21 +56,61 @@ class Listed(Source):
         return [Proposed(tuple(sorted(one, key=lambda one: (one.rank, one.of)))) for one in found]
 
 
-def open_lists(paths: Sequence[str | Path], references: Inputs, stack: ExitStack) -> list[Listed]:
-    """Files of candidates: each is a list of its own, but plain text files are one list together.
+def open_lists(given: Sequence[str | Path | ReferenceSet], references: Rows, stack: ExitStack) -> list[Listed]:
+    """Files and sets of candidates: each is a list of its own, but plain text files are one list together.
 
     Args:
-        paths: In the order of their ranks, where they are plain.
+        given: In the order of their ranks, where they are plain.
         references: What they are candidates for.
         stack: Closes them.
     """
-    files = [stack.enter_context(Inputs([path], whole=True)) for path in paths]
-    plain = [file for file in files if file.plain]
-    groups = [plain if file.plain else [file] for file in files if not file.plain or file is plain[0]]
-    return [Listed(group, references, stack) for group in groups]
+    rows: list[Rows] = []
+    for number, one in enumerate(given):
+        if isinstance(one, ReferenceSet):
+            rows.append(Given(one, f"candidates[{number}]"))
+        else:
+            rows.append(stack.enter_context(Inputs([one], whole=True)))
+    plain = [file for file in rows if file.plain]
+    groups = [plain if file.plain else [file] for file in rows if not file.plain or file is plain[0]]
+    return [Listed(group, references) for group in groups]
 
 
-def open_peers(paths: Sequence[str | Path], references: Inputs, stack: ExitStack) -> Listed:
+def as_lists(candidates: Any) -> list[str | Path | ReferenceSet]:
+    """What :func:`open_lists` takes, from what a caller has: a file, a set or lists of texts, or a list of several.
+
+    Raises:
+        UsageError: It is none of these.
+    """
+    given = [candidates] if isinstance(candidates, _LIST) else list_of(candidates)
+    if not isinstance(given, Sequence):
+        raise UsageError(f"`candidates` is of type {type(given).__name__}, expected a file, a set, or a list of them")
+    if given and all(_are_texts(one) for one in given):
+        given = [given]  # the candidates of every segment
+    return [one if isinstance(one, _LIST) else _one_list(one, f"`candidates`[{n}]") for n, one in enumerate(given)]
+
+
+def _are_texts(values: Any) -> bool:
+    values = list_of(values)
+    texts = isinstance(values, Sequence) and not isinstance(values, (str, bytes))
+    return texts and all(text is None or isinstance(text, str) for text in values)
+
+
+def _one_list(rows: Any, name: str) -> ReferenceSet:
+    """The candidates of every segment, best first; None stands for one that is absent."""
+    if isinstance(rows, bytes) or not isinstance(rows := list_of(rows), Sequence):
+        raise UsageError(
+            f"{name} is of type {type(rows).__name__}, expected the candidates of every segment, or a path"
+        )
+    segments = []
+    for place, texts in enumerate(rows):
+        if not _are_texts(texts):
+            raise UsageError(f"{name}[{place}] is {texts!r}, expected the list of that segment's candidates")
+        refs = [Reference(text, "paraphrase", rank=n) for n, text in enumerate(list_of(texts)) if text is not None]
+        segments.append(Segment(Place(place + 1), tuple(refs)))
+    return ReferenceSet(tuple(segments))
+
+
+def open_peers(paths: Sequence[str | Path], references: Rows, stack: ExitStack) -> Listed:
     """Outputs of a fixed pool of systems, as pseudo-references.
 
     Args:
@@ -86,60 +122,47 @@ def open_peers(paths: Sequence[str | Path], references: Inputs, stack: ExitStack
     for file in files:
         if not file.plain:
             raise UsageError(f"{file.names[0]} holds references, expected plain text: one output of a system a line")
-    return Listed(files, references, stack, "pseudo")
+    return Listed(files, references, "pseudo")
 
 
 class _Reader:
     """One file, read along with the references."""
 
-    def __init__(self, file: Inputs, references: Inputs, rank: int, kind: str, stack: ExitStack) -> None:
+    def __init__(self, file: Rows, references: Rows, rank: int, kind: str) -> None:
         self._file = file
-        self._references = references
         self._rank = rank
         self._kind = kind
         self._name = file.files[0]["name"]
-        self._shelf: _Shelf | None = None
-        self._rows: Iterator[Segment] = iter(())
-        self._next = 0
-        by_line = not file.named or (len(file) == len(references) and self._same_ids())
-        # Line numbers, as `polyref paraphrase` writes them, where the references have other ids.
-        by_line = by_line or (file.numbered and not self._shares_ids())
-        if by_line and len(file) != len(references):
+        same = len(file) == len(references)
+        self._by_line = (
+            not file.named
+            or (same and all(one.id == two.id for one, two in zip(file.segments(), references.segments(), strict=True)))
+            # Line numbers, as `polyref paraphrase` writes them, where the references have other ids.
+            or (file.numbered and all(file.place_of(one.id) is None for one in references.segments()))
+        )
+        if self._by_line and not same:
             raise DataError(
                 f"has {len(file)} segments, but the references have {len(references)}",
                 file=file.names[0],
                 remedy="a file without ids of its own needs one line a segment, in the same order",
             )
-        if not by_line:
-            self._shelf = _Shelf(file, stack)
         matched = found = 0
         for place, segment in enumerate(references.segments()):
             found += len(self.candidates(segment, place))
-            matched += self._shelf is not None and self._shelf.find(segment.id) is not None
-        if self._shelf is not None and matched < len(file):
+            matched += not self._by_line and file.place_of(segment.id) is not None
+        if not self._by_line and matched < len(file):
             known = {segment.id for segment in references.segments()}
             place, name = next((n, one.id) for n, one in enumerate(file.segments()) if one.id not in known)
             raise self._fault(place, f"there is no segment {name!r} among the references")
         if not found:
             raise DataError("holds no candidates for these references", file=file.names[0])
 
-    def _same_ids(self) -> bool:
-        pairs = zip(self._file.segments(), self._references.segments(), strict=True)
-        return all(one.id == other.id for one, other in pairs)
-
-    def _shares_ids(self) -> bool:
-        found = {segment.id for segment in self._file.segments()}
-        return any(segment.id in found for segment in self._references.segments())
-
     def candidates(self, segment: Segment, place: int) -> list[Candidate]:
-        """Those of one segment; quick where places follow each other."""
-        if self._shelf is None:
-            row, line = self._row(place), place
-        else:
-            there = self._shelf.find(segment.id)
-            if there is None:
-                return []
-            line, row = there
+        """Those of one segment."""
+        line = place if self._by_line else self._file.place_of(segment.id)
+        if line is None:
+            return []
+        row = self._file[line]
         sources = paraphrased(segment)
         if self._file.plain:
             # It does not say which reference it paraphrases: it is compared with the first.
@@ -174,12 +197,6 @@ class _Reader:
             found[index] = there[_bare(ref.text)]
         return found
 
-    def _row(self, place: int) -> Segment:
-        if place != self._next or not place:
-            self._rows = islice(self._file.segments(), place, None)
-        self._next = place + 1
-        return next(self._rows)
-
     def _fault(self, place: int, message: str) -> DataError:
         return DataError(
             message,
@@ -195,27 +212,3 @@ def _bare(text: str) -> str:
 
 def _short(text: str) -> str:
     return repr(text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "...")
-
-
-class _Shelf:
-    """The segments of a file by id, on disk: a file of any size, in any order, in bounded memory."""
-
-    def __init__(self, file: Inputs, stack: ExitStack) -> None:
-        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="polyref-"))
-        base = sqlite3.connect(Path(folder) / "candidates.sqlite", isolation_level=None)
-        self._base = stack.enter_context(closing(base))
-        self._base.executescript(
-            "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;"
-            "CREATE TABLE rows (id TEXT PRIMARY KEY, place INTEGER, content TEXT) WITHOUT ROWID"
-        )
-        self._base.execute("BEGIN")
-        self._base.executemany(
-            "INSERT INTO rows VALUES (?, ?, ?)",
-            ((segment.id, place, segment_line(segment)) for place, segment in enumerate(file.segments())),
-        )
-
-    def find(self, name: str) -> tuple[int, Segment] | None:
-        """Place in the file and content of a segment."""
-        query = "SELECT place, content FROM rows WHERE id = ?"
-        row: tuple[int, str] | None = self._base.execute(query, (name,)).fetchone()
-        return None if row is None else (row[0], parse_segment(Record.parse(row[1], "", row[0]), name))

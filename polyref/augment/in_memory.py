@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
+from polyref.augment.candidates import as_lists, open_lists
 from polyref.augment.filters.chain import FilterChain
 from polyref.augment.filters.load import filter_chain
+from polyref.augment.inputs import Given
 from polyref.augment.language import language_of
 from polyref.augment.pipeline import OVERGENERATE, Augmentation
 from polyref.augment.select import Dropped, Select, selection
 from polyref.augment.sentences import filtered_sentences
-from polyref.augment.sources import Generated, Several
+from polyref.augment.sources import Generated, Several, Source
 from polyref.augment.tally import Tally
 from polyref.errors import UsageError
-from polyref.formats import segment_line
 from polyref.paraphrase.diverse_beam import Decoding
 from polyref.paraphrase.loading import load_paraphraser
 from polyref.paraphrase.paraphraser import Paraphraser
@@ -24,9 +25,14 @@ from polyref.references import ReferenceSet, Segment, as_reference_set
 
 def augment(
     references: ReferenceSet | Sequence[str] | Sequence[Sequence[str]],
-    paraphraser: Paraphraser | str | Path | Sequence[Paraphraser | str | Path] = "shipped",
+    paraphraser: Paraphraser | str | Path | Sequence[Paraphraser | str | Path] | None = None,
     k: int = 10,
     *,
+    candidates: str
+    | Path
+    | ReferenceSet
+    | Sequence[Sequence[str | None]]
+    | Sequence[str | Path | ReferenceSet | Sequence[Sequence[str | None]]] = (),
     filters: FilterChain | str = "default",
     select: Select | str = "rank",
     decoding: Decoding | None = None,
@@ -43,8 +49,12 @@ def augment(
         references: A set (what it holds already is kept, new references follow); or a list with the one reference of
             every segment; or a list with the list of every segment's references.
         paraphraser: As :func:`polyref.load_paraphraser` gives it, or what that function takes: a name or a path. Or
-            several, which take turns.
+            several, which take turns. None is the shipped model, or nothing where there are ``candidates``.
         k: Paraphrases a segment, at least 1; ``OVERGENERATE`` times as many candidates are made.
+        candidates: Lists that were made elsewhere: a file in any form that holds paraphrases, a set, or the list of
+            every segment's candidates, best first; or several of these, which take turns with one another and with the
+            paraphrasers (plain text files are one list, one candidate a file). They are matched to the references by
+            id, or by place where they have no ids of their own.
         filters: A chain, or the name of one (:func:`polyref.augment.filters.load.filter_chain`).
         select: Which k of what passes the filter, or the name of a way (:func:`polyref.augment.select.selection`).
         decoding: How to search; None is the paraphraser's default.
@@ -63,14 +73,18 @@ def augment(
 
     Raises:
         UsageError: ``references`` is one string, ``k`` is below 1, ``paraphraser`` is an empty list, or there is no
-            such filter or way to select.
+            such filter or way to select; or ``candidates`` is no list, or a segment's are no list of texts.
         ModelError: ``paraphraser`` names no model.
-        DataError: The human references are clearly in another language than the one that is to be written, or nobody
-            names their language and they are too few or too mixed to tell.
+        DataError: ``candidates`` are broken, or do not fit to the references. The human references are clearly in
+            another language than the one that is to be written, or nobody names their language and they are too few or
+            too mixed to tell.
     """
     before = as_reference_set(references)
+    given = as_lists(candidates)
+    if paraphraser is None:
+        paraphraser = () if given else "shipped"
     several = [paraphraser] if isinstance(paraphraser, (Paraphraser, str, Path)) else list(paraphraser)
-    if not several:
+    if not several and not given:
         raise UsageError("`paraphraser` is an empty list, expected at least one")
     if lang is None:
         lang, _ = language_of(before, several, meta=before.meta)
@@ -78,26 +92,24 @@ def augment(
     chosen = selection(select) if isinstance(select, str) else select
     if k < 1:
         raise UsageError(f"`k` is {k}, expected 1 or more paraphrases a segment")
-    sources = []
-    for one in several:
-        loaded = one if isinstance(one, Paraphraser) else load_paraphraser(one, lang=lang)
-        if not force:
-            loaded.check_texts((ref.text for segment in before for ref in segment.originals), lang)
-        sources.append(Generated(filtered_sentences(loaded, chain, lang, sentences), OVERGENERATE * k, decoding))
-    source = sources[0] if len(sources) == 1 else Several(sources)
-    work = Augmentation(source, k, chain, lang, select=chosen)
-    segments: list[Segment] = []
-    for shard in work.shards(before, total=len(before), progress=progress):
-        segments += shard.segments
-        if tally is not None:
-            tally.add(shard.tally)
-        if dropped is not None:
-            dropped += shard.dropped
-    return ReferenceSet(tuple(segments), work.meta(before.meta, [{"name": "memory", "sha256": _hash(before)}]))
-
-
-def _hash(references: ReferenceSet) -> str:
-    digest = hashlib.sha256()
-    for segment in references:
-        digest.update(segment_line(segment).encode("utf-8"))
-    return digest.hexdigest()
+    held = Given(before)
+    with ExitStack() as stack:
+        # Before any model: it takes less time to find out that they do not fit.
+        lists = open_lists(given, held, stack)
+        sources: list[Source] = []
+        for one in several:
+            loaded = one if isinstance(one, Paraphraser) else load_paraphraser(one, lang=lang)
+            if not force:
+                loaded.check_texts((ref.text for segment in before for ref in segment.originals), lang)
+            sources.append(Generated(filtered_sentences(loaded, chain, lang, sentences), OVERGENERATE * k, decoding))
+        sources += lists
+        source = sources[0] if len(sources) == 1 else Several(sources)
+        work = Augmentation(source, k, chain, lang, select=chosen)
+        segments: list[Segment] = []
+        for shard in work.shards(before, total=len(before), progress=progress):
+            segments += shard.segments
+            if tally is not None:
+                tally.add(shard.tally)
+            if dropped is not None:
+                dropped += shard.dropped
+    return ReferenceSet(tuple(segments), work.meta(before.meta, held.files))

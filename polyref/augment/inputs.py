@@ -1,30 +1,134 @@
-"""The reference files of one run: checked whole before any work, then read again as the work goes on."""
+"""The references of one run, or a list of candidates: read once and checked whole before any work."""
 
 from __future__ import annotations
 
+import hashlib
+import json
+import os
 import shutil
 import tempfile
+from abc import ABC, abstractmethod
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from polyref.errors import DataError, UsageError
-from polyref.formats import Reading, located, nbest, normal, open_references, simple, text
-from polyref.references import Segment
+from polyref.formats import Reading, located, nbest, normal, open_references, segment_line, simple, text
+from polyref.references import ReferenceSet
 from polyref.remote.files import fetch, is_remote
-from polyref.segments import Place
+from polyref.segments import Place, Reference, Segment
 from polyref.store import file_sha256
 from polyref.tables import name_as_text
 from polyref.textfiles import display_name, iter_lines, read_lines, standard_input
 
 
-class Inputs:
-    """Reference files as a sequence of segments that never lies in memory as a whole.
+class Rows(ABC):
+    """A sequence of segments that can be read again, from the first or at a place, and where they come from.
 
-    Standard input, pipes and files of other file systems are copied to a temporary file, because they are read twice.
+    Attributes:
+        files: ``{"name", "sha256"}`` of every file, without its folder: results must not depend on where it lies.
+        meta: What the header says.
+        plain: Whether they are plain text.
+        numbered: Whether the ids are the places, from 1.
+        named: Whether segments are named by ids of their own, whatever they are.
+        names: The files, for messages.
+    """
+
+    files: list[dict[str, str]]
+    meta: Mapping[str, Any]
+    plain: bool
+    numbered: bool
+    named: bool
+    names: list[str]
+
+    def segments(self) -> Iterator[Segment]:
+        """The segments, from the first; may be called again."""
+        return map(self.__getitem__, range(len(self)))
+
+    def place_of(self, name: str) -> int | None:
+        """The place, from 0, of the segment with an id; None where there is none."""
+        if not self.numbered:
+            return self._places.get(name)
+        # Of ids that count from 1 nothing need be kept.
+        place = int(name) - 1 if name.isascii() and name.isdigit() and len(name) < 19 else -1
+        return place if 0 <= place < len(self) and name == str(place + 1) else None
+
+    @cached_property
+    def _places(self) -> Mapping[str, int]:
+        return {segment.id: place for place, segment in enumerate(self.segments())}
+
+    def line_of(self, place: int) -> int | None:
+        """The line of the segment at ``place``, from 0; None where it has none, or other things are on its lines."""
+        return None
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """Number of segments."""
+
+    @abstractmethod
+    def __getitem__(self, place: int) -> Segment:
+        """The segment at a place, from 0."""
+
+
+class Given(Rows):
+    """A reference set in memory, which messages and headers call by a name."""
+
+    def __init__(self, references: ReferenceSet, name: str = "memory") -> None:
+        self._held = references.segments
+        self.meta = references.meta
+        self.names = [name]
+        self.plain = False
+        self.numbered = all(one.id == str(place) for place, one in enumerate(self._held, 1))
+        self.named = not all(isinstance(one.id, Place) for one in self._held)
+        digest = hashlib.sha256()
+        for segment in self._held:
+            digest.update(segment_line(segment).encode("utf-8"))
+        self.files = [{"name": name, "sha256": digest.hexdigest()}]
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def __getitem__(self, place: int) -> Segment:
+        return self._held[place]
+
+
+class _Spool:
+    """Segments in a temporary file, 8 bytes of memory each."""
+
+    def __init__(self, stack: ExitStack) -> None:
+        self._stream = stack.enter_context(tempfile.TemporaryFile(prefix="polyref-"))
+        self._ends = array("q", [0])
+
+    def add(self, segment: Segment) -> None:
+        refs = [[one.text, one.kind, one.of, one.rank, one.weight, one.logprob, one.generator, one.extra]
+                for one in segment.refs]  # fmt: skip
+        row = [segment.id, refs, segment.source, segment.doc, segment.lang, segment.extra]
+        size = self._stream.write(json.dumps([isinstance(segment.id, Place), *row]).encode("ascii"))
+        self._ends.append(self._ends[-1] + size)
+
+    def finish(self) -> None:
+        self._stream.flush()
+
+    def __len__(self) -> int:
+        return len(self._ends) - 1
+
+    def __getitem__(self, place: int) -> Segment:
+        start, end = self._ends[place], self._ends[place + 1]
+        # Without a position of its own: whoever feeds an engine may read in another thread.
+        is_place, name, refs, *rest = json.loads(os.pread(self._stream.fileno(), end - start, start))
+        return Segment(Place(name) if is_place else name, tuple(Reference(*one) for one in refs), *rest)
+
+
+class Inputs(Rows):
+    """Reference files, read once, as a sequence of segments that never lies in memory as a whole.
+
+    The segments are put into a temporary file: what happens to the files later changes nothing. Standard input, pipes
+    and files of other file systems are copied to a temporary file, because they are hashed as well.
 
     Args:
         paths: As for :meth:`polyref.references.ReferenceSet.load`.
@@ -33,13 +137,7 @@ class Inputs:
             nothing else: the set is that of the same references in plain text.
 
     Attributes:
-        files: ``{"name", "sha256"}`` of every file, without its folder: results must not depend on where it lies.
-        meta: What the header says.
         length: Number of segments.
-        plain: Whether they are plain text.
-        numbered: Whether the ids are the places, from 1.
-        named: Whether a file names segments by ids of its own, whatever they are.
-        names: The files, for messages.
         reading: How the files are read.
     """
 
@@ -56,8 +154,9 @@ class Inputs:
         self._names: dict[str, str] = {}
         self.names = [display_name(path) for path in paths]
         self.numbered, self.named = True, False
-        paths, self.reading = located(paths, replace(reading, whole=whole))
+        self._spool = _Spool(self._stack)
         try:
+            paths, self.reading = located(paths, replace(reading, whole=whole))
             self._paths = [self._readable(path) for path in paths]
             hashes = [_sha256(path) for path in self._paths]
             with self._named(), ExitStack() as stack:
@@ -65,12 +164,11 @@ class Inputs:
                 self.meta = dict(opened.meta)
                 self.plain = opened.form == text.FORMAT.name
                 self._lines = opened.form in (text.FORMAT.name, *(form.FORMAT.name for form in (normal, simple, nbest)))
-                # What was read, 8 bytes a segment: the same must be found when it is read again.
-                self._seen = array("q")
                 for place, segment in enumerate(opened.segments, 1):
-                    self._seen.append(hash(repr(segment)))
+                    self._spool.add(segment)
                     self.numbered = self.numbered and segment.id == str(place)
                     self.named = self.named or not isinstance(segment.id, Place)
+            self._spool.finish()
             self.files = [
                 {"name": _base_name(given), "sha256": str(found)} for given, found in zip(paths, hashes, strict=True)
             ]
@@ -78,25 +176,10 @@ class Inputs:
         except BaseException:
             self._stack.close()
             raise
-        self.length = len(self._seen)
-
-    def segments(self) -> Iterator[Segment]:
-        """The segments, from the first; may be called again."""
-        place = 0
-        try:
-            with self._named(), ExitStack() as stack:
-                for place, segment in enumerate(open_references(self._paths, stack, self.reading).segments, 1):
-                    if place > self.length or hash(repr(segment)) != self._seen[place - 1]:
-                        raise self._changed(self._paths[0])
-                    yield segment
-        except DataError:
-            self._check_unchanged()  # a file that is broken now and was not at first has changed
-            raise
-        if place != self.length:
-            raise self._changed(self._paths[0])
+        self.length = len(self._spool)
 
     def line_of(self, place: int) -> int | None:
-        """The line of the segment at ``place``, from 0; None of a file in a form with other things on its lines."""
+        """See :meth:`Rows.line_of`."""
         if not self._lines:
             return None
         first = next(iter_lines(self._paths[0]), "")
@@ -120,7 +203,7 @@ class Inputs:
 
     def _changed(self, path: Path) -> DataError:
         name = self._names.get(str(path), str(path))
-        return DataError("changed while it was read", file=name, remedy="leave it as it is until the work is done")
+        return DataError("changed while it was read", file=name, remedy="leave it as it is until it is read")
 
     def _readable(self, path: str | Path) -> Path:
         """A regular file with the contents of ``path`` (one that does not exist is reported by its reader)."""
@@ -156,6 +239,9 @@ class Inputs:
 
     def __len__(self) -> int:
         return self.length
+
+    def __getitem__(self, place: int) -> Segment:
+        return self._spool[place]
 
     def __enter__(self) -> Inputs:
         return self

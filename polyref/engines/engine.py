@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -57,7 +58,7 @@ class Engine:
             raise UsageError("`engine` is ray, which is not installed", remedy="pip install 'polyref[ray]'")
         if self.jobs is not None and self.jobs < 1:
             raise UsageError(f"`jobs` is {self.jobs}, expected 1 or more")
-        if self.gpus < 0 or (self.gpus > 1 and self.gpus != int(self.gpus)):
+        if not 0 <= self.gpus < math.inf or (self.gpus > 1 and self.gpus != int(self.gpus)):
             raise UsageError(f"`gpus` is {self.gpus:g}, expected a part of 1, or a whole number")
         for name, given in (("address", self.address), ("gpus", self.gpus)):
             if given and self.name != "ray":

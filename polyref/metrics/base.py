@@ -31,7 +31,7 @@ from polyref.errors import DataError, UsageError
 from polyref.metrics.combination import Combination
 from polyref.metrics.option import check_fields, fields_of
 from polyref.metrics.signature import described_sources, read_sources, signature
-from polyref.metrics.statistics import Floats, Integers, Scores, Statistics
+from polyref.metrics.statistics import Floats, Integers, Scores, Statistics, check_finite
 from polyref.models.language_recognition import language_name, other_language
 from polyref.references import ReferenceSet
 
@@ -196,8 +196,8 @@ class Metric(ABC):
                 NaN) instead of refusing it.
 
         Raises:
-            DataError: No system, no segment, a system of another length, an output that is no text, or a segment
-                without a reference or source that the metric needs.
+            DataError: No system, no segment, a system of another length, an output that is no text, a segment without a
+                reference or source that the metric needs, or a statistic that is no finite number.
             UsageError: ``systems`` is no mapping, or ``references`` is no set.
             ValueError: A ``k`` is negative, or outputs are one string.
         """
@@ -229,13 +229,11 @@ class Metric(ABC):
         if not stored:
             raise ValueError("ks is empty, expected at least one number of references")
         cuts = np.stack([originals + np.minimum(extras, k) for k in stored])
-        if self.needs_sources:
-            for segment in references:
-                if segment.source is None:
-                    raise DataError(
-                        f"segment {segment.id} has no source, which {self.label} reads",
-                        remedy="give the sources (`sources`), or a reference set that holds them",
-                    )
+        if self.needs_sources and (bare := next((one for one in references if one.source is None), None)) is not None:
+            raise DataError(
+                f"segment {bare.id} has no source, which {self.label} reads",
+                remedy="give the sources (`sources`), or a reference set that holds them",
+            )
         ids = tuple(segment.id for segment in references)
         if self.needs_references and not allow_missing:
             check_present(ids, cuts[0], stored[0])
@@ -247,6 +245,9 @@ class Metric(ABC):
             np.zeros((total, 0)),
             tuple(segment.source for segment in references),
         )
+        values = self._weighed(texts, references)
+        for part in values:
+            check_finite(self.label, part, names, ids)
         return Statistics(
             metric=self.name,
             options=self.options,
@@ -254,7 +255,7 @@ class Metric(ABC):
             segments=ids,
             ks=stored,
             columns=self.columns,
-            values=self._weighed(texts, references),
+            values=values,
             originals=originals,
             extras=extras,
             meta=read_sources(references) if self.needs_sources else references.meta,
@@ -270,6 +271,7 @@ class Metric(ABC):
 
         Raises:
             ValueError: The statistics are another metric's, or ``k`` was not stored.
+            DataError: A score is no finite number.
         """
         values = self._checked(stats, k)
         counts = stats.counts(k)
@@ -280,9 +282,10 @@ class Metric(ABC):
             values, counts = values[:, chosen], counts[chosen]
             segments = tuple(segments[index] for index in chosen)
         sentences = self._sentences(values)
-        missing = int((counts == 0).sum()) if self.needs_references else 0
-        if missing:
-            sentences[:, counts == 0] = np.nan
+        there = counts > 0 if self.needs_references else np.ones(len(counts), dtype=np.bool_)
+        check_finite(self.label, np.where(there, sentences, 0.0), stats.systems, segments)
+        sentences[:, ~there] = np.nan
+        missing = int((~there).sum())
         fewest, most = (int(counts.min()), int(counts.max())) if len(counts) else (0, 0)
         described = {
             sentence: signature(
@@ -301,7 +304,7 @@ class Metric(ABC):
             k=k,
             systems=stats.systems,
             segments=segments,
-            system=self._corpus(values, counts),
+            system=self._corpus(values, counts, stats.systems),
             segment=sentences,
             references=(fewest, most),
             signature=described[False],
@@ -311,7 +314,7 @@ class Metric(ABC):
 
     def corpus(self, stats: Statistics, *, k: int) -> Floats:
         """The corpus-level scores of :meth:`aggregate` alone, shape (S,): no sentence is scored."""
-        return self._corpus(self._checked(stats, k), stats.counts(k))
+        return self._corpus(self._checked(stats, k), stats.counts(k), stats.systems)
 
     def details(self, stats: Statistics, *, k: int) -> list[dict[str, Any]]:
         """What else there is to say of the corpus-level score of every system, as plain values; here nothing."""
@@ -368,12 +371,14 @@ class Metric(ABC):
             scores[:, part] = self._score(values[:, part], sentence=True)
         return scores
 
-    def _corpus(self, values: npt.NDArray[Any], counts: Integers) -> Floats:
+    def _corpus(self, values: npt.NDArray[Any], counts: Integers, systems: Sequence[str]) -> Floats:
         """Corpus-level scores; NaN where no segment has a reference to score against."""
-        if self.needs_references and not counts.any():
+        if not (counts.any() if self.needs_references else len(counts)):
             return np.full(len(values), np.nan)
         wide = np.int64 if np.issubdtype(values.dtype, np.integer) else np.float64
-        return self.score_sums(values.sum(axis=1, dtype=wide))
+        scores = self.score_sums(values.sum(axis=1, dtype=wide))
+        check_finite(self.label, scores, systems)
+        return scores
 
 
 def check_present(segments: Sequence[str], counts: Integers, k: int) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import json
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -154,6 +154,28 @@ class Statistics:
             raise
         except Exception as error:  # whatever NumPy, zip and zlib find wrong with a file that is not what it seems
             raise DataError(f"is not a statistics file: {' '.join(str(error).split())[:200]}", file=path) from None
+
+
+def check_finite(what: str, values: npt.NDArray[Any], systems: Sequence[str], segments: Sequence[str] = ()) -> None:
+    """Refuse what a metric gives where it is no finite number.
+
+    Args:
+        what: The metric, for the message.
+        values: Shape (S, N, ...); (S,) without segments.
+        systems: S names.
+        segments: N ids, or none.
+
+    Raises:
+        DataError: Naming the first system and segment of which a value is NaN or infinite.
+    """
+    if values.dtype.kind not in "f" or (finite := np.isfinite(values)).all():
+        return
+    place = tuple(np.argwhere(~finite)[0])
+    where = f"segment {segments[place[1]]} of " if segments else ""
+    raise DataError(
+        f"{what} gives {values[place]} for {where}{systems[place[0]]}, expected a finite number",
+        remedy="is its model damaged? With half precision, try float32",
+    )
 
 
 def _check_header(header: Mapping[str, Any]) -> None:

@@ -105,7 +105,11 @@ BUILT_IN: Final = (
     _built_in(
         "fairseq", "backends.fairseq", "a fairseq checkpoint, run by fairseq 0.12.2 itself, where it is installed"
     ),
-    _built_in("roundtrip", "backends.roundtrip", "two translation models, there and back: roundtrip:DIR,DIR"),
+    _built_in(
+        "roundtrip",
+        "backends.roundtrip",
+        "translation models, there and back: roundtrip:DIR,DIR, or roundtrip:NLLB_DIR@de",
+    ),
     _built_in("ctranslate2", "backends.ctranslate2", "a model converted for CTranslate2: ctranslate2:DIR[,TOKENISER]"),
     _built_in("causal", "backends.causal", "a decoder-only language model that continues a prompt: causal:DIR[,FILE]"),
     _built_in("openai", "rewriting.server", "a language model behind a server: openai:NAME"),

@@ -11,6 +11,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from kills import run_program
 from rule_paraphraser import RULES, RuleParaphraser
@@ -18,6 +19,7 @@ from rule_paraphraser import RULES, RuleParaphraser
 from polyref.augment import augment
 from polyref.augment.pipeline import OVERGENERATE
 from polyref.augment.sources import SHARD_SEGMENTS
+from polyref.errors import DataError, UsageError
 from polyref.references import ReferenceSet
 
 TEXTS = ["Ann paid 5 euros.", "", "The dog barked.", "It rained all night."]
@@ -318,6 +320,56 @@ def test_a_generator_beside_a_list(
     assert [(ref.generator, ref.rank) for ref in found[0].extras] == [("rules", 2), ("plain", 0), ("rules", 3)]
     assert found.meta["generator"].startswith("rules|sha:0 + plain|sha:")
     assert found.meta["decoding"] == f"rules({len(RULES)}) + given"
+
+
+@pytest.mark.parametrize("form", ["path", "paths", "set", "texts", "lists", "columns"])
+def test_lists_are_taken_from_python(refs: Path, tmp_path: Path, form: str) -> None:
+    texts = [["Ann gave 5 euros.", None, "5 euros Ann paid."], [], ["A dog barked."], ["All night it rained."]]
+    rows = [{"paraphrases": [text for text in row if text]} for row in texts]
+    path = lines(tmp_path / "n.jsonl", rows)
+    given: Any = {
+        "path": path,
+        "paths": [str(path)],
+        "set": ReferenceSet.load(path),
+        "texts": texts,
+        "lists": [texts],
+        "columns": np.array([np.array(row, object) for row in texts], object),
+    }[form]
+    found = augment(TEXTS, k=3, candidates=given, filters="none", lang="en")
+    expected = augment(ReferenceSet.load(refs), k=3, candidates=path, filters="none", lang="en")
+    assert found.texts() == expected.texts() == [
+        [TEXTS[0], "Ann gave 5 euros.", "5 euros Ann paid."], [""], [TEXTS[2], "A dog barked."],
+        [TEXTS[3], "All night it rained."],
+    ]  # fmt: skip
+    name = "n.jsonl" if "path" in form else "candidates[0]"
+    assert {ref.generator for segment in found for ref in segment.extras} == {name}
+    assert found.meta["generator"].startswith(f"{name}|sha:") and found.meta["decoding"] == "given"
+    assert found.meta["inputs"][0]["name"] == "memory"
+
+
+def test_lists_from_python_take_turns_with_generators() -> None:
+    texts = [["Ann gave 5 euros."], [], ["The dog was barking."], ["All night it rained."]]
+    found = augment(TEXTS, RuleParaphraser(), 3, candidates=[texts, texts[::-1]], filters="none", lang="en")
+    assert [ref.generator for ref in found[0].extras] == ["rules", "candidates[0]", "candidates[1]"]
+    assert found[0].extras[2].text == "All night it rained."
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "message"),
+    [
+        (5, UsageError, "`candidates` is of type int"),
+        ([TEXTS, 5], UsageError, r"`candidates`\[0\]\[0\] is 'Ann paid 5 euros.', expected the list of that segment's"),
+        ([[["a"]], 5], UsageError, r"`candidates`\[1\] is of type int"),
+        ([["a", 5], ["b"], [], []], UsageError, r"`candidates`\[0\]\[0\] is 'a', expected the list"),
+        ([["a"]], DataError, r"candidates\[0\]: has 1 segments, but the references have 4"),
+        ([[], [], [], []], DataError, r"candidates\[0\]: holds no candidates"),
+        ("nowhere", DataError, "nowhere: no such file"),
+    ],
+    ids=["number", "one-text", "second", "odd-text", "short", "none", "no-file"],
+)
+def test_what_are_no_lists_is_refused(given: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        augment(TEXTS, candidates=given, lang="en")
 
 
 @pytest.mark.slow

@@ -143,6 +143,17 @@ def test_thresholds_quantiles_and_weights() -> None:
     assert left(power=2)[1] == [0.25, 0.1111, 0.04, 0.0625, 0.1111]
 
 
+@pytest.mark.parametrize("value", [float("nan"), float("-inf")], ids=["NaN", "infinity"])
+def test_a_measure_is_a_finite_number(value: float) -> None:
+    class Odd(Lengths):
+        def score(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+            return [value for _ in pairs]
+
+    segment = ReferenceSet.from_texts([["abcd"]])[0]
+    with pytest.raises(ModelError, match=f"m measures {value} for 'ab', expected a finite number"):
+        Measure("m", Odd()).apply([segment], [[Candidate("ab", 0, 0)]], Counter())
+
+
 def test_measures_in_the_pipeline() -> None:
     scorer = Lengths()
     chain = FilterChain("m", (), (Measure("far", scorer, minimum=-10, power=1.0),))

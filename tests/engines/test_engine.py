@@ -24,6 +24,8 @@ from polyref.errors import UsageError
         ({"address": "auto"}, "`address` is given, but `engine` is local"),
         ({"gpus": 0.5}, "`gpus` is given, but `engine` is local"),
         ({"gpus": -1.0}, "`gpus` is -1, expected a part of 1, or a whole number"),
+        ({"gpus": float("nan")}, "`gpus` is nan, expected a part of 1, or a whole number"),
+        ({"gpus": float("inf")}, "`gpus` is inf, expected a part of 1, or a whole number"),
         ({"gpus": 1.5}, "`gpus` is 1.5, expected a part of 1, or a whole number"),
     ],
 )

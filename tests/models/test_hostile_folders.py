@@ -6,50 +6,17 @@ import io
 import json
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pytest
-from tiny_chat import chat_model
-from tiny_encoders import bert, gpt
-from tiny_seq2seq import write_bart, write_t5
+from model_readers import READERS, encode
+from tiny_encoders import bert
 
-from polyref.augment.filters import adequacy
 from polyref.errors import ModelError, PolyrefError
 from polyref.metrics.embedding.encoders.load import load_encoder
-from polyref.models.checkpoints.huggingface import read_generation
-from polyref.models.scoring.language_model import load_language_model
-from polyref.models.scoring.load import load_scorer
-from polyref.paraphrase import load_paraphraser
-from polyref.paraphrase.rewriting.local import LocalChat
 
 pytestmark = pytest.mark.usefixtures("quiet_transformers")
 KINDS = ("AutoConfig", "AutoModel", "AutoModelForCausalLM", "AutoModelForSeq2SeqLM", "GenerationConfig")
-
-
-def _encode(folder: Path) -> object:
-    return load_encoder(str(folder)).states(np.array([[2, 5, 3]], dtype=np.int32), [1])
-
-
-def _complete(folder: Path) -> object:
-    found = LocalChat(folder, "cpu", "float32")
-    return found.answer({"messages": [{"role": "user", "content": "the river"}], "temperature": 0, "max_tokens": 2})
-
-
-#: What opens a folder, and what writes one that it opens.
-READERS: dict[str, tuple[Callable[[Path], object], Callable[[Path], object]]] = {
-    "tokens": (lambda folder: load_encoder(str(folder)).tokens(["a cat"]), bert),
-    "vectors": (_encode, bert),
-    "adequacy": (lambda folder: adequacy.load_encoder(str(folder)), bert),
-    "language model": (lambda folder: load_language_model(str(folder)).fluency(["a cat"]), gpt),
-    "lean scorer": (lambda folder: load_scorer(folder).name, write_bart),
-    "scorer": (lambda folder: load_scorer(folder).name, write_t5),
-    "paraphraser": (lambda folder: load_paraphraser(folder)("a cat", 2), write_t5),
-    "causal": (lambda folder: load_paraphraser(f"causal:{folder}")("the river", 2), chat_model),
-    "chat": (_complete, chat_model),
-    "generation": (read_generation, write_t5),
-}
 
 
 def _arm(folder: Path, *, unknown: bool) -> None:
@@ -107,9 +74,9 @@ def test_attention_of_others_is_not_fetched(tmp_path: Path, key: str) -> None:
     for named in ({key: "someone/attention"}, {"text_config": {key: "someone/attention"}}):
         (folder / "config.json").write_text(json.dumps({**config, **named}), "utf-8")
         with pytest.raises(ModelError, match=f"{key} is 'someone/attention', expected one of eager, sdpa"):
-            _encode(folder)
+            encode(folder)
     (folder / "config.json").write_text(json.dumps({**config, key: "eager"}), "utf-8")
-    _encode(folder)
+    encode(folder)
 
 
 def test_what_a_folder_is_refused_for_is_said(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 from collections.abc import Callable
@@ -9,8 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sentencepiece
+import torch
 import transformers
 from heard import Heard
+from tiny_hf_folders import FAMILIES
 from tiny_seq2seq import TEXT, token_logprobs, write_bart, write_m2m, write_t5
 
 from polyref import load_paraphraser
@@ -124,6 +128,87 @@ def test_the_signature_names_both_ways(trip: RoundTrip) -> None:
     assert described == "roundtrip(dbs(beam=4,groups=1,strength=0.5),dbs(beam=10,groups=1,strength=0.5))"
 
 
+def test_a_model_of_several_languages_goes_both_ways(folders: tuple[Path, Path], tmp_path: Path) -> None:
+    folder = write_m2m(tmp_path / "m2m")
+    trip = load_paraphraser(f"roundtrip:{folder}@de", lang="en")
+    assert isinstance(trip, RoundTrip) and trip.there.model is trip.back.model
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    model = transformers.AutoModelForSeq2SeqLM.from_pretrained(folder).eval()
+    (way,) = trip.there(TEXT[0], k=1).hypotheses
+    (end,) = trip(TEXT[0], k=1).hypotheses
+    total = 0.0
+    for half, text, reads, writes, tokens in (
+        (trip.there, TEXT[0], "en", "de", way.tokens),
+        (trip.back, way.text, "de", "en", end.tokens),
+    ):
+        tokenizer.src_lang = reads
+        assert half.codec.encode(text) == tokenizer(text)["input_ids"]
+        assert tokens[0] == tokenizer.get_lang_id(writes)
+        total += token_logprobs(model, half.codec.encode(text), list(tokens))[1:].sum()
+    assert (end.score or 0) * (len(end.tokens) - 1) == pytest.approx(total, abs=1e-3)
+    # What is read is in the signature: two ways through one model are two generators.
+    assert "|lang:de|source:en" in trip.there.signature or "|source:en|lang:de" in trip.there.signature
+    assert trip.signature != load_paraphraser(f"roundtrip:{folder}@fr", lang="en").signature
+    # Either half may be one of several languages.
+    first = load_paraphraser(f"roundtrip:{folder}@de,{folders[1]}", lang="en")
+    second = load_paraphraser(f"roundtrip:{folders[0]},{folder}@de", lang="en")
+    assert isinstance(first, RoundTrip) and isinstance(second, RoundTrip)
+    assert first.there.signature == trip.there.signature and second.back.signature == trip.back.signature
+    assert [one.text for one in first(TEXT[0], k=2).hypotheses] and [
+        one.text for one in second(TEXT[0], k=2).hypotheses
+    ]
+
+
+def _pieces() -> bytes:
+    out = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(TEXT * 4), model_writer=out, vocab_size=60, hard_vocab_limit=False, minloglevel=2
+    )
+    return out.getvalue()
+
+
+@pytest.mark.parametrize(("name", "there", "back"), [("nllb", "deu_Latn", "eng_Latn"), ("mbart50", "de_DE", "en_XX")])
+def test_each_way_is_the_list_of_transformers(name: str, there: str, back: str, tmp_path: Path) -> None:
+    folder = FAMILIES[name](tmp_path / name, _pieces()).folder
+    trip = load_paraphraser(f"roundtrip:{folder}@de", lang="en")
+    assert isinstance(trip, RoundTrip)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    model = transformers.AutoModelForSeq2SeqLM.from_pretrained(folder).eval()
+    options = SearchOptions(semantics="hf", beam=4, max_len_a=0, max_len_b=20)
+    for half, reads, writes in ((trip.there, back, there), (trip.back, there, back)):
+        tokenizer.src_lang = reads
+        asked, tag = tokenizer(TEXT[0], return_tensors="pt"), tokenizer.convert_tokens_to_ids(writes)
+        made = model.generate(
+            **asked, forced_bos_token_id=tag, num_beams=4, num_return_sequences=4, max_new_tokens=21, do_sample=False
+        )
+        found = half(TEXT[0], k=4, decoding=options).hypotheses
+        assert [one.text for one in found] == [text.strip() for text in tokenizer.batch_decode(made, True)]
+
+
+def test_languages_that_are_named_before_the_source(folders: tuple[Path, Path], tmp_path: Path) -> None:
+    """MADLAD's way: the tag of what is to be written stands before what is read."""
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folders[1])
+    model = transformers.AutoModelForSeq2SeqLM.from_pretrained(folders[1])
+    tokenizer.add_tokens(["<2en>", "<2de>", "<2zh_Latn>", "<2url>"])
+    torch.manual_seed(6)
+    model.resize_token_embeddings(len(tokenizer), mean_resizing=False)
+    folder = tmp_path / "madlad"
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    trip = load_paraphraser(f"roundtrip:{folder}@de", lang="en")
+    assert isinstance(trip, RoundTrip) and trip.languages == ("de", "en", "zh_Latn")
+    assert trip.there.codec.encode(TEXT[0]) == tokenizer(f"<2de> {TEXT[0]}")["input_ids"]
+    assert trip.back.codec.encode(TEXT[0]) == tokenizer(f"<2en> {TEXT[0]}")["input_ids"]
+    assert tokenizer.convert_ids_to_tokens(trip.there.codec.encode(TEXT[0]))[0] == "<2de>"
+    (way,) = trip.there(TEXT[0], k=1).hypotheses
+    asked = tokenizer(f"<2de> {TEXT[0]}", return_tensors="pt")
+    expected = model.eval().generate(**asked, num_beams=4, max_new_tokens=21)[0]
+    options = SearchOptions(semantics="hf", beam=4, max_len_a=0, max_len_b=20)
+    (found,) = trip.there(TEXT[0], k=1, decoding=options).hypotheses
+    assert found.text == tokenizer.decode(expected, skip_special_tokens=True) and way.text
+    assert len(trip(TEXT[1], k=2).hypotheses) == 2
+
+
 def test_what_does_not_fit_is_refused(trip: RoundTrip, folders: tuple[Path, Path], tmp_path: Path) -> None:
     for argument in ("", "one", "one,", "a,b,c"):
         with pytest.raises(UsageError, match=f"roundtrip:{argument} names no two models"):
@@ -132,8 +217,15 @@ def test_what_does_not_fit_is_refused(trip: RoundTrip, folders: tuple[Path, Path
         load_paraphraser(f"roundtrip:{folders[0]},{tmp_path / 'nosuch'}")
     with pytest.raises(UsageError, match="a round trip adds up probabilities"):
         trip(TEXT[0], decoding=SearchOptions(beam=9))
+    several = write_m2m(tmp_path / "m2m")
     with pytest.raises(UsageError, match="no language is named"):
-        load_paraphraser(f"roundtrip:{write_m2m(tmp_path / 'm2m')},{folders[1]}")
+        load_paraphraser(f"roundtrip:{several},{folders[1]}")
+    with pytest.raises(UsageError, match="has to be told which language it reads"):
+        load_paraphraser(f"roundtrip:{folders[0]},{several}", lang="en")
+    with pytest.raises(UsageError, match="names a language, but the model has no tags of languages"):
+        load_paraphraser(f"roundtrip:{folders[0]}@de,{folders[1]}")
+    with pytest.raises(UsageError, match="language 'xx' is unknown to the model"):
+        load_paraphraser(f"roundtrip:{several}@xx", lang="en")
 
 
 @pytest.mark.slow

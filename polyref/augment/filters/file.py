@@ -15,6 +15,7 @@ power = 1.0                 # store its value as the weight of the reference
 from __future__ import annotations
 
 import json
+import math
 import re
 import sys
 from collections.abc import Callable, Mapping
@@ -53,7 +54,8 @@ class Option:
             return value if isinstance(value, str) else None
         wanted = (int,) if self.kind is int else (int, float)
         try:
-            return self.kind(value) if isinstance(value, wanted) and self.least <= value <= self.most else None
+            fine = isinstance(value, wanted) and math.isfinite(value) and self.least <= value <= self.most
+            return self.kind(value) if fine else None
         except OverflowError:
             return None
 

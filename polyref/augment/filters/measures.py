@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 from polyref.augment.select import Candidate
+from polyref.errors import ModelError
 from polyref.references import Segment
 
 #: Digits kept of values: most differences of float arithmetic between batches and machines are below.
@@ -58,13 +60,23 @@ class Measure:
             segments: Shape (N,).
             candidates: One list a segment.
             dropped: Refused candidates are counted here.
+
+        Raises:
+            ModelError: A value is NaN or infinite.
         """
         pairs = [
             (segment.refs[one.of].text, one.text)
             for segment, found in zip(segments, candidates, strict=True)
             for one in found
         ]
-        values = iter(self.scorer.score(pairs) if pairs else [])
+        scored = self.scorer.score(pairs) if pairs else []
+        for (_, text), value in zip(pairs, scored, strict=True):
+            if not math.isfinite(value):
+                raise ModelError(
+                    f"{self.name} measures {value} for {text[:80]!r}, expected a finite number",
+                    remedy="is its model damaged? With half precision, try float32",
+                )
+        values = iter(scored)
         result = []
         for found in candidates:
             measured = [(round(next(values), DIGITS), one) for one in found]

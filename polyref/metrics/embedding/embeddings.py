@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from polyref.cache import Cache
-from polyref.errors import PolyrefWarning, UsageError
+from polyref.errors import ModelError, PolyrefWarning, UsageError
 from polyref.metrics.embedding.encoders.base import Encoder, Tokens
 from polyref.models.device import arithmetic
 from polyref.progress import work
@@ -144,7 +144,14 @@ class Embeddings:
             for batch in self._batches(texts, read):
                 vectors = self.encoder.states(np.stack([read[text].ids for text in batch]), self.layers)
                 self.encoded += len(batch)
-                for text, array in zip(batch, vectors.astype(self._dtype, copy=False), strict=True):
+                with np.errstate(over="ignore"):  # of float16: refused below
+                    rounded = vectors.astype(self._dtype, copy=False)
+                for text, array in zip(batch, rounded, strict=True):
+                    if not _are_numbers(array):
+                        raise ModelError(
+                            f"{self.encoder.name} gives vectors that are no finite {self._dtype} for {text[:80]!r}",
+                            remedy="is the model damaged? With float16, try float32",
+                        )
                     if self._cache is not None:
                         waiting[keys[text]] = array.tobytes()
                     found[text] = _frozen(array)
@@ -180,11 +187,8 @@ class Embeddings:
             return {}
         values = self._cache.get(list(keys.values()))
         shape = (len(self.layers), -1, self.encoder.width)
-        return {
-            text: _frozen(np.frombuffer(values[key], dtype=self._dtype).reshape(shape))
-            for text, key in keys.items()
-            if key in values
-        }
+        kept = {text: np.frombuffer(values[key], dtype=self._dtype) for text, key in keys.items() if key in values}
+        return {text: _frozen(array.reshape(shape)) for text, array in kept.items() if _are_numbers(array)}
 
     def _hold(self, found: Mapping[str, Vectors]) -> None:
         for text, array in found.items():
@@ -195,6 +199,13 @@ class Embeddings:
         while self._bytes > self._memory:
             _, array = self._held.popitem(last=False)
             self._bytes -= array.nbytes
+
+
+def _are_numbers(array: npt.NDArray[np.floating]) -> bool:
+    """Whether all values are finite, and small enough for their squares to be added up in float32."""
+    flat = array.astype(np.float32, copy=False).ravel()
+    with np.errstate(all="ignore"):
+        return bool(np.isfinite(np.vdot(flat, flat)))
 
 
 def _frozen(array: npt.NDArray[np.floating]) -> Vectors:

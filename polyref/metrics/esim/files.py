@@ -24,6 +24,7 @@ from polyref.errors import ModelError
 from polyref.metrics.embedding.encoders.load import load_encoder
 from polyref.metrics.esim.network import EsimConfig, EsimNetwork
 from polyref.metrics.esim.texts import Reader
+from polyref.models.checkpoints.weights import check_numbers
 from polyref.models.device import own_device, torch_device
 from polyref.store import file_sha256
 
@@ -130,6 +131,7 @@ def load_network(card: EsimCard, device: str = "cpu") -> EsimNetwork:
     try:
         weights = load(path.read_bytes())
         network.load_state_dict({name: weight.float() for name, weight in weights.items()})
+        check_numbers(network.named_parameters(), path)
     except (SafetensorError, OSError, RuntimeError) as error:
         # PyTorch names the class first, then, line by line, what does not fit.
         reason = next((line.strip() for line in str(error).splitlines() if not line.endswith(":")), str(error))

@@ -43,6 +43,8 @@ def load_network(kind: str, folder: Path, what: str) -> nn.Module:
         folder: The folder. Nothing is fetched, and no code of the folder runs.
         what: What is expected there, for the message.
     """
+    from polyref.models.checkpoints.weights import check_numbers
+
     _check_attention(read_config(folder), folder)
     try:
         model, found = from_folder(kind, folder, weights_only=True, dtype="float32", output_loading_info=True)
@@ -58,6 +60,7 @@ def load_network(kind: str, folder: Path, what: str) -> nn.Module:
         # Transformers would draw them at random.
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         raise ModelError(f"no {what}: its files lack {missing[0]}{more}", file=folder)
+    check_numbers(model.named_parameters(), folder)
     return cast("nn.Module", model.eval().requires_grad_(False))
 
 

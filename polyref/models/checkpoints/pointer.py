@@ -12,6 +12,7 @@ Weights are stored in eight bits and computed in float32: rows are scaled by the
 from __future__ import annotations
 
 import hashlib
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from safetensors.torch import load_file
 
 from polyref.errors import ModelError
 from polyref.models.checkpoints.files import read_config
-from polyref.models.checkpoints.weights import faults_of
+from polyref.models.checkpoints.weights import check_numbers, faults_of
 from polyref.models.networks.pointer import CLOSENESS_LEVELS, MASK, PointerConfig, PointerTransformer
 
 FORMAT = 1
@@ -80,6 +81,7 @@ def load_pointer(folder: Path) -> PointerModel:
             for key, value in tensors.items()
             if not key.endswith(".scale")
         }
+        check_numbers(weights.items())
     try:
         network.load_state_dict(weights)
     except RuntimeError as error:
@@ -123,10 +125,11 @@ def _network(folder: Path) -> tuple[PointerTransformer, dict[str, Any]]:
         if not 0 <= config["closeness"] < CLOSENESS_LEVELS:
             raise ModelError(f"closeness is {config['closeness']}, expected 0 to {CLOSENESS_LEVELS - 1}", file=path)
         for key, kinds in (("name", str), ("language", str), ("strength", (int, float))):
-            if not isinstance(config[key], kinds):
+            if not isinstance(config[key], kinds) or not _finite(config[key]):
                 raise ModelError(f"{key} is {config[key]!r}", file=path)
-        if config["min_score"] is not None and not isinstance(config["min_score"], int | float):
-            raise ModelError(f"min_score is {config['min_score']!r}, expected a number or null", file=path)
+        least = config["min_score"]
+        if least is not None and not (isinstance(least, int | float) and _finite(least)):
+            raise ModelError(f"min_score is {least!r}, expected a number or null", file=path)
         sizes, shortlist = PointerConfig(**config["network"]), config.get("shortlist")
         _check_sizes(sizes, folder)
         if shortlist is not None and not (isinstance(shortlist, int) and MASK < shortlist <= sizes.vocab_size):
@@ -135,6 +138,10 @@ def _network(folder: Path) -> tuple[PointerTransformer, dict[str, Any]]:
         return PointerTransformer(sizes, config["closeness"], shortlist), config
     except (ValueError, KeyError, TypeError) as error:
         raise ModelError(f"not a model configuration: {error!r}", file=path) from None
+
+
+def _finite(value: object) -> bool:
+    return not isinstance(value, float) or math.isfinite(value)
 
 
 def _check_sizes(sizes: PointerConfig, folder: Path) -> None:

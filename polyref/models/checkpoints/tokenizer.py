@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from polyref.errors import ModelError, UsageError
 from polyref.models.checkpoints.automodel import from_folder
 from polyref.models.checkpoints.vocabulary import TextCodec
-from polyref.models.languages import resolve
+from polyref.models.languages import is_language, resolve
 
 if TYPE_CHECKING:
     # Metrics that import this module say what options they have without loading torch.
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 #: What no vocabulary has: a character that some normalisers remove, one that none does, and too long a word.
 _UNKNOWN: Final = "\U0010fffd \U00012000 " + 200 * "\U00012000"
+#: A language tag of the MADLAD kind.
+_SOURCE_TAG: Final = re.compile(r"<2([a-z]{2,3}(?:_[A-Za-z]+)?)>")
 #: More tokens than any text has. Without a limit, tokenisers warn of long texts.
 _ANY: Final = 1 << 30
 
@@ -27,21 +30,33 @@ class HuggingFaceCodec:
 
     Args:
         tokenizer: The tokeniser.
+        source_tags: Whether tokens such as ``<2de>`` (T5 of the MADLAD kind) are language tags. They go before the
+            source, and name the language that is to be written.
 
     Attributes:
+        source_tags: Language code to such a token; empty where there are none.
+        marks_source: Whether sources say which language they are in.
         tag_starts: Whether the language's tag is the decoder's first input instead of its first output.
     """
 
-    def __init__(self, tokenizer: Any) -> None:
+    def __init__(self, tokenizer: Any, *, source_tags: bool = False) -> None:
         self._tokenizer = tokenizer
         self._codes = language_codes(tokenizer)
-        self._marks_source = hasattr(tokenizer, "src_lang")
+        self.source_tags: dict[str, str] = {}
+        if source_tags and not self._codes:
+            found = (_SOURCE_TAG.fullmatch(token) for token in tokenizer.get_vocab())
+            self.source_tags = {tag[1]: tag[0] for tag in found if tag and is_language(tag[1])}
+        self.marks_source = hasattr(tokenizer, "src_lang")
         # The first mBART starts its decoder with the tag; its successors force it as the first token.
         self.tag_starts = type(tokenizer).__name__ == "MBartTokenizer"
-        self.languages = tuple(sorted(self._codes))
+        self.languages = tuple(sorted(self._codes or self.source_tags))
 
     def encode(self, text: str, lang: str | None = None) -> list[int]:
-        """Source token ids with the end of sentence; multilingual models mark the source with ``lang``."""
+        """Source token ids with the end of sentence.
+
+        Multilingual models mark the source with ``lang``: the language it is in, or with ``source_tags`` the one to
+        write.
+        """
         return self._source(text, lang, _ANY)
 
     def beginning(self, text: str, longest: int, lang: str | None = None) -> list[int]:
@@ -49,9 +64,11 @@ class HuggingFaceCodec:
         return self._source(text, lang, longest)
 
     def _source(self, text: str, lang: str | None, longest: int) -> list[int]:
+        if self.source_tags and lang is not None:
+            text = f"{self.source_tags[resolve(lang, self.languages)]} {text}"
         if self._codes and lang is not None:
             code = resolve(lang, self.languages)
-            if self._marks_source:
+            if self.marks_source:
                 self._tokenizer.src_lang = code
         return [int(token) for token in self._tokenizer(text, truncation=True, max_length=longest)["input_ids"]]
 
@@ -59,7 +76,7 @@ class HuggingFaceCodec:
         """Target token ids with the end of sentence, without the tag of ``lang``."""
         if self._codes and lang is not None:
             code = resolve(lang, self.languages)
-            if self._marks_source:
+            if self.marks_source:
                 self._tokenizer.tgt_lang = code
         encoded = self._tokenizer(text_target=text, truncation=True, max_length=_ANY)["input_ids"]
         tags = set(self._codes.values())
@@ -72,7 +89,10 @@ class HuggingFaceCodec:
         return str(self._tokenizer.decode(kept, skip_special_tokens=True)).strip()
 
     def prefix(self, lang: str | None) -> list[int]:
-        """The tag of ``lang``, forced as the first target token."""
+        """The tag of ``lang``, forced as the first target token; none where the source has it."""
+        if self.source_tags:
+            resolve(lang, self.languages)
+            return []
         if not self._codes:
             if lang is None:
                 return []

@@ -92,16 +92,20 @@ class TextCodec(Protocol):
 
 
 class LanguageCodec:
-    """A codec of one language of a model of several.
+    """A codec of the languages that a model of several reads and writes.
 
     Args:
         codec: Of the model.
-        lang: The language; None where the model knows of none.
+        lang: The language that it writes; None where the model knows of none.
+        reads: The language that it reads, where that is another one.
     """
 
-    def __init__(self, codec: TextCodec, lang: str | None) -> None:
+    def __init__(self, codec: TextCodec, lang: str | None, reads: str | None = None) -> None:
         self.codec = codec
-        self.lang = lang
+        #: Whether sources say which language they are in.
+        self.marks_source = bool(lang) and getattr(codec, "marks_source", False)
+        # MADLAD's sources say what is to be written, those of others what is read.
+        self.lang = lang if getattr(codec, "source_tags", None) else reads or lang
 
     def encode(self, text: str) -> list[int]:
         """Source token ids."""

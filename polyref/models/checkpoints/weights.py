@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import pickle
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -29,6 +30,26 @@ def faults_of(path: Path) -> Iterator[None]:
         raise ModelError(
             f"settings and weights that make no model: {reason}", file=path, remedy="is it complete and unaltered?"
         ) from error
+
+
+def check_numbers(weights: Iterable[tuple[str, Tensor]], path: str | Path | None = None) -> None:
+    """Refuse weights of which some are NaN or infinite: all that is computed with them is no number either.
+
+    Args:
+        weights: Names and tensors.
+        path: Where they were read.
+    """
+    for name, values in weights:
+        if not values.is_floating_point() or not values.numel() or values.is_meta:
+            continue
+        for extreme in torch.aminmax(values.detach()):  # both are NaN where one value is
+            if not math.isfinite(found := float(extreme)):
+                kind = str(values.dtype).removeprefix("torch.")
+                raise ModelError(
+                    f"weight {name!r} holds {found} ({kind}), expected finite numbers",
+                    file=path,
+                    remedy="is the file complete and unaltered? With half precision, try float32",
+                )
 
 
 def check_archive(path: Path) -> None:

@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from polyref.errors import ModelError, UsageError
+from polyref.models.checkpoints.weights import check_numbers
 from polyref.models.networks.config import ACTIVATIONS, Positions, TransformerConfig
 from polyref.models.networks.cross_attention import FoldedCrossAttention, Sentences, pays
 from polyref.models.networks.layers import (
@@ -99,6 +100,7 @@ class Transformer:
         key = value.data_ptr()
         if key not in self._moved:
             self._moved[key] = value.to(device=self.device, dtype=self.dtype)
+            check_numbers([(name, self._moved[key])])
         return self._moved[key]
 
     def _linear(self, name: str, outputs: int, inputs: int) -> tuple[Tensor, Tensor]:

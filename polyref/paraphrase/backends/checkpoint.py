@@ -5,6 +5,9 @@ Networks of fairseq and of the BART family run on polyref's own engine, all othe
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -33,6 +36,10 @@ if TYPE_CHECKING:
     from polyref.models.networks.transformer import Transformer
 
 
+#: A function of the language to write, the prefix instead of its tag, and the language to read, if that is another.
+Opened = Callable[[str | None, str | None, str | None], SearchParaphraser]
+
+
 def load(
     argument: str | None,
     *,
@@ -46,6 +53,19 @@ def load(
     memory: int | None = None,
 ) -> SearchParaphraser:
     """A model of a folder, or of the Hugging Face hub."""
+    return opened(argument, device, threads, prism_a, prism_b, dtype, memory)(lang, prefix, None)
+
+
+def opened(
+    argument: str | None,
+    device: str,
+    threads: int | None,
+    prism_a: float,
+    prism_b: float,
+    dtype: str,
+    memory: int | None,
+) -> Opened:
+    """The same, for any of its languages, which share the network."""
     if not argument:
         raise ModelError("no model is named", remedy="checkpoint:FOLDER, or checkpoint:OWNER/MODEL of the hub")
     use_threads(threads)
@@ -53,58 +73,54 @@ def load(
     check_dtype(dtype, device)
     folder = locate(argument)
     label = None if Path(argument).is_dir() else argument
-    about: dict[str, Any] = dict(batch_limits(memory, device))
-    if prefix is None:
-        about["lang"] = lang
-
-    def rules(codec: TextCodec) -> CopyPenaltyRules | None:
-        return CopyPenaltyRules(codec, prism_a, prism_b) if prism_a else None
-
+    network: Any
+    codec: TextCodec
+    saved: Callable[..., SavedGeneration] | None
     if not is_fairseq_directory(folder) and read_config(folder).get("model_type") not in huggingface.FAMILIES:
         if dtype != "float32":
             raise UsageError(f"`dtype` is {dtype!r}, but models run by Transformers itself compute in float32")
         huggingface.check_family(read_config(folder), folder)
-        codec = HuggingFaceCodec(load_tokenizer(folder))
+        codec = HuggingFaceCodec(load_tokenizer(folder), source_tags=True)
         network = HuggingFaceModel(huggingface.load_transformers(folder).to(device).eval())
+        name, digest = folder.resolve().name, hash_model(folder)[:12]
+        saved = partial(SavedGeneration, huggingface.read_generation(folder), network.ends)
+    else:
+        stored = torch.float32 if device == "cpu" else getattr(torch, dtype)
+        with computing_in(cast("Precision", dtype if device == "cpu" else "float32")):
+            model = load_checkpoint(folder, device=device, dtype=stored)
+        network, codec, name = model.network, model.codec, model.name
+        digest = model.fingerprint[:12] + ("" if dtype == "float32" else f"|dtype:{dtype}")
+        saved = None if is_fairseq_directory(folder) else _saved(folder, network)
+
+    def of_languages(lang: str | None, prefix: str | None, reads: str | None) -> SearchParaphraser:
         first = first_tokens(codec, lang, prefix)
+        own = network
+        settings = None if saved is None else saved(tagged=bool(first))
+        if prefix is None and getattr(codec, "tag_starts", False):
+            own = copy.copy(network)  # the same weights
+            (own.start,), first = first, []
+        several = lang if codec.languages else None
         return SearchParaphraser(
-            network,
-            LanguageCodec(codec, lang if codec.languages else None),
-            name=label or folder.resolve().name,
-            digest=hash_model(folder)[:12] + read_as(lang, codec.languages, prefix),
+            own,
+            LanguageCodec(codec, several, reads),
+            name=label or name,
+            digest=digest + read_as(reads or lang, codec.languages, "" if reads else prefix),
             max_source=min(network.max_source, LONGEST_SOURCE),
             languages=codec.languages,
             prefix=first,
-            rules=rules(codec),
-            saved=SavedGeneration(huggingface.read_generation(folder), network.ends, tagged=bool(first)),
-            **about,
+            rules=CopyPenaltyRules(codec, prism_a, prism_b) if prism_a else None,
+            saved=settings,
+            lang=lang if prefix is None else None,
+            **batch_limits(memory, device),
         )
-    stored = torch.float32 if device == "cpu" else getattr(torch, dtype)
-    with computing_in(cast("Precision", dtype if device == "cpu" else "float32")):
-        model = load_checkpoint(folder, device=device, dtype=stored)
-    first = first_tokens(model.codec, lang, prefix)
-    saved = None if is_fairseq_directory(folder) else _saved(folder, model.network, tagged=bool(first))
-    if prefix is None and getattr(model.codec, "tag_starts", False):
-        (model.network.start,), first = first, []
-    digest = model.fingerprint[:12] + ("" if dtype == "float32" else f"|dtype:{dtype}")
-    return SearchParaphraser(
-        model.network,
-        LanguageCodec(model.codec, lang if model.codec.languages else None),
-        name=label or model.name,
-        digest=digest + read_as(lang, model.codec.languages, prefix),
-        max_source=min(model.network.max_source, LONGEST_SOURCE),
-        languages=model.codec.languages,
-        prefix=first,
-        rules=rules(model.codec),
-        saved=saved,
-        **about,
-    )
+
+    return of_languages
 
 
-def _saved(folder: Path, network: Transformer, *, tagged: bool) -> SavedGeneration:
+def _saved(folder: Path, network: Transformer) -> Callable[..., SavedGeneration]:
     """The generation settings of a folder; where its network begins and ends is as they say."""
     values = huggingface.read_generation(folder)
     ends = token_ids(values.get("eos_token_id", network.eos))
     network.eos = ends[0]
     network.start = token_ids(values.get("decoder_start_token_id", network.start))[0]
-    return SavedGeneration(values, ends, tagged)
+    return partial(SavedGeneration, values, ends)

@@ -27,6 +27,7 @@ from polyref.cache import Cache
 from polyref.errors import ModelError, UsageError
 from polyref.models.checkpoints.fairseq import FairseqParts, read_fairseq
 from polyref.models.checkpoints.vocabulary import LanguageCodec, first_tokens
+from polyref.models.checkpoints.weights import check_numbers
 from polyref.models.device import torch_device, use_threads
 from polyref.paraphrase.diverse_beam import Decoding
 from polyref.paraphrase.search import Candidate, SearchOptions
@@ -265,6 +266,7 @@ def load(
     if not (folder / "checkpoint.pt").is_file():
         raise ModelError("no checkpoint.pt", file=folder, remedy="fairseq runs fairseq checkpoints and nothing else")
     parts = read_fairseq(folder)
+    check_numbers(parts.weights.items(), folder / "checkpoint.pt")
     made = FairseqParaphraser(
         parts,
         folder,

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Final
 
 from polyref.cache import Cache
 from polyref.errors import UsageError
 from polyref.paraphrase.backends import checkpoint
 from polyref.paraphrase.diverse_beam import Decoding
+from polyref.paraphrase.loading_options import PRISM_B
 from polyref.paraphrase.nbest import Hypothesis, NBest
 from polyref.paraphrase.paraphraser import Paraphraser
 from polyref.paraphrase.search.options import SearchOptions
@@ -30,25 +32,61 @@ def load(
     dtype: str = "float32",
     memory: int | None = None,
 ) -> RoundTrip:
-    """Two translation models.
+    """Two translation models, or one of several languages.
 
     Args:
-        argument: ``THERE,BACK``: two folders or hub names, as the generator ``checkpoint`` takes them. Each translates
-            into one language.
+        argument: ``THERE,BACK``: two folders or hub names, as the generator ``checkpoint`` takes them. One of several
+            languages (NLLB, M2M100, mBART-50, MADLAD) is followed by the language in between: ``NLLB@de``. Such a model
+            alone (``NLLB@de``) goes both ways, and its weights are in memory once.
         device: A torch device.
         threads: Threads of torch (None: leave as they are).
-        lang: Language that the second one writes, for models that name theirs.
+        lang: Language of the texts, for models that name theirs.
         dtype: What the networks compute in.
         memory: About the memory that a batch of one of them may take, in MB (None: 1024).
     """
-    names = (argument or "").split(",")
-    if len(names) != 2 or not all(names):
-        raise UsageError(f"roundtrip:{argument or ''} names no two models", remedy="roundtrip:EN-DE_DIR,DE-EN_DIR")
-    there, back = (
-        checkpoint.load(name, device=device, threads=threads, lang=code, dtype=dtype, memory=memory)
-        for name, code in zip(names, (None, lang), strict=True)
-    )
-    return RoundTrip(there, back)
+    halves = [_half(name) for name in (argument or "").split(",")]
+    if len(halves) == 1 and halves[0][1]:
+        halves *= 2
+    if len(halves) != 2 or not all(name for name, _ in halves):
+        raise UsageError(
+            f"roundtrip:{argument or ''} names no two models",
+            remedy="roundtrip:EN-DE_DIR,DE-EN_DIR, or one of several languages with the one in between: "
+            "roundtrip:NLLB_DIR@deu_Latn",
+        )
+    opened = {
+        name: checkpoint.opened(name, device, threads, 0.0, PRISM_B, dtype, memory)
+        for name in dict.fromkeys(name for name, _ in halves)
+    }
+    (there, to), (back, via) = halves
+    return RoundTrip(_way(there, opened[there], to, to, lang), _way(back, opened[back], via, lang, via))
+
+
+def _half(text: str) -> tuple[str, str | None]:
+    """``MODEL@LANGUAGE`` taken apart; a folder may have such a name."""
+    name, at, language = text.rpartition("@")
+    return (text, None) if not at or Path(text).is_dir() else (name, language)
+
+
+def _way(
+    name: str, opened: checkpoint.Opened, between: str | None, writes: str | None, reads: str | None
+) -> SearchParaphraser:
+    """One half of the way.
+
+    Args:
+        name: The model.
+        opened: It, for languages.
+        between: The language in between, where it is named.
+        writes: The language to write, for a model of several.
+        reads: The language to read.
+    """
+    made = opened(writes, None, reads if between else None)
+    if between and not made.languages:
+        raise UsageError(f"{name}@{between} names a language, but the model has no tags of languages: leave it out")
+    if not between and getattr(made.codec, "marks_source", False):
+        raise UsageError(
+            f"{name} has to be told which language it reads", remedy=f"name the one in between: {name}@deu_Latn"
+        )
+    return made
 
 
 class RoundTrip(Paraphraser):

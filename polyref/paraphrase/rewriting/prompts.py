@@ -11,8 +11,9 @@ from typing import Any, Final
 from jinja2 import StrictUndefined, TemplateError
 from jinja2.sandbox import SandboxedEnvironment
 
-from polyref.errors import DataError
+from polyref.errors import DataError, UsageError
 from polyref.paraphrase.rewriting.context import TextInContext
+from polyref.paraphrase.search.options import check_real
 from polyref.textfiles import read_lines
 
 if sys.version_info >= (3, 11):
@@ -91,6 +92,10 @@ def load_prompt(name: str) -> Prompt:
     }.items():
         if not isinstance(values.get(key), kinds) or isinstance(values[key], bool):
             raise DataError(f"{key!r} is {values.get(key)!r}, expected {_expected(kinds)}", file=path)
+    try:
+        check_real("temperature", values["temperature"], 0, 100)
+    except UsageError as error:
+        raise DataError(error.message, file=path) from None
     if unknown := values.keys() - {"name", "version", "temperature", *_TEXTS}:
         raise DataError(f"{min(unknown)!r} is no part of a prompt", file=path)
     label = f"{values['name']}-{values['version']}"

@@ -62,6 +62,8 @@ def test_the_file_of_a_user(tmp_path: Path) -> None:
         ("version = 3", 'version = "3"', "'version' is '3', expected a whole number"),
         ("version = 3", "version = true", "'version' is True, expected a whole number"),
         ("temperature = 1", 'temperature = "hot"', "'temperature' is 'hot', expected a number"),
+        ("temperature = 1", "temperature = nan", "`temperature` is nan, expected a finite number"),
+        ("temperature = 1", "temperature = -1", "`temperature` is -1, expected 0 or more"),
         ("version = 3", "version = 3\nextra = 1", "'extra' is no part of a prompt"),
         ("once: {{ text }}", "once", "'sample' leaves out {{ text }}"),
         ("{{ fault }}", "{{ reason }}", "no template: 'reason' is undefined"),
