@@ -18,6 +18,7 @@ import os
 import secrets
 import shutil
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path, PurePath
@@ -58,8 +59,14 @@ def published_file(path: str | Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def published_folder(path: str | Path) -> Iterator[Path]:
-    """A fresh folder to fill, which takes the place of ``path`` and all that is in it when the block ends."""
+    """A fresh folder to fill, which takes the place of ``path`` and all that is in it when the block ends.
+
+    Raises:
+        DataError: No folder can be made there, or the disk is full.
+    """
     target = _resolved(path)
+    if not target.parent.is_dir():
+        raise DataError(f"cannot be written: no directory {target.parent}", file=path, remedy="create it first")
     with _faults(path):
         _clean(target)
         with _alone(target.parent):
@@ -71,7 +78,9 @@ def published_folder(path: str | Path) -> Iterator[Path]:
                 if file.is_file():
                     _sync(file)
             with _alone(target.parent):
-                if target.is_dir():
+                if target.is_dir() and target.samefile("."):
+                    _refill(fresh, target)
+                elif target.is_dir():
                     _exchange(fresh, target)
                 else:
                     os.rename(fresh, target)  # noqa: PTH104
@@ -171,7 +180,9 @@ def _sync(path: Path) -> None:
 
 
 def _resolved(path: str | Path) -> Path:
-    return Path(path).resolve() if Path(path).is_symlink() else Path(path)
+    """What is renamed and has a name of its own, unlike ``.``; a link leads to it."""
+    nameless = Path(path).name in {"", ".."}
+    return Path(path).resolve() if nameless or Path(path).is_symlink() else Path(path)
 
 
 @contextmanager
@@ -290,6 +301,16 @@ def _exchange(fresh: Path, target: Path) -> None:
     os.rename(target, old)  # noqa: PTH104
     os.rename(fresh, target)  # noqa: PTH104
     shutil.rmtree(old, ignore_errors=True)
+
+
+def _refill(fresh: Path, target: Path) -> None:
+    """Exchange what is in two folders: the one that a program and its shell are in must stay the same folder."""
+    made = sorted(fresh.iterdir())
+    aside = Path(tempfile.mkdtemp(dir=fresh))
+    for old in sorted(target.iterdir()):
+        os.rename(old, aside / old.name)  # noqa: PTH104
+    for new in made:
+        os.rename(new, target / new.name)  # noqa: PTH104
 
 
 def _swapped(one: Path, other: Path) -> bool:

@@ -133,7 +133,7 @@ class Record:
             raise DataError("the line is empty", file=file, line=line, remedy=remedy)
         try:
             value = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
-            _check_depth(text, value)
+            check_depth(text, value)
             if "\\u" in text:
                 json.dumps(value, ensure_ascii=False).encode("utf-8")
         except json.JSONDecodeError as error:
@@ -267,7 +267,7 @@ def _finite(text: str) -> float:
     return value
 
 
-def _check_depth(text: str, value: Any) -> None:
+def check_depth(text: str, value: Any) -> None:
     """Refuse what could be read, but not be written again."""
     if text.count("[") + text.count("{") <= _DEEPEST:
         return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
@@ -10,13 +11,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from polyref.errors import DataError
-from polyref.formats.base import Format, Lines, Opened, Record, first_object, unique
+from polyref.formats.base import Format, Lines, Opened, Record, check_depth, first_object, unique
 from polyref.segments import KINDS, Place, Reference, Segment
 from polyref.textfiles import display_name, write_atomically
 
 VERSION: Final = 1
 _HEADER_KEYS = frozenset({"polyref", "meta"})
 _SEGMENT_KEYS = frozenset({"id", "source", "doc", "lang", "refs"})
+#: What no reader takes in a text.
+_NO_TEXT: Final = re.compile("[\0\ud800-\udfff]")
 _REFERENCE_KEYS = frozenset({"text", "kind", "of", "rank", "weight", "logprob", "generator"})
 
 
@@ -70,7 +73,7 @@ def parse_segment(record: Record, default_id: str) -> Segment:
     for index, item in enumerate(items):
         if not isinstance(item, dict):
             record.fail(f'refs[{index}] is not an object, expected {{"text": ...}}')
-        refs.append(_reference(Record(item, record.file, record.line, f"refs[{index}]: "), len(items)))
+        refs.append(_reference(Record(item, record.file, record.line, f"{record.where}refs[{index}]: "), len(items)))
     return Segment(
         record.identifier(default_id),
         tuple(refs),
@@ -108,10 +111,14 @@ def header_line(meta: Mapping[str, Any]) -> str:
 
 def segment_line(segment: Segment) -> str:
     """One segment in the normal form, with its line end. Keys without a value are left out."""
+    return _dump(_values(segment))
+
+
+def _values(segment: Segment) -> dict[str, Any]:
     values: dict[str, Any] = {"id": segment.id}
     values.update(_present(source=segment.source, doc=segment.doc, lang=segment.lang))
     values["refs"] = [_reference_values(ref) for ref in segment.refs]
-    return _dump({**segment.extra, **values} if _SEGMENT_KEYS & segment.extra.keys() else {**values, **segment.extra})
+    return {**segment.extra, **values} if _SEGMENT_KEYS & segment.extra.keys() else {**values, **segment.extra}
 
 
 def _reference_values(ref: Reference) -> dict[str, Any]:
@@ -128,6 +135,31 @@ def _dump(value: Mapping[str, Any]) -> str:
     return json.dumps(value, ensure_ascii=False, allow_nan=False) + "\n"
 
 
+def checked(segments: Iterable[Segment], *, ids: bool = True) -> Iterator[Segment]:
+    """The segments, if a file of them can be read again.
+
+    Args:
+        segments: The segments.
+        ids: Whether the file holds their ids, which must differ.
+
+    Raises:
+        DataError: There are none, two have one id, or a text holds what no reader takes.
+    """
+    known: set[str] = set()
+    for segment in segments:
+        if ids and segment.id in known:
+            raise DataError(f"two segments have the id {segment.id!r}", remedy="ids must be unique")
+        known.add(segment.id)
+        named = (("id", segment.id), ("source", segment.source), ("doc", segment.doc), ("lang", segment.lang))
+        for name, text in (*named, *((f"refs[{place}]", ref.text) for place, ref in enumerate(segment.refs))):
+            if text is not None and (found := _NO_TEXT.search(text)):
+                what = "a NUL character" if found[0] == "\0" else "half of a surrogate pair"
+                raise DataError(f"segment {segment.id!r}: {name} holds {what}, which is no text")
+        yield segment
+    if not known:
+        raise DataError("the set has no segments", remedy="no file without any can be read")
+
+
 def write_segments(segments: Iterable[Segment], meta: Mapping[str, Any], path: str | Path) -> None:
     """Write segments in the normal form, whole or not at all. Equal segments give equal bytes.
 
@@ -135,14 +167,25 @@ def write_segments(segments: Iterable[Segment], meta: Mapping[str, Any], path: s
         segments: In the order of the test set.
         meta: Provenance, for the header.
         path: The file; ``-`` is standard output, ``.gz`` is packed.
+
+    Raises:
+        DataError: The file cannot be written, or the set holds what no reader takes.
     """
+    name = display_name(path)
     with write_atomically(path) as stream:
+        where = "the header"
         try:
             stream.write(header_line(meta))
-            for segment in segments:
-                stream.write(segment_line(segment))
-        except (TypeError, ValueError) as error:
-            raise DataError(f"the set cannot be written: {error}", file=display_name(path)) from None
+            for place, segment in enumerate(checked(segments), 2):
+                where = f"segment {segment.id!r}"
+                values = _values(segment)
+                parse_segment(Record(values, name, place, f"{where}: "), segment.id)
+                stream.write(line := _dump(values))
+                check_depth(line, values)
+        except DataError as error:
+            raise DataError(error.message, file=name, remedy=error.remedy) from None
+        except (TypeError, ValueError, RecursionError) as error:
+            raise DataError(f"{where} cannot be written: {error}", file=name) from None
 
 
 FORMAT: Final = Format("normal", _matches, _open)

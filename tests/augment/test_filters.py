@@ -13,7 +13,7 @@ from polyref.augment.checks.general import _scripts
 from polyref.augment.checks.negation import negation
 from polyref.augment.checks.quantities import amounts
 from polyref.augment.filters.load import filter_chain
-from polyref.augment.filters.presets import PRESETS
+from polyref.augment.filters.presets import PRESETS, preset_checks
 from polyref.comparison import comparison_key, digit_strings, words
 from polyref.errors import UsageError
 
@@ -355,6 +355,19 @@ def test_checks(check: Check, reference: str, candidate: str, accepted: bool) ->
 def test_no_check_refuses_the_reference_itself(text: str, preset: str) -> None:
     for check in filter_chain(preset).checks:
         assert check.accepts(text, text), check.name
+
+
+@pytest.mark.parametrize("preset", ["default", "strict"])
+@pytest.mark.parametrize("lang", ["en", "de", "fr", "zh", ""])
+def test_texts_without_a_word_are_judged(preset: str, lang: str) -> None:
+    wordless = ["", " ", "...", "!?", "—", "\u200b", "\U0001f600", "«»", "'", "-", "\u0301", "%", "&amp;"]
+    few = [*wordless, "a", "1", "A.", "In", "Although", "The", "They", "it's", "In May it rained.", "他"]
+    # The fixture of all checks: every one by itself, so that none hides the next.
+    checks = preset_checks(preset, lang).values()
+    judged = {(check.name, one, two): check.accepts(one, two) for check in checks for one in few for two in few}
+    assert set(judged.values()) == {True, False}
+    assert all(judged[check.name, text, text] for check in checks for text in few)
+    assert filter_chain(preset, lang).start(["..."]).offer("...", "It rained in May.") is not None
 
 
 def test_reasons_come_in_order_and_copies_and_duplicates_always_go() -> None:

@@ -39,7 +39,7 @@ def test_a_model_is_taken_by_its_name() -> None:
     assert made.meta["decoding"].startswith("dbs(beam=4,groups=2,")
     assert made[0].extras and all(ref.logprob is not None for ref in made[0].extras)
     with pytest.raises(ModelError, match="no such model folder"):
-        augment(["Ann paid."], "nothing-of-that-name", 2)
+        augment(["Ann paid."], "nothing-of-that-name", 2, lang="en")
     with pytest.raises(UsageError, match="polyref-en writes en, not 'de'"):
         augment(["Ann hat bezahlt."], "shipped", 2, lang="de", filters="none")
 

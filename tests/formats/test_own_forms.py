@@ -228,6 +228,6 @@ def test_paths_that_do_not_fit_together(tmp_path: Path) -> None:
 
 def test_a_set_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
     broken = ReferenceSet((Segment("1", (Reference("x", extra={"more": float("nan")}),)),))
-    with pytest.raises(DataError, match=r"a\.jsonl: the set cannot be written"):
+    with pytest.raises(DataError, match=r"a\.jsonl: segment '1' cannot be written"):
         broken.save(tmp_path / "a.jsonl")
     assert list(tmp_path.iterdir()) == []

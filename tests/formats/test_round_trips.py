@@ -293,6 +293,86 @@ def test_what_cannot_be_written_is_refused(
     assert list(tmp_path.iterdir()) == []
 
 
+#: Every form, with the segments that it needs.
+FORMS = [form for form in WRITTEN if form != "mt-metrics-eval"]
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    ("refs", "message"),
+    [
+        ([["a\0b"], ["c"]], r"segment '1': refs\[0\] holds a NUL character, which is no text"),
+        ([["a"], ["c", "\ud800"]], r"segment '2': refs\[1\] holds half of a surrogate pair, which is no text"),
+        ([], "the set has no segments"),
+    ],
+    ids=["nul", "surrogate", "empty"],
+)
+def test_what_no_reader_takes_is_not_written(tmp_path: Path, form: str, refs: list[list[str]], message: str) -> None:
+    segments = tuple(replace(one, source="s", doc="d") for one in ReferenceSet.from_texts(refs))
+    with pytest.raises(DataError, match=f"x.out: {message}"):
+        ReferenceSet(segments).export(tmp_path / "x.out", form)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("segments", "message"),
+    [
+        ((Segment("1", (human("a"),)), Segment("1", (human("b"),))), "two segments have the id '1' "),
+        ((Segment("1", (human("a"),), source="\0"),), "segment '1': source holds a NUL character"),
+        ((Segment("\0", (human("a"),)),), "id holds a NUL character"),
+        ((Segment("1", (Reference("a", of=1),)),), r"""segment '1': refs\[0\]: "of" is 1, but the segment has 1 ref"""),
+        ((Segment("1", (Reference("a", rank=-1),)),), r"""segment '1': refs\[0\]: "rank" is -1, expected"""),
+        ((Segment("1", (human("a"),), extra={"x": float("nan")}),), "segment '1' cannot be written: Out of range"),
+        ((Segment("1", (human("a"),), extra={"x": json.loads("[" * 101 + "]" * 101)}),), "nested more than 100 deep"),
+    ],
+    ids=["id-twice", "source", "id", "of", "rank", "nan", "deep"],
+)
+def test_a_set_that_could_not_be_loaded_is_not_saved(
+    tmp_path: Path, segments: tuple[Segment, ...], message: str
+) -> None:
+    with pytest.raises(DataError, match=f"set.jsonl: .*{message}"):
+        ReferenceSet(segments).save(tmp_path / "set.jsonl")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("form", [form for form in FORMS if form not in {"general", "sacrebleu-tsv", "comet", "plain"}])
+def test_returns_and_odd_characters_come_back(tmp_path: Path, form: str) -> None:
+    """The same, or the loss is said."""
+    texts = ["a\rb", "c\r", "\rd", "e\r\nf", "\r", "g\n\rh", "i\x85j", "k\u2028l", "m\x0bn", "\ufeffo"]
+    for text in texts:
+        name = f"{form}{texts.index(text)}{FILES[form]}"
+        try:
+            found, lost = again((Segment("1", (human(text),)), Segment("2", (human("x"),))), tmp_path / name, form)
+        except DataError as error:
+            assert "which XML has no way to write" in error.message
+            continue
+        assert (found.texts() == [[text], ["x"]]) is not any("line ends" in one for one in lost), repr(text)
+
+
+@pytest.mark.parametrize("target", ["no/such/", "no/such.{}.txt", "no/such.tsv"])
+def test_a_folder_that_is_not_there_is_named(tmp_path: Path, target: str) -> None:
+    with pytest.raises(DataError, match=r"cannot be written: no directory .*no \(create it first\)"):
+        ReferenceSet(RAGGED).export(f"{tmp_path}/{target}")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("to", ["plain", "mt-metrics-eval"])
+def test_the_folder_that_one_is_in(tmp_path: Path, polyref: Callable[..., Any], monkeypatch: Any, to: str) -> None:
+    ReferenceSet(DOCUMENTS).save(tmp_path / "x.jsonl")
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    there = Path.cwd().stat().st_ino
+    result = polyref("convert", "refs", "../x.jsonl", ".", "--to", to, "-l", "zh-en")
+    assert result.code == 0, result.err
+    polyref("convert", "refs", "../x.jsonl", "../other/", "--to", to, "-l", "zh-en")
+    made, other = (sorted(path.relative_to(folder) for path in folder.rglob("*"))
+                   for folder in (Path.cwd(), tmp_path / "other"))  # fmt: skip
+    assert made == other and len(made) == (3 if to == "plain" else 8)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["here", "other", "x.jsonl"]
+    assert (tmp_path / "here").stat().st_ino == there
+    assert "is there and not empty" in polyref("convert", "refs", "../x.jsonl", ".", "--to", to, "-l", "zh-en").err
+
+
 def test_forms_by_suffix() -> None:
     assert [form_of(name) for name in ("-", "a.jsonl.gz", "a.tsv.xz", "a.sgm", "a.en", "a")] == [
         "normal", "normal", "tsv", "sgml", "plain", "plain"]  # fmt: skip

@@ -73,7 +73,7 @@ def opening(*, ties: bool = True) -> Check:
         for new, reason in _OPENINGS:
             if new.match(candidate):
                 return ties or reason.search(reference) is not None
-        if expected[0] in _SUBORDINATORS and not (_SUBORDINATORS | {"but", "and", "so"}) & set(found):
+        if _SUBORDINATORS & set(expected[:1]) and not (_SUBORDINATORS | {"but", "and", "so"}) & set(found):
             return False
         if _POINTER_BE.match(candidate) and not _points(expected):
             return False

@@ -12,11 +12,11 @@ from polyref.segments import Reference
 #: What a form can hold besides the texts of references: parts of a segment; ``names`` of references, their ``kinds``,
 #: or at least which are ``paraphrases``; ``several`` human ones of a segment, added ones (``extras``) beside them,
 #: ``ragged`` numbers of them, and ``none`` at all; references that are ``empty``; ``spaces`` at the ends of texts,
-#: ``lines`` and ``tabs`` in them; ``logprob``; their ``generator``, weight and other keys; ``keys`` of segments that
-#: polyref does not know; ``meta``.
+#: ``lines``, line ends of Windows (``returns``) and ``tabs`` in them; ``logprob``; their ``generator``, weight and
+#: other keys; ``keys`` of segments that polyref does not know; ``meta``.
 ALL: Final = frozenset(
     ("id", "source", "doc", "lang", "kinds", "paraphrases", "names", "several", "extras", "ragged", "none", "empty",
-     "spaces", "lines", "tabs", "logprob", "generator", "keys", "meta")
+     "spaces", "lines", "returns", "tabs", "logprob", "generator", "keys", "meta")
 )  # fmt: skip
 
 
@@ -50,6 +50,7 @@ def losses(
          "added references, which are left out", "reference"),
         ("empty", _empty(made), "whether a reference is empty or absent", "reference"),
         ("lines", sum("\n" in text or "\r" in text for text in texts), "line ends, which become spaces", "text"),
+        ("returns", sum("\r\n" in text for text in texts), "line ends of Windows, which become line feeds", "text"),
         ("tabs", sum("\t" in text for text in texts), "tabs, which become spaces", "text"),
         ("spaces", sum(text != text.strip() for text in texts), "spaces at the ends", "text"),
         ("meta", len(made.meta), "what the header says", "key"),

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from polyref.errors import DataError, UsageError
 from polyref.formats.base import unpacked
-from polyref.formats.normal import write_segments
+from polyref.formats.normal import checked, write_segments
 from polyref.formats.roles import DEFAULT_NAME, added_kind, names_in_documents, names_in_tables
 from polyref.formats.writing import texts, wmt
 from polyref.formats.writing.layout import Layout, layout
@@ -51,14 +51,14 @@ def _documents(*lacks: str, keys: Sequence[str] = ()) -> _Form:
 _DOCUMENTS: Final = ("domain", "origlang", "collection", "seg", "src_lang")
 _FORMS: Final[Mapping[str, _Form]] = {
     "normal": _lacking(),
-    "plain": _lacking(*(ALL - {"several", "extras", "tabs", "spaces", "empty"})),
+    "plain": _lacking(*(ALL - {"several", "extras", "returns", "tabs", "spaces", "empty"})),
     "simple": _lacking("several", "names", "kinds", "logprob", "meta"),
     "nbest": _lacking("none", "source", "doc", "lang", "several", "names", "kinds", "keys", "meta"),
     "json": _lacking("names", "kinds", "logprob", "meta"),
     "lists": _lacking("id", "source", "doc", "lang", "names", "kinds", "paraphrases", "logprob", "keys", "meta"),
     "tsv": _table("none", "empty", "lines", "tabs", "logprob", "keys", "meta"),
-    "csv": _table("none", "empty", "logprob", "keys", "meta"),
-    "sacrebleu-tsv": _lacking(*(ALL - {"several", "extras", "spaces", "empty"})),
+    "csv": _table("none", "empty", "returns", "logprob", "keys", "meta"),
+    "sacrebleu-tsv": _lacking(*(ALL - {"several", "extras", "returns", "spaces", "empty"})),
     "comet": _lacking("id", "doc", "lang", "several", "extras", "names", "kinds", "paraphrases", "logprob", "keys",
                       "meta"),
     "xml": _documents("id", "lines", "logprob", "keys", "meta", keys=_DOCUMENTS),
@@ -124,9 +124,10 @@ def save(
     if form == "normal":
         write_segments(segments, meta, path)
         return []
-    made = layout(segments, meta, about.first, about.readable)
-    lost = losses(made, about.holds, about.keys, texts.TAKEN.get(form))
     try:
+        segments = list(checked(segments, ids="id" in about.holds))
+        made = layout(segments, meta, about.first, about.readable)
+        lost = losses(made, about.holds, about.keys, texts.TAKEN.get(form))
         if form == "mt-metrics-eval":
             _write_folder(path, wmt.folder(made, pair))
         elif form == "plain":

@@ -14,8 +14,8 @@ from polyref.formats.roles import role_of
 from polyref.formats.writing.layout import Layout
 from polyref.segments import Segment
 
-_BREAKS: Final = re.compile(r"[\r\n\0]")
-_BREAKS_AND_TABS: Final = re.compile(r"[\t\r\n\0]")
+_BREAKS: Final = re.compile(r"[\r\n]")
+_BREAKS_AND_TABS: Final = re.compile(r"[\t\r\n]")
 #: Parts of a segment that tables and JSON have columns and keys for.
 _PARTS: Final = ("id", "source", "doc", "lang")
 
@@ -45,8 +45,9 @@ def comma_separated(made: Layout) -> Iterator[str]:
     """The same with commas, and quotes where they are needed."""
     for row in _table(made):
         line = io.StringIO()
-        csv.writer(line, lineterminator="\n").writerow(row)
-        yield line.getvalue()
+        # What is in the line end is quoted; a text file's own is a line feed.
+        csv.writer(line, lineterminator="\r\n").writerow(cell.replace("\r\n", "\n") for cell in row)
+        yield line.getvalue().removesuffix("\r\n") + "\n"
 
 
 def _table(made: Layout) -> Iterator[list[str]]:
