@@ -13,6 +13,7 @@ from polyref.augment.inputs import Given, Inputs, Rows
 from polyref.augment.select import Candidate
 from polyref.augment.sources import Proposed, Proposing, Source, paraphrased, rounded
 from polyref.errors import DataError, UsageError
+from polyref.formats import Reading
 from polyref.references import ReferenceSet, list_of
 from polyref.segments import Place, Reference, Segment
 
@@ -56,20 +57,23 @@ class Listed(Source):
         return [Proposed(tuple(sorted(one, key=lambda one: (one.rank, one.of)))) for one in found]
 
 
-def open_lists(given: Sequence[str | Path | ReferenceSet], references: Rows, stack: ExitStack) -> list[Listed]:
+def open_lists(
+    given: Sequence[str | Path | ReferenceSet], references: Rows, stack: ExitStack, pair: str | None = None
+) -> list[Listed]:
     """Files and sets of candidates: each is a list of its own, but plain text files are one list together.
 
     Args:
         given: In the order of their ranks, where they are plain.
         references: What they are candidates for.
         stack: Closes them.
+        pair: Language pair, ``SRC-TGT``, of folders with several.
     """
     rows: list[Rows] = []
     for number, one in enumerate(given):
         if isinstance(one, ReferenceSet):
             rows.append(Given(one, f"candidates[{number}]"))
         else:
-            rows.append(stack.enter_context(Inputs([one], whole=True)))
+            rows.append(stack.enter_context(Inputs([one], Reading(pair=pair), whole=True)))
     plain = [file for file in rows if file.plain]
     groups = [plain if file.plain else [file] for file in rows if not file.plain or file is plain[0]]
     return [Listed(group, references) for group in groups]

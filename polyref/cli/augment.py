@@ -96,7 +96,7 @@ def command(
         inputs = stack.enter_context(open_inputs(references, reading, models, rewriting))
         language, note = told_language(lang, inputs, models, reading.pair, inputs.names[0])
         chain = filter_chain(preset, language)
-        source = source_from(origin, inputs, generators, load, stack)
+        source = source_from(origin, inputs, generators, load, stack, reading.pair)
         note()
         if way == "write" and requests:
             write_requests(source, inputs.segments(), requests)

@@ -72,7 +72,8 @@ def command(
     journals = answer_files([loading["model"]], rewriting["answers"], output)
     refuse_overwriting([file, rewriting["prompt"]], output, journals=journals, models=[loading["model"]])
     check_writable(output)
-    name, given = display_name(file), ReferenceSet.load(file, form=reading.form, fields=reading.fields)
+    name = display_name(file)
+    given = ReferenceSet.load(file, form=reading.form, fields=reading.fields, pair=reading.pair)
     lang, note = told_language(lang, given, [loading["model"]], reading.pair, name)
     lines = [segment.refs[0].text if segment.refs else "" for segment in given]
     options |= {"rewriting": asked, **processes_for(loading, len(lines), asked)}

@@ -291,3 +291,22 @@ def test_a_terminated_run_leaves_nothing(tmp_path: Path) -> None:
         assert process.communicate(timeout=60)[1] == b""
     assert process.returncode == 143
     assert [path.name for path in tmp_path.iterdir()] == ["in.txt"]
+
+
+def test_a_folder_with_two_pairs(polyref: Callable[..., Any], tmp_path: Path) -> None:
+    refs = tmp_path / "set" / "references"
+    refs.mkdir(parents=True)
+    (refs / "cs-en.refA.txt").write_text("The house is big.\nThe car is fast.\n")
+    (refs / "de-en.refA.txt").write_text("The film was good.\n")
+    (refs / "de-en.paraphrase1.txt").write_text("The movie was good.\n")
+    unsaid = polyref("paraphrase", tmp_path / "set", "--model", "lexical")
+    assert unsaid.code == 2 and "several language pairs: cs-en, de-en (choose one: --language-pair)" in unsaid.err
+    for pair, texts in (("cs-en", ["The house is big.", "The car is fast."]), ("de-en", ["The film was good."])):
+        done = polyref("paraphrase", tmp_path / "set", "--model", "lexical", "-l", pair)
+        assert done.code == 0, done.err
+        assert [json.loads(line)["text"] for line in done.out.splitlines()] == texts
+    # A folder of candidates has the pair of the references.
+    (tmp_path / "refs").write_text("The film was good.\n")
+    made = polyref("augment", tmp_path / "refs", "--candidates", tmp_path / "set", "-l", "de-en", "--filter", "none")
+    assert made.code == 0, made.err
+    assert [ref["text"] for ref in json.loads(made.out.splitlines()[1])["refs"]][1:] == ["The movie was good."]

@@ -126,12 +126,13 @@ def source_from(
     generators: Sequence[Callable[[Load], Source]],
     load: Load,
     stack: ExitStack,
+    pair: str | None = None,
 ) -> Source:
-    """Where candidates come from: the generators, then the files, which ``stack`` closes."""
+    """Where candidates come from: the generators, then the files, which ``stack`` closes; ``pair`` is theirs, too."""
     if origin.peers:
         return open_peers(origin.peers, references, stack)
     # Before any model: it takes less time to find out that they do not fit.
-    lists = open_lists(origin.candidates, references, stack)
+    lists = open_lists(origin.candidates, references, stack, pair)
     sources = [*(generator(load) for generator in generators), *lists]
     return sources[0] if len(sources) == 1 else Several(sources)
 

@@ -33,26 +33,26 @@ fields_option = click.option("--fields", multiple=True, metavar="KEY=ROLE", help
 
 
 def reading_options(*, flag: str = "--format", sets: bool = True) -> Callable[[F], F]:
-    """Add ``--format`` and ``--fields``; the command gets them as a ``reading``.
+    """Add ``--format``, ``--fields`` and ``-l``; the command gets them as a ``reading``.
 
     Args:
         flag: What the first one is called, where that name is taken.
-        sets: Add ``-t`` and ``-l`` for test sets by name and by language pair too. The command then has references in
-            the parameter ``references``, to which the set that is named is added.
+        sets: Add ``-t`` for test sets by name too. The command then has references in the parameter ``references``, to
+            which the set that is named is added.
     """
 
     def decorate(command: F) -> F:
         @wraps(command)
         def gathered(**values: Any) -> Any:
-            pair, test_set = values.pop("pair", None), values.pop("test_set", None)
-            reading = Reading(values.pop("form"), fields_from(values.pop("fields")), pair)
+            test_set = values.pop("test_set", None)
+            reading = Reading(values.pop("form"), fields_from(values.pop("fields")), values.pop("pair"))
             if sets:
                 values["references"] = _references(values["references"], test_set)
             return command(reading=reading, **values)
 
         made: Any = gathered
+        made = click.option("-l", "--language-pair", "pair", metavar="PAIR", help="Of a set with several.")(made)
         if sets:
-            made = click.option("-l", "--language-pair", "pair", metavar="PAIR", help="Of a set with several.")(made)
             made = click.option(
                 "-t", "--test-set", metavar="NAME", help="References of a test set that sacreBLEU has, instead of REFS."
             )(made)
