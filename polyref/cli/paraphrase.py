@@ -86,11 +86,10 @@ def command(
     paraphraser = by_sentences(loaded, lang, mode)
     signature = f"{paraphraser.describe(decoding, k)}|k:{k}"
     rows: list[dict[str, Any]] = []
-    empty = truncated = 0
-    failed: Counter[str] = Counter()
+    empty, truncated, failed = 0, 0, Counter[str]()
     with closing(loaded), listening(bars), write_atomically(output) as out:
         results = paraphraser.paraphrase(lines, k, decoding=decoding, progress=True)
-        for number, nbest in enumerate(results, 1):
+        for number, (segment, nbest) in enumerate(zip(given, results, strict=True), 1):
             empty += not nbest.text.strip()
             truncated += nbest.truncated
             failed.update((why := {"failed": nbest.failure} if nbest.failure else {}).values())
@@ -100,7 +99,7 @@ def command(
                 item |= {"group": hypothesis.group} if search["nbest_per_group"] else {}
                 item |= {"tokens": list(hypothesis.tokens)} if tokens else {}
                 found.append(item)
-            own = given[number - 1].id
+            own = segment.id
             row = {"id": number if own == str(number) else own, "text": nbest.text, "paraphrases": found, **why}
             if as_json:
                 rows.append(row)
