@@ -42,6 +42,7 @@ from polyref.models.checkpoints.fairseq import read_fairseq_checkpoint
 from polyref.models.checkpoints.files import read_config
 from polyref.models.checkpoints.vocabulary import FairseqDictionary
 from polyref.models.checkpoints.weights import read_weights
+from polyref.paraphrase.rewriting.journal import Answers
 from polyref.publishing import publish_together
 from polyref.references import ReferenceSet
 from polyref.store import Journal, _checksum
@@ -96,6 +97,13 @@ def _references_and_outputs(path: Path) -> None:
 def _journal(path: Path) -> None:
     with Journal.open(path, {"a": 1}) as journal:
         list(journal)
+
+
+def _answers(path: Path) -> None:
+    """As if whoever spoilt the records had made their checksums."""
+    lines = [line[17:] for line in path.read_bytes().splitlines()]
+    path.write_bytes(b"".join(_checksum(line) + b" " + line + b"\n" for line in lines))
+    Answers(path).close()
 
 
 def _cache(path: Path) -> None:
@@ -200,6 +208,9 @@ def corpus(home: Path) -> list[Case]:
     add("dict.txt", "<en> 1\nthe 4\ncat 3\n", FairseqDictionary)
     lines = (b'{"journal": 1, "settings": {"a": 1}}', b'{"r": 1}')
     add("x.partial", b"".join(_checksum(line) + b" " + line + b"\n" for line in lines), _journal)
+    answer = b'{"key": "k", "server": "s", "answer": {"content": "x", "model": "m", "prompt_tokens": 5}}'
+    lines = (b'{"journal": 1, "settings": {"answers of language models": 1}}', answer)
+    add("answers", b"".join(_checksum(line) + b" " + line + b"\n" for line in lines), _answers)
     add("model/config.json", '{"model_type": "bart", "d_model": 4, "x": [1]}', lambda path: read_config(path.parent))
     add("card/model.safetensors", b"", lambda path: None)
     add("card/config.json", json.dumps(CARD), lambda path: read_card(path.parent))

@@ -7,6 +7,7 @@ import io
 import json
 import os
 import pickle
+import re
 import shutil
 import subprocess
 import sys
@@ -23,6 +24,7 @@ from esim_fixtures import write_model
 from tiny_encoders import bert
 
 from polyref.augment.filters.file import read_filter
+from polyref.augment.tally import Tally
 from polyref.errors import DataError, ModelError, PolyrefError
 from polyref.eval.data.releases import open_release
 from polyref.metrics.embedding.baseline import read_baseline
@@ -35,9 +37,10 @@ from polyref.models.checkpoints.load import load_checkpoint
 from polyref.models.checkpoints.pointer import is_pointer_folder, load_pointer
 from polyref.models.checkpoints.weights import check_archive, read_weights
 from polyref.models.find import SHIPPED
+from polyref.paraphrase.rewriting.journal import Answers
 from polyref.publishing import publish_together
 from polyref.references import ReferenceSet
-from polyref.store import Journal, _checksum
+from polyref.store import Journal, _checksum, pack
 from polyref.textfiles import read_lines
 
 MINIMAL = Path(__file__).resolve().parent / "eval" / "minimal"
@@ -112,6 +115,74 @@ def test_journals(tmp_path: Path, header: str) -> None:
     lines = [header.encode(), b'{"a": 1}']
     path.write_bytes(b"".join(_checksum(line) + b" " + line + b"\n" for line in lines))
     _refused(lambda path: Journal.open(path, {"k": 1}), path, "in the way")
+
+
+TALLY: dict[str, Any] = Tally(segments=1).record()
+LINE = '{"id": "1", "refs": [{"text": "a", "kind": "human"}]}\n'
+
+
+@pytest.mark.parametrize(
+    ("record", "fault"),
+    [
+        (5, " is 5, expected an object"),
+        ({"lines": [LINE]}, ".tally is missing, expected an object"),
+        ({"lines": LINE, "tally": TALLY}, ".lines is .*, expected a list"),
+        ({"lines": [5], "tally": TALLY}, r".lines\[0\] is 5, expected text"),
+        ({"lines": [LINE], "tally": [1]}, r".tally is \[1\], expected an object"),
+        ({"lines": [LINE], "tally": {**TALLY, "kept": "1"}}, '.tally.kept is "1", expected a whole number'),
+        ({"lines": [LINE], "tally": {**TALLY, "kept": True}}, ".tally.kept is true, expected a whole number"),
+        ({"lines": [LINE], "tally": {**TALLY, "short": -1}}, ".tally.short is -1, expected a whole number"),
+        ({"lines": [LINE], "tally": {**TALLY, "failed": 5}}, ".tally.failed is 5, expected an object"),
+        ({"lines": [LINE], "tally": {**TALLY, "dropped": {"a": []}}}, r".tally.dropped.a is \[\], expected a whole"),
+        ({"lines": [LINE], "tally": {**TALLY, "dropped": [["a", 1]]}}, ".tally.dropped is .*, expected an object"),
+    ],
+    ids=["number", "no-tally", "text", "line", "list", "word", "truth", "negative", "failed", "reason", "reasons"],
+)
+def test_records_of_augmentations(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, polyref: Callable[..., Any], record: Any, fault: str
+) -> None:
+    refs, lists, out = (tmp_path / name for name in ("refs", "lists.jsonl", "out"))
+    refs.write_text("a\n")
+    lists.write_text('{"reference": "a", "paraphrases": ["b"]}\n')
+    command = ["augment", refs, "--candidates", lists, "-k", "1", "--lang", "en", "-o", out]
+    with monkeypatch.context() as stopped:
+        stopped.setattr("polyref.augment.writer.write_atomically", None)  # all is finished, and the result not written
+        with pytest.raises(TypeError):
+            polyref(*command)
+    journal = tmp_path / "out.partial"
+    header, _ = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(header + pack(record))
+    done = polyref(*command)
+    assert done.code == 1
+    expected = rf"out\.partial:2: the record{fault}.* \(delete the unfinished work, and start afresh\)\n"
+    assert re.search(expected, done.err), done.err
+
+
+ANSWER: dict[str, Any] = {"content": "x", "prompt_tokens": 1}
+
+
+@pytest.mark.parametrize(
+    ("record", "fault"),
+    [
+        ([], r"the record is \[\], expected an object"),
+        ({"answer": ANSWER}, "the record.key is missing, expected text"),
+        ({"key": 5, "answer": ANSWER}, "the record.key is 5, expected text"),
+        ({"key": "k", "answer": "x"}, 'the record.answer is "x", expected an object'),
+        ({"key": "k", "answer": {**ANSWER, "model": {}}}, r"the record.answer.model is {}, expected text"),
+        ({"key": "k", "answer": {"content": ["x"]}}, r'the record.answer.content is \["x"\], expected text'),
+        ({"key": "k", "answer": {"prompt_tokens": "5"}}, 'the record.answer.prompt_tokens is "5", expected a whole n'),
+        ({"key": "k", "server": 5, "answer": ANSWER}, "the record.server is 5, expected text"),
+    ],
+    ids=["list", "no-key", "key", "text", "model", "content", "tokens", "server"],
+)
+def test_records_of_answers(tmp_path: Path, record: Any, fault: str) -> None:
+    path = tmp_path / "answers"
+    Answers(path).close()
+    with Journal.open(path, {"answers of language models": 1}) as journal:
+        journal.append({"key": "k", "answer": {**ANSWER, "model": None}})
+        journal.append(record)
+    with pytest.raises(DataError, match=rf"answers:3: {fault}.* \(move the file away, or delete this line and all"):
+        Answers(path)
 
 
 @pytest.mark.slow

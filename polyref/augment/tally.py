@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Final
 
 from polyref.tables import text_table
 
@@ -37,6 +37,16 @@ class Tally:
     surplus: int = 0
     dropped: Counter[str] = field(default_factory=Counter)
     failed: Counter[str] = field(default_factory=Counter)
+
+    def record(self) -> dict[str, Any]:
+        """The counts as JSON values, for :meth:`of_record`."""
+        return {**vars(self), "dropped": dict(self.dropped), "failed": dict(self.failed)}
+
+    @classmethod
+    def of_record(cls, values: Mapping[str, Any]) -> Tally:
+        """The counts in a record of the shape :data:`RECORD`."""
+        kept: dict[str, Any] = {name: values[name] for name in RECORD}
+        return cls(**kept | {name: Counter(kept[name]) for name in ("dropped", "failed")})
 
     def add(self, other: Tally) -> None:
         """Count ``other`` in."""
@@ -93,3 +103,9 @@ class Tally:
             why = ", ".join(f"{reason} ({count})" for reason, count in sorted(self.failed.items()))
             found.append(f"{self.failed.total()} {some} failed and got no paraphrases: {why}")
         return found
+
+
+#: The shape of a record (see :func:`polyref.store.misfit`).
+RECORD: Final[dict[str, Any]] = {
+    one.name: {str: int} if one.name in ("dropped", "failed") else int for one in fields(Tally)
+}

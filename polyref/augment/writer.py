@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from itertools import islice
@@ -12,7 +11,7 @@ from typing import IO, Any
 
 from polyref.augment.inputs import Inputs
 from polyref.augment.pipeline import Augmentation, Shard
-from polyref.augment.tally import Tally
+from polyref.augment.tally import RECORD, Tally
 from polyref.engines.engine import Engine
 from polyref.errors import DataError, UsageError
 from polyref.formats import header_line, segment_line
@@ -95,11 +94,12 @@ def augment_file(
         tally = Tally()
         with _maybe(dropped) as refused, write_atomically(output) as stream:
             stream.write(header_line(meta))
-            for record in journal:
+            shape = {"lines": [str], "tally": RECORD} | ({} if dropped is None else {"dropped": [str]})
+            for record in journal.records(shape, "delete the unfinished work, and start afresh"):
                 stream.writelines(record["lines"])
                 if refused is not None:
                     refused.writelines(record["dropped"])
-                tally.add(_tally(record["tally"]))
+                tally.add(Tally.of_record(record["tally"]))
             if tally.segments != inputs.length:
                 raise DataError(f"holds {tally.segments} segments, expected {inputs.length}", file=journal.path)
         journal.remove()
@@ -140,10 +140,5 @@ def _dropped_lines(shard: Shard) -> Iterator[str]:
 
 
 def _record(shard: Shard, *, dropped: bool) -> dict[str, Any]:
-    tally = {**vars(shard.tally), "dropped": dict(shard.tally.dropped)}
-    record = {"tally": tally, "lines": list(_lines(shard))}
+    record = {"tally": shard.tally.record(), "lines": list(_lines(shard))}
     return {**record, "dropped": list(_dropped_lines(shard))} if dropped else record
-
-
-def _tally(values: dict[str, Any]) -> Tally:
-    return Tally(**{**values, "dropped": Counter(values["dropped"])})

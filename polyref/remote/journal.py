@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from polyref.errors import DataError
 from polyref.remote.files import file_system, reported
-from polyref.store import check_header, pack, settings_header, unfinished_work, unpack
+from polyref.store import check_header, fitting, pack, settings_header, unfinished_work, unpack
 
 _SETTINGS: Final = "settings"
 _DIGITS: Final = 16  # hexadecimal, of the hash of the settings
@@ -73,6 +73,11 @@ class RemoteJournal:
                     remedy="repeat the command",
                 )
             yield record
+
+    def records(self, shape: Any, remedy: str) -> Iterator[Any]:
+        """As of a journal on this machine."""
+        named = ((record, f"{self.path}/{self._name(number)}", None) for number, record in enumerate(self))
+        return fitting(named, shape, remedy)
 
     def remove(self) -> None:
         """Delete the journal: its work is safe elsewhere."""

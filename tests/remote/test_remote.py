@@ -137,6 +137,16 @@ def test_what_a_journal_cannot_be_is_refused(memory: Any) -> None:
             RemoteJournal.open(place, {"k": 1})
 
 
+def test_a_record_of_an_odd_shape_is_named(memory: Any) -> None:
+    with RemoteJournal.open("memory://bucket/out.partial", {"k": 1}) as journal:
+        journal.append({"lines": ["one"]})
+        journal.append({"lines": 5})
+        found = journal.records({"lines": [str]}, "delete it")
+        assert next(found) == {"lines": ["one"]}
+        with pytest.raises(DataError, match=r"-00000001: the record.lines is 5, expected a list \(delete it\)"):
+            next(found)
+
+
 def test_a_record_that_another_run_removes_is_told(memory: Any) -> None:
     place = "memory://bucket/out.partial"
     with RemoteJournal.open(place, {"k": 1}) as journal:

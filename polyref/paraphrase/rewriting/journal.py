@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from polyref.errors import DataError
 from polyref.paraphrase.rewriting.answers import Answer
 from polyref.store import Journal
 
 _SETTINGS: Final = {"answers of language models": 1}
-_FIELDS: Final = frozenset(Answer.__dataclass_fields__)
+#: What is kept of an answer (see :func:`polyref.store.misfit`).
+_FIELDS: Final = {one.name: (int if isinstance(one.default, int) else str,) for one in fields(Answer)}
+_RECORD: Final = {"key": str, "server": (str,), "answer": _FIELDS}
 
 
 @dataclass
@@ -77,8 +78,11 @@ class Answers:
         self._lock = threading.Lock()
         self._known: dict[str, Answer] = {}
         self._journal = None if path is None else Journal.open(path, _SETTINGS)
-        for record in self._journal or ():
-            key, answer = self._read(record)
+        remedy = "move the file away, or delete this line and all after it"
+        for record in self._journal.records(_RECORD, remedy) if self._journal else ():
+            values = {name: record["answer"].get(name) for name in _FIELDS}
+            answer = Answer(**{name: value for name, value in values.items() if value is not None})
+            key = record["key"]
             self._count_tokens(answer)
             if record.get("server") not in (None, server) and server is not None:
                 continue
@@ -137,13 +141,6 @@ class Answers:
     def _count_tokens(self, answer: Answer) -> None:
         self.usage.prompt_tokens += answer.prompt_tokens
         self.usage.completion_tokens += answer.completion_tokens
-
-    def _read(self, record: Any) -> tuple[str, Answer]:
-        try:
-            values = record["answer"]
-            return str(record["key"]), Answer(**{name: values[name] for name in values.keys() & _FIELDS})
-        except (TypeError, KeyError, AttributeError):
-            raise DataError("holds a record that is no answer", file=self.path, remedy="move it away") from None
 
     def close(self) -> None:
         """Close the file."""
