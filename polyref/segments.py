@@ -25,6 +25,8 @@ class Reference:
         logprob: Length-normalised log-probability under the generator, in nats.
         generator: Identifier of the generator; its parameters are in the set's ``meta``.
         extra: Unknown keys of the normal form, kept as they were read.
+        added: Whether it counts among the added references although a person wrote it: a second human reference whose
+            worth is measured. It is of one run, and is not written to files.
     """
 
     text: str
@@ -35,6 +37,7 @@ class Reference:
     logprob: float | None = None
     generator: str | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
+    added: bool = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.text, str):
@@ -48,8 +51,8 @@ class Reference:
 
     @property
     def original(self) -> bool:
-        """Whether a person wrote (or post-edited) it."""
-        return self.kind in ORIGINAL_KINDS
+        """Whether a person wrote (or post-edited) it, and it is no added one."""
+        return self.kind in ORIGINAL_KINDS and not self.added
 
 
 class Place(str):

@@ -75,6 +75,7 @@ def evaluate(
         data: A folder in the mt-metrics-eval layout or a WMT release, or several: they are measured one by one.
         pairs: Language pairs, such as ``zh-en``; every set is measured on those that it has.
         references: Added references: an augmented set or its file, in whose name ``{set}`` and ``{pair}`` are put in;
+            human references alone, in a file of any form or as ``ref:NAME`` of the set, which count as added ones;
             a list with one added text a segment, or with a list of them; or a mapping from names to sets or files, to
             compare several generators.
         ref: Names of human references; needed where there are several.

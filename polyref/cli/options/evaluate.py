@@ -42,7 +42,8 @@ _MEASURED: Final = (
         "extra",
         multiple=True,
         metavar="FILE",
-        help="Augmented set made from --ref, or NAME=FILE for several; {set} and {pair} are put in.",
+        help="Augmented set made from --ref; or another human reference: a file, or ref:NAME of the set. NAME=FILE for "
+        "several; {set} and {pair} are put in.",
     ),
     format_option(what="the augmented set"),
     fields_option,

@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 from polyref.errors import DataError
 from polyref.eval.data.evaluation_set import EvalSet
+from polyref.formats.wmt.documents import NO_REFERENCE
 from polyref.metrics.base import Metric
 from polyref.references import Reference, ReferenceSet, Segment, as_reference_set
 from polyref.textfiles import check_parallel
+
+#: What stands before the name of a reference of the set that is added to others.
+OF_SET: Final = "ref:"
 
 
 def reference_set(
@@ -26,7 +31,8 @@ def reference_set(
         evalset: Where the human references are.
         names: Which of them.
         extra: An augmented set, or its file: one segment for each of the set's. The human references in it must be
-            among the chosen ones: that proves that the two belong together.
+            among the chosen ones: that proves that the two belong together. Or human references alone, which are then
+            added ones: a file of them, or ``ref:NAME`` of the set.
         form: Of the file, as for :meth:`polyref.references.ReferenceSet.load`.
         fields: Of the file, likewise.
 
@@ -38,6 +44,8 @@ def reference_set(
         return base
     if isinstance(extra, ReferenceSet):
         added = extra
+    elif isinstance(extra, str) and extra.startswith(OF_SET):
+        added = _of_set(evalset, extra.removeprefix(OF_SET), names)
     else:
         added = ReferenceSet.load(extra, form=form, fields=fields, pair=evalset.pair)
     file = None if isinstance(extra, ReferenceSet) else extra
@@ -48,10 +56,32 @@ def reference_set(
             file=file,
             remedy="one segment for every line of the set, in the same order",
         )
+    if not any(segment.extras for segment in added):
+        added = _other_humans(added, base)
     segments = [_append(ours, theirs, names, file) for ours, theirs in zip(base, added, strict=True)]
     if not any(segment.extras for segment in segments):
-        raise DataError("holds no added reference", file=file, remedy="write one with `polyref augment`")
+        raise DataError(
+            f"holds no added reference: its texts are those of {'+'.join(names)}", file=file,
+            remedy="write some with `polyref augment`, or name another human reference",
+        )  # fmt: skip
     return ReferenceSet(tuple(segments), {**added.meta, **base.meta})
+
+
+def _of_set(evalset: EvalSet, name: str, chosen: Sequence[str]) -> ReferenceSet:
+    """A reference of the set as one that is added to the chosen ones."""
+    evalset.choose_references([*chosen, name])
+    texts = [[text] for (text,) in zip(evalset.reference(name), strict=True)]
+    return ReferenceSet.from_texts(texts, meta={"added": [name]})
+
+
+def _other_humans(added: ReferenceSet, base: ReferenceSet) -> ReferenceSet:
+    """Human references alone as added ones, where they are not the set's own."""
+    if all(ref.text.rstrip() in {one.text for one in ours.refs}
+           for ours, theirs in zip(base, added, strict=True) for ref in theirs.refs):  # fmt: skip
+        return added
+    texts = [[replace(ref, added=True) for ref in one.refs if ref.text not in NO_REFERENCE] for one in added]
+    segments = [replace(one, refs=tuple(refs)) for one, refs in zip(added, texts, strict=True)]
+    return ReferenceSet(tuple(segments), added.meta)
 
 
 def as_added(references: ReferenceSet | Sequence[str] | Sequence[Sequence[str]]) -> ReferenceSet:

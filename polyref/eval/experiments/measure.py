@@ -10,6 +10,7 @@ import numpy as np
 
 from polyref import __version__
 from polyref.eval.data.open_sets import EvaluationSet, check_patterns, filled, set_name
+from polyref.eval.data.reference_sets import OF_SET
 from polyref.eval.experiments.choices import KEPT, Choices
 from polyref.eval.experiments.evaluation import Evaluation
 from polyref.eval.experiments.inputs import Inputs, inputs
@@ -36,7 +37,8 @@ def measure(sets: Sequence[EvaluationSet], choices: Choices, say: Say = lambda k
         choices: What to measure.
         say: Told what the reader has to know, as it comes up; it is in the evaluations' notes as well.
     """
-    check_patterns([one for one in choices.references.values() if isinstance(one, str)], sets, "`references`")
+    files = [one for one in choices.references.values() if isinstance(one, str) and not one.startswith(OF_SET)]
+    check_patterns(files, sets, "`references`")
     check_patterns(list(choices.gold_files.values()), sets, "`mqm`, `da` or `darr`")
     check_names(sets, choices)
     evaluations = []
