@@ -14,6 +14,8 @@ from polyref.augment.select import Candidate
 from polyref.augment.sources import Proposed, Proposing, Source, paraphrased, rounded
 from polyref.errors import DataError, UsageError
 from polyref.formats import Reading
+from polyref.paraphrase.rewriting.options import GENERATORS
+from polyref.paraphrase.tidying import tidied
 from polyref.references import ReferenceSet, list_of
 from polyref.segments import Place, Reference, Segment
 
@@ -43,6 +45,12 @@ class Listed(Source):
         named = [item for file in files for item in file.files]
         self.signature = "+".join(f"{item['name']}|sha:{item['sha256'][:12]}" for item in named)
         meta = files[0].meta
+        why = {"good-writer": "lists without scores", "small-model": "lists with scores"}
+        self.needs = (
+            {"good-writer": "peers"}
+            if kind == "pseudo"
+            else {need: why[need] for reader in self._readers for need in reader.needs}
+        )
         self.facts = {"lists": [{**item, **({"meta": meta} if meta else {})} for item in named]}
 
     def begin(self, segments: Sequence[Segment], start: int, *, progress: bool = False) -> Proposing:
@@ -137,6 +145,7 @@ class _Reader:
         self._rank = rank
         self._kind = kind
         self._name = file.files[0]["name"]
+        self.needs: set[str] = set()
         same = len(file) == len(references)
         self._by_line = (
             not file.named
@@ -152,7 +161,9 @@ class _Reader:
             )
         matched = found = 0
         for place, segment in enumerate(references.segments()):
-            found += len(self.candidates(segment, place))
+            there = self.candidates(segment, place)
+            found += len(there)
+            self.needs.update(one.need for one in there)
             matched += not self._by_line and file.place_of(segment.id) is not None
         if not self._by_line and matched < len(file):
             known = {segment.id for segment in references.segments()}
@@ -173,7 +184,8 @@ class _Reader:
             text = row.refs[0].text
             if not sources or not text.strip():
                 return []
-            return [Candidate(text, sources[0], self._rank, None, generator=self._name, kind=self._kind)]
+            found = Candidate(text, sources[0], self._rank, None, generator=self._name, kind=self._kind)
+            return [_as_needed(found, segment)]
         of = self._places(segment, row, line)
         result = []
         for number, ref in enumerate(row.extras):
@@ -184,7 +196,7 @@ class _Reader:
                 name = ref.generator or self._name
                 cut = ref.extra.get("truncated") is True
                 found = Candidate(ref.text, index, rank, rounded(ref.logprob), generator=name, kind=ref.kind)
-                result.append(replace(found, truncated=True) if cut else found)
+                result.append(_as_needed(replace(found, truncated=cut), segment))
         return result
 
     def _places(self, segment: Segment, row: Segment, line: int) -> dict[int | None, int]:
@@ -208,6 +220,18 @@ class _Reader:
             line=self._file.line_of(place),
             remedy="candidates need the ids or the order of the references they were made from",
         )
+
+
+def _as_needed(candidate: Candidate, segment: Segment) -> Candidate:
+    """With the filter that its writer needs; what a list put around what a good one wrote is taken off.
+
+    Scores are those of a search, which a small model needs. Whoever writes without them is taken to write well.
+    """
+    asked = (candidate.generator or "").startswith(tuple(f"{name}:" for name in GENERATORS))
+    if candidate.score is not None and not asked:
+        return candidate
+    bare = tidied(candidate.text, segment.refs[candidate.of].text) if candidate.kind == "paraphrase" else candidate.text
+    return replace(candidate, text=bare, need="good-writer")
 
 
 def _bare(text: str) -> str:

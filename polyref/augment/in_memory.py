@@ -8,7 +8,7 @@ from pathlib import Path
 
 from polyref.augment.candidates import as_lists, open_lists
 from polyref.augment.filters.chain import FilterChain
-from polyref.augment.filters.load import filter_chain
+from polyref.augment.filters.load import filter_chain, fitting_chain
 from polyref.augment.inputs import Given
 from polyref.augment.language import language_of
 from polyref.augment.pipeline import OVERGENERATE, Augmentation
@@ -55,7 +55,8 @@ def augment(
             every segment's candidates, best first; or several of these, which take turns with one another and with the
             paraphrasers (plain text files are one list, one candidate a file). They are matched to the references by
             id, or by place where they have no ids of their own.
-        filters: A chain, or the name of one (:func:`polyref.augment.filters.load.filter_chain`).
+        filters: A chain, or the name of one (:func:`polyref.augment.filters.load.filter_chain`); ``default`` is what
+            each paraphraser and list needs.
         select: Which k of what passes the filter, or the name of a way (:func:`polyref.augment.select.selection`).
         decoding: How to search; None is the paraphraser's default.
         sentences: Which texts are paraphrased sentence by sentence: "long" (where the paraphraser writes single
@@ -88,7 +89,8 @@ def augment(
         raise UsageError("`paraphraser` is an empty list, expected at least one")
     if lang is None:
         lang, _ = language_of(before, several, meta=before.meta)
-    chain = filter_chain(filters, lang) if isinstance(filters, str) else filters
+    if isinstance(filters, str):
+        filter_chain(filters, lang, models=False)  # refused before anything is loaded
     chosen = selection(select) if isinstance(select, str) else select
     if k < 1:
         raise UsageError(f"`k` is {k}, expected 1 or more paraphrases a segment")
@@ -101,9 +103,11 @@ def augment(
             loaded = one if isinstance(one, Paraphraser) else load_paraphraser(one, lang=lang)
             if not force:
                 loaded.check_texts((ref.text for segment in before for ref in segment.originals), lang)
-            sources.append(Generated(filtered_sentences(loaded, chain, lang, sentences), OVERGENERATE * k, decoding))
+            own = filter_chain(filters, lang, loaded.need, models=False) if isinstance(filters, str) else filters
+            sources.append(Generated(filtered_sentences(loaded, own, lang, sentences), OVERGENERATE * k, decoding))
         sources += lists
         source = sources[0] if len(sources) == 1 else Several(sources)
+        chain = fitting_chain(filters, lang, source.needs) if isinstance(filters, str) else filters
         work = Augmentation(source, k, chain, lang, select=chosen)
         segments: list[Segment] = []
         for shard in work.shards(before, total=len(before), progress=progress):

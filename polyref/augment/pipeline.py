@@ -205,7 +205,8 @@ class Augmentation:
             if first and len(work.passed) == self.k:
                 break
             tally.candidates += 1
-            reason = offers.offer(segment.refs[one.of].text, one.text, beginning=one.truncated, composed=one.composed)
+            text = segment.refs[one.of].text
+            reason = offers.offer(text, one.text, beginning=one.truncated, composed=one.composed, need=one.need)
             if reason is None:
                 work.passed.append(one)
             else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -58,6 +59,8 @@ class Source(ABC):
         shard: Segments to ask for at a time.
         ahead: Shards that are worth asking for before the first one is there.
         works: Pieces of work whose progress is heard of a shard.
+        needs: Which filters its candidates need (:data:`polyref.augment.filters.presets.NEEDS`), with what needs each:
+            a generator by its name, or a kind of lists.
     """
 
     signature: str
@@ -67,6 +70,7 @@ class Source(ABC):
     ahead: int = 0
     works: int = 1
     several: bool = False
+    needs: Mapping[str, str]
 
     @abstractmethod
     def begin(self, segments: Sequence[Segment], start: int, *, progress: bool = False) -> Proposing:
@@ -106,6 +110,7 @@ class Generated(Source):
         self.ahead = paraphraser.ahead
         self.signature = paraphraser.signature
         self.decoding = paraphraser.describe_decoding(decoding, asked)
+        self.needs = {paraphraser.need: re.sub(r"[^\w.:/@+,-]", "_", paraphraser.name)}
         self._options = decoding
 
     def begin(self, segments: Sequence[Segment], start: int, *, progress: bool = False) -> Proposing:
@@ -143,6 +148,7 @@ class Generated(Source):
                 generator=self.paraphraser.name,
                 truncated=nbest.truncated,
                 composed=nbest.composed,
+                need=self.paraphraser.need,
             )
             for rank in range(max((len(nbest.hypotheses) for nbest in nbests), default=0))
             for index, nbest in zip(of, nbests, strict=True)
@@ -199,6 +205,8 @@ class Several(Source):
         self.works = sum(isinstance(source, Generated) for source in sources) or 1
         self.signature = " + ".join(source.signature for source in sources)
         self.decoding = " + ".join(source.decoding for source in sources)
+        asked = [item for source in sources for item in source.needs.items()]
+        self.needs = {need: ", ".join(dict.fromkeys(why for one, why in asked if one == need)) for need, _ in asked}
         self.facts = {**_joined([source.facts for source in sources]), "merge": "rank"}
 
     def begin(self, segments: Sequence[Segment], start: int, *, progress: bool = False) -> Proposing:

@@ -8,15 +8,15 @@ from typing import Any
 
 import click
 
-from polyref.augment.filters.load import filter_chain
+from polyref.augment.filters.load import filter_chain, filters_in, fitting_chain
 from polyref.augment.pipeline import Augmentation
 from polyref.augment.select import selection
 from polyref.augment.sentences import filtered_sentences
 from polyref.augment.writer import augment_file, check_output
-from polyref.cli.files.augmented import check_files, say_resumed
+from polyref.cli.files.augmented import check_files, say_filters, say_resumed
 from polyref.cli.options.augment import input_options, output_options
 from polyref.cli.options.generation import GeneratingCommand, arithmetic, engine_from, generation_options, processes_for
-from polyref.cli.options.origin import Origin, generators_from, source_from, told_language, was_given
+from polyref.cli.options.origin import Origin, generators_from, source_from, told_language
 from polyref.cli.options.quiet import say
 from polyref.cli.options.reading import reading_options
 from polyref.cli.options.rewriting import open_inputs, rewriting_options, summaries, write_requests
@@ -71,8 +71,6 @@ def command(
     A run with -o that was interrupted is taken up where it stopped by the same command: until it is done, finished
     work lies in FILE.partial.
     """
-    if origin.peers and not was_given("preset"):
-        preset = "none"  # the checks are made for paraphrases: another translation has other words
     check_files(references, origin, preset, rewriting, loading["model"], output, dropped, as_json=as_json)
     way, requests = rewriting["batch"] or (None, "")
     wanted, seed = origin.wanted(k), search["seed"]
@@ -89,24 +87,27 @@ def command(
         if not force:
             texts = (ref.text for segment in inputs.segments() for ref in segment.originals)
             loaded[-1].check_texts(texts, language, display_name(references[0]))
-        return filtered_sentences(loaded[-1], chain, language, sentences)
+        own = filter_chain(preset, language, loaded[-1].need, models=False)
+        return filtered_sentences(loaded[-1], own, language, sentences)
 
     with ExitStack() as stack, listening(bars):
         models = loading["model"] if generators else ()
         inputs = stack.enter_context(open_inputs(references, reading, models, rewriting))
         language, note = told_language(lang, inputs, models, reading.pair, inputs.names[0])
-        chain = filter_chain(preset, language)
+        filter_chain(preset, language, models=False)  # refused before anything is loaded
         source = source_from(origin, inputs, generators, load, stack, reading.pair)
         note()
         if way == "write" and requests:
             write_requests(source, inputs.segments(), requests)
             return
+        chain = fitting_chain(preset, language, source.needs)
         work = Augmentation(source, wanted, chain, language, seed, chosen, arithmetic(loading))
         said = partial(say_resumed, output)
         tally = augment_file(inputs, output, work, dropped, progress=True, engine=engine, resumed=said)
     say(tally.summary(chain.reasons, wanted))
+    say_filters(filters := filters_in(preset, source.needs))
     more = summaries(loaded, rewriting)
     for warning in tally.warnings():
         tell("warning", warning)
     if as_json:
-        click.echo(json_object(work.signature, [{**tally.as_row(chain.reasons), **more}]))
+        click.echo(json_object(work.signature, [{"filter": filters, **tally.as_row(chain.reasons), **more}]))

@@ -32,6 +32,20 @@ _KANA_SHARE: Final = 0.1
 _ONE_SCRIPT: Final = 0.6
 #: How many times as many function words a language must have that a rival lacks, as the rival has that it lacks.
 _BEFORE_RIVALS: Final = 2
+#: The same of a single text.
+_FEWEST_WORDS_OF_ONE: Final = 2
+_FOREIGN_WORDS_OF_ONE: Final = 0.12
+#: Letters of Cyrillic alphabets that the language itself does not have.
+_OTHER_LETTERS: Final = {
+    "ru": "іїєґўјљњћђџѓќѕ",
+    "uk": "ыэъёўјљњћђџѓќѕ",
+    "be": "щъиїєґјљњћђџѓќѕ",
+    "bg": "ыэёіїєґўјљњћђџѓќѕ",
+    "sr": "ыэъщёйюяіїєґў",
+    "mk": "ыэъщёйюяіїєґўћђ",
+}
+#: Characters of Japanese, of which some are kana.
+_LONG_WITHOUT_KANA: Final = 20
 _PUNCTUATION: Final = string.punctuation + "«»„“”‘’‚…–—¿¡।،؛؟"
 
 
@@ -137,6 +151,50 @@ def _counted(texts: Iterable[str]) -> tuple[Counter[str], Counter[str], Counter[
 
 def _bare(word: str) -> str:
     return word.strip(_PUNCTUATION)
+
+
+def foreign_words(text: str, reference: str, lang: str) -> bool:
+    """Whether a text is clearly in another language than its reference, seen from its words, or its letters.
+
+    What the reference holds too, such as names and titles, does not count, and neither does a language that is not
+    known here, or a reference without function words of its language.
+
+    Args:
+        text: One text, of a sentence or more.
+        reference: What it should say the same as.
+        lang: Code of their language.
+    """
+    own = known_languages().get(base(lang))
+    if own is None:
+        return False
+    if own.code in ("ja", "zh") and _kana(text) != _kana(reference):
+        return own.code == "zh" or len(text) > _LONG_WITHOUT_KANA
+    if sum(letter in _OTHER_LETTERS.get(own.code, "") for letter in set(text.lower()) - set(reference.lower())) > 1:
+        return True
+    found, there = ([word.strip(_PUNCTUATION) for word in one.lower().split()] for one in (text, reference))
+    if own.words.isdisjoint(there):
+        return False
+    said, new = set(found), set(found).difference(there)
+    for other, our_own, their_own in _telling(own.code):
+        theirs = new & their_own
+        enough = len(theirs) >= max(_FEWEST_WORDS_OF_ONE, _CLEARLY_MORE * len(said & our_own))
+        if enough and sum(word in other for word in found) >= _FOREIGN_WORDS_OF_ONE * len(found):
+            return True
+    return False
+
+
+@lru_cache(maxsize=8)
+def _telling(code: str) -> list[tuple[frozenset[str], frozenset[str], frozenset[str]]]:
+    """Of every other language: its words, what only the language has, and what only the other has."""
+    own = known_languages()[code].words  # what both have, such as "so" of English and German, says nothing
+    others = [one.words for one in known_languages().values() if one.words and one.code != code]
+    return [(words, own - words, words - own) for words in others]
+
+
+def _kana(text: str) -> bool:
+    """Whether a text is written with kana, and not in Han alone."""
+    letters = _scripts(Counter(text))
+    return sum(letters[script] for script in _KANA) > _KANA_SHARE * letters.total()
 
 
 def _scripts(letters: Counter[str]) -> Counter[str]:

@@ -38,7 +38,7 @@ class InProcesses(Paraphraser):
         self.inner, self.jobs = inner, jobs
         self.name, self.signature = inner.name, inner.signature
         self.languages, self.lang = inner.languages, inner.lang
-        self.single_sentences = inner.single_sentences
+        self.single_sentences, self.need = inner.single_sentences, inner.need
         self._processes: Processes[Piece, list[NBest]] = Processes(_Worker(load), jobs)
 
     @property

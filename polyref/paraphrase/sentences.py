@@ -70,7 +70,7 @@ class SentenceBySentence(Paraphraser):
             raise UsageError(f"`sentences` is {mode!r}, expected one of {', '.join(MODES)}")
         self.inner, self.splitting, self.mode, self.keep = paraphraser, lang, mode, keep
         self.name, self.signature = paraphraser.name, paraphraser.signature
-        self.languages, self.lang = paraphraser.languages, paraphraser.lang
+        self.languages, self.lang, self.need = paraphraser.languages, paraphraser.lang, paraphraser.need
 
     def close(self) -> None:
         """As the paraphraser itself."""

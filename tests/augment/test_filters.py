@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from polyref.augment.checks import english, grammar
 from polyref.augment.checks import general as checks
 from polyref.augment.checks.base import Check
-from polyref.augment.checks.general import _scripts
+from polyref.augment.checks.general import scripts
 from polyref.augment.checks.negation import negation
 from polyref.augment.checks.quantities import amounts
 from polyref.augment.filters.load import filter_chain
@@ -436,4 +436,4 @@ def test_presets_and_languages() -> None:
 def test_ascii_texts_take_a_short_way_to_the_same_key(text: str) -> None:
     # A variation selector is left out of keys, but is no ASCII: the general way.
     assert comparison_key(text) == comparison_key(text + "\N{VARIATION SELECTOR-16}")
-    assert _scripts(text) == _scripts(text + "\N{VARIATION SELECTOR-16}")
+    assert scripts(text) == scripts(text + "\N{VARIATION SELECTOR-16}")

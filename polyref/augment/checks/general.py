@@ -114,7 +114,7 @@ def language() -> Check:
     """The script of the reference: letters of another script (Latin, Cyrillic, Han, ...) are not more than there."""
 
     def accepts(reference: str, candidate: str) -> bool:
-        expected, found = _scripts(reference), _scripts(candidate)
+        expected, found = scripts(reference), scripts(candidate)
         if not expected:
             return True
         own = {script for script, count in expected.items() if count >= expected.total() / 3}
@@ -126,7 +126,8 @@ def language() -> Check:
 
 
 @lru_cache(maxsize=4096)
-def _scripts(text: str) -> Counter[str]:
+def scripts(text: str) -> Counter[str]:
+    """Letters of each script, by the first word of their Unicode names; of Han and kana together, as ``CJK``."""
     if text.isascii():  # the same, faster
         letters = sum(map(str.isalpha, text))
         return Counter(LATIN=letters) if letters else Counter()
@@ -261,8 +262,8 @@ def length(low: float, high: float, slack: int = 6) -> Check:
 
     def accepts(reference: str, candidate: str) -> bool:
         expected, found = len(comparison_key(reference)), len(comparison_key(candidate))
-        scripts = _scripts(reference)
-        room = slack // 2 if scripts["CJK"] * 2 > scripts.total() else slack
+        letters = scripts(reference)
+        room = slack // 2 if letters["CJK"] * 2 > letters.total() else slack
         return expected * low - room <= found <= expected * high + room
 
     return Check(f"length{low:g}-{high:g}", accepts)

@@ -8,8 +8,8 @@ has, and duplicates among the candidates, are always dropped: they would add wei
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from polyref.augment.checks.base import Check
 from polyref.augment.filters.measures import Measure
@@ -26,16 +26,19 @@ class FilterChain:
         name: As it is written into signatures: the preset, the language and the checks.
         checks: Run in this order, after the rules that always hold.
         measures: Filters that need a model, run in this order on what passed the checks.
+        by_need: The chains, by the need of a candidate, of which only the checks count; empty where one is for all.
     """
 
     name: str
     checks: tuple[Check, ...] = ()
     measures: tuple[Measure, ...] = ()
+    by_need: Mapping[str, FilterChain] = field(default_factory=dict)
 
     @property
     def reasons(self) -> tuple[str, ...]:
         """Every reason a candidate can be dropped for, in the order of the checks."""
-        named = [*(check.name for check in self.checks), *(measure.name for measure in self.measures)]
+        checks = [check.name for chain in self.by_need.values() or (self,) for check in chain.checks]
+        named = [*dict.fromkeys(checks), *(measure.name for measure in self.measures)]
         return ("empty", "copy", "duplicate", *named)
 
     def start(self, originals: Iterable[str], extras: Iterable[str] = ()) -> Offers:
@@ -77,7 +80,9 @@ class Offers:
         self._chain = chain
         self._repeats = Repeats(originals, extras)
 
-    def offer(self, reference: str, candidate: str, *, beginning: bool = False, composed: bool = False) -> str | None:
+    def offer(
+        self, reference: str, candidate: str, *, beginning: bool = False, composed: bool = False, need: str = ""
+    ) -> str | None:
         """Take ``candidate``, a paraphrase of ``reference``; or say why not.
 
         Args:
@@ -85,6 +90,7 @@ class Offers:
             candidate: The paraphrase.
             beginning: The paraphraser read only the beginning of ``reference``: repeating that is copying, too.
             composed: The paraphrase was put together from sentences that were offered one by one.
+            need: Which filter its generator needs, where that makes a difference.
 
         Returns:
             None when it was taken, otherwise the reason, one of ``FilterChain.reasons``.
@@ -94,7 +100,7 @@ class Offers:
             reason = "copy" if comparison_key(reference).startswith(comparison_key(candidate)) else reason
         if reason is not None:
             return reason
-        for check in self._chain.checks:
+        for check in self._chain.by_need.get(need, self._chain).checks:
             if not (composed and check.within_sentences) and not check.accepts(reference, candidate):
                 return check.name
         self._repeats.take(candidate)

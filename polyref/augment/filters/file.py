@@ -1,6 +1,6 @@
 """Filters composed in a TOML file: checks with thresholds, on top of a preset or of nothing.
 
-base = "default"            # default, strict or none; none where it is not given
+base = "default"            # default, good-writer, small-model, strict or none; none where it is not given
 echo = false                # take a check out
 names = true                # add one
 [length]                    # one with thresholds
@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from polyref.augment.checks import english, grammar, negation, quantities
+from polyref.augment.checks import english, grammar, negation, quantities, writing
 from polyref.augment.checks import general as checks
 from polyref.augment.checks.base import Check
 from polyref.augment.filters.measures import Measure, Scorer
@@ -95,6 +95,9 @@ CHECKS: Final[dict[str, Kind]] = {
     "language": Kind(checks.language, {}),
     "form": Kind(checks.form, {}, by_language=True),
     "repetition": Kind(checks.repetition, {}),
+    "talk": Kind(writing.talk, {}),
+    "several": Kind(writing.several, {}),
+    "foreign": Kind(writing.foreign, {}, by_language=True),
     "length": Kind(_length, {"low": _POSITIVE, "high": _POSITIVE, "slack": Option(int, 0)}),
     "amounts": Kind(quantities.amounts, {}, english=True),
     "dates": Kind(english.dates, {}, english=True),
@@ -118,7 +121,7 @@ MEASURES: Final = {
 KEYS: Final = ("base", *CHECKS, *MEASURES)
 
 
-def read_filter(path: str | Path, lang: str = "en") -> FilterChain:
+def read_filter(path: str | Path, lang: str = "en", need: str = "small-model", *, models: bool = True) -> FilterChain:
     """The chain that a TOML file describes.
 
     Its name holds a hash of what the file says, the language, and the content of every model in it.
@@ -126,6 +129,8 @@ def read_filter(path: str | Path, lang: str = "en") -> FilterChain:
     Args:
         path: The file.
         lang: Language of the references, as for :func:`polyref.augment.filters.load.filter_chain`.
+        need: What ``base = "default"`` stands for, as there.
+        models: Load the models, and not the checks alone.
     """
     from polyref.augment.filters.chain import FilterChain
     from polyref.augment.filters.presets import PRESETS, is_english, preset_checks
@@ -136,7 +141,7 @@ def read_filter(path: str | Path, lang: str = "en") -> FilterChain:
     base = values.get("base", "none")
     if base not in PRESETS:
         raise DataError(f'"base" is {base!r}, expected one of {", ".join(PRESETS)}', file=path)
-    rules = preset_checks(base, lang)
+    rules = preset_checks(need if base == "default" else base, lang)
     for key, kind in CHECKS.items():
         if key not in values:
             continue
@@ -156,7 +161,8 @@ def read_filter(path: str | Path, lang: str = "en") -> FilterChain:
             known = {**_MEASURE, "min": MEASURES[key], **({"dtype": Option(str)} if key == "fluency" else {})}
             wanted[key] = _options(path, key, values[key], known)
     _check_measures(path, wanted)
-    measures = [_measure(path, key, options, lang) for key, options in wanted.items() if options is not None]
+    asked = {key: options for key, options in wanted.items() if options is not None and models}
+    measures = [_measure(path, key, options, lang) for key, options in asked.items()]
     from polyref.augment.filters.adequacy import digest
 
     canonical = json.dumps(values, sort_keys=True)

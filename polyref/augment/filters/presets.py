@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from polyref.augment.checks import english, grammar, negation, quantities
+from polyref.augment.checks import english, grammar, negation, quantities, writing
 from polyref.augment.checks import general as checks
 from polyref.augment.checks.base import Check
 from polyref.models.languages import base
 
-PRESETS: Final = ("default", "strict", "none")
+#: What generators need, and so what ``default`` stands for: ``good-writer`` drops only what is certain, ``small-model``
+#: the faults of small models as well.
+NEEDS: Final = ("good-writer", "small-model")
+PRESETS: Final = ("default", *NEEDS, "strict", "none")
 
 
 def is_english(lang: str) -> bool:
@@ -18,9 +21,16 @@ def is_english(lang: str) -> bool:
 
 
 def preset_checks(preset: str, lang: str) -> dict[str, Check]:
-    """The checks of a preset, in order, by the names they have in filter files."""
+    """The checks of a preset, in order, by the names they have in filter files. It is not ``default``."""
     if preset == "none":
         return {}
+    if preset == "good-writer":
+        return {
+            "talk": writing.talk(),
+            "several": writing.several(),
+            "foreign": writing.foreign(lang),
+            "length": checks.length(0.05, 4, 10),
+        }
     strict = preset == "strict"
     rules = {
         "numbers": checks.numbers(lang),

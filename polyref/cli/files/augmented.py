@@ -58,3 +58,9 @@ def say_resumed(output: str, segments: int) -> None:
     """Say how many segments were finished by a run that was interrupted."""
     journal = shown(str(journal_path(output)))
     say(f"polyref: {segments} segments are finished in {journal}: going on")
+
+
+def say_filters(filters: Mapping[str, str]) -> None:
+    """Say which filters held, and why; see :func:`polyref.augment.filters.load.filters_in`."""
+    what = "; ".join(f"{shown(name)}, {'by' if why == '--filter' else 'for'} {why}" for name, why in filters.items())
+    say(f"polyref: filter {what}{'' if '--filter' in filters.values() else ' (--filter names another)'}")

@@ -32,8 +32,8 @@ _ORIGIN = (
         "--peers",
         multiple=True,
         metavar="SYS",
-        help="Add the outputs of these systems as pseudo-references: a fixed pool that is not compared. No model; no "
-        "--filter but none, unless one is named; -k is all of them.",
+        help="Add the outputs of these systems as pseudo-references: a fixed pool that is not compared. No model; "
+        "-k is all of them.",
     ),
 )
 _LAST = (
@@ -43,7 +43,9 @@ _LAST = (
         default="default",
         show_default=True,
         metavar="NAME|FILE",
-        help=f"What may become a reference: {', '.join(PRESETS)}, or a TOML file. Copies and duplicates never do.",
+        help=f"What may become a reference: {', '.join(PRESETS)}, or a TOML file. default is what the generator needs: "
+        "good-writer for language models, lists without scores and peers, small-model for all others. Copies and "
+        "duplicates never become one.",
     ),
     click.option(
         "--select",

@@ -106,7 +106,7 @@ def load(
     pad = _padding(tokenizer, ends, folder)
     model = CausalModel(network, ends=ends, pad=pad, unk=ends[0], closing=closing, longest=LONGEST_SOURCE)
     digest = f"{hash_model(folder)[:12]}|prompt:{hashlib.sha256(prompt.encode()).hexdigest()[:12]}"
-    return SearchParaphraser(
+    made = SearchParaphraser(
         model,
         PromptCodec(tokenizer, prompt, ends),
         name=folder.resolve().name,
@@ -114,6 +114,8 @@ def load(
         max_source=model.max_source,
         **batch_limits(memory, device),
     )
+    made.need = "good-writer"
+    return made
 
 
 def read_prompt(file: str) -> str:

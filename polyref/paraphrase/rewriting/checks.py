@@ -17,29 +17,8 @@ from polyref.errors import ModelError
 from polyref.models.languages import base
 from polyref.paraphrase.rewriting.answers import CROSSED_OUT
 from polyref.paraphrase.rewriting.context import TextInContext
+from polyref.paraphrase.tidying import lines, several, talks, tidied
 
-_NUMBERING: Final = re.compile(r"\s*(?:\(?\d{1,3}[.)]|[-*•>])\s+")
-_NUMBER: Final = re.compile(r"\d+")
-_QUOTES: Final = ('""', "“”", "„“", "«»", "‘’", "''", "「」")
-#: How assistants speak of what they do, in the language that nearly all of them do it in.
-_TALK: Final = re.compile(
-    r"\A\W*(?:sure\b[,!.]|certainly\b[,!.]|of course[,!]"
-    r"|here (?:is|are|'s)\b.{0,60}(?:rewrit|rephras|paraphras|version)"
-    r"|(?:rewrite|rewritten|rewritten (?:text|sentence)|paraphrase|rephrased|version|option|alternative)(?: \d+)?:"
-    r"|note(?: that)?:|explanation:|as an ai\b|as a language model\b"
-    r"|i(?:'m| am) (?:sorry|unable|not able)\b.{0,60}(?:rewrit|rephras|paraphras|request|assist|help)"
-    r"|i (?:can(?:not|'t|’t)|won't|will not) (?:rewrite|rephrase|paraphrase|assist|help|fulfil))",
-    re.IGNORECASE | re.DOTALL,
-)
-#: What looks like such talk, and is a rewrite where the text begins in the same way.
-_BEGINNINGS: Final = tuple(
-    re.compile(rf"\A\W*(?:{words})", re.IGNORECASE | re.DOTALL)
-    for words in (
-        r"(?:(?:oh|well|yes|no|but|and|so)\b\W*)?(?:sure(?:ly)?|certainly|of course|ok(?:ay)?|yes|yeah)\b\W*",
-        r"(?:please )?note(?: that)?\b\W*",
-        r"(?:sorry\b\W*)?(?:i|we)\b.{0,80}(?:rewrit|rephras|paraphras|request|assist|help|fulfil)",
-    )
-)
 #: What is no text: control characters, marks that turn the direction of writing, halves of surrogate pairs, and what
 #: stands for bytes that could not be read.
 _NO_TEXT: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffd]")
@@ -85,7 +64,7 @@ class Checks:
         faults: list[str] = []
         seen = {_key(one) for one in have}
         for rewrite in found:
-            tidy = tidied(rewrite, text)
+            tidy = _tidied(rewrite, text)
             fault = self.fault(text, tidy)
             if fault is not None:
                 faults.append(fault)
@@ -131,40 +110,14 @@ class Checks:
         )
 
 
-def tidied(rewrite: str, text: str) -> str:
-    """A rewrite without what lists put around it, where its text has no such thing: a number, a dash, quotes."""
+def _tidied(rewrite: str, text: str) -> str:
+    """On one line where the text is, without what lists put around it."""
     rewrite = unicodedata.normalize("NFC", rewrite).strip()
-    if (found := _NUMBERING.match(rewrite)) and not _NUMBERING.match(text) and not _ordinal(found, text):
-        rewrite = rewrite[found.end() :]
-    for first, last in _QUOTES:
-        quoted = len(rewrite) > 1 and rewrite[0] == first and rewrite[-1] == last
-        if quoted and not (text[:1] == first and text.strip()[-1:] == last) and first not in rewrite[1:-1]:
-            rewrite = rewrite[1:-1].strip()
-            break
-    return " ".join(rewrite.splitlines()) if _lines(rewrite) == _lines(text) else rewrite
-
-
-def _ordinal(found: re.Match[str], text: str) -> bool:
-    """Whether a number before a rewrite belongs to it: "3. Mai", "20. století"."""
-    rest = found.string[found.end() :]
-    if (number := _NUMBER.search(found[0])) is None:
-        return False
-    if rest[:1].islower() and not text.lstrip()[:1].islower():
-        return True
-    return _NUMBER.findall(rest).count(number[0]) < _NUMBER.findall(text).count(number[0])
-
-
-def _lines(text: str) -> int:
-    return sum(bool(line.strip()) for line in text.splitlines())
+    return tidied(" ".join(rewrite.splitlines()) if lines(rewrite) == lines(text) else rewrite, text)
 
 
 def _explains(text: str, rewrite: str) -> bool:
-    if len(rewrite) > _LONGEST * len(text) + _SLACK or _lines(rewrite) > _lines(text):
-        return True
-    for beginning in _BEGINNINGS:
-        if beginning.match(text) and (found := beginning.match(rewrite)):
-            rewrite = rewrite[found.end() :]
-    return _TALK.match(rewrite) is not None and _TALK.match(text) is None
+    return len(rewrite) > _LONGEST * len(text) + _SLACK or several(rewrite, text) or talks(rewrite, text)
 
 
 def _key(text: str) -> str:

@@ -76,6 +76,8 @@ class Rewriter(Paraphraser):
         answers: As given; ``answers.usage`` counts requests and tokens.
     """
 
+    need = "good-writer"
+
     def __init__(
         self,
         kind: str,
