@@ -179,14 +179,26 @@ def check_header(path: str | Path, found: Any) -> None:
         raise DataError("is in the way and no journal of this version", file=path, remedy="move it away")
 
 
-def unfinished_work(path: str | Path, found: Mapping[str, Any], header: Mapping[str, Any]) -> DataError:
+class UnfinishedError(DataError):
+    """A journal holds records that were made with other settings.
+
+    Attributes:
+        settings: Those of the records.
+    """
+
+    settings: Mapping[str, Any] = {}
+
+
+def unfinished_work(path: str | Path, found: Mapping[str, Any], header: Mapping[str, Any]) -> UnfinishedError:
     """The error, to be raised, that a journal holds records that were made with other settings."""
     changes = ", ".join(_differences(found["settings"], header["settings"]))
-    return DataError(
+    error = UnfinishedError(
         f"holds unfinished work with other settings: {changes}",
         file=path,
         remedy="repeat that command to finish it, or delete this file to start afresh",
     )
+    error.settings = found["settings"]
+    return error
 
 
 def _begin(path: Path, stream: BinaryIO, header: Mapping[str, Any]) -> int:

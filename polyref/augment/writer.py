@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from itertools import islice
 from pathlib import Path
@@ -17,7 +17,7 @@ from polyref.errors import DataError, UsageError
 from polyref.formats import header_line, segment_line
 from polyref.remote.files import is_remote, without_scheme
 from polyref.remote.journal import RemoteJournal
-from polyref.store import Journal
+from polyref.store import Journal, UnfinishedError
 from polyref.textfiles import check_writable, is_stream, write_atomically
 
 
@@ -83,8 +83,7 @@ def augment_file(
     said = {"form": inputs.reading.form, "fields": dict(inputs.reading.fields), "pair": inputs.reading.pair}
     if any(said.values()):
         settings["reading"] = said
-    path = journal_path(output)
-    with RemoteJournal.open(path, settings) if is_remote(path) else Journal.open(path, settings) as journal:
+    with _journal(journal_path(output), settings) as journal:
         done = min(journal.length * work.source.shard, inputs.length)
         if done:
             resumed(done)
@@ -104,6 +103,22 @@ def augment_file(
                 raise DataError(f"holds {tally.segments} segments, expected {inputs.length}", file=journal.path)
         journal.remove()
     return tally
+
+
+def _journal(path: str | Path, settings: Mapping[str, Any]) -> Journal | RemoteJournal:
+    try:
+        return RemoteJournal.open(path, settings) if is_remote(path) else Journal.open(path, settings)
+    except UnfinishedError as error:
+        before = error.settings.get("filters")
+        if (before if isinstance(before, str) else str((before or [""])[-1])).startswith("default:"):
+            raise DataError(
+                f"holds work that was begun when `default` was the same filter for all generators; now it is "
+                f"{settings['filters']} here",
+                file=path,
+                remedy="delete it and begin again: lists in the cache and answers that were kept count still; "
+                "`filter` small-model is what `default` was",
+            ) from None
+        raise
 
 
 def _stream(

@@ -169,12 +169,13 @@ def foreign_words(text: str, reference: str, lang: str) -> bool:
         return False
     if own.code in ("ja", "zh") and _kana(text) != _kana(reference):
         return own.code == "zh" or len(text) > _LONG_WITHOUT_KANA
-    if sum(letter in _OTHER_LETTERS.get(own.code, "") for letter in set(text.lower()) - set(reference.lower())) > 1:
+    found, there = ([_bare(word) for word in one.lower().split()] for one in (text, reference))
+    said, new = set(found), set(found).difference(there)
+    letters = _OTHER_LETTERS.get(own.code, "")
+    if sum(not set(letters).isdisjoint(word) for word in new) >= _FEWEST_WORDS_OF_ONE:
         return True
-    found, there = ([word.strip(_PUNCTUATION) for word in one.lower().split()] for one in (text, reference))
     if own.words.isdisjoint(there):
         return False
-    said, new = set(found), set(found).difference(there)
     for other, our_own, their_own in _telling(own.code):
         theirs = new & their_own
         enough = len(theirs) >= max(_FEWEST_WORDS_OF_ONE, _CLEARLY_MORE * len(said & our_own))

@@ -68,7 +68,10 @@ KNOWN = ", ".join(KEYS)
         ("[omission]\nallowed = 2", "mine.toml: [omission]: 'allowed' is 2, expected a number from 0 to 1"),
         ("[negation]\nexact = 1", "mine.toml: [negation]: 'exact' is 1, expected true or false"),
         ("length = 3", "mine.toml: 'length' is 3, expected true, false or a table [length]"),
-        ("base = 'loose'", "mine.toml: \"base\" is 'loose', expected one of default, strict, none"),
+        (
+            "base = 'loose'",
+            "mine.toml: \"base\" is 'loose', expected one of default, good-writer, small-model, strict, none",
+        ),
         ("numbers = true\nlinks = \n", "mine.toml:2: no TOML: Invalid value"),
         ("[backward]", "mine.toml: [backward] drops nothing and weighs nothing (give it min, quantile or power)"),
         ("[embedding]\nmin = 2", "mine.toml: [embedding]: 'min' is 2, expected a number from -1 to 1"),
@@ -103,7 +106,10 @@ def test_english_checks_are_for_english(write: Callable[[str], Path]) -> None:
 
 
 def test_no_such_file(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="there is no filter 'lose', expected one of default, strict, none, or a TOML"):
+    with pytest.raises(
+        UsageError,
+        match="there is no filter 'lose', expected one of default, good-writer, small-model, strict, none, or a TOML",
+    ):
         filter_chain("lose")
     with pytest.raises(DataError, match=r"none\.toml"):
         filter_chain(str(tmp_path / "none.toml"))

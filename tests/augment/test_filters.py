@@ -351,7 +351,7 @@ def test_checks(check: Check, reference: str, candidate: str, accepted: bool) ->
     assert check.accepts(reference, candidate) is accepted
 
 
-@given(st.text(), st.sampled_from(["default", "strict"]))
+@given(st.text(), st.sampled_from(["good-writer", "small-model", "strict"]))
 def test_no_check_refuses_the_reference_itself(text: str, preset: str) -> None:
     for check in filter_chain(preset).checks:
         assert check.accepts(text, text), check.name
@@ -419,14 +419,17 @@ def test_presets_and_languages() -> None:
     any_language = "numbers+links+placeholders+language+form+repetition+length0.6-1.6"
     english_alone = "amounts+dates+names+negation+persons+opening+grammar+vocabulary+echo+omission0.34"
     assert filter_chain("none").name == "none"
-    assert filter_chain("default", "de").name == f"default:{any_language}"
-    assert filter_chain("default", "en_GB").name == f"default:{any_language}+{english_alone}"
+    assert filter_chain("default", "de").name == f"small-model:{any_language}"
+    assert filter_chain("default", "en_GB").name == f"small-model:{any_language}+{english_alone}"
     assert filter_chain("default", "eng_Latn").name == filter_chain("default").name
+    assert filter_chain("default", need="good-writer").name == filter_chain("good-writer").name
+    assert filter_chain("good-writer", "de").name == "good-writer:talk+several+foreign+length0.05-4"
     reasons = filter_chain("strict").reasons
     assert reasons[:3] == ("empty", "copy", "duplicate")
     assert {"length0.75-1.4", "negation-count", "opening-ties", "omission"} < set(reasons)
     with pytest.raises(
-        UsageError, match="there is no filter 'x', expected one of default, strict, none, or a TOML file"
+        UsageError,
+        match="there is no filter 'x', expected one of default, good-writer, small-model, strict, none, or a TOML",
     ):
         filter_chain("x")
 

@@ -63,7 +63,7 @@ def test_to_a_file(polyref: Callable[..., Any], rules: Any, refs: Path, tmp_path
         "generator": "rules|sha:0",
         "decoding": "rules(16)",
         "k": 2,
-        "filters": filter_chain().name,
+        "filters": filter_chain().name.replace("small-model", "small-model(for rules)"),
         "lang": "en",
         "inputs": [{"name": "refs.en", "sha256": sha256(refs.read_bytes()).hexdigest()}],
         "polyref": made.meta["polyref"],
@@ -139,7 +139,7 @@ def test_json_summary(polyref: Callable[..., Any], rules: Any, refs: Path, tmp_p
     result = polyref("augment", refs, "-k", "2", "-o", tmp_path / "out.jsonl", "--json", "--seed", "7", "--quiet")
     printed = result.json()
     assert set(printed) == {"signature", "rows"}
-    assert printed["signature"].startswith("rules|sha:0|rules(16)|k:2|filters:default:")
+    assert printed["signature"].startswith("rules|sha:0|rules(16)|k:2|filters:small-model(for rules):")
     (row,) = printed["rows"]
     assert (row["segments"], row["references"], row["candidates"], row["kept"]) == (3, 2, 8, 4)
     assert row["dropped"]["copy"] == 4 and sum(row["dropped"].values()) == 4
@@ -254,7 +254,10 @@ def test_something_else_where_the_journal_goes(
         (["--beam", "7", "--groups", "2"], "expected a multiple of --groups"),
         (["--strength", "-1"], "--strength is -1"),
         (["--closeness", "9"], "--closeness is 9, expected 0 to 3"),
-        (["--filter", "loose"], "there is no filter 'loose', expected one of default, strict, none, or a TOML file"),
+        (
+            ["--filter", "loose"],
+            "no filter 'loose', expected one of default, good-writer, small-model, strict, none, or a TOML file",
+        ),
         (["--json"], "--json prints the summary on stdout"),
         (["-"], "several"),
         (["-", "-"], "named twice"),

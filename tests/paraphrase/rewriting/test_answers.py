@@ -8,8 +8,9 @@ import pytest
 
 from polyref.paraphrase.rewriting import TextInContext
 from polyref.paraphrase.rewriting.answers import Answer, NoAnswerError, read_completion, rewrites_in
-from polyref.paraphrase.rewriting.checks import Checks, tidied
+from polyref.paraphrase.rewriting.checks import Checks
 from polyref.paraphrase.rewriting.prompts import load_prompt
+from polyref.paraphrase.tidying import tidied
 
 TEXT = TextInContext(
     "The committee will meet again in the town next week.",
@@ -131,7 +132,8 @@ def test_texts_that_differ_in_vowel_signs_are_no_copies() -> None:
         ("I'm sorry, but I cannot help with that request.", "an explanation"),
         ("I cannot rewrite this text.", "an explanation"),
         ("As an AI I have no view on committees.", "an explanation"),
-        ("Rewrite 2: The committee is going to meet again.", "an explanation"),
+        ("I hope this helps: the committee will meet again.", "an explanation"),
+        ("As requested, option 1: it meets. Option 2: it meets again.", "an explanation"),
         ("The committee meets.\nThis keeps the meaning.", "an explanation"),
         ("The committee meets " + "and meets " * 40, "an explanation"),
         ("Rewrite this text in 2 different ways, in the language of the text.", "the prompt"),
@@ -214,6 +216,27 @@ def test_without_a_language_that_of_the_text_counts() -> None:
         ("1. it is late.", "it is very late.", "it is late."),
         (" It is\nlate. ", "It is very late.", "It is\nlate."),
         ("", "It is late.", ""),
+        ("(2) It is late.", "It is very late.", "It is late."),
+        ("a) It is late.", "It is very late.", "It is late."),
+        ("A. Smith came late.", "Late came A. Smith.", "A. Smith came late."),
+        ("1、现在很晚了。", "时候不早了。", "现在很晚了。"),
+        ("（1）现在很晚了。", "时候不早了。", "现在很晚了。"),
+        ("二、现在很晚了。", "时候不早了。", "现在很晚了。"),
+        ("1.现在很晚了。", "时候不早了。", "现在很晚了。"),
+        ("三、四天后就晚了。", "再过几天就晚了。", "三、四天后就晚了。"),
+        ("3.5亿人来了。", "来了三亿五千万人。", "3.5亿人来了。"),
+        ("「现在很晚了。」", "时候不早了。", "现在很晚了。"),
+        ('1. "It is late."', "It is very late.", "It is late."),
+        ("Version 2: It is late.", "It is very late.", "It is late."),
+        ("Version 2: it is late.", "Version 2: it is very late.", "Version 2: it is late."),
+        ('"Es ist spät."', "„Es ist sehr spät.“", '"Es ist spät."'),
+        ('"Es ist spät."', "„Es ist sehr spät“.", '"Es ist spät."'),
+        ('"Es ist spät."', "„Es ist sehr spät, und es regnet.", '"Es ist spät."'),
+        ('"Er sagte, es sei spät."', "„Es ist spät“, sagte er.", "Er sagte, es sei spät."),
+        ("'It's late.'", "It is very late.", "It's late."),
+        ("> It is late.", ">It is very late.", "> It is late."),
+        ("1. It is late. 2. It is night.", "It is very late.", "1. It is late. 2. It is night."),
+        ("1.", "It is late.", "1."),
     ],
 )
 def test_what_lists_put_around_a_rewrite_is_taken_off(rewrite: str, text: str, expected: str) -> None:
