@@ -8,7 +8,6 @@ from pathlib import Path
 
 from built_package import blocks
 
-from polyref.augment import filter_chain
 from polyref.paraphrase.rewriting import RewritingOptions
 from polyref.paraphrase.rewriting.options import parse_body
 from polyref.paraphrase.rewriting.prompts import load_prompt
@@ -24,13 +23,9 @@ PAGE = (
 
 
 def test_its_files_can_be_used(tmp_path: Path) -> None:
-    mine, light = blocks(PAGE, "toml")
+    (mine,) = blocks(PAGE, "toml")
     (tmp_path / "mine.toml").write_text(mine)
     assert load_prompt(str(tmp_path / "mine.toml")).name == "mine-1"
-    (tmp_path / "light.toml").write_text(light)
-    offers = filter_chain(str(tmp_path / "light.toml")).start(["Ann paid 5 euros."])
-    assert offers.offer("Ann paid 5 euros.", "Five was what Ann paid.") == "numbers"
-    assert offers.offer("Ann paid 5 euros.", "It was 5 euros that Ann paid.") is None
 
 
 def test_its_parts_of_requests_are_taken() -> None:
