@@ -108,6 +108,7 @@ def augment(
         sources += lists
         source = sources[0] if len(sources) == 1 else Several(sources)
         chain = fitting_chain(filters, lang, source.needs) if isinstance(filters, str) else filters
+        source.prepare(before)
         work = Augmentation(source, k, chain, lang, select=chosen)
         segments: list[Segment] = []
         for shard in work.shards(before, total=len(before), progress=progress):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
@@ -72,6 +72,13 @@ class Source(ABC):
     several: bool = False
     needs: Mapping[str, str]
 
+    def prepare(self, segments: Iterable[Segment]) -> None:  # noqa: B027 (most know themselves)
+        """Make ``signature`` complete.
+
+        Args:
+            segments: Those of the run; only the first ones are looked at.
+        """
+
     @abstractmethod
     def begin(self, segments: Sequence[Segment], start: int, *, progress: bool = False) -> Proposing:
         """Begin with the candidates of some segments.
@@ -112,6 +119,12 @@ class Generated(Source):
         self.decoding = paraphraser.describe_decoding(decoding, asked)
         self.needs = {paraphraser.need: re.sub(r"[^\w.:/@+,-]", "_", paraphraser.name)}
         self._options = decoding
+
+    def prepare(self, segments: Iterable[Segment]) -> None:
+        """See :class:`Source`."""
+        texts = (segment.refs[index].text for segment in segments for index in paraphrased(segment))
+        self.paraphraser.prepare(texts, self.asked)
+        self.signature = self.paraphraser.signature
 
     def begin(self, segments: Sequence[Segment], start: int, *, progress: bool = False) -> Proposing:
         """See :class:`Source`. One call of the paraphraser."""
@@ -203,11 +216,18 @@ class Several(Source):
         self.shard = min(source.shard for source in sources)
         self.ahead = max(source.ahead for source in sources)
         self.works = sum(isinstance(source, Generated) for source in sources) or 1
-        self.signature = " + ".join(source.signature for source in sources)
+        self.prepare(())
         self.decoding = " + ".join(source.decoding for source in sources)
         asked = [item for source in sources for item in source.needs.items()]
         self.needs = {need: ", ".join(dict.fromkeys(why for one, why in asked if one == need)) for need, _ in asked}
         self.facts = {**_joined([source.facts for source in sources]), "merge": "rank"}
+
+    def prepare(self, segments: Iterable[Segment]) -> None:
+        """See :class:`Source`."""
+        first = [*islice((one for one in segments if paraphrased(one)), 1)]
+        for source in self._sources:
+            source.prepare(first)
+        self.signature = " + ".join(source.signature for source in self._sources)
 
     def begin(self, segments: Sequence[Segment], start: int, *, progress: bool = False) -> Proposing:
         """See :class:`Source`."""

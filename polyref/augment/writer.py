@@ -73,6 +73,7 @@ def augment_file(
     """
     check_output(output, dropped)
     output = without_scheme(output)
+    work.source.prepare(inputs.segments())
     meta = work.meta(inputs.meta, inputs.files)
     if is_stream(output):
         return _stream(inputs, output, dropped, meta, work, progress, engine)

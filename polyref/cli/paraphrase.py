@@ -84,14 +84,14 @@ def command(
     # With options of its own, the list of the search is wanted as it is.
     mode = sentences if isinstance(decoding, DiverseBeam) else "whole"
     paraphraser = by_sentences(loaded, lang, mode)
+    paraphraser.prepare(lines, k)
     signature = f"{paraphraser.describe(decoding, k)}|k:{k}"
     rows: list[dict[str, Any]] = []
     empty, truncated, failed = 0, 0, Counter[str]()
     with closing(loaded), listening(bars), write_atomically(output) as out:
         results = paraphraser.paraphrase(lines, k, decoding=decoding, progress=True)
         for number, (segment, nbest) in enumerate(zip(given, results, strict=True), 1):
-            empty += not nbest.text.strip()
-            truncated += nbest.truncated
+            empty, truncated = empty + (not nbest.text.strip()), truncated + nbest.truncated
             failed.update((why := {"failed": nbest.failure} if nbest.failure else {}).values())
             found = []
             for hypothesis in nbest.hypotheses:

@@ -211,6 +211,16 @@ class Paraphraser(ABC):
         """Model and settled decoding in one string, for signatures."""
         return f"{self.signature}|{self.describe_decoding(decoding, k)}"
 
+    def prepare(self, texts: Iterable[str], k: int) -> None:  # noqa: B027 (most know themselves)
+        """Make ``signature`` complete before a run that needs it at its beginning.
+
+        Whoever must ask somebody for that asks for paraphrases of the first text, and keeps them for the run.
+
+        Args:
+            texts: Those of the run, as :meth:`paraphrase` gets them.
+            k: As there.
+        """
+
     def use_cache(self, cache: Cache, loaded_with: str = "") -> None:  # noqa: B027 (not all can)
         """Keep n-best lists in a cache, and read them from there. Nothing here: generators with a search do it.
 

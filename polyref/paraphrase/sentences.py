@@ -76,6 +76,11 @@ class SentenceBySentence(Paraphraser):
         """As the paraphraser itself."""
         self.inner.close()
 
+    def prepare(self, texts: Iterable[str], k: int) -> None:
+        """As the paraphraser itself, with the first sentence."""
+        self.inner.prepare((piece.strip() for text in texts for piece in self.split(text)), k)
+        self.signature = self.inner.signature
+
     @property
     def ahead(self) -> int:
         """See :class:`Paraphraser`."""

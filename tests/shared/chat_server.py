@@ -204,8 +204,8 @@ class ChatServer:
             message["content"] = "\n".join(f"{n}. {one}" for n, one in enumerate(rewrites, 1))
         elif trouble == "refuses":
             message = {"role": "assistant", "content": None, "refusal": "I cannot help with that."}
-        elif trouble == "cut short":
-            message["content"], finish = message["content"][:20], "length"
+        elif trouble in ("cut short", "cut within"):
+            message["content"], finish = message["content"][: 20 if trouble == "cut short" else -5], "length"
         read, written = len(str(body["messages"]).split()), len(str(message["content"]).split())
         return {
             "id": "chatcmpl-1",

@@ -23,7 +23,7 @@ class Usage:
 
     Attributes:
         requests: Requests that were answered, or given up, now.
-        known: Requests whose answer was there before.
+        known: Requests whose answer was there before, each once.
         repairs: Second requests among both.
         retries: How often a request was sent again.
         failures: Requests without an answer among both.
@@ -77,6 +77,7 @@ class Answers:
         self._server = server
         self._lock = threading.Lock()
         self._known: dict[str, Answer] = {}
+        self._met: set[str] = set()
         self._journal = None if path is None else Journal.open(path, _SETTINGS)
         remedy = "move the file away, or delete this line and all after it"
         for record in self._journal.records(_RECORD, remedy) if self._journal else ():
@@ -98,13 +99,16 @@ class Answers:
         """The answer to a request, if there is one."""
         with self._lock:
             found = self._known.get(key)
-            self.usage.known += found is not None
-            self.usage.failures += found is not None and found.failure is not None
+            if found is not None and key not in self._met:
+                self._met.add(key)
+                self.usage.known += 1
+                self.usage.failures += found.failure is not None
             return found
 
     def add(self, key: str, answer: Answer) -> None:
         """Keep an answer that was just given, and wait until it is on the disk."""
         with self._lock:
+            self._met.add(key)
             self.usage.requests += 1
             self.usage.failures += answer.failure is not None
             self._keep(key, answer, self._server)

@@ -33,7 +33,7 @@ _AHEAD: Final = 4
 _OPTIONAL: Final = ("temperature", "seed", "max_tokens", "response_format")
 #: What may mend requests that a server refuses.
 CHANGES: Final = '`body` changes or takes out parts of requests, such as {"NAME": null}'
-#: A text of no consequence: the first request of a run shows that the server takes such requests, and what it is.
+#: A text of no consequence: it shows whether the server takes such requests, where it refuses that of the first text.
 _FIRST: Final = TextInContext("The committee will meet again on Friday.")
 
 
@@ -67,7 +67,7 @@ class Rewriter(Paraphraser):
     Args:
         kind: Name of the generator.
         chat: Who answers.
-        known: What is known of the model, for the signature.
+        known: What is known of the model, for the signature; None where it says so itself, with its first answer.
         options: What is asked for, and how.
         answers: Where the answers are kept.
         language: Code of the language to write; None for that of each text.
@@ -82,7 +82,7 @@ class Rewriter(Paraphraser):
         self,
         kind: str,
         chat: ChatModel,
-        known: Iterable[str],
+        known: Iterable[str] | None,
         options: RewritingOptions,
         answers: Answers,
         language: str | None,
@@ -115,26 +115,45 @@ class Rewriter(Paraphraser):
             "lang": language,
         }
         self._settings = [f"{name}:{value}" for name, value in said.items() if value is not None]
-        self._introduce(known)
+        self._known = known is not None
+        self._introduce(known or ())
         self.procedure = f"rewriting({prompt.name},{options.form})"
 
     def _introduce(self, known: Iterable[str]) -> None:
         self.signature = "|".join(map(plain, (self.name, *known, *self._settings)))
 
-    def greet(self) -> None:
-        """Ask a first time: the server says who it is, and whether it takes such requests, before any work."""
-        request = self.requests.first(_FIRST, 1)[0]
-        answer = self.answers.get(request.key)
-        if answer is None or answer.failure is not None:
-            try:
-                answer = self._insist(request, self._patience())
-            except GivenUpError as error:
-                remedy = CHANGES if isinstance(error, RefusedError) else None
-                raise ModelError(f"the first request got no answer: {error}", remedy=remedy) from None
-            self.answers.add(request.key, answer)
+    def prepare(self, texts: Iterable[str], k: int) -> None:
+        """See :class:`Paraphraser`. The server says who it is, and whether it takes such requests, before other work.
+
+        Raises:
+            ModelError: It does not answer, or takes neither a request for the first text nor one for a plain sentence.
+        """
+        if self._known or (text := next((text for text in texts if text.strip()), None)) is None:
+            return
+        patience = self._patience()
+        try:
+            answer = self._first_answer(self.requests.first(in_context(text), k)[0], patience)
+            if answer.failure is not None:  # it may be the text's fault
+                answer = self._first_answer(self.requests.first(_FIRST, 1)[0], patience, last=True)
+        except GivenUpError as error:
+            remedy = CHANGES if isinstance(error, RefusedError) else None
+            raise ModelError(f"the first request got no answer: {error}", remedy=remedy) from None
+        self._known = True
         self._fingerprint = answer.fingerprint
         self.without = tuple(answer.without.split(",")) if answer.without else ()
         self._introduce(identity(self._chat.model, [answer]))
+
+    def _first_answer(self, request: Request, patience: Patience, *, last: bool = False) -> Answer:
+        answer = self.answers.get(request.key) if request.sendable else Answer(failure="not sent")
+        if answer is None or (last and answer.failure is not None):
+            try:
+                answer = self._insist(request, patience)
+            except RefusedError as error:
+                if last:
+                    raise
+                answer = Answer(error.said, failure=error.reason)
+            self.answers.add(request.key, answer)
+        return answer
 
     def generate(
         self, texts: Iterable[str], k: int, *, decoding: Decoding | None = None, progress: bool = False
@@ -159,6 +178,7 @@ class Rewriter(Paraphraser):
                     if text is None:
                         break
                     given = in_context(text)
+                    self.prepare([given], k)  # alone: what it finds out holds for the others
                     # The same text in the same place is asked for once.
                     same = (str(given), given.source, given.before, given.after)
                     if same not in running:

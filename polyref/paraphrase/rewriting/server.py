@@ -59,9 +59,7 @@ def load(argument: str | None, *, lang: str | None = None, rewriting: RewritingO
     answers = Answers(options.answers, options.base_url, retry_failed=options.retry_failed)
     if options.batch is not None:
         answers.take_over(read_batch(options.batch))
-    rewriter = Rewriter("openai", server, (), options, answers, lang)
-    rewriter.greet()
-    return rewriter
+    return Rewriter("openai", server, None, options, answers, lang)
 
 
 class Server:

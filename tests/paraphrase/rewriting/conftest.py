@@ -16,7 +16,7 @@ from polyref.paraphrase.rewriting.rewriter import Rewriter
 
 @pytest.fixture
 def asking(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., tuple[Rewriter, ChatServer]]]:
-    """Start a server with some trouble; a generator that asks it, and the server."""
+    """Start a server with some trouble; a generator that has asked it for a first text, and the server."""
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     with ExitStack() as stack:
 
@@ -26,6 +26,7 @@ def asking(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., tuple[Rewr
             given = {"base_url": url, "retries": 2, "timeout": 20.0, **options}
             rewriter = load_paraphraser("openai:tiny", lang="en", rewriting=RewritingOptions(**given))
             assert isinstance(rewriter, Rewriter)
+            rewriter.prepare(["The committee will meet again on Friday."], 1)
             stack.callback(rewriter.answers.close)
             return rewriter, server
 

@@ -21,6 +21,7 @@ from polyref.paraphrase import DiverseBeam
 from polyref.paraphrase.rewriting import RewritingOptions, TextInContext
 from polyref.paraphrase.rewriting.rewriter import Rewriter
 from polyref.paraphrase.rewriting.server import Server
+from polyref.paraphrase.sentences import by_sentences
 from polyref.progress import listening
 from polyref.references import ReferenceSet
 
@@ -182,6 +183,42 @@ def test_what_cannot_be_repaired_fails_with_its_reason(asking: Asking, trouble: 
     assert (found.paraphrases, found.failure) == ([], FAULTS[trouble])
 
 
+@pytest.mark.parametrize("trouble", [None, "wrong count", "cut within", "400"])
+def test_there_is_one_call_a_reference(
+    polyref: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trouble: str | None
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    texts = [f"This is the sentence with number {number}." for number in range(8)]
+    Path("refs").write_text("".join(f"{text}\n" for text in texts))
+    server = ChatServer(lambda text, attempt, repair: trouble if text == texts[0] else None)
+    with server.running() as url:
+        command = ["augment", "refs", "--lang=en", "-o", "out", "-k", 3, "--filter", "none", "--json"]
+        command += ["--model", "openai:tiny", "--base-url", url]
+        result = polyref(*command)
+        row = result.json()["rows"][0]
+        # Where the first text is not taken, a plain sentence shows whether others are.
+        assert len(server.requests) == 8 + (trouble == "400")
+        assert row["requests"]["requests"] == len(server.requests) and row["requests"]["known"] == 0
+        assert row["kept"] == {None: 24, "wrong count": 22, "cut within": 24, "400": 21}[trouble], result.err
+        again = polyref(*command)
+        assert len(server.requests) == 8 + (trouble == "400") and again.code == 0
+    lines = [json.loads(line) for line in Path("out").read_text().splitlines()]
+    assert f"openai:tiny|model:tiny-2026|fingerprint:{FINGERPRINT}|" in lines[0]["meta"]["generator"]
+    assert lines[1]["refs"][0].get("failed") == ("request not accepted (400)" if trouble == "400" else None)
+
+
+def test_a_generator_knows_who_answers_from_its_first_text() -> None:
+    with ChatServer().running() as url:
+        rewriter = load_paraphraser("openai:tiny", lang="en", rewriting=RewritingOptions(base_url=url))
+        assert "fingerprint" not in rewriter.signature
+        split = by_sentences(rewriter, "en", "all")
+        split.prepare(["", f"{TEXT} Prices rose fast last year."], 1)
+        assert f"fingerprint:{FINGERPRINT}" in split.signature == rewriter.signature
+        assert rewriter.answers.usage.requests == 1  # type: ignore[attr-defined]
+        split(f"{TEXT} Prices rose fast last year.", k=1)
+        assert rewriter.answers.usage.requests == 2  # type: ignore[attr-defined]
+
+
 def test_one_rewrite_is_enough_not_to_ask_again(asking: Asking) -> None:
     rewriter, server = asking(lambda text, attempt, repair: "wrong count" if text == TEXT else None)
     found = rewriter(TEXT, k=3)
@@ -212,9 +249,9 @@ def test_odd_characters_are_a_fault_of_their_rewrite_and_are_paid_for_once(
     assert Path("out").read_bytes() == kept
     (segment,) = ReferenceSet.load("out")
     if form == "list":
-        assert asked == 2 and [ref.text for ref in segment.refs] == [TEXT, *rewrites(1)]
+        assert asked == 1 and [ref.text for ref in segment.refs] == [TEXT, *rewrites(1)]
     else:  # every sample has them, and its repair too
-        assert asked == 5 and [ref.text for ref in segment.refs] == [TEXT]
+        assert asked == 4 and [ref.text for ref in segment.refs] == [TEXT]
         assert first.json()["rows"][0]["failed"] == {"broken characters": 1}
         assert json.loads(Path("out").read_text().splitlines()[1])["refs"][0]["failed"] == "broken characters"
 
@@ -685,8 +722,8 @@ def test_the_set_says_what_it_is_made_of(
     assert row["failed"] == {"refused": 1} and row["short"] == 1
     assert "1 reference failed and got no paraphrases: refused (1)" in result.err
     usage = row["requests"]
-    assert usage["requests"] == asked == 4 and usage["repairs"] == 1
+    assert usage["requests"] == asked == 3 and usage["repairs"] == 1 and usage["known"] == 0
     assert row["cost"] == round((usage["prompt_tokens"] * 2 + usage["completion_tokens"] * 10) / 1e6, 6) > 0
-    assert again.json()["rows"][0]["requests"]["known"] == 4
+    assert again.json()["rows"][0]["requests"]["known"] == 3
     texts = {body["messages"][1]["content"] for body in server.requests}
     assert any("> Der Ausschuss.\n" in text and "Prices" not in text for text in texts)
