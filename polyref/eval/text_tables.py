@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from polyref.eval.experiments.evaluation import Evaluation
 from polyref.eval.names import arrow, gold_name, level_name, metric_names, statistic_name
 from polyref.eval.statistics.agreement import Row
-from polyref.eval.statistics.comparisons import p_behind, verdict
+from polyref.eval.statistics.comparisons import p_behind
 from polyref.eval.statistics.registry import STATISTICS
 from polyref.eval.statistics.resampling import Bootstrap
 from polyref.metrics.signature import digest
@@ -51,6 +51,7 @@ def evaluation_text(table: Table, width: int, *, full: bool) -> str:
     if table.averages:
         tables.append(("Pearson's r of systems ↑, averaged over language pairs", *_average_cells(table, width)))
     blocks += [f"{shown(title)}\n{text_table(header, body)}" for title, header, body in tables]
+    blocks += [shown(remark) for remark in dict.fromkeys(text for one in table.evaluations for text in one.remarks)]
     own = [one.signature for one in table.evaluations]
     of_metrics = dict.fromkeys(s for one in table.evaluations for s in one.signatures.values())
     if full:
@@ -90,7 +91,10 @@ def _headline(table: Table) -> str:
     if table.bootstrap.resamples:
         over = {"both": "segments and systems"}.get(table.bootstrap.over, table.bootstrap.over)
         said.append(f"{_percent(table)} intervals: {over} redrawn {table.bootstrap.resamples} times")
-    return f"{'; '.join(said)}; gains over {shown(gains)}."
+    said.append(f"gains over {shown(gains)}")
+    if any(row.p is not None for one in table.evaluations for row in one.rows):
+        said.append("p-values are one-sided, verdicts two-sided at 5 %")
+    return f"{'; '.join(said)}."
 
 
 def _percent(table: Table) -> str:
@@ -135,14 +139,14 @@ def _cells(
         cells += ["-" if row.k is None else str(row.k), "-" if covered is None else f"{covered[0]:.3g}"]
         cells += [str(covered[1]) if covered and covered[1] else "-", number(row.value), interval(row.ci)]
         cells.append(number(ties.get((id(one), row.metric, row.k))))
-        told = verdict(row)
+        told = one.verdict(row)
         cells += (
             ["-"] * 3
             if base
-            else [number(row.gain, sign="+"), interval(row.gain_ci, sign="+"), _p(p_behind(row), width)]
+            else [number(row.gain, sign="+"), interval(row.gain_ci, sign="+"), _p(p_behind(row, told), width)]
         )
         cells += [_p(None if base else p, width) for p in (row.p_williams, row.p_perm_both)]
-        cells += [_p(row.p_adjusted, width), told or "-", str(row.n)]
+        cells += [_p(row.p_adjusted, width), told.word or "-", str(row.n)]
         body.append(cells)
     same = {"gold", "n"} - ({"gold"} if len({row.gold for _, row in rows}) > 1 else set())
     same -= {"n"} if len({row.n for _, row in rows}) > 1 else set()
@@ -161,7 +165,7 @@ def _placebo_tables(table: Table, width: int) -> Iterator[Titled]:
     names = metric_names(real.metric for _, real, _, _ in every)
     front = _varying(table.evaluations)
     header = [*(name.removesuffix("_name") for name in front), "metric", "k", "real", "placebo", "real - placebo"]
-    header += [_percent(table), "verdict"]
+    header += [_percent(table), "p", "claim", "verdict"]
     groups: dict[tuple[str, str], list[tuple[Evaluation, Row, Row, Row]]] = {}
     for found in every:
         groups.setdefault((found[1].level, found[1].statistic), []).append(found)
@@ -170,7 +174,9 @@ def _placebo_tables(table: Table, width: int) -> Iterator[Titled]:
         for one, real, fake, difference in rows:
             cells = [*(str(getattr(one, name)) for name in front), names[real.metric], str(real.k)]
             cells += [_number(value, width, "+") for value in (real.gain, fake.gain, difference.value)]
-            body.append([*cells, _interval(difference.ci, width, "+"), verdict(difference) or "-"])
+            told = one.verdict(difference)
+            cells += [_interval(difference.ci, width, "+"), _p(p_behind(difference, told), width)]
+            body.append([*cells, _number(one.claim(difference), width, "+"), told.word or "-"])
         title = _title(level, statistic, [(one, real) for one, real, _, _ in rows])
         yield f"Against the placebo: {title}", header, body
 

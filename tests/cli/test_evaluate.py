@@ -83,13 +83,14 @@ def test_table(polyref: Callable[..., Any], augmented: list[str]) -> None:
     headline, _, title, header, _, first, *_ = run.out.splitlines()
     assert headline == (
         "Agreement with people: minimal de-en; 95 % intervals: segments redrawn 20 times; gains over the same metric "
-        "with k = 0."
+        "with k = 0; p-values are one-sided, verdicts two-sided at 5 %."
     )
     # Relative rankings are the default where there are any; the rate of ties stands beside what leaves them out.
     assert title == "Kendall's τ (without ties) within segments ↑, DARR, 7 rankings"
     assert re.split(" {2,}", header)[:7] == ["metric", "k", "refs", "value", "95 %", "ties", "gain"]
     assert first.split()[:3] == ["chrF", "0", "1"]
-    titles = [block.splitlines()[0] for block in run.out.split("\n\n")[1:-1]]
+    titles = [block.splitlines()[0] for block in run.out.split("\n\n")[1:-2]]
+    assert "\n\nThe control was not run: " in run.out
     assert [one.split(",")[0] for one in titles] == [
         "Kendall's τ (without ties) within segments ↑",
         "Kendall's τ (ties discordant) within segments ↑",

@@ -210,7 +210,7 @@ def test_placebos_follow_their_rows(minimal: Path) -> None:
         assert placebo.value == pytest.approx((bleu.value + _one(chrf, **at).value) / 2, abs=1e-12)
         assert difference.value == pytest.approx(bleu.value - placebo.value, abs=1e-12)
         assert difference.ci is not None and difference.ci[0] <= difference.ci[1]
-        assert difference.gain is difference.p is placebo.p is placebo.p_williams is None
+        assert difference.gain is placebo.p is placebo.p_williams is None
     assert not [row for row in rows if row.control and row.k == 0]
 
 

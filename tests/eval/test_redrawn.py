@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import sys
 from pathlib import Path
 from typing import Any
@@ -209,31 +210,54 @@ def _row(level: str, redrawn: str, gain_ci: tuple[float, float] | None, p: float
     return Row(level=level, redrawn=redrawn, gain_ci=gain_ci, p=p, segments=9, **{**given, **more})
 
 
-def test_verdicts_about_systems_never_come_from_intervals() -> None:
+def test_verdicts_never_come_from_intervals() -> None:
     above, below, around = (0.1, 0.3), (-0.3, -0.1), (-0.1, 0.1)
-    for interval in (above, below, around):
-        assert verdict(_row("sys", "segments", interval)) == ""
-        assert verdict(_row("sys", "segments", interval, 0.01)) == "better"
-        assert verdict(_row("sys", "segments", interval, 0.99)) == "worse"
-        assert verdict(_row("sys", "segments", interval, 0.04)) == "unclear"
-    for told, interval in (("better", above), ("worse", below), ("unclear", around)):
-        assert verdict(_row("sys", "segments and systems", interval, 0.5)) == "unclear"
-        for redrawn in ("segments", "systems", "segments and systems"):
-            assert verdict(_row("seg", redrawn, interval)) == told
-        beyond = {"control": "real - placebo", "ci": interval, "gain": None}
-        assert verdict(_row("seg", "segments", None, **beyond)) == told
-        assert verdict(_row("sys", "segments", None, **beyond)) == ""
-        assert verdict(_row("sys", "segments and systems", None, **beyond)) == ""
-    assert verdict(_row("seg", "segments", above, statistic="tie-rate")) == ""
-    assert verdict(_row("seg", "segments", above, control="placebo")) == ""
-    # The p-value beside a verdict is that of the test behind it.
-    rows = [_row(level, redrawn, above, 0.01, p_bootstrap=0.02) for level in ("seg", "sys") for redrawn in
-            ("segments", "segments and systems")]  # fmt: skip
-    assert [p_behind(row) for row in rows] == [0.02, 0.02, 0.01, 0.01]
-    assert p_behind(_row("seg", "segments", above, p_bootstrap=0.02, statistic="pearson")) is None
+    for interval, level in itertools.product((above, below, around), ("sys", "seg")):
+        assert verdict(_row(level, "segments", interval)).word == ""
+        assert verdict(_row(level, "segments", interval, 0.01)).word == "gains"
+        assert verdict(_row(level, "segments", interval, 0.99, gain=-0.1)).word == "worse"
+        assert verdict(_row(level, "segments", interval, 0.04)).word == "unclear"
+        # Between metrics no reference is added.
+        assert verdict(_row(level, "segments", interval, 0.01, k=0)).word == "better"
+    assert verdict(_row("seg", "segments", above, 0.01, statistic="tie-rate")).word == ""
+    assert verdict(_row("seg", "segments", above, 0.01, control="placebo")).word == ""
     # Pooled over all segments: no verdict, whatever was redrawn.
     for statistic in ("pearson", "kendall-tau-b"):
-        assert verdict(_row("seg", "segments and systems", above, statistic=statistic)) == ""
+        row = _row("seg", "segments and systems", above, 0.01, statistic=statistic)
+        assert verdict(row).word == "" and p_behind(row, verdict(row)) is None
+
+
+@pytest.mark.parametrize(
+    ("gain", "beyond", "word", "reason"),
+    [
+        (0.01, 0.01, "better", False),
+        (0.01, 0.3, "unclear", True),
+        (0.3, 0.01, "unclear", True),
+        (0.3, 0.3, "unclear", False),
+        (0.01, 0.99, "unclear", True),
+        (0.99, 0.01, "worse", False),
+        (0.99, 0.3, "worse", False),
+    ],
+    ids=["both", "gain-alone", "beyond-alone", "neither", "placebo-gains-more", "loss-beyond", "loss"],
+)
+def test_better_needs_the_gain_and_the_gain_beyond_the_placebo(
+    gain: float, beyond: float, word: str, reason: bool
+) -> None:
+    row = _row("seg", "segments", None, gain, gain=0.1 if gain < 0.5 else -0.1)
+    told = verdict(row, _row("seg", "segments", None, beyond, gain=None, control="real - placebo"))
+    assert (told.word, bool(told.reason)) == (word, reason)
+
+
+def test_doubts_withhold_gains_alone() -> None:
+    doubts = ["circular", "odd"]
+    beyond = _row("seg", "segments", None, 0.01, gain=None, control="real - placebo")
+    for more in (None, beyond):
+        told = verdict(_row("seg", "segments", None, 0.01), more, doubts)
+        assert (told.word, told.reason) == ("withheld", "circular; odd")
+        assert verdict(_row("seg", "segments", None, 0.3), more, doubts).word == "unclear"
+        assert verdict(_row("seg", "segments", None, 0.99, gain=-0.1), more, doubts).word == "worse"
+    # No reference is added.
+    assert verdict(_row("seg", "segments", None, 0.01, k=0), None, doubts).word == "better"
 
 
 @pytest.mark.slow

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cached_property
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -13,11 +14,16 @@ import numpy.typing as npt
 from polyref.eval.experiments.choices import KEPT
 from polyref.eval.experiments.series import Series
 from polyref.eval.judgements.gold import Gold
-from polyref.eval.statistics.agreement import Row
-from polyref.eval.statistics.comparisons import verdict
+from polyref.eval.statistics.agreement import PLACEBO, REAL_MINUS_PLACEBO, Row
+from polyref.eval.statistics.comparisons import Verdict, verdict
 from polyref.references import ReferenceSet
 
 BoolArray = npt.NDArray[np.bool_]
+#: Said wherever added references have verdicts and no placebo.
+NO_CONTROL: Final = (
+    "The control was not run: `gains` says that a gain is significant, not that it is due to what the added references "
+    "say; any text can gain. Only with a placebo (--placebo 5) is a verdict `better`."
+)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -42,6 +48,7 @@ class Evaluation:
         controls: Rows of placebos of the added references, and of the difference to them.
         notes: What the reader has to know: systems left out, segments without outputs.
         peers: With leave-one-out, the references of every system, for k > 0.
+        doubts: k -> what is wrong with its added references: no gain of theirs is believed.
     """
 
     set_name: str
@@ -61,6 +68,7 @@ class Evaluation:
     notes: Sequence[str] = ()
     controls: Sequence[Row] = ()
     peers: Mapping[str, ReferenceSet] = field(default_factory=dict)
+    doubts: Mapping[int, Sequence[str]] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -95,6 +103,37 @@ class Evaluation:
             not count for count in added
         ) if k else 0
 
+    @cached_property
+    def _real_and_beyond(self) -> dict[tuple[str, str, str, int | None], list[Row]]:
+        found: dict[tuple[str, str, str, int | None], list[Row]] = {}
+        for row in (*self.rows, *(row for row in self.controls if row.control == REAL_MINUS_PLACEBO)):
+            found.setdefault(_place(row), []).append(row)
+        return found
+
+    def verdict(self, row: Row) -> Verdict:
+        """What may be said of a row's gain (:func:`~polyref.eval.statistics.comparisons.verdict`).
+
+        A row and that of its difference to the placebo have one verdict in common; the placebo's own has none.
+        """
+        real, *beyond = self._real_and_beyond.get(_place(row), [row])
+        if row.control == PLACEBO:
+            return Verdict()
+        return verdict(real, beyond[0] if beyond else None, self.doubts.get(row.k or 0, ()))
+
+    def claim(self, row: Row) -> float | None:
+        """The gain that may be claimed: the smaller of the gain and the gain beyond the placebo, where one was run."""
+        real, *beyond = self._real_and_beyond.get(_place(row), [row])
+        amounts = [real.gain, *(one.value for one in beyond)]
+        return None if real.gain is None or row.control == PLACEBO else min(a for a in amounts if a is not None)
+
+    @property
+    def remarks(self) -> list[str]:
+        """What has to be said below a table of verdicts: a control that was not run, and why verdicts are withheld."""
+        told = [self.verdict(row) for row in self.rows]
+        added = any(row.k and one.word for row, one in zip(self.rows, told, strict=True))
+        missing = [NO_CONTROL] if added and not self.controls else []
+        return [*missing, *dict.fromkeys(str(one) for one in told if one.reason)]
+
     def compared_with_placebo(self) -> Iterator[tuple[Row, Row, Row]]:
         """Rows of added references, of their placebos, and of the difference; none without a placebo."""
         real = {(row.level, row.statistic, row.metric, row.k): row for row in self.rows}
@@ -128,13 +167,18 @@ class Evaluation:
                 "p_perm_both": plain(row.p_perm_both),
                 "p_adjusted": plain(row.p_adjusted),
                 "redrawn": row.redrawn or None,
-                "verdict": verdict(row) or None,
+                "verdict": (told := self.verdict(row)).word or None,
+                **({"withheld": told.reason} if told.reason else {}),
                 "signature": self.signatures[row.metric, row.k],
                 # Runs without a placebo have nothing to tell apart.
                 **({"control": row.control or "real"} if self.controls else {}),
             }
             for row in (*self.rows, *self.controls)
         ]
+
+
+def _place(row: Row) -> tuple[str, str, str, int | None]:
+    return row.level, row.statistic, row.metric, row.k
 
 
 def plain(value: float | None) -> float | None:

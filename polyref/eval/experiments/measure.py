@@ -102,8 +102,8 @@ def _rows(gold: Gold, found: Inputs, choices: Choices, scored: BoolArray | None)
         within_segments=bool(found.peers),
     )
     if found.peers:
-        # Without an interval of the gain, no row has a verdict: what agrees with the others need not be good.
-        every = [replace(row, gain_ci=None, p_bootstrap=None) for row in every]
+        # Without a test of the gain, no row has a verdict: what agrees with the others need not be good.
+        every = [replace(row, gain_ci=None, p=None, p_bootstrap=None) for row in every]
     every = [row for row in every if row.k is None or row.k in found.ks]
     rows, controls = [row for row in every if not row.control], [row for row in every if row.control]
     if choices.perm_both is None:

@@ -21,7 +21,6 @@ from polyref.eval.report.examples import Example
 from polyref.eval.report.page_tables import Table
 from polyref.eval.report.reference_summary import reference_summaries
 from polyref.eval.report.settings import Settings
-from polyref.eval.statistics.comparisons import verdict
 from polyref.eval.statistics.resampling import BOTH
 
 #: Anchor, which is also the name of the template, and heading.
@@ -67,8 +66,8 @@ def page(
         drawn=drawn,
         alone=len(evaluations) == 1,
         gold=gold_name(*golds) if len(golds) == 1 else None,
-        summary=_summary(Counter(verdict(row) for _, row in headline), settings),
-        beyond=_beyond(evaluations),
+        summary=_summary(Counter(one.verdict(row).word for one, row in headline), settings),
+        remarks=list(dict.fromkeys(text for one in evaluations for text in one.remarks)),
         bootstrap=settings.bootstrap,
         confidence=_percent(settings),
         baseline=settings.baseline and metrics[settings.baseline],
@@ -135,25 +134,17 @@ def _setting(value: Any) -> str:
 
 
 def _summary(verdicts: Mapping[str, int], settings: Settings) -> str:
-    if not verdicts["better"] + verdicts["worse"] + verdicts["unclear"]:
-        return "No gain has an interval: every metric is a score file, has one number of references, or -n is 0."
-    what = {BOTH: "segments and systems"}.get(settings.bootstrap.over, settings.bootstrap.over)
-    how = f"systems: PERM-SYSTEMS; within segments: bootstrap intervals of {_percent(settings)} over {what}"
+    told = verdicts["better"] + verdicts["gains"] + verdicts["worse"] + verdicts["unclear"] + verdicts["withheld"]
+    if not told:
+        return "No gain has a test: every metric is a score file or has one number of references."
+    gains = "are better (the gain and the gain beyond the placebo are significant)"
+    if verdicts["gains"]:
+        gains = "are significant, without a control"
+    withheld = f", {verdicts['withheld']} withheld" if verdicts["withheld"] else ""
     return (
-        f"Gains in agreement with people: {verdicts['better']} significant, {verdicts['worse']} significant losses, "
-        f"{verdicts['unclear']} not significant ({how})."
-    )
-
-
-def _beyond(evaluations: Sequence[Evaluation]) -> str:
-    """What is left of the gains of the largest k beyond the placebo; empty without one."""
-    rows = [last for one in evaluations for *_, last in one.compared_with_placebo() if last.k == max(one.ks)]
-    found = Counter(map(verdict, rows))
-    if not found:
-        return ""
-    return (
-        f"Beyond the placebo: {found['better']} gains are significant, {found['worse']} significant losses, "
-        f"{found['unclear']} not significant."
+        f"Gains in agreement with people: {verdicts['better'] + verdicts['gains']} {gains}, {verdicts['worse']} "
+        f"significant losses, {verdicts['unclear']} unclear{withheld} (two-sided at 5 %; Pearson's r of systems: "
+        "PERM-SYSTEMS, all others: the jackknife over systems)."
     )
 
 

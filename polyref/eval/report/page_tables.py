@@ -15,10 +15,10 @@ from polyref.eval.report.data import Derived
 from polyref.eval.report.examples import Example
 from polyref.eval.report.reference_summary import ReferenceSummary
 from polyref.eval.statistics.agreement import Row
-from polyref.eval.statistics.comparisons import p_behind, verdict
+from polyref.eval.statistics.comparisons import Verdict, p_behind
 
 _CORRECTIONS: Final = {"holm": "Holm", "bonferroni": "Bonferroni", "bh": "Benjamini-Hochberg"}
-_VERDICTS: Final = {"better": "▲ better", "worse": "▼ worse", "unclear": "unclear", "": ""}
+_VERDICTS: Final = {"better": "▲ better", "gains": "△ gains", "worse": "▼ worse"}
 
 
 @dataclass(frozen=True)
@@ -83,21 +83,21 @@ def agreement_table(
     """Rows of agreement, without the columns that none of them needs. ``metrics``: as people write them."""
     columns = [Column("set"), Column("gold"), Column("statistic"), Column("level"), Column("metric"), Column("k", True)]
     columns += [Column("references", True), Column("value", True), Column("interval", True), Column("gain", True)]
-    columns += [Column("interval of gain", True), Column("verdict"), Column("p", True)]
+    columns += [Column("interval of gain", True), Column("verdict"), Column("p, one-sided", True)]
     columns += [Column("p, Williams", True), Column("p, PERM-BOTH", True)]
     columns += [Column(f"p, {_CORRECTIONS.get(correction or '', correction)}", True), Column("n", True)]
     body = []
     for one, row in by_statistic(rows):
         base = not row.k and row.gain == 0  # the baseline itself
-        told = verdict(row)
+        told = one.verdict(row)
         gain = [Cell("–")] * 2 if base else [number(row.gain, sign="+"), interval(row.gain_ci, sign="+")]
         body.append(
             [
                 Cell(one.name), Cell(gold_name(row.gold)), Cell(statistic_name(row.statistic)),
                 Cell(level_name(row.statistic, row.level)), Cell(metrics[row.metric]), whole(row.k),
                 number((one.coverage(row.k) or (math.nan,))[0], 1), number(row.value), interval(row.ci), *gain,
-                Cell(_VERDICTS[told], style=told if told != "unclear" else ""),
-                p_value(None if base else p_behind(row)),
+                _told(told),
+                p_value(None if base else p_behind(row, told)),
                 *(p_value(None if base else p) for p in (row.p_williams, row.p_perm_both)),
                 p_value(row.p_adjusted), whole(row.n),
             ]
@@ -128,7 +128,7 @@ def placebo_table(evaluations: Sequence[Evaluation], metrics: Mapping[str, str],
     """
     columns = [Column("set"), Column("statistic"), Column("level"), Column("metric"), Column("k", True)]
     columns += [Column(name, True) for name in ("real", "placebo", "real − placebo", "interval of the difference")]
-    columns += [Column("verdict")]
+    columns += [Column("p, one-sided", True), Column("claim", True), Column("verdict")]
     body = []
     every = [(one, *rows) for one in evaluations for rows in one.compared_with_placebo()]
     every = [found for found in every if found[1].statistic != "tie-rate"]
@@ -136,16 +136,20 @@ def placebo_table(evaluations: Sequence[Evaluation], metrics: Mapping[str, str],
     for one, real, fake, difference in sorted(every, key=lambda row: order.index((row[1].level, row[1].statistic))):
         if largest and real.k != max(one.ks):
             continue
-        told = verdict(difference)
+        told = one.verdict(difference)
         body.append(
             [
                 Cell(one.name), Cell(statistic_name(real.statistic)), Cell(level_name(real.statistic, real.level)),
                 Cell(metrics[real.metric]), whole(real.k), number(real.gain, sign="+"), number(fake.gain, sign="+"),
                 number(difference.value, sign="+"), interval(difference.ci, sign="+"),
-                Cell(_VERDICTS[told], style=told if told != "unclear" else ""),
+                p_value(p_behind(difference, told)), number(one.claim(difference), sign="+"), _told(told),
             ]
         )  # fmt: skip
     return Table("Gains and the placebo's", columns, body).where_any()
+
+
+def _told(told: Verdict) -> Cell:
+    return Cell(_VERDICTS.get(told.word, told.word), style=told.word if told.word in {"better", "worse"} else "")
 
 
 def averages_table(averages: Sequence[Mapping[str, Any]], metrics: Mapping[str, str]) -> Table:

@@ -14,7 +14,6 @@ from polyref.eval.experiments.evaluation import Evaluation
 from polyref.eval.names import metric_names, statistic_name
 from polyref.eval.report.data import Derived
 from polyref.eval.statistics.agreement import Row
-from polyref.eval.statistics.comparisons import verdict
 from polyref.tables import escape_latex
 
 #: Version of ``report.json``.
@@ -28,7 +27,9 @@ def flat(evaluation: Evaluation, row: Row) -> dict[str, Any]:
     values = {**asdict(row), "control": row.control or "real"}
     for name in ("ci", "gain_ci"):
         values[f"{name}_low"], values[f"{name}_high"] = values.pop(name) or (None, None)
-    return {**place(evaluation), **{key: finite(value) for key, value in values.items()}, "verdict": verdict(row)}
+    told = evaluation.verdict(row)
+    values |= {"claim": evaluation.claim(row), "verdict": told.word, "withheld": told.reason}
+    return {**place(evaluation), **{key: finite(value) for key, value in values.items()}}
 
 
 def place(evaluation: Evaluation) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from polyref.eval.statistics.resampling import (
     percentile_interval,
     redrawn,
 )
-from polyref.eval.statistics.significance import spread_of_outputs, williams_test
+from polyref.eval.statistics.significance import jackknife_p, spread_of_outputs, williams_test
 from polyref.progress import Advance, work
 
 #: What controls are called.
@@ -51,13 +51,16 @@ class Row:
         gain_ci: Bootstrap interval of ``gain`` over the same redrawn test sets, or None.
         n: What it was computed over: systems, judged cells, or pairs.
         segments: How many segments took part; None for stored system-level scores.
-        p: At system level, one-sided p-value that this correlation is higher than the baseline's, by exchanging whole
-            systems (:func:`~polyref.eval.statistics.significance.perm_systems`); verdicts on systems are made from it.
+        p: One-sided p-value that verdicts are made from: that the value is higher than the baseline's, or, of ``real -
+            placebo``, than the placebo's. Pearson's r of systems: by exchanging whole systems
+            (:func:`~polyref.eval.statistics.significance.perm_systems`; the largest of the placebos'); all others: by
+            the jackknife over systems (:func:`~polyref.eval.statistics.significance.jackknife_p`). None for statistics
+            without a verdict.
         p_williams: The same of Williams' test, which papers report. It need not hold its level.
         p_perm_both: The same of PERM-BOTH, where it was asked for: it holds its level for these systems.
         p_adjusted: ``p_perm_both`` where there is one, else ``p``, corrected for many comparisons.
         p_bootstrap: One-sided p-value from the bootstrap that the gain is above zero, not corrected; at system level
-            only where systems were redrawn.
+            only where systems were redrawn. It speaks of what was redrawn, and no verdict is made from it.
         control: Empty for the references as they are; ``placebo`` for the mean of placebos; ``real - placebo`` for the
             difference of the two, which has an interval over the same redrawn test sets, and no gain.
         redrawn: What the intervals redraw: ``segments``, ``systems``, ``segments and systems``; empty where there are
@@ -96,6 +99,7 @@ class _Measured:
     n: int
     segments: int | None
     scores: FloatArray  # of the metric on the given test set
+    without: FloatArray | None  # the statistic without each system
     unit: float | None  # of scores of systems: the standard deviation of those of outputs of one system
     redrawn: str  # what the samples redraw
 
@@ -205,7 +209,8 @@ def _measured(
                     n = len(judged.systems) if statistic.level == "sys" else judged.cells
                     values = measure(scores)
                     over = _redrawn(one, judged.people, statistic) if len(values) > 1 else ""
-                    yield _Measured(statistic, judged, one.metric, k, values, n, segments, scores, unit, over)
+                    without = statistic.without_each(scores, judged.people)
+                    yield _Measured(statistic, judged, one.metric, k, values, n, segments, scores, without, unit, over)
 
 
 def _redrawn(one: Series, people: People, statistic: Statistic) -> str:
@@ -266,14 +271,20 @@ def _compared(
         if baseline is None and item.k is None:
             base = None
         yield _row(item, base, bootstrap)
-        placebos = [items[_key(item)].values for items in known if _key(item) in items]
+        placebos = [items[_key(item)] for items in known if _key(item) in items]
         if not item.k or not placebos:
             continue
-        placebo = replace(item, values=np.mean(placebos, axis=0))
+        without = [one.without for one in placebos if one.without is not None]
+        placebo = replace(
+            item,
+            values=np.mean([one.values for one in placebos], axis=0),
+            without=np.mean(without, axis=0) if without else None,
+        )
         # The tests of a metric are about its scores, and there is no one set of scores behind a mean over seeds.
         yield replace(_row(placebo, base, bootstrap), p=None, p_williams=None, control=PLACEBO)
         difference = replace(item, values=item.values - placebo.values)
-        yield replace(_row(difference, None, bootstrap), control=REAL_MINUS_PLACEBO)
+        p = _p(item, placebo) if item.without is not None else _largest(_p(item, one) for one in placebos)
+        yield replace(_row(difference, None, bootstrap), p=p, control=REAL_MINUS_PLACEBO)
 
 
 def _key(item: _Measured) -> tuple[str, str, str, int | None]:
@@ -289,7 +300,7 @@ def _row(item: _Measured, base: _Measured | None, bootstrap: Bootstrap) -> Row:
             gain_ci = percentile_interval(gains, bootstrap.confidence)
             if item.statistic.level == "seg" or SYSTEMS in item.redrawn:
                 p_bootstrap = bootstrap_p(gains)
-        p = item.statistic.test(*_on_one_scale(item, base), item.judged.people)
+        p = _p(item, base)
         if item.statistic is PEARSON[0]:
             p_williams = williams_test(item.scores[0], base.scores[0], item.judged.people.scores)
     return Row(
@@ -309,6 +320,19 @@ def _row(item: _Measured, base: _Measured | None, bootstrap: Bootstrap) -> Row:
         p_bootstrap=p_bootstrap,
         redrawn=item.redrawn,
     )
+
+
+def _p(item: _Measured, base: _Measured) -> float | None:
+    """P-value that the one agrees better than the other, one-sided; None where nothing may be said."""
+    if item.without is not None and base.without is not None:
+        return jackknife_p(float(item.values[0] - base.values[0]), item.without - base.without)
+    return item.statistic.test(*_on_one_scale(item, base), item.judged.people)
+
+
+def _largest(several: Iterable[float | None]) -> float | None:
+    """The p-value of being better than each of several placebos."""
+    known = [one for one in several if one is not None]
+    return float(np.max(known)) if known else None  # undefined where one is
 
 
 def _on_one_scale(item: _Measured, base: _Measured) -> tuple[FloatArray, FloatArray]:

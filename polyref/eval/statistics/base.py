@@ -111,6 +111,17 @@ class Statistic(ABC):
             interval. Undefined values are NaN.
         """
 
+    def without_each(self, scores: FloatArray, people: People) -> FloatArray | None:
+        """The statistic on the test set without each system in turn, shape (systems,): verdicts are made from it.
+
+        None where there is a :meth:`test` of its own, and where nothing may be said (ties, pooled statistics).
+
+        Args:
+            scores: Of a metric, as ``against`` takes them; redrawn rows are not looked at.
+            people: The judgements.
+        """
+        return None
+
     def test(self, first: FloatArray, second: FloatArray, people: People) -> float | None:
         """P-value that ``first`` agrees better with people than ``second`` does; None without such a test.
 
@@ -154,6 +165,13 @@ class SystemStatistic(Statistic):
 
         return measure
 
+    def without_each(self, scores: FloatArray, people: People) -> FloatArray | None:
+        """See :meth:`Statistic.without_each`."""
+        if self.p_value is not None or self.higher_is_better is None:
+            return None
+        others = _others(len(people.scores))
+        return np.concatenate([self.rows(scores[:1, kept], people.scores[kept]) for kept in others])
+
     def test(self, first: FloatArray, second: FloatArray, people: People) -> float | None:
         """See :meth:`Statistic.test`."""
         return None if self.p_value is None else self.p_value(first, second, people.scores)
@@ -193,6 +211,15 @@ class SegmentStatistic(Statistic):
 
         return measure
 
+    def without_each(self, scores: FloatArray, people: People) -> FloatArray | None:
+        """See :meth:`Statistic.without_each`."""
+        if self.pooled or self.higher_is_better is None:
+            return None
+        others = _others(len(people.scores))
+        if self.with_systems is not None:
+            return self.with_systems(scores, people.scores, None, others.astype(np.float64))[1:]
+        return np.concatenate([self.samples(scores[kept], people.scores[kept], None)[:1] for kept in others])
+
 
 @dataclass(frozen=True)
 class RankingStatistic(Statistic):
@@ -230,3 +257,18 @@ class RankingStatistic(Statistic):
             return np.concatenate(found)
 
         return measure
+
+    def without_each(self, scores: FloatArray, people: People) -> FloatArray | None:
+        """See :meth:`Statistic.without_each`."""
+        pairs = people.pairs
+        if pairs is None or self.higher_is_better is None:
+            return None
+        there = _others(len(pairs.systems)).astype(np.float64)
+        counts = (darr_counts(scores, pairs, kept[pairs.better] * kept[pairs.worse]) for kept in there)
+        return np.concatenate([self.of_counts(one, None) for one in counts])
+
+
+def _others(systems: int) -> BoolArray:
+    """Every system's others, shape (systems, systems)."""
+    others: BoolArray = ~np.eye(systems, dtype=np.bool_)
+    return others

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -12,7 +12,7 @@ import numpy.typing as npt
 from polyref.errors import UsageError
 from polyref.eval.experiments.series import Series
 from polyref.eval.judgements.gold import Gold
-from polyref.eval.statistics.agreement import REAL_MINUS_PLACEBO, Row
+from polyref.eval.statistics.agreement import Row
 from polyref.eval.statistics.registry import STATISTICS, statistics_called
 from polyref.eval.statistics.resampling import ROUNDING
 from polyref.eval.statistics.significance import adjusted, perm_both, pooled_pearson, system_pearson
@@ -20,52 +20,85 @@ from polyref.progress import each
 
 FloatArray = npt.NDArray[np.float64]
 
-#: Verdicts on a gain.
+#: Words of verdicts. ``gains`` is what ``better`` is called where no placebo was run.
 BETTER: Final = "better"
+GAINS: Final = "gains"
 WORSE: Final = "worse"
 UNCLEAR: Final = "unclear"
+WITHHELD: Final = "withheld"
 #: Half of the level of a two-sided test at 5 %.
 _TAIL: Final = 0.025
 #: Level -> the correlation that is compared, always Pearson's: of mean scores of systems, or of all cells.
 _STATISTICS = {"sys": system_pearson, "seg": pooled_pearson}
 
 
-def verdict(row: Row) -> str:
-    """Whether a gain is real: ``better``, ``worse`` or ``unclear``; empty where nothing says.
+@dataclass(frozen=True)
+class Verdict:
+    """What may be said of a gain.
 
-    Segments: the interval of the gain excludes zero; it speaks of what was redrawn. Systems: the p-value of the
-    statistic's test, two-sided at 5 %, whatever was redrawn. Intervals over segments hold the systems fixed: they
-    exclude zero for gains that other systems would not show. Intervals over systems too find a difference between equal
-    metrics too often where systems are many, and too seldom where they are few.
+    Attributes:
+        word: ``better``, ``gains``, ``worse``, ``unclear`` or ``withheld``; empty where nothing says.
+        reason: Why it is not ``better`` though the gain, or the gain beyond the placebo, is significant.
+    """
+
+    word: str = ""
+    reason: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.word}: {self.reason}" if self.reason else self.word
+
+
+def verdict(row: Row, beyond: Row | None = None, reasons: Sequence[str] = ()) -> Verdict:
+    """What may be said of a gain: the one place where it is decided.
+
+    All tests are two-sided at 5 %. Added references are ``better`` where two things are significant: the gain itself,
+    and the gain beyond the placebo. Either alone can mislead. Any text breaks ties, and a placebo can harm. Without a
+    placebo they have a gain, which is called ``gains``. A loss (``worse``) needs no control. A gain without added
+    references, over another metric, is ``better`` or ``worse`` by itself.
 
     Two kinds of statistics have no verdict. A tie rate is neither better nor worse. Those that are pooled over all
     segments move with how hard and how long segments are: a metric that sees nothing but lengths gains there.
+
+    Args:
+        row: A row with a gain.
+        beyond: The row of the difference to the placebo, where one was run.
+        reasons: What is wrong with the added references: no gain is believed, and the verdict is ``withheld``.
     """
-    if _says_nothing(row):
-        return ""
-    if row.control == REAL_MINUS_PLACEBO:
-        return _of_interval(row.ci) if row.level == "seg" else ""
     if row.control or row.gain is None or np.isnan(row.gain) or (not row.k and row.gain == 0):
-        return ""
-    if row.level == "seg":
-        return _of_interval(row.gain_ci)
-    if row.p is None or np.isnan(row.p):
-        return ""
-    return BETTER if row.p < _TAIL else WORSE if row.p > 1 - _TAIL else UNCLEAR
+        return Verdict()
+    gain = _significance(row)
+    if gain is None:
+        return Verdict()
+    if not row.k:
+        return Verdict((UNCLEAR, BETTER, WORSE)[gain])
+    more = None if beyond is None else _significance(beyond)
+    if gain < 0:
+        return Verdict(WORSE)
+    if gain > 0 and reasons:
+        return Verdict(WITHHELD, "; ".join(reasons))
+    if beyond is None:
+        return Verdict(GAINS if gain else UNCLEAR)
+    if gain and more == 1:
+        return Verdict(BETTER)
+    if gain:
+        return Verdict(UNCLEAR, "the gain is significant, the gain beyond the placebo is not")
+    return Verdict(UNCLEAR, "the gain beyond the placebo is significant, the gain is not" if more == 1 else "")
 
 
-def p_behind(row: Row) -> float | None:
-    """The one-sided p-value that goes with the verdict: of the bootstrap within segments; None without a verdict."""
-    if not verdict(row):
+def p_behind(row: Row, told: Verdict) -> float | None:
+    """The one-sided p-value of the gain that a verdict is made from; None without a verdict."""
+    return row.p if told.word else None
+
+
+def _significance(row: Row) -> int | None:
+    """1 or -1 for a significant gain or loss, 0 for neither, None where nothing says."""
+    if row.p is None or _says_nothing(row):
         return None
-    return row.p_bootstrap if row.level == "seg" else row.p
-
-
-def _of_interval(interval: tuple[float, float] | None) -> str:
-    if interval is None:
-        return ""
-    low, high = interval
-    return BETTER if low > ROUNDING else WORSE if high < -ROUNDING else UNCLEAR
+    amount = row.value if row.control else row.gain
+    if amount is None or abs(amount) <= ROUNDING:  # exchanging or leaving out equal scores is no test
+        return 0
+    # An undefined p-value, of too few systems, is neither.
+    return 1 if row.p < _TAIL else -1 if row.p > 1 - _TAIL else 0
 
 
 def _says_nothing(row: Row) -> bool:
@@ -148,12 +181,19 @@ def with_correction(rows: Sequence[Row], method: str) -> list[Row]:
     """
     result = list(rows)
     tested = [i for i, row in enumerate(rows) if _p(row) is not None and row.gain != 0]
-    for permuted in (False, True):
-        family = [i for i in tested if (rows[i].p_perm_both is not None) is permuted]
+    for test in dict.fromkeys(_test_of(rows[i]) for i in tested):
+        family = [i for i in tested if _test_of(rows[i]) == test]
         corrected = adjusted([float(_p(rows[i]) or 0.0) for i in family], method)
         for i, p in zip(family, corrected, strict=True):
             result[i] = replace(rows[i], p_adjusted=p)
     return result
+
+
+def _test_of(row: Row) -> str:
+    """Which test a row's p-value is corrected with: that of PERM-BOTH, of PERM-SYSTEMS, or of the jackknife."""
+    if row.p_perm_both is not None:
+        return "perm-both"
+    return "perm-systems" if (row.level, row.statistic) == ("sys", "pearson") else "jackknife"
 
 
 def _p(row: Row) -> float | None:

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from polyref.eval.statistics.correlation import pearson, pearson_rows
+from polyref.eval.statistics.resampling import ROUNDING
 
 FloatArray = npt.NDArray[np.float64]
 #: All ways in which 14 systems can exchange their scores; of more systems, as many random ones.
@@ -119,6 +120,33 @@ def perm_systems(first: npt.ArrayLike, second: npt.ArrayLike, human: npt.ArrayLi
     # Undefined correlations of exchanged scores count against a difference.
     reached = float(np.mean(~(found < found[0] * (1 - 1e-9) - 1e-12)))
     return 1.0 - reached if worse else reached
+
+
+def jackknife_p(difference: float, without_each: FloatArray) -> float:
+    """Is the difference of two metrics above zero for other systems too? By the jackknife over systems.
+
+    The standard error is that of the difference when each system is left out in turn, and the difference over it is
+    t-distributed. What a metric has for or against a system is the same in all of its outputs, so systems are what is
+    independent, not outputs.
+
+    Args:
+        difference: Of a statistic, on the test set.
+        without_each: The same without each system in turn, shape (systems,).
+
+    Returns:
+        One-sided p-value of "not above zero"; a two-sided test at 5 % rejects below .025 and above .975. .5 where no
+        system changes anything and there is no difference; NaN for fewer than four systems, or where the difference is
+        undefined, with all systems or without one.
+    """
+    from scipy.stats import t as student
+
+    n = len(without_each)
+    if n < 4 or math.isnan(difference + float(without_each.sum())):
+        return math.nan
+    error = math.sqrt((n - 1) / n * float(((without_each - without_each.mean()) ** 2).sum()))
+    if error <= ROUNDING:
+        return 0.5 if abs(difference) <= ROUNDING else float(difference < 0)
+    return float(student.sf(difference / error, n - 1))
 
 
 def spread_of_outputs(outputs: FloatArray) -> tuple[float, float]:
