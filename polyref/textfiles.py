@@ -33,6 +33,9 @@ _LONGEST_LINE: Final = 16 << 20
 #: Most bytes that a packed file (``.gz``, ``.npz``) may unpack to, if not the default.
 MAX_UNPACKED: Final = "POLYREF_MAX_UNPACKED"
 _MOST_UNPACKED: Final = 4 << 30
+#: Most lines (of XML, elements) that a packed file may hold, if not the default: short ones take most of the memory.
+MAX_LINES: Final = "POLYREF_MAX_LINES"
+_MOST_LINES: Final = 10_000_000
 _GZIP: Final = b"\x1f\x8b"
 
 
@@ -106,12 +109,13 @@ def iter_lines(path: str | Path, encoding: str = "utf-8") -> Iterator[str]:
         UsageError: Python does not know the encoding, or lines cannot be told in it (UTF-16, UTF-32).
         DataError: The file is missing, unreadable, not in that encoding, or holds a NUL byte or a line longer than
             $POLYREF_MAX_LINE bytes, by default 16 MiB (file and line are named); or it is packed and unpacks to more
-            than $POLYREF_MAX_UNPACKED bytes, by default 4 GiB.
+            than $POLYREF_MAX_UNPACKED bytes, by default 4 GiB, or $POLYREF_MAX_LINES lines, by default ten million.
     """
     name = display_name(path)
     encoding = known_encoding(encoding)
-    most = _number_of_bytes(MAX_LINE, _LONGEST_LINE)
-    room = most_unpacked() if name.endswith((".gz", ".xz")) else sys.maxsize
+    most = _number(MAX_LINE, _LONGEST_LINE)
+    room = most_unpacked() if is_packed(name) else sys.maxsize
+    lines = most_lines() if is_packed(name) else sys.maxsize
     with _open_bytes(path) as stream:
         number = 0
         try:
@@ -120,6 +124,8 @@ def iter_lines(path: str | Path, encoding: str = "utf-8") -> Iterator[str]:
                 room -= len(raw)
                 if room < 0:
                     raise unpacks_to_more(name, line=number)
+                if number > lines:
+                    raise holds_more(name, "lines", line=number)
                 if len(raw.removesuffix(b"\n").removesuffix(b"\r")) > most:
                     raise DataError(
                         f"longer than {most} bytes",
@@ -141,7 +147,16 @@ def most_unpacked(default: int = _MOST_UNPACKED) -> int:
     Raises:
         DataError: $POLYREF_MAX_UNPACKED is no number of bytes.
     """
-    return _number_of_bytes(MAX_UNPACKED, default)
+    return _number(MAX_UNPACKED, default)
+
+
+def most_lines() -> int:
+    """The number of lines, or of elements, that a packed file may hold: $POLYREF_MAX_LINES, or ten million.
+
+    Raises:
+        DataError: $POLYREF_MAX_LINES is no number of lines.
+    """
+    return _number(MAX_LINES, _MOST_LINES, "lines")
 
 
 def unpacks_to_more(path: str | Path, *, line: int | None = None) -> DataError:
@@ -154,14 +169,29 @@ def unpacks_to_more(path: str | Path, *, line: int | None = None) -> DataError:
     )
 
 
-def _number_of_bytes(variable: str, default: int) -> int:
+def holds_more(path: str | Path, what: str, *, line: int | None = None) -> DataError:
+    """The error, to be raised, that a packed file holds more than :func:`most_lines` of something."""
+    return DataError(
+        f"holds more than {most_lines()} {what}",
+        file=path,
+        line=line,
+        remedy=f"is it what it seems? {MAX_LINES}=NUMBER in the environment allows more",
+    )
+
+
+def is_packed(path: str | Path) -> bool:
+    """Whether a file is unpacked as it is read."""
+    return str(path).endswith((".gz", ".xz"))
+
+
+def _number(variable: str, default: int, of: str = "bytes") -> int:
     named = os.environ.get(variable) or str(default)
     try:
         most = int(named)
     except ValueError:
         most = -1
     if most < 1:
-        raise DataError(f"{variable} is {named!r}, expected a number of bytes from 1")
+        raise DataError(f"{variable} is {named!r}, expected a number of {of} from 1")
     return most
 
 

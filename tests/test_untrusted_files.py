@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import lzma
 import os
 import pickle
 import re
@@ -27,6 +28,7 @@ from polyref.augment.filters.file import read_filter
 from polyref.augment.tally import Tally
 from polyref.errors import DataError, ModelError, PolyrefError
 from polyref.eval.data.releases import open_release
+from polyref.formats import read_outputs
 from polyref.metrics.embedding.baseline import read_baseline
 from polyref.metrics.embedding.encoders.load import load_encoder
 from polyref.metrics.esim.files import CONFIG, load_network, read_card
@@ -41,7 +43,7 @@ from polyref.paraphrase.rewriting.journal import Answers
 from polyref.publishing import publish_together
 from polyref.references import ReferenceSet
 from polyref.store import Journal, _checksum, pack
-from polyref.textfiles import read_lines
+from polyref.textfiles import most_lines, read_lines
 
 MINIMAL = Path(__file__).resolve().parent / "eval" / "minimal"
 DEEP = "[" * 100_000 + "]" * 100_000
@@ -393,6 +395,53 @@ def test_many_short_lines_that_were_packed(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setenv("POLYREF_MAX_UNPACKED", "1000")
     assert _refused(read_lines, path, "unpacks to more than 1000 bytes").line == 1001
     assert len(read_lines(_write(tmp_path / "plain", "\n" * 2000))) == 2000
+
+
+def test_the_number_of_lines_of_what_was_packed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    paths = [tmp_path / "x.gz", tmp_path / "x.xz"]
+    assert most_lines() == 10_000_000
+    for path, packed in zip(paths, (gzip.compress, lzma.compress), strict=True):
+        path.write_bytes(packed(b"\n" * 1001))
+        monkeypatch.setenv("POLYREF_MAX_LINES", "1000")
+        for reader in (read_lines, ReferenceSet.load, read_outputs):
+            error = _refused(reader, path, "holds more than 1000 lines")
+            assert error.line == 1001 and "POLYREF_MAX_LINES=NUMBER" in str(error)
+        monkeypatch.setenv("POLYREF_MAX_LINES", "1001")
+        assert len(read_lines(path)) == 1001
+    # The bound is of packed files alone: others are as large as they are.
+    assert len(read_lines(_write(tmp_path / "plain", "\n" * 2000))) == 2000
+    for odd in ("x", "0"):
+        monkeypatch.setenv("POLYREF_MAX_LINES", odd)
+        with pytest.raises(DataError, match=r"POLYREF_MAX_LINES is .*, expected a number of lines from 1"):
+            read_lines(paths[0])
+
+
+def test_the_number_of_elements_of_what_was_packed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "set.de-en.xml.gz"
+    path.write_bytes(gzip.compress(b"<dataset>" + b"<p/>" * 2000 + b"</dataset>"))
+    monkeypatch.setenv("POLYREF_MAX_LINES", "1000")
+    _refused(lambda path: open_release(path, "de-en"), path, "holds more than 1000 elements")
+    _refused(ReferenceSet.load, path, "holds more than 1000 elements")
+
+
+@pytest.mark.parametrize("release", [False, True], ids=["set", "release"])
+@pytest.mark.parametrize(
+    ("start", "end"),
+    [("<!--", "-->"), ("<p ", ">"), ('<p a="', '"/>'), ("<![CDATA[", "]]>"), ("<?x ", "?>"), ("<p>", "</p>"),
+     ("<!--", "")],
+    ids=["comment", "tag", "attribute", "cdata", "instruction", "text", "endless"],
+)  # fmt: skip
+def test_xml_takes_time_by_its_size(tmp_path: Path, start: str, end: str, release: bool) -> None:
+    """Parsed line by line, each of them would take minutes, in blocks of one size the longer ones."""
+    # Not whole megabytes, so that the last part is a part of a block.
+    inside = "\n" * 50_345_678 if release else "\n" * 1_234_567
+    path = _write(tmp_path / "set.de-en.xml", f"<dataset>{start}{inside}{end}</dataset>")
+    began = time.process_time()
+    if release:
+        _refused(lambda path: open_release(path, "de-en"), path)
+    else:
+        _refused(ReferenceSet.load, path)
+    assert time.process_time() - began < 30
 
 
 def test_a_release_that_was_packed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

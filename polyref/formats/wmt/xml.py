@@ -10,6 +10,7 @@ import gzip
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 from xml.parsers import expat
@@ -17,7 +18,10 @@ from xml.parsers import expat
 from polyref.errors import DataError
 from polyref.formats.base import Format, Lines, Opened, Outputs, shortened, whole_number
 from polyref.formats.wmt.documents import UNNAMED, Document, outputs_of, segments_of, taken
-from polyref.textfiles import most_unpacked, unpacks_to_more
+from polyref.textfiles import holds_more, is_packed, most_lines, most_unpacked, unpacks_to_more
+
+#: Bytes or characters that are given to the parser at a time.
+_BLOCK: Final = 1 << 20
 
 
 def read_xml(file: Path, source_language: str | None = None) -> list[Document]:
@@ -39,7 +43,7 @@ def read_xml(file: Path, source_language: str | None = None) -> list[Document]:
 
 
 def _blocks(stream: BinaryIO, room: int, file: Path, reader: XmlReader) -> Iterator[bytes]:
-    while block := stream.read(1 << 20):
+    while block := stream.read(_BLOCK):
         room -= len(block)
         if room < 0:
             raise unpacks_to_more(file, line=reader.parser.CurrentLineNumber)
@@ -66,6 +70,7 @@ class XmlReader:
         self.segment: int | None = None
         self.pieces: list[str] = []
         self.known: set[tuple[str | None, str]] = set()
+        self.room = most_lines() if is_packed(file) else sys.maxsize
         self.parser: Any = expat.ParserCreate()
         self.parser.buffer_text = True
         self.parser.StartDoctypeDeclHandler = self._doctype
@@ -73,25 +78,35 @@ class XmlReader:
         self.parser.EndElementHandler = self._end
         self.parser.CharacterDataHandler = self._text
 
-    def blocks(self, blocks: Iterable[bytes]) -> list[Document]:
-        """The documents in blocks of bytes."""
-
-        def feed() -> None:
-            for block in blocks:
-                self.parser.Parse(block, False)
-            self.parser.Parse(b"", True)
-
-        return self._read(feed)
+    def blocks(self, blocks: Iterable[bytes] | Iterable[str]) -> list[Document]:
+        """The documents in blocks of any size."""
+        return self._read(partial(self._feed, blocks))
 
     def lines(self, lines: Iterable[str]) -> list[Document]:
         """The documents in lines without their ends."""
+        return self.blocks(f"{line}\n" for line in lines)
 
-        def feed() -> None:
-            for line in lines:
-                self.parser.Parse(f"{line}\n", False)
-            self.parser.Parse("", True)
+    def _feed(self, blocks: Iterable[Any]) -> None:
+        """In pieces that grow with what is not ended: Expat begins anew at the start of a tag or comment every time."""
+        held: list[Any] = []
+        size = fed = 0
+        for block in blocks:
+            held.append(block)
+            size += len(block)
+            if size >= max(_BLOCK, fed - self.parser.CurrentByteIndex):
+                fed += self._parse(held)
+                size = 0
+        self._parse(held)
+        self.parser.Parse(b"", True)
 
-        return self._read(feed)
+    def _parse(self, held: list[Any]) -> int:
+        """Give what is held to Expat, which reads text as UTF-8; the number of its bytes."""
+        if not held:
+            return 0
+        text = held[0][:0].join(held)
+        held.clear()
+        self.parser.Parse(text, False)
+        return len(text) if isinstance(text, bytes) else len(text.encode("utf-8"))
 
     def _read(self, parse: Callable[[], object]) -> list[Document]:
         try:
@@ -113,6 +128,9 @@ class XmlReader:
         raise self.fault("a document type declaration, which is not read")
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
+        self.room -= 1
+        if self.room < 0:
+            raise holds_more(self.file, "elements", line=self.parser.CurrentLineNumber)
         if name == "collection":
             self.collection = attributes.get("id")
         elif name == "doc":
