@@ -25,6 +25,7 @@ from pathlib import Path, PurePath
 from typing import BinaryIO, Final
 
 from polyref.errors import DataError
+from polyref.json_files import try_json
 
 #: What a full disk, a quota and a file system's limit of size are.
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
@@ -267,10 +268,10 @@ def _announced(folder: Path) -> set[str]:
 def _moves(record: Path) -> dict[str, str] | None:
     """What a record announces: name of the new file -> that of its target; None for a file that is no such record."""
     try:
-        moves = json.loads(record.read_text("utf-8"))
-    except (OSError, ValueError, RecursionError):
+        moves = try_json(record.read_bytes())
+    except OSError:
         return None
-    if not isinstance(moves, dict):
+    if moves is None:
         return None
     # A record cannot reach outside of its folder, nor rename what was not made for that target.
     made = all(

@@ -20,6 +20,7 @@ from types import TracebackType
 from typing import Any, BinaryIO, Final
 
 from polyref.errors import DataError, PolyrefWarning
+from polyref.json_files import try_json
 from polyref.publishing import sync_folder
 
 _FORMAT: Final = 1
@@ -226,10 +227,7 @@ def unpack(line: bytes) -> Any:
     digest, text = line[:_DIGEST], line[_DIGEST + 1 : -1]
     if not line.endswith(b"\n") or digest != _checksum(text):
         return None
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):  # a checksum says nothing about what was written
-        return None
+    return try_json(text, object)  # a checksum says nothing about what was written
 
 
 def fitting(records: Iterable[tuple[Any, str | Path, int | None]], shape: Any, remedy: str) -> Iterator[Any]:

@@ -16,6 +16,7 @@ from architecture import (
     imports,
     long_modules,
     opens_folders,
+    parses,
     part_of,
     speaks,
     tree,
@@ -36,6 +37,7 @@ LAYERS = Layers(
                 "segments",
                 "formats",
                 "store",
+                "json_files",
                 "processes",
                 "engines",
                 "remote",
@@ -105,6 +107,20 @@ def test_nothing_is_unpickled() -> None:
     assert _faults(lambda path: unpickles(tree(path))) == []
 
 
+def test_what_others_wrote_is_parsed_in_one_place() -> None:
+    own = {
+        "json_files.py",
+        "augment/inputs.py",  # its own temporary file
+        "cli/demo/command.py",  # what the demo has just written
+        "metrics/embedding/encoders/default_layers.py",  # a table of the package
+        "paraphrase/rewriting/server.py",  # an answer, which is no file
+        "paraphrase/search/kept.py",  # the cache
+        "store.py",  # settings, as they will be read again
+    }
+    assert {fault.split(":")[0] for fault in _faults(lambda path: parses(tree(path)))} == own
+    assert sorted(parses(ast.parse("json.loads(x)\nimport tomllib\njson.dumps(x)"))) == ["1: json.loads", "2: tomllib"]
+
+
 def test_transformers_opens_folders_in_one_place() -> None:
     (found,) = _faults(lambda path: opens_folders(tree(path)))
     assert found.startswith("models/checkpoints/automodel.py:")
@@ -161,10 +177,10 @@ def test_the_search_for_circles_finds_them(tmp_path: Path) -> None:
 
 
 def test_the_measures_of_size_find_faults(tmp_path: Path) -> None:
-    files = {f"a/b{number}": "x = 1\n" for number in range(13)} | {"a/__init__": ""}
+    files = {f"a/b{number}": "x = 1\n" for number in range(15)} | {"a/__init__": ""}
     files |= {"c/long": "x = 1\n" * 401, "c/fits": "x = 1\n" * 400}
     package = _write(tmp_path / "polyref", files)
-    assert crowded_folders(package) == ["polyref/a has 13 modules, expected at most 12"]
+    assert crowded_folders(package) == ["polyref/a has 15 modules, expected at most 14"]
     assert long_modules(package) == ["polyref/c/long.py has 401 lines, expected at most 400"]
     assert long_modules(package / "c", "f*.py", most=399) == ["c/fits.py has 400 lines, expected at most 399"]
     assert long_modules(package, "*.py", most=1) == []

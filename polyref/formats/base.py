@@ -1,24 +1,18 @@
-"""What every reader of reference sets shares: the shape of a format, and checked access to JSON lines."""
+"""What every reader of reference sets shares: the shape of a format, and what lines are."""
 
 from __future__ import annotations
 
-import json
-import math
 import re
-import sys
 import warnings
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import Any
 
 from polyref.errors import DataError, PolyrefWarning
+from polyref.json_files import try_json
 from polyref.segments import Segment
 
-#: Levels of lists and objects in a line.
-_DEEPEST = 100
-_LARGEST = sys.float_info.max
-_NOTHING: dict[str, Any] = {}
 _JSON_SUFFIXES = tuple(f".{kind}{packed}" for kind in ("jsonl", "json") for packed in ("", ".gz", ".xz"))
 # A line that was meant to be one of our objects, even when it is broken further on.
 _KEYS = frozenset({"polyref", "id", "refs", "reference", "paraphrases"})
@@ -102,108 +96,11 @@ class Format:
 
 def first_object(name: str, first_line: str) -> dict[str, Any] | None:
     """What a JSONL file starts with; ``{}`` for one that is JSONL but broken, None for anything else."""
-    try:
-        value = json.loads(first_line)
-    except (ValueError, RecursionError):
-        value = None
+    value = try_json(first_line)
     jsonl = name.endswith(_JSON_SUFFIXES)
-    if isinstance(value, dict):
+    if value is not None:
         return value if jsonl or not _KEYS.isdisjoint(value) else None
     return {} if jsonl or _JSON_START.match(first_line) else None
-
-
-class Record:
-    """One JSON object of a file; every fault names the file, the line, what was found and what was expected."""
-
-    def __init__(self, values: dict[str, Any], file: str, line: int, where: str = "") -> None:
-        self.values = values
-        self.file = file
-        self.line = line
-        self.where = where
-
-    @classmethod
-    def parse(cls, text: str, file: str, line: int) -> Record:
-        """Parse one line.
-
-        Raises:
-            DataError: It is not a JSON object, or holds NaN, infinity or half a surrogate pair.
-        """
-        remedy = "expected one JSON object a line"
-        if not text.strip():
-            raise DataError("the line is empty", file=file, line=line, remedy=remedy)
-        try:
-            value = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
-            check_depth(text, value)
-            if "\\u" in text:
-                json.dumps(value, ensure_ascii=False).encode("utf-8")
-        except json.JSONDecodeError as error:
-            reason = f"not valid JSON: {error.msg} at column {error.colno}"
-            raise DataError(reason, file=file, line=line, remedy=remedy) from None
-        except UnicodeEncodeError:
-            raise DataError("not valid JSON: half a surrogate pair in a \\u escape", file=file, line=line) from None
-        except (ValueError, RecursionError) as error:
-            raise DataError(f"not valid JSON: {error}", file=file, line=line, remedy=remedy) from None
-        if not isinstance(value, dict):
-            raise DataError(f"found {_kind(value)}, {remedy}", file=file, line=line)
-        return cls(value, file, line)
-
-    def fail(self, message: str, remedy: str | None = None) -> NoReturn:
-        """Raise a DataError about this record."""
-        raise DataError(f"{self.where}{message}", file=self.file, line=self.line, remedy=remedy)
-
-    def text(self, key: str) -> str | None:
-        """A string, or None when the key is absent or null."""
-        value = self.values.get(key)
-        if value is None:
-            return None
-        if not isinstance(value, str):
-            self.fail(f'"{key}" is {_kind(value)}, expected a string')
-        if "\0" in value:
-            self.fail(f'NUL character in "{key}", expected text')
-        return value
-
-    def identifier(self, default: str) -> str:
-        """The key ``id``: a string or an integer; ``default`` when there is none."""
-        value = self.values.get("id")
-        if value is None:
-            return default
-        if isinstance(value, bool) or not isinstance(value, (str, int)):
-            self.fail(f'"id" is {_kind(value)}, expected a string or an integer')
-        return str(value)
-
-    def index(self, key: str, below: int | None = None) -> int | None:
-        """A non-negative integer, below ``below`` if given."""
-        value = self.values.get(key)
-        if value is None:
-            return None
-        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-            self.fail(f'"{key}" is {_kind(value)}, expected a whole number from 0')
-        if below is not None and value >= below:
-            self.fail(f'"{key}" is {value}, but the segment has {below} references (they count from 0)')
-        return value
-
-    def number(self, key: str, minimum: float = -math.inf) -> float | None:
-        """A finite number."""
-        value = self.values.get(key)
-        if value is None:
-            return None
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) <= _LARGEST:
-            self.fail(f'"{key}" is {_kind(value)}, expected a finite number')
-        if value < minimum:
-            self.fail(f'"{key}" is {value}, expected {minimum:g} or more')
-        return value
-
-    def items(self, key: str) -> list[Any] | None:
-        """A list."""
-        value = self.values.get(key)
-        if value is not None and not isinstance(value, list):
-            self.fail(f'"{key}" is {_kind(value)}, expected a list')
-        return value
-
-    def rest(self, known: frozenset[str]) -> dict[str, Any]:
-        """The keys that this version of polyref does not know."""
-        # Most records have none. They share one: a dictionary a reference would be much of a large set.
-        return {key: value for key, value in self.values.items() if key not in known} or _NOTHING
 
 
 def unpacked(name: str) -> str:
@@ -258,41 +155,3 @@ def unique(segments: Iterator[tuple[int, Segment]], file: str) -> Iterator[Segme
         else:
             others[name] = line
         yield segment
-
-
-def _finite(text: str) -> float:
-    value = float(text)
-    if math.isinf(value):
-        raise ValueError(f"the number {text if len(text) < 30 else 'given'} is too large, expected a finite number")
-    return value
-
-
-def check_depth(text: str, value: Any) -> None:
-    """Refuse what could be read, but not be written again."""
-    if text.count("[") + text.count("{") <= _DEEPEST:
-        return
-    level, depth = [value], 0
-    while level := [
-        part
-        for whole in level
-        if isinstance(whole, (dict, list))
-        for part in (whole.values() if isinstance(whole, dict) else whole)
-    ]:
-        depth += 1
-        if depth > _DEEPEST:
-            raise ValueError(f"nested more than {_DEEPEST} deep")
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not a JSON number")
-
-
-def _kind(value: Any) -> str:
-    if value is None:
-        return "null"
-    if isinstance(value, (bool, int, float)):
-        shown = json.dumps(value)
-        return shown if len(shown) <= 40 else f"a number of {len(shown)} digits"
-    if isinstance(value, str):
-        return "a string" if len(value) > 40 else json.dumps(value, ensure_ascii=False)
-    return "a list" if isinstance(value, list) else "an object"

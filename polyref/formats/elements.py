@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import json
 import re
 import warnings
 from collections.abc import Iterator
@@ -12,6 +11,7 @@ from typing import Any, Final
 
 from polyref.errors import DataError
 from polyref.formats.base import Lines, unpacked, without_blank_end
+from polyref.json_files import try_json
 
 #: Most characters of an element of a list: as of a line.
 _LONGEST: Final = 1 << 24
@@ -28,20 +28,16 @@ def as_list(text: str) -> list[Any] | None:
     """A line that is one list, or None. Nothing in it is ever evaluated."""
     if not text.lstrip().startswith("[") or len(text) > _LONGEST_LITERAL:
         return None
+    value: list[Any] | None = try_json(text, list)
+    if value is not None or not _LITERALS.fullmatch(text):
+        return value
     try:
-        value = json.loads(text)
-    except RecursionError:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of escapes that Python does not know
+            found = ast.literal_eval(text.strip())
+    except (ValueError, SyntaxError):
         return None
-    except ValueError:
-        if not _LITERALS.fullmatch(text):
-            return None
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # of escapes that Python does not know
-                value = ast.literal_eval(text.strip())
-        except (ValueError, SyntaxError):
-            return None
-    return value if isinstance(value, list) else None
+    return found if isinstance(found, list) else None
 
 
 def is_texts(value: object) -> bool:

@@ -10,9 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from polyref.errors import DataError
-from polyref.formats.base import Format, Lines, Opened, Outputs, Record, unique
+from polyref.formats.base import Format, Lines, Opened, Outputs, unique
 from polyref.formats.elements import elements
 from polyref.formats.roles import REFERENCES, roles, segment
+from polyref.json_files import Record
 from polyref.segments import Place, Segment
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from typing import Final
 
 from polyref.errors import DataError
 from polyref.formats.base import Format, Lines, Opened
 from polyref.formats.elements import as_list, elements, is_texts
+from polyref.json_files import try_json
 from polyref.segments import Place, Reference, Segment
 
 
@@ -33,11 +33,8 @@ def _segments(file: Lines) -> Iterator[Segment]:
 
 def _text(text: str) -> list[str] | None:
     """One text instead of a list."""
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    return [value] if isinstance(value, str) else None
+    value = try_json(text, str)
+    return None if value is None else [value]
 
 
 FORMAT: Final = Format("lists", lambda name, first_line: False, _open)

@@ -11,7 +11,8 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from polyref.errors import PolyrefWarning
-from polyref.formats.base import Format, Lines, Opened, Record, unique, without_blank_end
+from polyref.formats.base import Format, Lines, Opened, unique, without_blank_end
+from polyref.json_files import Record
 from polyref.segments import Place, Reference, Segment
 
 

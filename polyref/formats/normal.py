@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from polyref.errors import DataError
-from polyref.formats.base import Format, Lines, Opened, Record, check_depth, first_object, unique
+from polyref.formats.base import Format, Lines, Opened, first_object, unique
+from polyref.json_files import Record, check_depth
 from polyref.segments import KINDS, Place, Reference, Segment
 from polyref.textfiles import display_name, write_atomically
 

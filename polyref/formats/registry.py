@@ -6,7 +6,6 @@ Other packages add formats by entry points of the group ``polyref.formats``, whi
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from functools import cache
@@ -18,6 +17,7 @@ from polyref.formats.base import Format, first_object, unpacked
 from polyref.formats.elements import as_list, is_texts
 from polyref.formats.roles import role_of
 from polyref.formats.wmt import folder, general, sgml, xml
+from polyref.json_files import try_json
 
 #: Entry points of other packages.
 GROUP: Final = "polyref.formats"
@@ -104,13 +104,8 @@ def _of_others(values: dict[str, Any]) -> bool:
 
 
 def _object(line: str) -> dict[str, Any] | None:
-    if not line.lstrip().startswith("{"):
-        return None
-    try:
-        value = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None
+    found: dict[str, Any] | None = try_json(line) if line.lstrip().startswith("{") else None
+    return found
 
 
 def _json(name: str, sample: Sequence[str]) -> Format | None:

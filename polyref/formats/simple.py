@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from polyref.formats.base import Format, Lines, Opened, Record, first_object, unique
+from polyref.formats.base import Format, Lines, Opened, first_object, unique
+from polyref.json_files import Record
 from polyref.segments import Place, Reference, Segment
 
 _KEYS = frozenset({"id", "reference", "paraphrases", "source", "doc", "lang"})

@@ -287,10 +287,11 @@ class Metric(ABC):
         sentences[:, ~there] = np.nan
         missing = int((~there).sum())
         fewest, most = (int(counts.min()), int(counts.max())) if len(counts) else (0, 0)
+        sources = described_sources(stats.meta) if self.needs_sources else []
         described = {
             sentence: signature(
                 self.display_name(stats, k),
-                [*self._describe(most if fewest == most else None, sentence=sentence), *described_sources(stats.meta)],
+                [*self._describe(most if fewest == most else None, sentence=sentence), *sources],
                 k=k,
                 extras=(int(stats.extras.min()), int(stats.extras.max())),
                 references=(fewest, most),

@@ -104,8 +104,8 @@ def read_sources(references: ReferenceSet) -> dict[str, Any]:
 
 
 def described_sources(meta: Mapping[str, Any]) -> list[str]:
-    """The part of a signature that says which sources a metric has read; none where it reads none."""
-    return [meta[_SOURCES]] if _SOURCES in meta else []
+    """The part of a signature that says which sources a metric that reads them has read. Others leave the key alone."""
+    return [flat(meta[_SOURCES])] if _SOURCES in meta else []
 
 
 class InputsDigest:

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from polyref.errors import DataError
+from polyref.json_files import Record, try_json
 from polyref.publishing import published_file
 from polyref.tables import html_table
 from polyref.textfiles import check_writable, most_unpacked, unpacks_to_more
@@ -121,16 +122,19 @@ class Statistics:
                 if sum(part.file_size for part in archive.infolist()) > most_unpacked():
                     raise unpacks_to_more(path)
             with Path(path).open("rb") as raw, np.load(raw, allow_pickle=False) as arrays:
-                header = json.loads(arrays["header"].tobytes())
+                header = try_json(arrays["header"].tobytes())
                 values, originals, extras = arrays["values"], arrays["originals"], arrays["extras"]
-            if not isinstance(header, dict):
+            if header is None:
                 raise ValueError("the header is not an object")
             if header["polyref_statistics"] != FORMAT_VERSION:
                 found = header["polyref_statistics"]
                 raise DataError(f"format version {found}, expected {FORMAT_VERSION}", file=path)
-            _check_header(header)
-            names = {key: tuple(header[key]) for key in ("systems", "segments", "ks", "columns")}
-            shape = tuple(len(names[key]) for key in ("ks", "systems", "segments", "columns"))
+            record = Record(header, str(path), where="is not a statistics file: ")
+            ks = tuple(record.each("ks", Record.whole))
+            if not ks or list(ks) != sorted(set(ks)):
+                record.fail("ks is no ascending list of numbers of references")
+            names = {key: tuple(record.each(key, Record.text)) for key in ("systems", "segments", "columns")}
+            shape = (len(ks), *(len(names[key]) for key in ("systems", "segments", "columns")))
             segments = (shape[2],)
             if values.shape != shape or originals.shape != segments or extras.shape != segments:
                 raise ValueError(f"values have shape {values.shape}, expected {shape}")
@@ -140,12 +144,13 @@ class Statistics:
             if values.dtype.kind not in "iuf" or not np.isfinite(values).all():
                 raise ValueError(f"values are no finite numbers ({values.dtype})")
             return cls(
-                metric=header["metric"],
-                options=header["options"],
+                metric=record.needed("metric", record.text),
+                options=record.needed("options", record.child).values,
+                ks=ks,
                 values=values,
                 originals=originals,
                 extras=extras,
-                meta=header["meta"],
+                meta=record.needed("meta", record.child).values,
                 **names,
             )
         except FileNotFoundError:
@@ -176,21 +181,6 @@ def check_finite(what: str, values: npt.NDArray[Any], systems: Sequence[str], se
         f"{what} gives {values[place]} for {where}{systems[place[0]]}, expected a finite number",
         remedy="is its model damaged? With half precision, try float32",
     )
-
-
-def _check_header(header: Mapping[str, Any]) -> None:
-    """Raise ValueError where a header could not have been written by :meth:`Statistics.save`."""
-    for key in ("systems", "segments", "columns"):
-        if not isinstance(header[key], list) or not all(isinstance(name, str) for name in header[key]):
-            raise ValueError(f"{key} is no list of names")
-    ks = header["ks"]
-    if not isinstance(ks, list) or not all(type(k) is int and k >= 0 for k in ks) or ks != sorted(set(ks)) or not ks:
-        raise ValueError("ks is no ascending list of numbers of references")
-    if not isinstance(header["metric"], str):
-        raise ValueError("metric is no name")
-    for key in ("options", "meta"):
-        if not isinstance(header[key], dict):
-            raise ValueError(f"{key} is no object")
 
 
 @dataclass(frozen=True, repr=False)

@@ -10,7 +10,6 @@ Other keys, such as ``srcsent``, are left alone. Rows whose score is NaN or null
 
 from __future__ import annotations
 
-import json
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -21,6 +20,7 @@ from typing import Any, Final
 import numpy as np
 
 from polyref.errors import DataError, UsageError
+from polyref.json_files import parse_json
 from polyref.textfiles import display_name, iter_lines
 
 #: Below this reliability, judgements teach nothing worth having.
@@ -197,13 +197,7 @@ def _averaged(judged: Iterable[Judged]) -> tuple[Judged, ...]:
 
 
 def _row(line: str, name: str, number: int) -> Judged | Ranked:
-    try:
-        found: Any = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        reason = "nested too deeply" if isinstance(error, RecursionError) else getattr(error, "msg", str(error))
-        raise DataError(f"broken JSON: {reason}", file=name, line=number) from None
-    if not isinstance(found, dict):
-        raise DataError("not a JSON object", file=name, line=number)
+    found = parse_json(line, name, number, finite=False)
     texts = ("ref", "better", "worse") if "better" in found else ("ref", "sys")
     for key in texts:
         if not isinstance(found.get(key), str):

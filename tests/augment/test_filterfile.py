@@ -72,7 +72,7 @@ KNOWN = ", ".join(KEYS)
             "base = 'loose'",
             "mine.toml: \"base\" is 'loose', expected one of default, good-writer, small-model, strict, none",
         ),
-        ("numbers = true\nlinks = \n", "mine.toml:2: no TOML: Invalid value"),
+        ("numbers = true\nlinks = \n", "mine.toml:2: not valid TOML: Invalid value"),
         ("[backward]", "mine.toml: [backward] drops nothing and weighs nothing (give it min, quantile or power)"),
         ("[embedding]\nmin = 2", "mine.toml: [embedding]: 'min' is 2, expected a number from -1 to 1"),
         ("[backward]\nmin = 2", "mine.toml: [backward]: 'min' is 2, expected a number of at most 0"),

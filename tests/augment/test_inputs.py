@@ -19,7 +19,7 @@ from polyref.augment.pipeline import Augmentation
 from polyref.augment.sources import SHARD_SEGMENTS, Generated
 from polyref.augment.writer import augment_file
 from polyref.errors import DataError
-from polyref.formats.base import Record
+from polyref.json_files import Record
 from polyref.references import Reference, ReferenceSet, Segment
 
 #: Enough that most of the file is not yet in a buffer when the first shard is done.

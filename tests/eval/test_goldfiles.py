@@ -101,9 +101,13 @@ def test_mqm_ratings(minimal: Path) -> None:
     for old, new, message in (
         (f"Alpha\t{lines[1]}\n", "", ":2: system 'Alpha' has 2 segments, expected 3"),
         ('{"errors": []}', '{"errors": [{}]}', ':2: expected {"errors":'),
-        ('{"errors": []}', '{"errors"', ":2: broken JSON: Expecting"),
-        ('{"errors": []}', '{"errors": ' + "[" * 100_000 + "]" * 100_000 + "}", ":2: broken JSON: nested too deep"),
-        ('"start": 0', '"start": ' + "9" * 4301, ":3: broken JSON: a number of too many digits"),
+        ('{"errors": []}', '{"errors"', ":2: not valid JSON: Expecting"),
+        (
+            '{"errors": []}',
+            '{"errors": ' + "[" * 100_000 + "]" * 100_000 + "}",
+            ":2: not valid JSON: nested more than",
+        ),
+        ('"start": 0', '"start": ' + "9" * 4301, ":3: not valid JSON: a number of too many digits"),
         ("\trater1", "\trater1\tx", ":3: 4 columns, expected 2 or 3"),
     ):
         bad = minimal / "bad"

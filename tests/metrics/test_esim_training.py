@@ -52,8 +52,8 @@ def test_reads_rankings_and_counts_contradictions(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "complaint"),
     [
-        ("{", "broken JSON"),
-        ("[]", "not a JSON object"),
+        ("{", "not valid JSON"),
+        ("[]", "found a list, expected a JSON object"),
         ('{"ref": "a", "sys": 3, "score": 1}', "no text 'sys'"),
         ('{"ref": "a", "better": "b"}', "no text 'worse'"),
         ('{"ref": "a", "sys": "b"}', "no number 'score'"),

@@ -153,3 +153,13 @@ def test_a_string_is_no_list_of_texts() -> None:
     for odd in ("abc", ["a", "b", "c"], [["a"], ["b"], ["c"]]):
         with pytest.raises(UsageError, match="`references` is of type"):
             metric.statistics({"x": ["a", "b", "c"]}, odd)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "said", [5, None, [1], {"a": 1}, "sources:0|k:9"], ids=["number", "null", "list", "object", "text"]
+)
+def test_what_others_wrote_in_a_header_is_no_part_of_a_signature(said: Any, systems: Any, refset: ReferenceSet) -> None:
+    metric = get_metric("chrf")
+    odd = replace(refset, meta={**refset.meta, "sources_read": said, "sequence_model": said})
+    expected = metric.aggregate(metric.statistics(systems, refset), k=1)
+    assert metric.aggregate(metric.statistics(systems, odd), k=1).signature == expected.signature

@@ -195,7 +195,7 @@ def test_what_cannot_be_loaded_is_one_clear_error(tmp_path: Path) -> None:
         load_checkpoint(tmp_path)
     config = tmp_path / "config.json"
     config.write_text("{")
-    with pytest.raises(ModelError, match=r"config\.json: no JSON"):
+    with pytest.raises(ModelError, match=r"config\.json:1: not valid JSON"):
         load_checkpoint(tmp_path)
     config.write_text(json.dumps({**SHAPE, "model_type": "bart", "activation_function": "gelu"}))
     with pytest.raises(ModelError, match=r"no weights, expected model\.safetensors"):

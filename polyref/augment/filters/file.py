@@ -16,8 +16,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,12 +26,9 @@ from polyref.augment.checks import general as checks
 from polyref.augment.checks.base import Check
 from polyref.augment.filters.measures import Measure, Scorer
 from polyref.errors import DataError, ModelError, UsageError
+from polyref.json_files import read_toml
 from polyref.textfiles import read_lines
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 if TYPE_CHECKING:
     from polyref.augment.filters.chain import FilterChain
 
@@ -135,7 +130,7 @@ def read_filter(path: str | Path, lang: str = "en", need: str = "small-model", *
     from polyref.augment.filters.chain import FilterChain
     from polyref.augment.filters.presets import PRESETS, is_english, preset_checks
 
-    values = _parse(path)
+    values = read_toml("".join(f"{line}\n" for line in read_lines(path, allow_empty_file=True)), path)
     if unknown := [key for key in values if key not in KEYS]:
         raise DataError(f"unknown key {unknown[0]!r}, expected some of {', '.join(KEYS)}", file=path)
     base = values.get("base", "none")
@@ -169,17 +164,6 @@ def read_filter(path: str | Path, lang: str = "en", need: str = "small-model", *
     hashed = digest(canonical, lang, *(measure.scorer.signature for measure in measures))
     names = "+".join([*(rule.name for rule in rules.values()), *(measure.name for measure in measures)]) or "none"
     return FilterChain(f"{Path(path).stem}#{hashed}:{names}", tuple(rules.values()), tuple(measures))
-
-
-def _parse(path: str | Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads("".join(f"{line}\n" for line in read_lines(path, allow_empty_file=True)))
-    except (ValueError, RecursionError) as error:  # TOMLDecodeError, and integers of too many digits
-        message = "nested too deeply" if isinstance(error, RecursionError) else str(error)
-        place = re.search(r"\(at line (\d+), column (\d+)\)", message)
-        line = int(place[1]) if place else None
-        reason = message[: place.start()].strip() if place else message
-        raise DataError(f"no TOML: {reason}", file=path, line=line) from None
 
 
 def _options(path: str | Path, key: str, value: Any, known: Mapping[str, Option]) -> dict[str, Any] | None:

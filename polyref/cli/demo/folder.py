@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from importlib.resources import files
 from pathlib import Path
 
 from polyref.errors import DataError, UsageError
+from polyref.json_files import try_json
 from polyref.textfiles import check_writable, write_atomically
 
 EXAMPLES = ("refs.en", "sysA.en", "sysB.en", "README.md")
@@ -63,8 +63,8 @@ def _holds(path: Path, content: bytes) -> bool:
 def _made_here(path: Path) -> bool:
     """Whether the reference set says that it was made of the example references, with as many paraphrases."""
     try:
-        with path.open(encoding="utf-8") as stream:
-            meta = json.loads(stream.readline())["meta"]
+        with path.open("rb") as stream:
+            meta = (try_json(stream.readline()) or {})["meta"]
         digest = hashlib.sha256(_packaged("refs.en")).hexdigest()
         return bool(meta["inputs"] == [{"name": "refs.en", "sha256": digest}] and meta["k"] == K)
     except (OSError, ValueError, KeyError, TypeError):
@@ -74,7 +74,7 @@ def _made_here(path: Path) -> bool:
 def _scored_here(path: Path) -> bool:
     """Whether the scores are of the example systems, with the demo's metrics and numbers of references."""
     try:
-        scores = json.loads(path.read_text("utf-8"))
+        scores = try_json(path.read_bytes()) or {}
         found = {(row["system"], row["metric"], row["k"]) for row in scores["rows"]}
     except (OSError, ValueError, KeyError, TypeError):
         return False

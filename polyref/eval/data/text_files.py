@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from polyref.errors import DataError
-from polyref.eval.data.json_values import json_object
 from polyref.eval.data.score_files import numbered_lines
 from polyref.formats.wmt.documents import NO_REFERENCE as NO_REFERENCE
+from polyref.json_files import parse_json
 from polyref.tables import name_as_text
 from polyref.textfiles import read_lines
 
@@ -71,7 +71,7 @@ def read_texts(path: Path, key: str) -> list[str]:
         return [line.rstrip() for line in read_lines(path)]
     texts = []
     for number, line in numbered_lines(path):
-        value = json_object(line, path, number)
+        value = parse_json(line, path, number)
         if not isinstance(value.get(key), str):
             raise DataError(f"expected an object with the text {key!r}", file=path, line=number)
         texts.append(value[key].rstrip())

@@ -9,7 +9,7 @@ from pathlib import Path
 from polyref.augment.select import Dropped
 from polyref.eval.inspection.differences import Piece, differences
 from polyref.eval.inspection.sampling import sampled
-from polyref.formats.base import Record
+from polyref.json_files import Record
 from polyref.references import ReferenceSet
 from polyref.textfiles import display_name, iter_lines
 

@@ -16,7 +16,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from polyref.eval.data.json_values import json_object
 from polyref.eval.data.score_files import (
     JUDGEMENT_RULE,
     FloatArray,
@@ -26,6 +25,7 @@ from polyref.eval.data.score_files import (
     whole_number,
 )
 from polyref.eval.judgements.base import GoldReader, Judgements, Matcher, Place
+from polyref.json_files import parse_json
 from polyref.textfiles import iter_lines
 
 #: Appraise's exports: user, system, segment, type, source, target, score, document, whether the score is of the whole
@@ -206,7 +206,7 @@ def _dump(matcher: Matcher) -> Iterator[Judgement]:
     source, pair = matcher.place.source, matcher.place.pair
     if source is None:
         raise matcher.fault("needs the sources of the evaluation set to find the lines", None)
-    rows = [(n, json_object(line, matcher.path, n)) for n, line in numbered_lines(matcher.path)]
+    rows = [(n, parse_json(line, matcher.path, n, finite=False)) for n, line in numbered_lines(matcher.path)]
     here = [(number, row) for number, row in rows if _plain_pair(str(row.get("langs", ""))) == pair]
     if not here:
         raise matcher.fault(f"judges nothing of {pair}", None)

@@ -21,9 +21,9 @@ from typing import Final
 import numpy as np
 
 from polyref.errors import DataError
-from polyref.eval.data.json_values import json_object
 from polyref.eval.data.score_files import FloatArray, is_score, numbered_lines, parse_score, shortened
 from polyref.eval.judgements.base import GoldReader, Judgements, Matcher, Place
+from polyref.json_files import parse_json
 
 #: ``severity`` or ``severity/category``, in lower case -> weight; the most specific entry counts (Freitag et al. 2021).
 WEIGHTS: Final[Mapping[str, float]] = {
@@ -231,7 +231,7 @@ def _whole_block(system: str, found: int, matcher: Matcher, number: int) -> None
 
 def _errors(text: str, weighing: Weights, matcher: Matcher, number: int) -> float:
     fault = matcher.fault('expected {"errors": [{"severity", "category", ...}]}', number)
-    errors = json_object(text, matcher.path, number).get("errors")
+    errors = parse_json(text, matcher.path, number, finite=False).get("errors")
     if not isinstance(errors, list):
         raise fault
     total = []

@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Final
 
 from polyref.errors import DataError, UsageError
-from polyref.formats.base import Format, Lines, Opened, Record
+from polyref.formats.base import Format, Lines, Opened
 from polyref.formats.roles import added_kind, references
 from polyref.formats.wmt.documents import NO_DOCUMENT, NO_REFERENCE, UNNAMED
+from polyref.json_files import Record
 from polyref.segments import Place, Segment
 from polyref.textfiles import check_parallel
 

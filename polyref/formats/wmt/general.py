@@ -9,9 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from polyref.errors import DataError, UsageError
-from polyref.formats.base import Format, Lines, Opened, Outputs, Record, without_blank_end
+from polyref.formats.base import Format, Lines, Opened, Outputs, without_blank_end
 from polyref.formats.roles import references
 from polyref.formats.wmt.documents import NO_DOCUMENT
+from polyref.json_files import Record
 from polyref.segments import Place, Segment
 
 #: What sets the parts of a document's id apart, and which of them say the language pair.

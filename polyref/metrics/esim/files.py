@@ -10,10 +10,9 @@ The encoder is no part of it: it is loaded by name, and refused where its hash i
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Final
 
@@ -21,6 +20,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load
 
 from polyref.errors import ModelError
+from polyref.json_files import Record
 from polyref.metrics.embedding.encoders.load import load_encoder
 from polyref.metrics.esim.network import EsimConfig, EsimNetwork
 from polyref.metrics.esim.texts import Reader
@@ -89,28 +89,23 @@ def read_card(folder: Path) -> EsimCard:
         ModelError: A file is missing or not of this kind.
     """
     path = folder / CONFIG
-    try:
-        found = json.loads(path.read_text("utf-8"))
-        if found["polyref_esim"] != FORMAT:
-            raise ModelError(
-                f"model format {found['polyref_esim']!r}, expected {FORMAT}", file=path, remedy="update polyref"
-            )
-        layers = tuple(int(layer) for layer in found["layers"])
-        for key in ("width", "hidden", "longest"):
-            if int(found[key]) < 1:
-                raise ValueError(f"{key} is {found[key]}, expected 1 or more")
-        card = EsimCard(
-            folder,
-            str(found["name"]),
-            {key: str(found["encoder"][key]) for key in ("load", "name", "sha256")},
-            layers,
-            EsimConfig(int(found["width"]), len(layers), int(found["hidden"])),
-            int(found["longest"]),
-            bool(found["lowercase"]),
-            tuple(str(entry["name"]) for entry in found["data"]),
-        )
-    except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
-        raise ModelError(f"not an ESIM model's configuration: {error!r}", file=path) from None
+    found = Record.read(path)
+    if found.needed("polyref_esim", found.whole) != FORMAT:
+        found.fail(f"model format {found.values['polyref_esim']}, expected {FORMAT}", "update polyref")
+    encoder = found.needed("encoder", found.child)
+    layers = found.each("layers", Record.whole)
+    size = partial(found.whole, least=1)
+    width, hidden, longest = (found.needed(key, size) for key in ("width", "hidden", "longest"))
+    card = EsimCard(
+        folder,
+        found.needed("name", found.text),
+        {key: encoder.needed(key, encoder.text) for key in ("load", "name", "sha256")},
+        tuple(layers),
+        EsimConfig(width, len(layers), hidden),
+        longest,
+        found.needed("lowercase", found.flag),
+        tuple(data.needed("name", data.text) for data in found.each("data", Record.child)),
+    )
     if not (folder / WEIGHTS).is_file():
         raise ModelError(f"no {WEIGHTS} in the model folder", file=folder)
     return card

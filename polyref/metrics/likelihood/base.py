@@ -21,7 +21,7 @@ from polyref.engines.engine import Engine
 from polyref.errors import UsageError
 from polyref.metrics.base import Metric, Texts
 from polyref.metrics.option import ADDRESS, CACHE, DEVICE, ENGINE, GPUS, JOBS, MODELS, option
-from polyref.metrics.signature import described_sources
+from polyref.metrics.signature import described_sources, flat
 from polyref.metrics.statistics import Floats, Scores, Statistics
 from polyref.models.scoring.base import DTYPES
 from polyref.references import ReferenceSet
@@ -131,7 +131,7 @@ class SequenceMetric(Metric):
     def aggregate(self, stats: Statistics, *, k: int, over: npt.ArrayLike | None = None) -> Scores:
         """See :meth:`Metric.aggregate`."""
         scores = super().aggregate(stats, k=k, over=over)
-        model = "|".join(stats.meta.get(_MODEL, ()))
+        model = "|".join(_described_model(stats))
         signature, segment = (
             text.replace("|", f"|{model}|", 1) for text in (scores.signature, scores.segment_signature)
         )
@@ -217,7 +217,7 @@ class SourceMetric(SequenceMetric):
         scores = super().aggregate(stats, k=k, over=over)
         parts = [
             self.label,
-            *stats.meta.get(_MODEL, ()),
+            *_described_model(stats),
             *self._describe(None, sentence=False),
             *described_sources(stats.meta),
         ]
@@ -274,3 +274,9 @@ def mean_of(sums: npt.NDArray[Any], segments: npt.NDArray[Any]) -> Floats:
     """Sums over segments divided by their number; NaN where there is none."""
     means: Floats = np.divide(sums, segments, out=np.full(sums.shape, np.nan), where=segments > 0)
     return means
+
+
+def _described_model(stats: Statistics) -> list[str]:
+    """What :meth:`SequenceMetric.statistics` put into ``meta``; statistics of others may hold anything there."""
+    found = stats.meta.get(_MODEL, ())
+    return [flat(part) for part in (found if isinstance(found, (list, tuple)) else [found])]

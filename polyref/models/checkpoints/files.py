@@ -3,30 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from polyref.errors import ModelError
+from polyref.json_files import Record
 
 
 def read_config(directory: str | Path) -> dict[str, Any]:
     """The ``config.json`` of a Hugging Face directory."""
     path = Path(directory) / "config.json"
-    try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ModelError(
-            "no such file", file=path, remedy="a Hugging Face model is a directory with this file"
-        ) from None
-    except (OSError, ValueError, RecursionError) as error:
-        raise ModelError(f"no JSON: {error}", file=path) from None
-    if not isinstance(config, dict):
-        raise ModelError("no JSON object", file=path)
-    if not isinstance(config.get("model_type", ""), str):
-        raise ModelError('"model_type" is no string', file=path)
-    return config
+    record = Record.read(path, "a Hugging Face model is a directory with this file")
+    record.text("model_type")
+    return record.values
 
 
 #: Families that count positions from the padding token on, as RoBERTa does.

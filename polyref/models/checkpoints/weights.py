@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import pickle
@@ -15,6 +14,7 @@ import torch
 from torch import Tensor
 
 from polyref.errors import ModelError, PolyrefError
+from polyref.json_files import Record
 from polyref.textfiles import MAX_UNPACKED, most_unpacked
 
 
@@ -75,12 +75,9 @@ def read_weights(directory: Path) -> dict[str, Tensor]:
     for stem, suffix in (("model", "safetensors"), ("pytorch_model", "bin")):
         index = directory / f"{stem}.{suffix}.index.json"
         if index.is_file():
-            try:
-                weight_map = json.loads(index.read_text(encoding="utf-8"))["weight_map"]
-                names = sorted({Path(name).name for name in weight_map.values()})
-                "".join(names).encode("utf-8")  # JSON can hold halves of surrogate pairs, messages cannot
-            except (ValueError, KeyError, AttributeError, TypeError, RecursionError):
-                raise ModelError("no index of weights", file=index) from None
+            record = Record.read(index)
+            files = record.needed("weight_map", record.child)
+            names = sorted({Path(files.needed(name, files.text)).name for name in files.values})
             merged: dict[str, Tensor] = {}
             for name in names:
                 merged.update(_read(directory / name))

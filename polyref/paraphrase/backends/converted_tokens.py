@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final, Protocol
 
 from polyref.errors import ModelError
+from polyref.json_files import read_json
 from polyref.models.checkpoints.tokenizer import HuggingFaceCodec, load_tokenizer
 from polyref.models.checkpoints.vocabulary import language_of, load_sentencepiece
 from polyref.models.languages import resolve
@@ -136,14 +136,3 @@ def read_vocabulary(folder: Path) -> list[str]:
         if (file := folder / f"{name}.txt").is_file():  # of earlier versions
             return file.read_text("utf-8").removesuffix("\n").split("\n")
     raise ModelError("no vocabulary: neither shared_vocabulary.json nor target_vocabulary.json", file=folder)
-
-
-def read_json(file: Path, kind: type[Any]) -> Any:
-    """What a JSON file holds."""
-    try:
-        found = json.loads(file.read_text("utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise ModelError(f"no JSON: {error}", file=file) from None
-    if not isinstance(found, kind):
-        raise ModelError(f"a JSON {type(found).__name__}, expected a {kind.__name__}", file=file)
-    return found

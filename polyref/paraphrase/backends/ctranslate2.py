@@ -17,11 +17,12 @@ from typing import Any, Final
 import torch
 
 from polyref.errors import ModelError, UsageError
+from polyref.json_files import read_json
 from polyref.models.checkpoints.files import hash_files
 from polyref.models.device import torch_device
 from polyref.models.find import LONGEST_SOURCE
 from polyref.models.languages import resolve
-from polyref.paraphrase.backends.converted_tokens import Tokens, load_tokens, read_json, read_vocabulary
+from polyref.paraphrase.backends.converted_tokens import Tokens, load_tokens, read_vocabulary
 from polyref.paraphrase.diverse_beam import Decoding, DiverseBeam
 from polyref.paraphrase.nbest import Hypothesis, NBest
 from polyref.paraphrase.paraphraser import Paraphraser
@@ -198,7 +199,7 @@ def load(
     if _DTYPES.get(dtype) not in supported:
         known = ", ".join(ours for ours, theirs in _DTYPES.items() if theirs in supported)
         raise UsageError(f"`dtype` is {dtype!r}, expected one of {known} for CTranslate2 on {device}")
-    config = read_json(folder / "config.json", dict)
+    config = read_json(folder / "config.json")
     vocabulary = read_vocabulary(folder)
     tokeniser = Path(at) if at else folder
     tokens = load_tokens(tokeniser, config, vocabulary, lang)

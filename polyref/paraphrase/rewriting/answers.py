@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final
+
+from polyref.json_files import try_json
 
 #: What stands in the place of a key that a server repeats.
 CROSSED_OUT: Final = "[key]"
@@ -121,9 +122,8 @@ def _strings(content: str) -> list[str] | None:
         first, last = content.find(start), content.rfind(end)
         if first < 0 or last < first:
             continue
-        try:
-            found = json.loads(content[first : last + 1])
-        except (ValueError, RecursionError):
+        found = try_json(content[first : last + 1], object)
+        if not isinstance(found, (dict, list)):
             continue
         lists = [found] if isinstance(found, list) else [value for value in found.values() if isinstance(value, list)]
         strings = [one for one in lists[0] if isinstance(one, str)] if len(lists) == 1 else []
@@ -137,9 +137,8 @@ def _whole_strings(content: str) -> list[str]:
     found: list[str] = []
     place = content.find("[") + 1
     while place and (one := _FOLLOWED.match(content, place)):
-        try:
-            found.append(json.loads(one[1]))
-        except ValueError:
+        if (text := try_json(one[1], str)) is None:
             break
+        found.append(text)
         place = one.end()
     return found

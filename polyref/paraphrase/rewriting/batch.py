@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from polyref.errors import DataError
+from polyref.json_files import try_json
 from polyref.paraphrase.rewriting.answers import Answer, NoAnswerError, read_completion, readable
 from polyref.paraphrase.rewriting.requests import Request
 from polyref.textfiles import iter_lines, write_atomically
@@ -34,12 +35,8 @@ def read_batch(path: str | Path) -> Iterator[tuple[str, Answer]]:
 
 
 def _read(line: str, path: str | Path, number: int) -> tuple[str, Answer]:
-    try:
-        row: Any = json.loads(line)
-    except (ValueError, RecursionError):
-        row = None
-    key = row.get("custom_id") if isinstance(row, dict) else None
-    if not isinstance(key, str):
+    row = try_json(line) or {}
+    if not isinstance(key := row.get("custom_id"), str):
         raise DataError("no result of a batch: no JSON object with a custom_id", file=path, line=number)
     key = readable(key)
     response, error = row.get("response"), row.get("error")

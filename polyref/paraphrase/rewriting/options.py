@@ -10,6 +10,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from polyref.errors import UsageError
+from polyref.json_files import try_json
 from polyref.paraphrase.search.options import LARGEST_WHOLE, check_real, check_whole
 
 #: Generators that take these options.
@@ -102,11 +103,8 @@ def check_url(url: str) -> None:
 
 def parse_body(text: str) -> dict[str, Any]:
     """Parts of a request from a JSON object."""
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
+    found: dict[str, Any] | None = try_json(text)
+    if found is None:
         raise UsageError(f'`body` is {text!r}, expected a JSON object such as {{"top_p": 0.9}}')
     check_body(found)
     return found

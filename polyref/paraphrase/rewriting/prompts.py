@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -12,14 +11,10 @@ from jinja2 import StrictUndefined, TemplateError
 from jinja2.sandbox import SandboxedEnvironment
 
 from polyref.errors import DataError, UsageError
+from polyref.json_files import read_toml
 from polyref.paraphrase.rewriting.context import TextInContext
 from polyref.paraphrase.search.options import check_real
 from polyref.textfiles import read_lines
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 FOLDER: Final = Path(__file__).parent / "prompts"
 PROMPTS: Final = ("faithful", "diverse")
@@ -81,10 +76,7 @@ def load_prompt(name: str) -> Prompt:
     if name not in PROMPTS and not path.is_file():
         raise DataError(f"no such prompt: `prompt` is {', '.join(PROMPTS)}, or a TOML file", file=name)
     text = "".join(f"{line}\n" for line in read_lines(path))
-    try:
-        values = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"no TOML: {error}", file=path) from None
+    values = read_toml(text, path)
     for key, kinds in {
         **dict.fromkeys(("name", *_TEXTS), (str,)),
         "version": (int,),

@@ -69,7 +69,7 @@ def test_the_file_of_a_user(tmp_path: Path) -> None:
         ("{{ fault }}", "{{ reason }}", "no template: 'reason' is undefined"),
         ("{{ fault }}", "{% if %}", "no template: "),
         ("{{ fault }}", "{{ fault.__class__.__mro__ }}", "no template: "),
-        ("version = 3", "version = ", "no TOML: "),
+        ("version = 3", "version = ", "not valid TOML: "),
     ],
 )
 def test_faults_of_a_file_are_named(tmp_path: Path, old: str, new: str, message: str) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from polyref.errors import ModelError
+from polyref.json_files import Record
 from polyref.metrics.embedding.encoders.base import Encoder, Tokens
 from polyref.metrics.embedding.encoders.products import use_products
 from polyref.models.checkpoints.files import hash_files, read_config
@@ -36,21 +36,18 @@ class PointerEncoder(Encoder):
     def __init__(self, folder: Path, device: str = "cpu") -> None:
         self._folder = folder
         self.device = device
-        try:
-            config = read_config(folder)
-            self.name = str(config["name"])
-            self.layers = int(config["network"]["encoder_layers"])
-            self.width = int(config["network"]["d_model"])
-            self.longest = int(config["network"]["max_source"])
-            self.languages = (str(config["language"]),)
-        except (ValueError, KeyError, TypeError, OverflowError) as error:
-            raise ModelError(f"not a model configuration: {error!r}", file=folder / "config.json") from None
+        config = Record.read(folder / "config.json")
+        network = config.needed("network", config.child)
+        self.name = config.needed("name", config.text)
+        self.layers, self.width, self.longest = (
+            network.needed(key, network.whole) for key in ("encoder_layers", "d_model", "max_source")
+        )
+        self.languages = (config.needed("language", config.text),)
 
     @cached_property
     def digest(self) -> str:
         """See :class:`Encoder`. The decoding defaults in ``config.json`` change no state and are left out."""
-        config = json.loads((self._folder / "config.json").read_text("utf-8"))
-        network = json.dumps(config["network"], sort_keys=True)
+        network = json.dumps(read_config(self._folder)["network"], sort_keys=True)
         files = hash_files([self._folder / file for file in ("model.safetensors", "spm.model")])
         return hashlib.sha256(f"{network}\0{files}".encode()).hexdigest()
 
