@@ -6,7 +6,7 @@ import json
 import math
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
@@ -22,6 +22,9 @@ _DEEPEST = 100
 _LARGEST = sys.float_info.max
 _NOTHING: dict[str, Any] = {}
 _LINE = re.compile(r"\s*\(at (?:line (\d+), column \d+|end of document)\)")
+#: Characters of what is found in the place of something else.
+_SHOWN = 60
+_HALF = re.compile("[\ud800-\udfff]")
 _T = TypeVar("_T")
 
 
@@ -240,11 +243,6 @@ class Record:
         value: dict[str, Any] | None = self._typed(key, dict, "an object")
         return None if value is None else Record(value, self.file, self.line, f"{self.where}{key}: ", self.error)
 
-    def counts(self, key: str) -> dict[str, int] | None:
-        """An object of whole numbers from 0."""
-        found = self.child(key)
-        return None if found is None else {name: found.needed(name, found.whole) for name in found.values}
-
     def rest(self, known: frozenset[str]) -> dict[str, Any]:
         """The keys that this version of polyref does not know."""
         # Most records have none. They share one: a dictionary a reference would be much of a large set.
@@ -256,6 +254,42 @@ class Record:
         if value is not None and (not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool)):
             self.fail(f'"{key}" is {described(value)}, expected {expected}')
         return value
+
+
+def fitting(records: Iterable[tuple[Any, str | Path, int | None]], shape: Any, remedy: str) -> Iterator[Any]:
+    """Records of files and lines, which must be of this shape: a checksum says nothing about what was written."""
+    for record, file, line in records:
+        if fault := misfit(record, shape):
+            raise DataError(f"the record{fault}", file=file, line=line, remedy=remedy)
+        yield record
+
+
+def misfit(value: Any, shape: Any) -> str | None:
+    """How a value differs from a shape: the place in it, what is found there, and what was expected; None if it fits.
+
+    Args:
+        value: From JSON.
+        shape: ``str``: text. ``int``: a whole number from 0. ``[kind]``: a list. ``{str: kind}``: an object with values
+            of one kind. ``{"name": kind, ...}``: one with these names at least. ``(kind,)``: that, or nothing.
+    """
+    parts: Iterable[tuple[str, Any, Any]] = ()
+    if isinstance(shape, tuple):
+        return None if value is None else misfit(value, shape[0])
+    if isinstance(shape, list):
+        fits, expected = isinstance(value, list), "a list"
+        parts = ((f"[{place}]", one, shape[0]) for place, one in enumerate(value)) if fits else ()
+    elif isinstance(shape, dict):
+        fits, expected = isinstance(value, dict), "an object"
+        kinds = dict.fromkeys(value, shape[str]) if fits and str in shape else shape
+        parts = ((f".{name}", value.get(name), kind) for name, kind in kinds.items()) if fits else ()
+    elif shape is int:
+        fits, expected = isinstance(value, int) and not isinstance(value, bool) and value >= 0, "a whole number from 0"
+    else:
+        fits, expected = isinstance(value, str) and not _HALF.search(value), "text"
+    if not fits:
+        found = "missing" if value is None else json.dumps(value)
+        return f" is {found if len(found) <= _SHOWN else found[:_SHOWN] + '...'}, expected {expected}"
+    return next((place + fault for place, one, kind in parts if (fault := misfit(one, kind))), None)
 
 
 def described(value: Any) -> str:

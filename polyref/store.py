@@ -11,22 +11,19 @@ import fcntl
 import hashlib
 import json
 import os
-import re
 import stat
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, Final
 
 from polyref.errors import DataError, PolyrefWarning
-from polyref.json_files import try_json
+from polyref.json_files import fitting, try_json
 from polyref.publishing import sync_folder
 
 _FORMAT: Final = 1
 _LONGEST_HEADER: Final = 1 << 24  # bytes: what is longer in one line is no journal
-_SHOWN: Final = 60  # characters of what is found in the place of something else
-_HALF: Final = re.compile("[\ud800-\udfff]")  # halves of surrogate pairs cannot be written as UTF-8
 _DIGEST: Final = 16  # hexadecimal digits in front of every record: enough to tell a torn one
 
 
@@ -111,7 +108,7 @@ class Journal:
             yield record
 
     def records(self, shape: Any, remedy: str) -> Iterator[Any]:
-        """The records, from the first, each of this shape (:func:`misfit`); a fault names the line and the remedy."""
+        """The records, each of this shape (:func:`~polyref.json_files.misfit`); faults name line and remedy."""
         return fitting(((record, self.path, line) for line, record in enumerate(self, 2)), shape, remedy)
 
     def remove(self) -> None:
@@ -228,42 +225,6 @@ def unpack(line: bytes) -> Any:
     if not line.endswith(b"\n") or digest != _checksum(text):
         return None
     return try_json(text, object)  # a checksum says nothing about what was written
-
-
-def fitting(records: Iterable[tuple[Any, str | Path, int | None]], shape: Any, remedy: str) -> Iterator[Any]:
-    """Records of files and lines, which must be of this shape: a checksum says nothing about what was written."""
-    for record, file, line in records:
-        if fault := misfit(record, shape):
-            raise DataError(f"the record{fault}", file=file, line=line, remedy=remedy)
-        yield record
-
-
-def misfit(value: Any, shape: Any) -> str | None:
-    """How a value differs from a shape: the place in it, what is found there, and what was expected; None if it fits.
-
-    Args:
-        value: From JSON.
-        shape: ``str``: text. ``int``: a whole number from 0. ``[kind]``: a list. ``{str: kind}``: an object with values
-            of one kind. ``{"name": kind, ...}``: one with these names at least. ``(kind,)``: that, or nothing.
-    """
-    parts: Iterable[tuple[str, Any, Any]] = ()
-    if isinstance(shape, tuple):
-        return None if value is None else misfit(value, shape[0])
-    if isinstance(shape, list):
-        fits, expected = isinstance(value, list), "a list"
-        parts = ((f"[{place}]", one, shape[0]) for place, one in enumerate(value)) if fits else ()
-    elif isinstance(shape, dict):
-        fits, expected = isinstance(value, dict), "an object"
-        kinds = dict.fromkeys(value, shape[str]) if fits and str in shape else shape
-        parts = ((f".{name}", value.get(name), kind) for name, kind in kinds.items()) if fits else ()
-    elif shape is int:
-        fits, expected = isinstance(value, int) and not isinstance(value, bool) and value >= 0, "a whole number from 0"
-    else:
-        fits, expected = isinstance(value, str) and not _HALF.search(value), "text"
-    if not fits:
-        found = "missing" if value is None else json.dumps(value)
-        return f" is {found if len(found) <= _SHOWN else found[:_SHOWN] + '...'}, expected {expected}"
-    return next((place + fault for place, one, kind in parts if (fault := misfit(one, kind))), None)
 
 
 def _records(stream: BinaryIO) -> Iterator[tuple[Any, int]]:

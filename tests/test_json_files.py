@@ -130,10 +130,10 @@ def test_values_of_a_kind() -> None:
 
 
 def test_fields_of_a_record() -> None:
-    record = Record({"n": {"a": 1, "b": 2}, "bad": {"a": -1}, "yes": True, "list": ["x"]}, "f", 7)
-    assert (record.counts("n"), record.counts("none"), record.flag("yes")) == ({"a": 1, "b": 2}, None, True)
-    assert record.each("list", Record.text) == ["x"]
+    record = Record({"bad": {"a": -1}, "yes": True, "list": ["x"]}, "f", 7)
+    assert (record.flag("yes"), record.flag("none"), record.each("list", Record.text)) == (True, None, ["x"])
+    inside = record.needed("bad", record.child)
     with pytest.raises(DataError, match='f:7: bad: "a" is -1, expected a whole number from 0'):
-        record.counts("bad")
+        inside.whole("a")
     with pytest.raises(DataError, match='f:7: no "none"'):
         record.each("none", Record.text)

@@ -105,7 +105,7 @@ class Tally:
         return found
 
 
-#: The shape of a record (see :func:`polyref.store.misfit`).
+#: The shape of a record (see :func:`polyref.json_files.misfit`).
 RECORD: Final[dict[str, Any]] = {
     one.name: {str: int} if one.name in ("dropped", "failed") else int for one in fields(Tally)
 }

@@ -17,8 +17,9 @@ from types import TracebackType
 from typing import Any, Final
 
 from polyref.errors import DataError
+from polyref.json_files import fitting
 from polyref.remote.files import file_system, reported
-from polyref.store import check_header, fitting, pack, settings_header, unfinished_work, unpack
+from polyref.store import check_header, pack, settings_header, unfinished_work, unpack
 
 _SETTINGS: Final = "settings"
 _DIGITS: Final = 16  # hexadecimal, of the hash of the settings

@@ -12,7 +12,7 @@ from polyref.paraphrase.rewriting.answers import Answer
 from polyref.store import Journal
 
 _SETTINGS: Final = {"answers of language models": 1}
-#: What is kept of an answer (see :func:`polyref.store.misfit`).
+#: What is kept of an answer (see :func:`polyref.json_files.misfit`).
 _FIELDS: Final = {one.name: (int if isinstance(one.default, int) else str,) for one in fields(Answer)}
 _RECORD: Final = {"key": str, "server": (str,), "answer": _FIELDS}
 
