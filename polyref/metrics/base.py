@@ -335,7 +335,7 @@ class Metric(ABC):
         values = self._checked(stats, k)
         systems, segments, columns = values.shape
         # Sums of whole numbers below 2**53 are exact in float64, so this equals summing row by row.
-        flat = values.transpose(1, 0, 2).reshape(segments, systems * columns).astype(np.float64)
+        flat = values.transpose(1, 0, 2).reshape(segments, systems * columns).astype(np.float64, copy=False)
         sums = np.asarray(counts, dtype=np.float64) @ flat
         return self.score_sums(sums.reshape(-1, systems, columns))
 

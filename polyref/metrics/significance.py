@@ -7,7 +7,8 @@ counts as extreme (Noreen 1989), so two identical systems get p = 1; sacreBLEU c
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 import numpy as np
@@ -27,8 +28,10 @@ SEED: Final = 12345
 Null = Literal["sacrebleu", "shift"]
 NULLS: Final = ("sacrebleu", "shift")
 
-# Trials that are worked on at a time: a thousand of them over 2,000 segments are 16 MB.
+# Trials that are worked on at a time: at most 1000, as many as 32 MB hold, but not so few that they take longer.
 _BATCH: Final = 1000
+_CELLS: Final = 1 << 22
+_FEWEST: Final = 8
 _ROUNDING: Final = 1e-9
 
 
@@ -121,16 +124,16 @@ def paired_randomization(
     _scored(metric, stats, k)
     values = stats.at(k).astype(np.float64)
     systems, segments, columns = values.shape
-    swap = np.random.default_rng(seed).integers(2, size=(trials, segments), dtype=bool)
     totals = values.sum(axis=1)
     surplus = (values[baseline] - values).transpose(1, 0, 2).reshape(segments, systems * columns)
     differences = np.empty((trials, systems))
+    done = 0
     with work("permuting", "trials", trials) as advance:
-        for start in range(0, trials, _BATCH):
-            batch = slice(start, start + _BATCH)
-            moved = (swap[batch].astype(np.float64) @ surplus).reshape(-1, systems, columns)
+        for swap in _coins(np.random.default_rng(seed), trials, segments):
+            moved = (swap.astype(np.float64) @ surplus).reshape(-1, systems, columns)
             mixed = metric.score_sums(totals + moved) - metric.score_sums(totals[baseline] - moved)
-            differences[batch] = np.abs(mixed)
+            differences[done : done + len(mixed)] = np.abs(mixed)
+            done += len(mixed)
             advance(len(mixed))
     actual = metric.score_sums(totals)
     return _p_value(differences, np.abs(actual - actual[baseline]), baseline)
@@ -142,16 +145,36 @@ def _bootstrap(metric: Metric, stats: Statistics, *, k: int, samples: int, seed:
         raise UsageError(f"{samples} bootstrap samples, expected 2 or more")
     segments = len(stats.segments)
     scored = _scored(metric, stats, k)
-    drawn = scored[np.random.default_rng(seed).choice(len(scored), size=(samples, len(scored)), replace=True)]
+    # Laid out once as all batches need it.
+    flat = stats.at(k).transpose(1, 0, 2).astype(np.float64, order="C")
+    stats = replace(stats, ks=(min(k, stats.most_extras),), values=flat.transpose(1, 0, 2)[None])
+    rng = np.random.default_rng(seed)
     parts = []
     with work("resampling", "samples", samples) as advance:
-        for start in range(0, samples, _BATCH):
-            rows = drawn[start : start + _BATCH]
-            cells = rows + np.arange(len(rows))[:, None] * segments
-            counts = np.bincount(cells.ravel(), minlength=len(rows) * segments).reshape(-1, segments)
+        for size in _batches(samples, segments):
+            cells = scored[rng.choice(len(scored), size=(size, len(scored)), replace=True)]
+            cells += np.arange(size)[:, None] * segments
+            counts = np.bincount(cells.ravel(), minlength=size * segments).reshape(-1, segments)
             parts.append(metric.resample(stats, counts, k=k))
-            advance(len(rows))
+            advance(size)
     return np.concatenate(parts)
+
+
+def _batches(trials: int, segments: int) -> Iterator[int]:
+    """Sizes of the batches of trials."""
+    size = max(_FEWEST, min(_BATCH, _CELLS // segments))
+    yield from (min(size, trials - start) for start in range(0, trials, size))
+
+
+def _coins(rng: np.random.Generator, trials: int, segments: int) -> Iterator[npt.NDArray[np.bool_]]:
+    """Shape (B, N) a batch: what one call for all trials would draw, which makes 32 of a number and drops the rest."""
+    left = np.empty(0, dtype=bool)
+    for size in _batches(trials, segments):
+        wanted = size * segments
+        missing = max(wanted - len(left), 0)
+        left = np.concatenate((left, rng.integers(2, size=-(-missing // 32) * 32, dtype=bool)))
+        yield left[:wanted].reshape(size, segments)
+        left = left[wanted:]
 
 
 def _scored(metric: Metric, stats: Statistics, k: int) -> npt.NDArray[np.intp]:

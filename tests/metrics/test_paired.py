@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import tracemalloc
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +13,7 @@ from sacrebleu.metrics import BLEU, CHRF
 from sacrebleu.significance import PairedTest
 
 from polyref.errors import UsageError
+from polyref.eval.statistics.accuracy import soft_pairwise_accuracy
 from polyref.metrics import get_metric
 from polyref.metrics.significance import confidence, paired_bootstrap, paired_randomization
 from polyref.references import ReferenceSet
@@ -155,3 +157,57 @@ def test_an_unknown_null_is_refused(corpus: Any) -> None:
     stats = metric.statistics(systems, references, ks=[0])
     with pytest.raises(UsageError, match="`null` is 'x', expected one of sacrebleu, shift"):
         paired_bootstrap(metric, stats, k=0, null="x")  # type: ignore[arg-type]
+
+
+def _long(name: str, corpus: Any, segments: int) -> tuple[Any, Any]:
+    """A metric, and the corpus again and again."""
+    metric = get_metric(name)
+    stats = metric.statistics(*corpus)
+    times = -(-segments // len(stats.segments))
+    again = {key: np.tile(getattr(stats, key), times)[:segments] for key in ("originals", "extras")}
+    values = np.tile(stats.values, (1, 1, times, 1))[:, :, :segments]
+    return metric, replace(stats, segments=tuple(map(str, range(segments))), values=values, **again)
+
+
+@pytest.mark.parametrize("segments", [120, 4567, 9001])
+@pytest.mark.parametrize("name", ["chrf", "bleu(combine=mean)"])
+def test_blocks_of_trials_give_what_all_at_once_do(name: str, segments: int, corpus: Any) -> None:
+    metric, stats = _long(name, corpus, segments)
+    values = stats.at(1).astype(np.float64)
+    swap = np.random.default_rng(7).integers(2, size=(1500, segments), dtype=bool)
+    totals, sums = values.sum(axis=1), []
+    for coins in swap:
+        moved = (values[0] - values)[:, coins].sum(axis=1)
+        sums.append(metric.score_sums(totals + moved) - metric.score_sums(totals[0] - moved))
+    actual = metric.score_sums(totals)
+    expected = (np.sum(np.abs(sums) >= np.abs(actual - actual[0]) - 1e-9, axis=0) + 1) / 1501
+    found = paired_randomization(metric, stats, k=1, trials=1500, seed=7)
+    assert (found[1:] == expected[1:]).all() and found[1] == 1
+    drawn = np.random.default_rng(7).choice(segments, size=(1200, segments), replace=True)
+    scores = np.stack([metric.score_sums(values[:, rows].sum(axis=1)) for rows in drawn])
+    bootstrap = paired_bootstrap(metric, stats, k=1, samples=1200, seed=7)
+    assert bootstrap.mean == pytest.approx(scores.mean(axis=0), rel=1e-12)
+    differences = scores - scores[:, [0]]
+    shifted = np.abs(differences) - np.abs(differences).mean(axis=0)
+    expected = (np.sum(shifted >= np.abs(actual - actual[0]) - 1e-9, axis=0) + 1) / 1201
+    assert bootstrap.p_value is not None and (bootstrap.p_value[1:] == expected[1:]).all()
+
+
+def test_memory_does_not_grow_with_trials_times_segments(corpus: Any) -> None:
+    metric, stats = _long("chrf(char_order=1)", corpus, 60_000)
+    for test, more in ((paired_randomization, {"trials": 3000}), (paired_bootstrap, {"samples": 300})):
+        tracemalloc.start()
+        test(metric, stats, k=1, **more)  # type: ignore[operator]
+        _, most = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert most < 160 << 20, test.__name__
+
+
+def test_memory_of_soft_pairwise_accuracy() -> None:
+    rng = np.random.default_rng(3)
+    human, scores = rng.normal(size=(2, 2, 30_000))
+    tracemalloc.start()
+    soft_pairwise_accuracy(scores, human)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 120 << 20
