@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from polyref.eval.statistics.accuracy import soft_pairwise_accuracy, tie_threshold
 from polyref.eval.statistics.averages import fisher_average
 from polyref.eval.statistics.named import system_accuracy_rows
-from polyref.eval.statistics.within_segments import tie_accuracy
+from polyref.eval.statistics.within_segments import SegmentPairs, tie_accuracy
 
 # Three systems, two segments. Segment 1: people tie a and b, c is worse; segment 2: a > b > c.
 HUMAN = np.array([[3.0, 3.0], [3.0, 2.0], [1.0, 1.0]])
@@ -34,7 +34,7 @@ def test_accuracy_with_ties_by_hand() -> None:
     assert _accuracy(SCORES, HUMAN, 0) == pytest.approx(2 / 3)
     # With .02 the tie of segment 1 is found: 3/3 and 2/3. (.05 would cost nothing more: b-c was wrong.)
     assert tie_threshold(SCORES, HUMAN) == pytest.approx(0.02)
-    assert tie_accuracy(SCORES, HUMAN, None) == pytest.approx([5 / 6])
+    assert tie_accuracy(SegmentPairs.of(SCORES, HUMAN), None) == pytest.approx([5 / 6])
     # From .20 on b-c (.22) and a-c (.20) of segment 1 become ties and are wrong.
     assert _accuracy(SCORES, HUMAN, 0.21) == pytest.approx((2 / 3 + 2 / 3) / 2)
 
@@ -47,7 +47,7 @@ def test_calibration_finds_the_best_of_all_thresholds(seed: int) -> None:
     human = generator.integers(0, 3, size=(4, 5)).astype(float)
     human[generator.random(human.shape) < 0.2] = math.nan
     scores = np.round(generator.normal(size=human.shape), 1)
-    (found,) = tie_accuracy(scores, human, None)
+    (found,) = tie_accuracy(SegmentPairs.of(scores, human), None)
     if math.isnan(found):
         assert ((~np.isnan(human)).sum(axis=0) < 2).all()
         return
@@ -63,12 +63,12 @@ def test_missing_judgements_take_part_in_no_pair() -> None:
     scores[1, 0] = math.nan
     # Segment 1 has the pair a-c alone; no threshold is better than none.
     assert tie_threshold(scores, human) == 0
-    assert tie_accuracy(scores, human, None) == pytest.approx([(1 + 2 / 3) / 2])
+    assert tie_accuracy(SegmentPairs.of(scores, human), None) == pytest.approx([(1 + 2 / 3) / 2])
     with pytest.raises(ValueError, match="no score"):
-        tie_accuracy(scores, HUMAN, None)
+        tie_accuracy(SegmentPairs.of(scores, HUMAN), None)
     nothing = np.full_like(human, math.nan)
     assert tie_threshold(scores, nothing) == 0
-    assert np.isnan(tie_accuracy(scores, nothing, None)).all()
+    assert np.isnan(tie_accuracy(SegmentPairs.of(scores, nothing), None)).all()
 
 
 def test_system_accuracy_by_hand() -> None:

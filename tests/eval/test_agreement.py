@@ -10,6 +10,7 @@ import scipy.stats
 from polyref.errors import DataError, UsageError
 from polyref.eval.data.evaluation_set import EvalSet
 from polyref.eval.data.reference_sets import reference_set
+from polyref.eval.experiments.cached_series import series_of
 from polyref.eval.experiments.series import ComputedSeries, Series, StoredSeries
 from polyref.eval.statistics.agreement import Row, agreement
 from polyref.eval.statistics.resampling import Bootstrap
@@ -224,3 +225,19 @@ def test_a_placebo_like_the_real_one_takes_all_of_its_gain(minimal: Path) -> Non
     differences = [row for row in rows if row.control == "real - placebo"]
     assert len(differences) == 2 * 5
     assert {(row.value, row.ci) for row in differences} == {(0.0, (0.0, 0.0))}
+
+
+def test_placebos_are_not_measured_without_added_references(minimal: Path) -> None:
+    """Their k = 0 is that of the references: nothing is computed twice."""
+    evalset = EvalSet(minimal, "de-en")
+    references = reference_set(evalset, ["refA"], evalset.directory / "paraphrases/de-en.refA.jsonl")
+    outputs = dict(zip(SYSTEMS, evalset.outputs(SYSTEMS), strict=True))
+    made = {name: get_metric(name) for name in ("bleu", "chrf")}
+    for originals in ("kept", "replaced"):
+        whole, fakes = (
+            series_of(made, outputs, references, [0, 1, 2], originals=originals, base=base) for base in (True, False)
+        )
+        assert [one.ks for one in whole] == [(0, 1, 2)] * 2 and [one.ks for one in fakes] == [(1, 2)] * 2
+        for one, fake in zip(whole, fakes, strict=True):
+            expected, found = one.segment(SYSTEMS, 2), fake.segment(SYSTEMS, 2)
+            assert expected is not None and np.array_equal(expected, found)  # type: ignore[arg-type]

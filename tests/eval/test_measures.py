@@ -79,7 +79,9 @@ def test_acc23_holds_its_threshold_in_redrawn_sets(cells: tuple[np.ndarray, np.n
     threshold = tie_threshold(scores, human)
     assert threshold > 0
     draws = segment_draws(np.ones(40, dtype=bool), 5, 1)
-    found = within_segments.tie_accuracy(scores, human, draws)
+    found = within_segments.tie_accuracy(
+        within_segments.SegmentPairs.of(scores, human), within_segments.weighted(draws)
+    )
     for value, draw in zip(found, [np.ones(40, dtype=int), *draws.astype(int)], strict=True):
         shares = []
         for segment in np.repeat(np.arange(40), draw):
@@ -95,13 +97,14 @@ def test_acc23_holds_its_threshold_in_redrawn_sets(cells: tuple[np.ndarray, np.n
 
 def test_means_over_items(cells: tuple[np.ndarray, np.ndarray]) -> None:
     scores, human = cells
-    for function, correlation in (
-        (within_segments.kendall_tau_b, kendall_tau_b),
-        (measures.pearson_items_samples, pearson),
+    people = People(human)
+    for statistic, correlation in (
+        (measures.KENDALL_TAU_B_ITEMS, kendall_tau_b),
+        (measures.PEARSON_ITEMS, pearson),
     ):
         judged = [~np.isnan(column) for column in human.T]
         values = [correlation(x[w], y[w]) for x, y, w in zip(scores.T, human.T, judged, strict=True) if w.sum() >= 2]
-        assert function(scores, human, None)[0] == pytest.approx(np.nanmean(values), abs=1e-12)
+        assert statistic.against(people)(scores)[0] == pytest.approx(np.nanmean(values), abs=1e-12)
 
 
 def test_every_statistic_measures_the_test_set_and_redrawn_ones(cells: tuple[np.ndarray, np.ndarray]) -> None:

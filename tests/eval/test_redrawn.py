@@ -18,7 +18,7 @@ from polyref.eval.judgements.relative_rankings import RankingPairs
 from polyref.eval.statistics import named
 from polyref.eval.statistics.accuracy import tie_threshold
 from polyref.eval.statistics.agreement import Row
-from polyref.eval.statistics.base import People, SegmentStatistic
+from polyref.eval.statistics.base import People, Statistic
 from polyref.eval.statistics.comparisons import p_behind, verdict
 from polyref.eval.statistics.correlation import kendall_tau_b, pearson
 from polyref.eval.statistics.resampling import Bootstrap
@@ -109,7 +109,7 @@ def test_accuracy_with_ties(cells: tuple[np.ndarray, np.ndarray], over: str) -> 
 @pytest.mark.parametrize("statistic", [named.KENDALL_TAU_B[1], named.PEARSON[1], named.KENDALL_TAU_B_ITEMS,
                                        named.PEARSON_ITEMS])  # fmt: skip
 def test_a_system_drawn_twice_is_there_twice(
-    cells: tuple[np.ndarray, np.ndarray], over: str, statistic: SegmentStatistic
+    cells: tuple[np.ndarray, np.ndarray], over: str, statistic: Statistic
 ) -> None:
     scores, human = cells
     people = _people(human, over)

@@ -36,6 +36,7 @@ def series_of(
     *,
     originals: str = KEPT,
     cache: Cache | None = None,
+    base: bool = True,
 ) -> list[Series]:
     """Metrics over one set of references, ready to be held against judgements.
 
@@ -43,15 +44,19 @@ def series_of(
         metrics: Name in the table -> metric.
         outputs: System -> its outputs.
         references: Human references and added ones.
-        ks: Numbers of added references; 0 is always measured, and always with the human references.
+        ks: Numbers of added references; 0 is measured as well, and always with the human references.
         originals: ``kept``, or ``replaced``: for k > 0 the added references stand alone.
         cache: What keeps statistics; None keeps nothing.
+        base: False for k > 0 alone: placebos have no other k = 0.
     """
+    added = [k for k in ks if k]
+    if not base:
+        shown = references if originals == KEPT else _without_originals(references)
+        return [_series(metric, name, outputs, shown, added, cache, zero=False) for name, metric in metrics.items()]
     kept = {name: _series(metric, name, outputs, references, ks, cache) for name, metric in metrics.items()}
     if originals == KEPT:
         return list(kept.values())
     bare = _without_originals(references)
-    added = [k for k in ks if k]
     return [
         _ReplacedSeries(kept[name], _series(metric, name, outputs, bare, added, cache))
         for name, metric in metrics.items()
@@ -102,9 +107,11 @@ def _series(
     references: ReferenceSet,
     ks: Sequence[int],
     cache: Cache | None,
+    *,
+    zero: bool = True,
 ) -> ComputedSeries:
     """A metric over one set of references, with the statistics that the cache holds."""
-    zero = bool(references[0].originals)
+    zero = zero and bool(references[0].originals)
     if cache is None or not _is_kept(metric):
         return ComputedSeries(metric, outputs, references, ks, name=name, zero=zero)
     extras = [len(segment.extras) for segment in references]

@@ -92,6 +92,15 @@ class Evaluation:
 
         None for score files, of which it is not known. With leave-one-out, both are of the outputs, not of segments.
         """
+        if k not in self._coverage:
+            self._coverage[k] = self._covered(k)
+        return self._coverage[k]
+
+    @cached_property
+    def _coverage(self) -> dict[int | None, tuple[float, int] | None]:
+        return {}
+
+    def _covered(self, k: int | None) -> tuple[float, int] | None:
         if k is None or self.references is None:
             return None
         scored = [True] * len(self.references) if self.scored is None else self.scored
@@ -142,7 +151,7 @@ class Evaluation:
 
     def row_values(self) -> list[dict[str, Any]]:
         """The rows as plain JSON values, with what they belong to; None where a value is undefined."""
-        covered: Any = {row.k: self.coverage(row.k) for row in (*self.rows, *self.controls)}
+        covered: Any = {k: self.coverage(k) for k in {row.k for row in (*self.rows, *self.controls)}}
         return [
             {
                 "set": self.set_name,

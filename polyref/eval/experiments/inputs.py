@@ -133,7 +133,8 @@ def inputs(evalset: EvaluationSet, gold: Gold, choices: Choices, several: bool) 
                 raise UsageError("`originals` replaced without added references", remedy="give them with `references`")
             here = series_of(made, outputs, references, sorted(wanted), originals=originals, cache=cache)
             fakes = [
-                series_of(made, outputs, other, sorted(wanted), originals=originals, cache=cache) for other in others
+                series_of(made, outputs, other, sorted(wanted), originals=originals, cache=cache, base=False)
+                for other in others
             ]
             series = {**stored, **dict(zip(made, here, strict=True))}
             ordered = [series[name] for name in dict.fromkeys(metrics)]

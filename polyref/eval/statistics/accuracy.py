@@ -28,21 +28,26 @@ def tie_threshold(scores: FloatArray, human: FloatArray) -> float:
     Returns:
         0 or more; 0 where no segment has two judged outputs.
     """
-    differences, right, tied, weights = [], [], [], []
-    for x, y in zip(scores.T, human.T, strict=True):
-        judged = ~np.isnan(y)
-        i, j = np.triu_indices(int(judged.sum()), 1)
-        if len(i):
-            x, y = x[judged], y[judged]
-            metric, gold = x[i] - x[j], y[i] - y[j]
-            differences.append(np.abs(metric))
-            right.append((np.sign(metric) == np.sign(gold)) & (gold != 0))
-            tied.append(gold == 0)
-            weights.append(np.full(len(i), 1.0 / len(i)))
-    if not weights:
+    first, second = np.triu_indices(len(human), 1)
+    return threshold_of_pairs(scores[first] - scores[second], human[first] - human[second])
+
+
+def threshold_of_pairs(metric: FloatArray, human: FloatArray) -> float:
+    """:func:`tie_threshold` from the differences within pairs of outputs.
+
+    Args:
+        metric: Differences of scores, shape (pairs, segments).
+        human: Those of human scores, NaN where one of the two was not judged.
+    """
+    judged = ~np.isnan(human).T  # by segment: the pairs of one come together
+    counts = judged.sum(axis=1)
+    if not counts.any():
         return 0.0
-    distance, ordered, equal = np.concatenate(differences), np.concatenate(right), np.concatenate(tied)
-    share = np.concatenate(weights) / len(weights)
+    differences, gold = metric.T[judged], human.T[judged]
+    distance, equal = np.abs(differences), gold == 0
+    ordered = (np.sign(differences) == np.sign(gold)) & ~equal
+    counts = counts[counts > 0]
+    share = np.repeat(1.0 / counts, counts) / len(counts)
     # A growing threshold turns one pair after the other into a tie; each step changes what that pair contributes.
     order = np.argsort(distance, kind="stable")
     steps = share[order] * (equal[order].astype(float) - ordered[order].astype(float))

@@ -14,7 +14,7 @@ from polyref.errors import DataError, UsageError
 from polyref.eval.experiments.series import Series
 from polyref.eval.judgements.gold import Gold
 from polyref.eval.judgements.judged import Judged, check_known, of_known, of_rankings, of_segments, of_systems
-from polyref.eval.statistics.base import Needs, People, Statistic
+from polyref.eval.statistics.base import Measure, Needs, People, Statistic
 from polyref.eval.statistics.named import PEARSON
 from polyref.eval.statistics.registry import block, chosen_statistics
 from polyref.eval.statistics.resampling import (
@@ -149,12 +149,13 @@ def agreement(
         raise UsageError(f"the baseline {baseline!r} is not among the metrics", remedy="name it with -m as well")
     if known is not None:
         gold = of_known(gold, known, systems)
-    numbers = (1 + len(placebos)) * len(chosen) * sum(len(one.ks) for one in series)
+    every = [(one, k) for one in series for k in one.ks]
+    numbers = len(chosen) * (len(every) + len(placebos) * sum(bool(k) for _, k in every))
     with work("resampling" if bootstrap.resamples else "correlating", "numbers", numbers) as advance:
-        measured, *controls = (
-            list(_counted(_measured(one, gold, known, systems, bootstrap, chosen), advance))
-            for one in (series, *placebos)
-        )
+        blocks = list(_blocks(gold, known, systems, bootstrap, chosen))
+        measured = list(_counted(_measured(series, blocks), advance))
+        # What no reference was added to is the same as in the rows themselves.
+        controls = [list(_counted(_measured(one, blocks, added=True), advance)) for one in placebos]
     for one in series:
         if not any(item.metric == one.metric for item in measured):
             raise DataError(
@@ -170,15 +171,14 @@ def _counted(measured: Iterable[_Measured], advance: Advance) -> Iterator[_Measu
         yield one
 
 
-def _measured(
-    series: Sequence[Series],
-    gold: Gold,
-    known: BoolArray | None,
-    systems: Sequence[str],
-    bootstrap: Bootstrap,
-    chosen: Sequence[Statistic],
-) -> Iterator[_Measured]:
-    """Every statistic of every metric and k."""
+#: Statistics of the same judgements, ready to measure any number of metrics.
+_Block = tuple[Judged, list[tuple[Statistic, Measure]]]
+
+
+def _blocks(
+    gold: Gold, known: BoolArray | None, systems: Sequence[str], bootstrap: Bootstrap, chosen: Sequence[Statistic]
+) -> Iterator[_Block]:
+    """The statistics by :func:`~polyref.eval.statistics.registry.block`; what depends on people is computed once."""
 
     @cache
     def judgements(needs: Needs) -> Judged | None:
@@ -197,14 +197,22 @@ def _measured(
         judged = judgements(statistics[0].needs)
         if judged is None:
             continue
-        measures = [(one, one.against(judged.people)) for one in statistics]
+        yield judged, [(one, one.against(judged.people)) for one in statistics]
+
+
+def _measured(series: Sequence[Series], blocks: Sequence[_Block], *, added: bool = False) -> Iterator[_Measured]:
+    """Every statistic of every metric and k; with ``added``, of k > 0 alone."""
+    for judged, measures in blocks:
+        needs = measures[0][0].needs
         for one in series:
             for k in one.ks:
-                scores = _scores(one, k, judged, statistics[0].needs)
+                if added and not k:
+                    continue
+                scores = _scores(one, k, judged, needs)
                 if scores is None:
                     break
-                unit = _unit(one, k, judged, scores[0]) if statistics[0].needs == "systems" else None
-                segments = judged.segments if one.resamples or statistics[0].needs != "systems" else None
+                unit = _unit(one, k, judged, scores[0]) if needs == "systems" else None
+                segments = judged.segments if one.resamples or needs != "systems" else None
                 for statistic, measure in measures:
                     n = len(judged.systems) if statistic.level == "sys" else judged.cells
                     values = measure(scores)

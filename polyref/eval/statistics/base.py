@@ -18,6 +18,7 @@ import numpy as np
 from polyref.eval.judgements.relative_rankings import RankingPairs
 from polyref.eval.statistics.correlation import DarrCounts, darr_counts
 from polyref.eval.statistics.resampling import BoolArray, Bootstrap, FloatArray
+from polyref.eval.statistics.within_segments import SegmentPairs, weighted
 
 #: Where a number stands: about systems, or about outputs of single segments.
 Level = Literal["sys", "seg"]
@@ -48,11 +49,26 @@ class People:
     universe: BoolArray | None = None
     bootstrap: Bootstrap = field(default_factory=Bootstrap)
     pairs: RankingPairs | None = None
+    _last: list[tuple[FloatArray, SegmentPairs]] = field(default_factory=list, init=False, repr=False, compare=False)
 
     @cached_property
     def draws(self) -> FloatArray | None:
         """How often each segment is in each redrawn test set, shape (resamples, segments); None without resamples."""
         return None if self.universe is None else self.bootstrap.draws(self.universe)
+
+    @cached_property
+    def weights(self) -> FloatArray | None:
+        """How often each segment counts in the test set as it is, and in every redrawn one: (1 + resamples, segments).
+
+        None without resamples.
+        """
+        return weighted(self.draws)
+
+    def pairs_of(self, scores: FloatArray) -> SegmentPairs:
+        """A metric's pairs of outputs of one segment; the last scores' are kept, since several statistics take them."""
+        if not self._last or self._last[0][0] is not scores:
+            self._last[:] = [(scores, SegmentPairs.of(scores, self.scores))]
+        return self._last[0][1]
 
     @cached_property
     def system_draws(self) -> FloatArray | None:
@@ -184,14 +200,11 @@ class SegmentStatistic(Statistic):
     Attributes:
         samples: Scores and human scores of shape (systems, segments), NaN where not judged, and draws of shape
             (resamples, segments) or None -> the value, and one a draw where that is cheap and exact.
-        with_systems: The same with draws of systems, shape (resamples, systems), as a fourth argument; default:
-            ``samples`` of every redrawn set of systems, in which a system that was drawn twice is there twice.
+            Where systems are redrawn, it is called for every set of them, in which a system that was drawn twice is
+            there twice.
     """
 
     samples: Callable[[FloatArray, FloatArray, FloatArray | None], FloatArray]
-    with_systems: Callable[[FloatArray, FloatArray, FloatArray | None, FloatArray], FloatArray] | None = field(
-        default=None, kw_only=True
-    )
     level: ClassVar[Level] = "seg"
     needs: ClassVar[Needs] = SEGMENTS
 
@@ -199,9 +212,6 @@ class SegmentStatistic(Statistic):
         """See :meth:`Statistic.against`."""
         if people.system_draws is None:
             return lambda scores: self.samples(scores, people.scores, people.draws)
-        if self.with_systems is not None:
-            both, drawn = self.with_systems, people.system_draws
-            return lambda scores: both(scores, people.scores, people.draws, drawn)
 
         def measure(scores: FloatArray) -> FloatArray:
             value = self.samples(scores, people.scores, None)
@@ -216,9 +226,32 @@ class SegmentStatistic(Statistic):
         if self.pooled or self.higher_is_better is None:
             return None
         others = _others(len(people.scores))
-        if self.with_systems is not None:
-            return self.with_systems(scores, people.scores, None, others.astype(np.float64))[1:]
         return np.concatenate([self.samples(scores[kept], people.scores[kept], None)[:1] for kept in others])
+
+
+@dataclass(frozen=True)
+class PairStatistic(Statistic):
+    """A statistic of pairs of outputs of one segment.
+
+    Attributes:
+        samples: Pairs, weights of segments and draws of systems -> the value, and one a draw
+            (:mod:`polyref.eval.statistics.within_segments`).
+    """
+
+    samples: Callable[[SegmentPairs, FloatArray | None, FloatArray | None], FloatArray]
+    level: ClassVar[Level] = "seg"
+    needs: ClassVar[Needs] = SEGMENTS
+
+    def against(self, people: People) -> Measure:
+        """See :meth:`Statistic.against`."""
+        return lambda scores: self.samples(people.pairs_of(scores), people.weights, people.system_draws)
+
+    def without_each(self, scores: FloatArray, people: People) -> FloatArray | None:
+        """See :meth:`Statistic.without_each`."""
+        if self.higher_is_better is None:
+            return None
+        others = _others(len(people.scores)).astype(np.float64)
+        return self.samples(people.pairs_of(scores), None, others)[1:]
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from polyref.eval.statistics.base import (
     Level,
     Measure,
     Needs,
+    PairStatistic,
     People,
     RankingStatistic,
     SegmentStatistic,
@@ -24,7 +25,7 @@ from polyref.eval.statistics.base import (
 from polyref.eval.statistics.correlation import DarrCounts, kendall_tau_b, kendall_tau_c, pearson_rows, spearman
 from polyref.eval.statistics.pooled_tau_b import PooledTauB
 from polyref.eval.statistics.significance import perm_systems
-from polyref.eval.statistics.within_segments import divided, mean_over_segments
+from polyref.eval.statistics.within_segments import divided, mean_over_segments, weighted
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -81,7 +82,7 @@ def pearson_items_samples(scores: FloatArray, human: FloatArray, draws: FloatArr
         both = ~np.isnan(y)
         if both.sum() >= 2:
             by_segment[0, segment] = pearson_rows(x[both][None], y[both])[0]
-    return mean_over_segments(by_segment, draws)
+    return mean_over_segments(by_segment, weighted(draws))
 
 
 def _pooled(
@@ -170,25 +171,22 @@ SOFT_PAIRWISE_ACCURACY: Final = SoftPairwiseAccuracy(
     "soft-pairwise-accuracy",
     "soft pairwise accuracy",
 )
-ACC23: Final = SegmentStatistic(
+ACC23: Final = PairStatistic(
     "acc23",
     "accuracy with calibrated ties",
     within_segments.tie_accuracy,
-    with_systems=within_segments.tie_accuracy,
     usual=True,
 )
-KENDALL_WITHOUT_TIES: Final = SegmentStatistic(
+KENDALL_WITHOUT_TIES: Final = PairStatistic(
     "kendall-without-ties",
     "Kendall's τ (without ties)",
     within_segments.kendall_without_ties,
-    with_systems=within_segments.kendall_without_ties,
     usual=True,
 )
-KENDALL_TAU_B_ITEMS: Final = SegmentStatistic(
+KENDALL_TAU_B_ITEMS: Final = PairStatistic(
     "kendall-tau-b-items",
     "Kendall's τ-b within segments",
     within_segments.kendall_tau_b,
-    with_systems=within_segments.kendall_tau_b,
 )
 PEARSON_ITEMS: Final = SegmentStatistic("pearson-items", "Pearson's r within segments", pearson_items_samples)
 KENDALL_DARR: Final = RankingStatistic(
@@ -205,11 +203,10 @@ KENDALL_DARR_WITHOUT_TIES: Final = RankingStatistic(
 )
 TIE_RATE: Final = (
     RankingStatistic("tie-rate", "share of ties", DarrCounts.tie_rate, usual=True, higher_is_better=None),
-    SegmentStatistic(
+    PairStatistic(
         "tie-rate",
         "share of ties",
         within_segments.tie_rate,
-        with_systems=within_segments.tie_rate,
         usual=True,
         higher_is_better=None,
     ),

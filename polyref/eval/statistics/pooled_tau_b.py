@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -181,6 +182,13 @@ def _buckets(ranks: IntArray, count: int) -> IntArray:
     return bucket_of_value[ranks] if len(ranks) else np.zeros(0, dtype=np.int32)
 
 
+@lru_cache(maxsize=64)
+def _pairs_of(members: int) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """Places of all pairs of so many members: most buckets are of a few sizes."""
+    i, j = np.triu_indices(members, 1)
+    return i, j
+
+
 def _pairs_in_buckets(bucket: IntArray, ranks: IntArray) -> tuple[IntArray, IntArray]:
     """Indices of the pairs of cells that share a bucket but not a value."""
     order: IntArray = np.argsort(bucket, kind="stable").astype(np.int32)
@@ -191,7 +199,7 @@ def _pairs_in_buckets(bucket: IntArray, ranks: IntArray) -> tuple[IntArray, IntA
         members: npt.NDArray[Any] = order[start:stop]
         if len(members) < 2 or (ranks[members] == ranks[members[0]]).all():
             continue
-        i, j = np.triu_indices(len(members), 1)
+        i, j = _pairs_of(len(members))
         firsts.append(members[i])
         seconds.append(members[j])
     return np.concatenate(firsts), np.concatenate(seconds)

@@ -126,8 +126,8 @@ def jackknife_p(difference: float, without_each: FloatArray) -> float:
     """Is the difference of two metrics above zero for other systems too? By the jackknife over systems.
 
     The standard error is that of the difference when each system is left out in turn, and the difference over it is
-    t-distributed. What a metric has for or against a system is the same in all of its outputs, so systems are what is
-    independent, not outputs.
+    t-distributed, with a degree of freedom less for each metric. What a metric has for or against a system is the same
+    in all of its outputs, so systems are what is independent, not outputs.
 
     Args:
         difference: Of a statistic, on the test set.
@@ -146,7 +146,7 @@ def jackknife_p(difference: float, without_each: FloatArray) -> float:
     error = math.sqrt((n - 1) / n * float(((without_each - without_each.mean()) ** 2).sum()))
     if error <= ROUNDING:
         return 0.5 if abs(difference) <= ROUNDING else float(difference < 0)
-    return float(student.sf(difference / error, n - 1))
+    return float(student.sf(difference / error, n - 2))
 
 
 def spread_of_outputs(outputs: FloatArray) -> tuple[float, float]:

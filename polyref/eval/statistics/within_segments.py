@@ -8,11 +8,12 @@ both of its systems were drawn, each copy of one with each of the other; two cop
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
-from polyref.eval.statistics.accuracy import tie_threshold
+from polyref.eval.statistics.accuracy import threshold_of_pairs
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.intp]
@@ -29,6 +30,10 @@ class SegmentPairs:
             them was not judged.
         human: The same of the human scores.
         judged: 1 where both were judged, else 0.
+
+    Every statistic takes the pairs, then weights: the test set as it is and every redrawn one, by how often a segment
+    is in it, shape (1 + resamples, segments), or None; then how often each system was drawn, shape (resamples,
+    systems), or None. It gives the value on the test set, then one a draw; NaN where no pair is left.
     """
 
     first: IntArray
@@ -52,6 +57,17 @@ class SegmentPairs:
         metric = np.where(judged, scores[first] - scores[second], 0.0)
         return cls(first, second, metric, np.where(judged, people, 0.0), judged.astype(np.float64))
 
+    @cached_property
+    def order(self) -> FloatArray:
+        """1 for a pair that metric and people order alike, -1 where they do not, 0 where one of them ties it."""
+        order: FloatArray = np.sign(self.metric) * np.sign(self.human)
+        return order
+
+    @cached_property
+    def threshold(self) -> float:
+        """Of :func:`~polyref.eval.statistics.accuracy.tie_threshold`."""
+        return threshold_of_pairs(self.metric, np.where(self.judged > 0, self.human, np.nan))
+
     def sums(self, values: FloatArray, systems: FloatArray | None) -> FloatArray:
         """Sums over the pairs of every segment.
 
@@ -71,75 +87,61 @@ class SegmentPairs:
 
 
 def kendall_without_ties(
-    scores: FloatArray, human: FloatArray, draws: FloatArray | None, systems: FloatArray | None = None
+    pairs: SegmentPairs, weights: FloatArray | None, systems: FloatArray | None = None
 ) -> FloatArray:
     """Kendall's tau within segments, (C - D) / (C + D) over all pairs of outputs of one segment.
 
     Pairs that people or the metric tie are left out, as WMT14 does with relative rankings: no reference gains by
     breaking ties.
-
-    Args:
-        scores: Shape (systems, segments).
-        human: Same shape, NaN where nobody judged.
-        draws: How often each segment was drawn, shape (resamples, segments), or None.
-        systems: How often each system was drawn, shape (resamples, systems), or None.
-
-    Returns:
-        The value on the test set, then one a draw; NaN where no pair is left.
     """
-    pairs = SegmentPairs.of(scores, human)
-    order = np.sign(pairs.metric) * np.sign(pairs.human)
-    balance, ordered = (_over_segments(pairs.sums(one, systems), draws) for one in (order, np.abs(order)))
+    order = pairs.order
+    balance, ordered = (_over_segments(pairs.sums(one, systems), weights) for one in (order, np.abs(order)))
     return divided(balance, ordered)
 
 
-def tie_rate(
-    scores: FloatArray, human: FloatArray, draws: FloatArray | None, systems: FloatArray | None = None
-) -> FloatArray:
-    """Share of the pairs that people order within segments which the metric ties; as :func:`kendall_without_ties`."""
-    pairs = SegmentPairs.of(scores, human)
+def tie_rate(pairs: SegmentPairs, weights: FloatArray | None, systems: FloatArray | None = None) -> FloatArray:
+    """Share of the pairs that people order within segments which the metric ties."""
     ordered = np.abs(np.sign(pairs.human))
     tied = ordered * (pairs.metric == 0)
-    both = (_over_segments(pairs.sums(one, systems), draws) for one in (tied, ordered))
+    both = (_over_segments(pairs.sums(one, systems), weights) for one in (tied, ordered))
     return divided(*both)
 
 
-def kendall_tau_b(
-    scores: FloatArray, human: FloatArray, draws: FloatArray | None, systems: FloatArray | None = None
-) -> FloatArray:
-    """Mean over segments of Kendall's tau-b within each; as :func:`kendall_without_ties`."""
-    pairs = SegmentPairs.of(scores, human)
+def kendall_tau_b(pairs: SegmentPairs, weights: FloatArray | None, systems: FloatArray | None = None) -> FloatArray:
+    """Mean over segments of Kendall's tau-b within each."""
     metric, people = np.sign(pairs.metric), np.sign(pairs.human)
-    balance, left, right = (pairs.sums(one, systems) for one in (metric * people, np.abs(metric), np.abs(people)))
-    return mean_over_segments(divided(balance, np.sqrt(left * right)), draws)
+    balance, left, right = (pairs.sums(one, systems) for one in (pairs.order, np.abs(metric), np.abs(people)))
+    return mean_over_segments(divided(balance, np.sqrt(left * right)), weights)
 
 
-def tie_accuracy(
-    scores: FloatArray, human: FloatArray, draws: FloatArray | None, systems: FloatArray | None = None
-) -> FloatArray:
-    """Acc23 within segments (Deutsch et al. 2023); as :func:`kendall_without_ties`.
+def tie_accuracy(pairs: SegmentPairs, weights: FloatArray | None, systems: FloatArray | None = None) -> FloatArray:
+    """Acc23 within segments (Deutsch et al. 2023).
 
     The tie threshold is calibrated on the given test set and held there in redrawn ones.
     """
-    pairs = SegmentPairs.of(scores, human)
-    told = np.where(np.abs(pairs.metric) <= tie_threshold(scores, human), 0.0, np.sign(pairs.metric))
+    told = np.where(np.abs(pairs.metric) <= pairs.threshold, 0.0, np.sign(pairs.metric))
     right = (told == np.sign(pairs.human)) * pairs.judged
-    return mean_over_segments(divided(*(pairs.sums(one, systems) for one in (right, pairs.judged))), draws)
+    return mean_over_segments(divided(*(pairs.sums(one, systems) for one in (right, pairs.judged))), weights)
 
 
-def mean_over_segments(values: FloatArray, draws: FloatArray | None) -> FloatArray:
+def weighted(draws: FloatArray | None) -> FloatArray | None:
+    """Weights of segments from draws, shape (resamples, segments): the test set as it is comes first."""
+    return None if draws is None else np.vstack([np.ones((1, draws.shape[1])), draws])
+
+
+def mean_over_segments(values: FloatArray, weights: FloatArray | None) -> FloatArray:
     """Mean of the defined values, on the test set and on every redrawn one.
 
     Args:
         values: One a segment, shape (1, segments), or of every redrawn set of systems too: (1 + resamples, segments).
-        draws: How often each segment was drawn, shape (resamples, segments), or None.
+        weights: How often each segment counts, shape (1 + resamples, segments), or None for once.
 
     Returns:
         Shape (1 + resamples,), or (1,) without any draw; NaN where nothing is defined.
     """
     defined = ~np.isnan(values)
     there = np.where(defined, values, 0.0)
-    return divided(_over_segments(there, draws), _over_segments(defined.astype(np.float64), draws))
+    return divided(_over_segments(there, weights), _over_segments(defined.astype(np.float64), weights))
 
 
 def divided(numerator: FloatArray, denominator: FloatArray) -> FloatArray:
@@ -148,12 +150,11 @@ def divided(numerator: FloatArray, denominator: FloatArray) -> FloatArray:
         return np.where(denominator > 0, numerator / denominator, np.nan)
 
 
-def _over_segments(values: FloatArray, draws: FloatArray | None) -> FloatArray:
-    """Sums over segments, each as often as it was drawn: one a row of ``values``, or a draw, or both together."""
+def _over_segments(values: FloatArray, weights: FloatArray | None) -> FloatArray:
+    """Sums over segments, each as often as it was drawn: one a row of ``values``, or of weights, or both together."""
     total: FloatArray
-    if draws is None:
+    if weights is None:
         total = values.sum(axis=-1)
         return total
-    weights = np.vstack([np.ones((1, draws.shape[1])), draws])
     total = weights @ values[0] if len(values) == 1 else np.einsum("rs,rs->r", weights, values)
     return total
