@@ -49,7 +49,7 @@ def metric_names(metrics: Iterable[str]) -> dict[str, str]:
 
 
 def _metric_name(name: str) -> str:
-    if name.partition("(")[0] in registry.metric_names():
+    if name.partition("(")[0] in registry.REGISTRY:
         return registry.metric_label(name)
     return _STORED.get(name, name)
 
@@ -58,14 +58,14 @@ def statistic_name(statistic: str) -> str:
     """A statistic."""
     if statistic in _EXPERIMENTS:
         return _EXPERIMENTS[statistic]
-    return statistics_called(statistic)[0].label if statistic in STATISTICS.names() else statistic
+    return statistics_called(statistic)[0].label if statistic in STATISTICS else statistic
 
 
 def level_name(statistic: str, level: str) -> str:
     """Where a statistic stands: ``systems``, ``within segments``, or ``all outputs`` of all segments at once."""
     if level == "sys":
         return "systems"
-    found = statistics_called(statistic) if statistic in STATISTICS.names() else ()
+    found = statistics_called(statistic) if statistic in STATISTICS else ()
     return "all outputs" if any(one.pooled for one in found if one.level == level) else "within segments"
 
 
@@ -73,7 +73,7 @@ def arrow(statistic: str, level: str) -> str:
     """``↑`` where more is more agreement, ``↓`` where less is, else nothing."""
     if statistic in _EXPERIMENTS:
         return _ARROWS.get(statistic, "↑")
-    if statistic not in STATISTICS.names():
+    if statistic not in STATISTICS:
         return ""
     found = [one.higher_is_better for one in statistics_called(statistic) if one.level == level]
     return {True: "↑", False: "↓", None: ""}[found[0]] if found else ""

@@ -104,7 +104,7 @@ def _percent(table: Table) -> str:
 def _title(level: str, statistic: str, rows: Sequence[tuple[Evaluation, Row]]) -> str:
     """``Kendall's τ within segments (without ties) ↑, MQM, 14 outputs``."""
     label = statistic_name(statistic)
-    if statistic in STATISTICS.names() and "segment" not in label:
+    if statistic in STATISTICS and "segment" not in label:
         place = level_name(statistic, level)
         label += {"systems": " of systems", "all outputs": " of all outputs (pooled)"}.get(place, f" {place}")
     parts = [" ".join(filter(None, [label, arrow(statistic, level)]))]

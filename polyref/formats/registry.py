@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import cache
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from polyref.errors import DataError, UsageError
 from polyref.formats import keyed, lists, nbest, normal, simple, table, text
@@ -18,9 +17,8 @@ from polyref.formats.elements import as_list, is_texts
 from polyref.formats.roles import role_of
 from polyref.formats.wmt import folder, general, sgml, xml
 from polyref.json_files import try_json
+from polyref.plugins import Plugins, tried
 
-#: Entry points of other packages.
-GROUP: Final = "polyref.formats"
 #: Most lines that are looked at.
 LOOKED_AT: Final = 100
 
@@ -39,6 +37,14 @@ _FORMATS: Final[tuple[Format, ...]] = (
     general.FORMAT,
     folder.FORMAT,
 )
+#: Those by name, and the formats of other packages.
+FORMATS: Final = Plugins(
+    "file format",
+    "polyref.formats",
+    {form.name: form for form in _FORMATS},
+    "a Format of that name",
+    lambda name, found: isinstance(found, Format) and found.name == name,
+)
 #: Names of the forms that are JSON.
 JSON: Final = frozenset(one.FORMAT.name for one in (normal, simple, nbest, keyed, lists, general))
 _MARKUP: Final = re.compile(
@@ -53,10 +59,10 @@ _AS_TEXT: Final = "`form` plain reads every line as text"
 
 def by_name(name: str) -> Format:
     """The format of a name, polyref's own or another package's."""
-    known = {form.name: form for form in (*_FORMATS, *_plug_ins())}
-    if name not in known:
-        raise UsageError(f"`form` is {name!r}, expected one of {', '.join(known)}")
-    return known[name]
+    if name not in FORMATS:
+        raise UsageError(f"`form` is {name!r}, expected one of {', '.join(FORMATS.names())}")
+    form: Format = FORMATS.load(name)
+    return form
 
 
 def detect(name: str, sample: Sequence[str]) -> Format:
@@ -68,9 +74,17 @@ def detect(name: str, sample: Sequence[str]) -> Format:
     """
     if (own := _own(name, sample)) is not None:
         return own
-    if (added := next((form for form in _plug_ins() if form.matches(name, sample[0])), None)) is not None:
-        return added
-    return _json(name, sample) or _markup(name, sample) or _table(name, sample) or text.FORMAT
+    return (
+        _added(name, sample[0]) or _json(name, sample) or _markup(name, sample) or _table(name, sample) or text.FORMAT
+    )
+
+
+def _added(name: str, first_line: str) -> Format | None:
+    """The format of another package that a file is in."""
+    for added, form in FORMATS.loaded().items():
+        if tried(form.matches, name, first_line, where=f"the file format {added} on {name}"):
+            return cast("Format", form)
+    return None
 
 
 def is_text(name: str, sample: Sequence[str]) -> bool:
@@ -158,23 +172,3 @@ def _table(name: str, sample: Sequence[str]) -> Format | None:
         return table.TSV if unpacked(name).endswith(".tsv") else table.CSV
     written = [line for line in sample if line.strip()]
     return table.TSV if written and all("\t" in line for line in written) else None
-
-
-@cache
-def _plug_ins() -> tuple[Format, ...]:
-    """The formats of other packages, by name."""
-    from importlib.metadata import entry_points
-
-    found = []
-    for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name):
-        try:
-            form = entry.load()
-        except Exception as error:  # a plug-in may fail in any way
-            raise UsageError(
-                f"the file format {entry.name} ({entry.value}) cannot be imported: {error}",
-                remedy="mend or uninstall the package that brings it",
-            ) from error
-        if not isinstance(form, Format):
-            raise UsageError(f"the file format {entry.name} ({entry.value}) is {form!r}, expected a Format")
-        found.append(form)
-    return tuple(found)

@@ -6,24 +6,20 @@ Another package adds metrics by entry points of the group ``polyref.metrics``: `
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from functools import cache
-from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Final
 
-from polyref.errors import PolyrefWarning, UsageError
+from polyref.errors import UsageError
 from polyref.metrics.base import Metric
 from polyref.metrics.combination import COMBINATIONS, Combination, combination_options, idle
 from polyref.metrics.ngram.tokenizers import tokenizer_of
 from polyref.metrics.option import Option, fields_of
 from polyref.metrics.specification import NAME, Specification, parse, split
+from polyref.plugins import Plugins, tried
 
-#: The group of the entry points of other packages' metrics.
-GROUP: Final = "polyref.metrics"
 #: What names the language of the outputs, among options that are called as their flags are.
 TARGET_LANGUAGE: Final = "target_lang"
 #: Polyref's own metrics: name -> where the class is, and the options that the name stands for.
@@ -42,6 +38,22 @@ METRICS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "bartscore-src": ("polyref.metrics.likelihood.bartscore:BARTScoreSrc", {}),
     "peer": ("polyref.metrics.likelihood.peer:Peer", {}),
 }
+
+
+def _is_metric(name: str, found: Any) -> bool:
+    return isinstance(found, type) and issubclass(found, Metric)
+
+
+#: Those, and the metrics of other packages.
+REGISTRY: Final = Plugins(
+    "metric",
+    "polyref.metrics",
+    {name: home for name, (home, _) in METRICS.items()},
+    "a child of polyref.metrics.Metric",
+    _is_metric,
+    "small letters, digits and + . -",
+    lambda name: NAME.fullmatch(name) is not None and name == name.lower(),
+)
 #: Other names that people know -> the metric, and options of it.
 _ALIASES: Final[dict[str, tuple[str, dict[str, Any]]]] = {"spbleu": ("bleu", {"tokenize": "flores200"})}
 #: In front of a metric's name: with added references, as in the ParBLEU paper.
@@ -51,7 +63,7 @@ _ADDED: Final = "par"
 def plain_name(name: str) -> str:
     """The metric that a name stands for: ``parbleu`` is ``bleu``, and needs added references."""
     rest = name.removeprefix(_ADDED)
-    return rest if rest != name and (rest in METRICS or rest in _ALIASES or rest in plugins()) else name
+    return rest if rest != name and (rest in _ALIASES or rest in REGISTRY) else name
 
 
 def needs_added(metrics: Iterable[str]) -> list[str]:
@@ -60,66 +72,24 @@ def needs_added(metrics: Iterable[str]) -> list[str]:
     return [one for one, name in names.items() if plain_name(name) != name]
 
 
-@cache
-def plugins() -> Mapping[str, EntryPoint]:
-    """Metrics of other packages that are installed, by name. None of them is imported."""
-    found: dict[str, EntryPoint] = {}
-    for point in entry_points(group=GROUP):
-        owner = _owner(point)
-        if not NAME.fullmatch(point.name) or point.name != point.name.lower():
-            raise UsageError(
-                f"{owner} has a metric called {point.name!r}, expected small letters, digits and + . -",
-                remedy=f"rename it, or uninstall {owner}",
-            )
-        if point.name in METRICS or point.name in found:
-            other = "polyref itself" if point.name in METRICS else _owner(found[point.name])
-            raise UsageError(
-                f"{owner} has a metric {point.name!r}, as has {other}", remedy=f"rename it, or uninstall {owner}"
-            )
-        found[point.name] = point
-    return found
-
-
-def _owner(point: EntryPoint) -> str:
-    return "a package" if point.dist is None else f"the package {point.dist.name}"
-
-
 def metric_names() -> tuple[str, ...]:
     """The names of all metrics, polyref's own first."""
-    return (*METRICS, *plugins())
+    return REGISTRY.names()
 
 
 def is_metric(specification: str) -> bool:
     """Whether a text begins with the name of a metric, with or without options."""
     name = plain_name(specification.partition("(")[0].strip().lower())
-    return name in _ALIASES or name in metric_names()
+    return name in _ALIASES or name in REGISTRY
 
 
 def metric_class(name: str) -> tuple[type[Metric], Mapping[str, Any]]:
     """The class of a metric, and the options that its name stands for."""
     name = plain_name(name)
-    if name in METRICS:
-        home, implied = METRICS[name]
-        module, _, attribute = home.partition(":")
-        kind: type[Metric] = getattr(import_module(module), attribute)
-        return kind, implied
-    try:
-        point = plugins()[name]
-    except KeyError:
-        raise UsageError(f"unknown metric {name!r}, {_meant(name, (*metric_names(), *_ALIASES), 'one')}") from None
-    try:
-        kind = point.load()
-    except Exception as error:
-        reason = " ".join(f"{type(error).__name__}: {error}".split())
-        raise UsageError(
-            f"the metric {name} of {_owner(point)} cannot be loaded: {reason}",
-            remedy=f"mend or uninstall {_owner(point)}",
-        ) from error
-    if not (isinstance(kind, type) and issubclass(kind, Metric)):
-        raise UsageError(
-            f"the metric {name} of {_owner(point)} is {point.value}, which is no child of polyref.metrics.Metric"
-        )
-    return kind, {}
+    if name not in REGISTRY:
+        raise UsageError(f"unknown metric {name!r}, {_meant(name, (*metric_names(), *_ALIASES), 'one')}")
+    kind: type[Metric] = REGISTRY.load_own(name) if name in METRICS else REGISTRY.load(name)
+    return kind, METRICS[name][1] if name in METRICS else {}
 
 
 @cache
@@ -151,17 +121,10 @@ def metric_label(specification: str) -> str:
 
 
 def all_options() -> Mapping[str, Mapping[str, Option]]:
-    """:func:`metric_options` of every metric, by its name; a warning names plug-ins that cannot be loaded."""
-    found = {name: _options_or_warning(name) for name in metric_names()}
+    """:func:`metric_options` of every metric, by its name; a warning names plug-ins that cannot be used."""
+    found = {name: tried(metric_options, name, where=f"the options of the metric {name}") for name in REGISTRY.loaded()}
+    found = {name: metric_options(name) for name in METRICS} | found
     return {name: options for name, options in found.items() if options is not None}
-
-
-def _options_or_warning(name: str) -> Mapping[str, Option] | None:
-    try:
-        return metric_options(name)
-    except UsageError as error:
-        warnings.warn(str(error), PolyrefWarning, stacklevel=2)
-        return None
 
 
 def read_specification(text: str) -> Specification:
@@ -176,6 +139,7 @@ def read_specification(text: str) -> Specification:
         name = written.name.removesuffix(plain) + alias
         written = Specification(name, {**options, **written.options})
     known = metric_options(written.name)
+    REGISTRY.entry(plain_name(written.name))
     for option in written.options:
         _check_known(written.name, option)
     values = {option: one.read(written.name, written.options[option]) for option, one in known.items()

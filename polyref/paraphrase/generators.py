@@ -14,16 +14,18 @@ somebody sets them. Where nobody does, and it has a default of its own, that hol
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from importlib.metadata import EntryPoint, entry_points
-from typing import Any, Final
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
 
-from polyref.errors import ModelError, PolyrefError, UsageError
+from polyref.errors import ModelError, UsageError
 from polyref.paraphrase.loading_options import PRISM_B
 from polyref.paraphrase.paraphraser import Paraphraser
+from polyref.plugins import Plugins, owner
 
-GROUP: Final = "polyref.generators"
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 #: Options of loading, with what stands for "nobody asked".
 OPTIONS: Final[Mapping[str, Any]] = {
@@ -46,13 +48,13 @@ class Generator:
     Attributes:
         name: What stands before the colon in ``NAME:ARGUMENT``.
         summary: What it is, in one line.
-        entry: Where the function is that loads it.
+        factory: The function that loads it, or raises what is wrong with it.
         alone: Whether the name may stand without an argument.
     """
 
     name: str
     summary: str
-    entry: EntryPoint
+    factory: Callable[[], Any]
     alone: bool = True
 
     def load(self, argument: str | None, options: Mapping[str, Any]) -> Paraphraser:
@@ -62,7 +64,7 @@ class Generator:
             argument: What stands after the colon; None where there is no colon.
             options: All of ``OPTIONS``.
         """
-        factory = self._factory()
+        factory = self.factory()
         parameters = inspect.signature(factory).parameters.values()
         its_own = {parameter.name for parameter in parameters if parameter.default is not parameter.empty}
         anything = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
@@ -75,26 +77,14 @@ class Generator:
         given = {name: value for name, value in options.items() if name in taken - left_open}
         made = factory(argument, **given)
         if not isinstance(made, Paraphraser):
-            raise ModelError(f"the generator {self.name} ({self.entry.value}) gave {made!r}, expected a Paraphraser")
+            raise ModelError(f"the generator {self.name} gave {made!r}, expected a Paraphraser")
         if "lang" not in taken:
             made.check_language(options["lang"])
         return made
 
-    def _factory(self) -> Any:
-        try:
-            return self.entry.load()
-        except PolyrefError:
-            raise
-        except Exception as error:  # a plug-in may fail in any way
-            raise ModelError(
-                f"the generator {self.name} ({self.entry.value}) cannot be imported: {error}",
-                remedy="mend or uninstall the package that brings it",
-            ) from error
-
 
 def _built_in(name: str, module: str, summary: str, *, alone: bool = False) -> Generator:
-    entry = EntryPoint(name, f"polyref.paraphrase.{module}:load", GROUP)
-    return Generator(name, summary, entry, alone)
+    return Generator(name, summary, lambda: import_module(f"polyref.paraphrase.{module}").load, alone)
 
 
 BUILT_IN: Final = (
@@ -123,13 +113,22 @@ BUILT_IN: Final = (
 )
 
 
+GENERATORS: Final = Plugins(
+    "generator",
+    "polyref.generators",
+    {one.name: one for one in BUILT_IN},
+    "a function that loads a Paraphraser",
+    lambda name, found: callable(found),
+)
+
+
 def generators() -> list[Generator]:
     """All generators: polyref's, then the plug-ins by name. No plug-in is imported for it."""
-    found = [
-        Generator(entry.name, _summary(entry), entry)
-        for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name)
-    ]
-    return [*BUILT_IN, *found]
+    return [*BUILT_IN, *map(_plug_in, GENERATORS.added())]
+
+
+def _plug_in(entry: EntryPoint) -> Generator:
+    return Generator(entry.name, _summary(entry), lambda: GENERATORS.load(entry.name))
 
 
 def _summary(entry: EntryPoint) -> str:
@@ -137,7 +136,7 @@ def _summary(entry: EntryPoint) -> str:
         return entry.value
     about = entry.dist.metadata
     summary = about["Summary"] if "Summary" in about else entry.value  # noqa: SIM401 (it has no get)
-    return f"{summary} ({about['Name']} {entry.dist.version})"
+    return f"{summary} ({owner(entry)})"
 
 
 def built_in(name: str) -> Generator:
@@ -149,10 +148,7 @@ def built_in(name: str) -> Generator:
 def find_generator(text: str) -> tuple[Generator, str | None] | None:
     """The generator that ``NAME`` or ``NAME:ARGUMENT`` names, and the argument; None where it names none."""
     name, colon, argument = text.partition(":")
-    named = [generator for generator in generators() if generator.name == name and (colon or generator.alone)]
-    if len(named) > 1:
-        raise ModelError(
-            f"{len(named)} generators are called {name}: {', '.join(one.entry.value for one in named)}",
-            remedy="uninstall a package that brings one of them",
-        )
-    return (named[0], argument if colon else None) if named else None
+    if name not in GENERATORS or not (colon or name not in GENERATORS.own or built_in(name).alone):
+        return None
+    entry = GENERATORS.entry(name)
+    return (built_in(name) if entry is None else _plug_in(entry)), argument if colon else None

@@ -12,9 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from polyref.errors import UsageError
-from polyref.eval.plugins import Plugins
-
 PAGES = Path(__file__).resolve().parents[2] / "docs/how-to"
 #: A line that names a file, and the block that follows it.
 _FILE = re.compile(r"^`([\w.-]+)`[^\n]*:\n\n```\w+\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -74,43 +71,3 @@ def test_a_gold_reader(minimal: Path, tmp_path: Path) -> None:
     assert {(row["gold"], row["level"], row["n"]) for row in rows} == {("stars", "sys", 3), ("stars", "seg", 9)}
     assert "ratings.tsv: judgements of systems without output passed over: Secret (1)" in done.stderr
     assert "stars" in package.run("-m", "polyref", "evaluate", "--help").stdout
-
-
-def _distribution(folder: Path, name: str, group: str, entries: str) -> None:
-    info = folder / f"{name}-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(f"[{group}]\n{entries}\n")
-
-
-def test_faults_of_plugins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(tmp_path))
-    things = Plugins("thing", "polyref.things", {"own": "polyref.eval.plugins:Plugins"})
-    _distribution(tmp_path, "first", "polyref.things", "own = first:x\nbroken = no_such_module:x\nboth = json:loads")
-    _distribution(tmp_path, "second", "polyref.things", "both = json:dumps\nadded = json:loads")
-    assert things.names() == ("own", "added", "both", "broken")
-    assert things.load("own") is Plugins
-    assert things.load("added") is json.loads
-    for name, message in (
-        ("other", "unknown thing 'other', expected one of own, added, both, broken"),
-        ("both", r"several packages have a thing 'both': first 1.0, second 1.0 \(uninstall one\)"),
-        ("broken", "the thing 'broken' of first 1.0 cannot be loaded: ModuleNotFoundError: No module named"),
-    ):
-        with pytest.raises(UsageError, match=message):
-            things.load(name)
-
-
-def test_plugins_of_another_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from polyref.eval.judgements.registry import gold_reader
-    from polyref.eval.statistics.registry import statistics_called
-
-    monkeypatch.syspath_prepend(str(tmp_path))
-    _distribution(
-        tmp_path, "first", "polyref.statistics", "mine = json:loads\nrho = polyref.eval.statistics.named:ACC23"
-    )
-    _distribution(tmp_path, "second", "polyref.judgements", "mine = json:loads")
-    for name in ("mine", "rho"):
-        with pytest.raises(UsageError, match=f"the plug-in '{name}' of polyref.statistics is .*, expected a Statistic"):
-            statistics_called(name)
-    with pytest.raises(UsageError, match=r"the plug-in 'mine' of polyref.judgements is .*, expected a GoldReader"):
-        gold_reader("mine")

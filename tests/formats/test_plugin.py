@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,19 +10,10 @@ import pytest
 from built_package import blocks, build
 
 from polyref.errors import DataError, UsageError
-from polyref.formats import registry
 from polyref.references import Reference, ReferenceSet
 
 GUIDE = (Path(__file__).resolve().parent.parent.parent / "docs" / "how-to" / "add-a-format.md").read_text("utf-8")
 BARS = "7 ||| Ann paid. ||| Ann has paid. ||| It was Ann who paid.\n8 ||| Bob left.\n"
-
-
-@pytest.fixture(autouse=True)
-def asked_anew() -> Iterator[None]:
-    """What is installed is looked up once a process."""
-    registry._plug_ins.cache_clear()
-    yield
-    registry._plug_ins.cache_clear()
 
 
 @pytest.fixture(scope="module")
@@ -78,19 +69,3 @@ def test_the_format_by_name(refs: Path) -> None:
     with pytest.raises(DataError, match="odd:1: one part"):
         ReferenceSet.load("odd", form="bars")
     assert len(ReferenceSet.load("refs.txt", form="plain")) == 2
-
-
-@pytest.mark.parametrize(
-    ("target", "message"),
-    [("nothing", "cannot be imported: .*nothing"), ("__name__", "is 'odd_format', expected a Format")],
-)
-def test_broken_plug_ins_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str, message: str) -> None:
-    monkeypatch.syspath_prepend(tmp_path)
-    (tmp_path / "odd_format.py").write_text("", "utf-8")
-    about = tmp_path / "odd_format-1.0.dist-info"
-    about.mkdir()
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: odd_format\nVersion: 1.0\n", "utf-8")
-    (about / "entry_points.txt").write_text(f"[polyref.formats]\nodd = odd_format:{target}\n", "utf-8")
-    (tmp_path / "refs.en").write_text("Ann paid.\n", "utf-8")
-    with pytest.raises(UsageError, match=rf"the file format odd \(odd_format:{target}\) {message}"):
-        ReferenceSet.load(tmp_path / "refs.en")

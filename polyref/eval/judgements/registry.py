@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from polyref.errors import UsageError
-from polyref.eval.plugins import Plugins
+from polyref.plugins import Plugins
 
 if TYPE_CHECKING:
     from polyref.eval.judgements.base import GoldReader
+
+
+def _is_reader(kind: str, found: Any) -> bool:
+    from polyref.eval.judgements.base import GoldReader
+
+    return isinstance(found, GoldReader) and found.kind == kind
+
 
 JUDGEMENTS: Final = Plugins(
     "kind of judgements",
@@ -18,16 +24,12 @@ JUDGEMENTS: Final = Plugins(
         "da": "polyref.eval.judgements.direct_assessment:READER",
         "darr": "polyref.eval.judgements.task_rankings:READER",
     },
+    "a GoldReader of that kind",
+    _is_reader,
 )
 
 
 def gold_reader(kind: str) -> GoldReader:
     """The reader of one kind of files."""
-    from polyref.eval.judgements.base import GoldReader
-
-    reader = JUDGEMENTS.load(kind)
-    if not isinstance(reader, GoldReader) or reader.kind != kind:
-        raise UsageError(
-            f"the plug-in {kind!r} of {JUDGEMENTS.group} is {reader!r}, expected a GoldReader of that kind"
-        )
+    reader: GoldReader = JUDGEMENTS.load(kind)
     return reader

@@ -103,7 +103,7 @@ def _significance(row: Row) -> int | None:
 
 def _says_nothing(row: Row) -> bool:
     name = row.statistic
-    if name not in STATISTICS.names():
+    if name not in STATISTICS:
         return False
     return any(one.pooled or one.higher_is_better is None for one in statistics_called(name) if one.level == row.level)
 

@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from polyref.errors import UsageError
-from polyref.eval.plugins import Plugins
+from polyref.plugins import Plugins
 
 if TYPE_CHECKING:
     from polyref.eval.judgements.gold import Gold
     from polyref.eval.statistics.base import Needs, Statistic
 
 _NAMED: Final = "polyref.eval.statistics.named"
+
+
+def _several(found: Any) -> tuple[Statistic, ...]:
+    return tuple(found) if isinstance(found, (tuple, list)) else (found,)
+
+
+def _are_statistics(name: str, found: Any) -> bool:
+    from polyref.eval.statistics.base import Statistic
+
+    several = _several(found)
+    return bool(several) and all(isinstance(one, Statistic) and one.name == name for one in several)
+
+
 #: Every statistic. One that is always computed at one level may have another level at which it can be asked for.
 STATISTICS: Final = Plugins(
     "statistic",
@@ -32,6 +45,8 @@ STATISTICS: Final = Plugins(
         "kendall-darr-without-ties": f"{_NAMED}:KENDALL_DARR_WITHOUT_TIES",
         "tie-rate": f"{_NAMED}:TIE_RATE",
     },
+    "a Statistic of that name, or several",
+    _are_statistics,
 )
 #: Those of polyref that are always computed, where the judgement has what they need, in the order of the rows.
 USUAL: Final = (
@@ -52,16 +67,7 @@ _NEEDED: Final[dict[Needs, str]] = {
 
 def statistics_called(name: str) -> tuple[Statistic, ...]:
     """The statistics of one name: one, or one for each level."""
-    from polyref.eval.statistics.base import Statistic
-
-    found = STATISTICS.load(name)
-    several = tuple(found) if isinstance(found, (tuple, list)) else (found,)
-    for one in several:
-        if not isinstance(one, Statistic) or one.name != name:
-            raise UsageError(
-                f"the plug-in {name!r} of {STATISTICS.group} is {one!r}, expected a Statistic of that name, or several"
-            )
-    return several
+    return _several(STATISTICS.load(name))
 
 
 def chosen_statistics(asked: Sequence[str], gold: Gold, *, within_segments: bool = False) -> list[Statistic]:
