@@ -21,6 +21,7 @@ from polyref.cli.options.quiet import say
 from polyref.cli.options.reading import reading_options
 from polyref.cli.options.rewriting import open_inputs, rewriting_options, summaries, write_requests
 from polyref.cli.options.search import SENTENCES
+from polyref.cli.parsing.idle import was_given
 from polyref.cli.printing import bars, json_object, tell
 from polyref.formats import Reading
 from polyref.paraphrase import Paraphraser, load_paraphraser

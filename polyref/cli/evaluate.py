@@ -17,7 +17,7 @@ from polyref.errors import UsageError
 from polyref.progress import listening
 
 
-@click.command(cls=HeadedCommand, headings=HEADINGS)
+@click.command(cls=HeadedCommand, headings=HEADINGS, useless={"width": ["as_json"], "verbose": ["as_json"]})
 @threads_option
 @evaluate_options
 def command(

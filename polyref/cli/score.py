@@ -11,7 +11,7 @@ from polyref.cli.files.overwriting import refuse_overwriting, refuse_second_read
 from polyref.cli.files.stretches import score_large
 from polyref.cli.files.systems import notes_of_copies, read_scored, warn_byte_order_marks
 from polyref.cli.options.metrics import files_of, make_metrics, metric_options
-from polyref.cli.options.score import HEADINGS, score_options, test_from
+from polyref.cli.options.score import DECLARED, score_options, test_from
 from polyref.cli.options.threads import threads_option
 from polyref.cli.parsing.headings import HeadedCommand
 from polyref.cli.printing import bars, json_parts, remember, tell
@@ -23,7 +23,7 @@ from polyref.progress import listening
 from polyref.textfiles import check_writable, write_atomically
 
 
-@click.command(cls=HeadedCommand, headings=HEADINGS, short_help="Score systems with any number of references.")
+@click.command(cls=HeadedCommand, short_help="Score systems with any number of references.", **DECLARED)
 @score_options
 @threads_option
 @metric_options

@@ -104,6 +104,7 @@ def submit(
         UsageError: Something is asked for that the set or the metric does not have, or another metric's scores are
             in the folder.
     """
+    _check_used(what)
     folder = Path(output)
     names = {level: file_name(what.year, level, what.name) for level in LEVELS}
     if folder.exists() and not folder.is_dir():
@@ -140,6 +141,19 @@ def submit(
     folder.mkdir(parents=True, exist_ok=True)
     publish_together(files)
     return checked
+
+
+def _check_used(what: Submission) -> None:
+    """Refuse what nothing would be done with."""
+    for name in ("form", "fields"):
+        if getattr(what, name) and not isinstance(what.references, (str, Path)):
+            raise UsageError(
+                f"`{name}` has no use without a file of `references`", remedy="give `references`, or leave it out"
+            )
+    if what.reference is not None and what.year == 2025:
+        raise UsageError(
+            "`reference` has no use with `year` 2025, whose files name no reference", remedy="leave it out"
+        )
 
 
 def _check_there(folder: Path, what: Submission) -> None:

@@ -57,16 +57,16 @@ def evaluation_text(table: Table, width: int, *, full: bool) -> str:
     if full:
         blocks.append("\n".join(shown(signature) for signature in (*own, *of_metrics)))
     else:
-        hashes = " ".join(map(digest, own))
-        blocks.append(f"Signature{'s' * (len(own) > 1)}: {hashes} (in full, with those of the metrics: -v, --json, or "
-                      f"polyref info {digest(own[0])})")  # fmt: skip
+        hashes = list(signatures(table))
+        blocks.append(f"Signature{'s' * (len(own) > 1)}: {' '.join(hashes)} (in full, with those of the metrics: -v, "
+                      f"--json, or polyref info {hashes[0]})")  # fmt: skip
     return "\n\n".join(blocks)
 
 
 def signatures(table: Table) -> dict[str, str]:
     """What every hash that is printed stands for: the signature of an evaluation, and those of its metrics."""
-    return {digest(one.signature): "\n".join([one.signature, *dict.fromkeys(one.signatures.values())])
-            for one in table.evaluations}  # fmt: skip
+    whole = ["\n".join([one.signature, *dict.fromkeys(one.signatures.values())]) for one in table.evaluations]
+    return {digest(signatures): signatures for signatures in whole}
 
 
 def statistic_tables(table: Table, width: int) -> Iterator[Titled]:

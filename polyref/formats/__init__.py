@@ -16,8 +16,8 @@ from polyref.formats import keyed, normal, registry, simple, text
 from polyref.formats.base import Format, Lines, Opened, Outputs, Reading
 from polyref.formats.normal import header_line, segment_line, write_segments
 from polyref.formats.roles import check_fields
-from polyref.formats.wmt import folder, sacrebleu
-from polyref.remote.files import without_scheme
+from polyref.formats.wmt import folder, general, sacrebleu, xml
+from polyref.remote.files import is_remote, without_scheme
 from polyref.textfiles import display_name, iter_lines
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "open_references",
     "read_outputs",
     "segment_line",
+    "takes_pair",
     "write_segments",
 ]
 
@@ -93,6 +94,21 @@ def located(paths: Sequence[str | Path], reading: Reading) -> tuple[list[str | P
         found = folder.files_in(Path(path), reading.pair, list(reading.fields), whole=reading.whole)
         return list(found), Reading(form=folder.FORMAT.name, whole=reading.whole, encoding=reading.encoding)
     return [without_scheme(path) for path in paths], reading
+
+
+def takes_pair(paths: Sequence[str | Path], reading: Reading) -> bool:
+    """Whether one of some paths may hold several language pairs, so that ``reading.pair`` has a use.
+
+    Of what can be read once only that is not known, and taken to be so.
+    """
+    for path in paths:
+        local = without_scheme(path)
+        if str(path).startswith(sacrebleu.SCHEME) or is_remote(path) or not Path(local).is_file():
+            return True
+        with ExitStack() as stack:
+            if _form(*_peek(local, stack, reading)) in (general.FORMAT, xml.FORMAT):
+                return True
+    return False
 
 
 def read_outputs(path: str | Path, reading: Reading = Reading()) -> Outputs:  # noqa: B008 (frozen)

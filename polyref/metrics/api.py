@@ -73,6 +73,8 @@ def score(
     chosen = named_metrics(metrics, target_lang)
     if test is not None:
         check_test(test, systems=len(outputs))
+    elif trials is not None or seed != SEED:
+        raise UsageError(f"`{'seed' if trials is None else 'trials'}` has no use without `test`", remedy="add `test`")
     if sources is not None:
         check_sources(chosen)
         refset = _with_sources(refset, _stripped(sources, "`sources`"))

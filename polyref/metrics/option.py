@@ -95,6 +95,7 @@ class Option:
         family: Of its metric; metrics of one family share flags and a heading.
         name: The field.
         type: ``bool``, ``int``, ``float`` or ``str``: of the value, or of each of several.
+        needs: Other options, ``NAME`` or ``NAME=VALUE``, one of which has to be given or so for it to have a use.
         several: Whether the value is a tuple.
         optional: Whether it may be None.
         default: The value where none is given.
@@ -114,6 +115,7 @@ class Option:
     otherwise: str = ""
     family: str = ""
     name: str = ""
+    needs: tuple[str, ...] = ()
     type: type = str
     several: bool = False
     optional: bool = False
@@ -246,7 +248,17 @@ def check_fields(owner: str, one: Any) -> None:
     """Check the options that the fields of a dataclass are.
 
     Raises:
-        UsageError: One of them is out of range.
+        UsageError: One of them is out of range, or has no use without another one.
     """
     for name, known in fields_of(one.__class__).items():
         known.check(owner, getattr(one, name))
+        if known.needs and getattr(one, name) != known.default and not any(_holds(one, need) for need in known.needs):
+            needed = " or ".join("`{}` {}".format(*need.partition("=")[::2]).strip() for need in known.needs)
+            raise UsageError(f"{owner}: `{name}` has no use without {needed}", remedy="add that, or leave it out")
+
+
+def _holds(one: Any, need: str) -> bool:
+    """Whether an option has a value, or the one that is named."""
+    name, sign, value = need.partition("=")
+    given = getattr(one, name)
+    return str(given) == value if sign else given not in (None, False, 0, (), "")

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import click
-from click.core import ParameterSource
 
 from polyref.augment.candidates import open_lists, open_peers
 from polyref.augment.inputs import Inputs
@@ -18,6 +17,7 @@ from polyref.augment.sources import Generated, Several, Source
 from polyref.cli.options.generation import loading_from
 from polyref.cli.options.rewriting import rewritings_from
 from polyref.cli.options.search import decoding_from
+from polyref.cli.parsing.idle import was_given
 from polyref.cli.printing import tell
 from polyref.errors import UsageError
 from polyref.paraphrase.paraphraser import Paraphraser
@@ -113,11 +113,6 @@ def generators_from(
 
 def _generator(name: str, options: Mapping[str, Any], asked: int, decoding: Any) -> Callable[[Load], Source]:
     return lambda load: Generated(load(name, **options), asked, decoding)
-
-
-def was_given(name: str) -> bool:
-    """Whether a parameter of the command that runs was given."""
-    return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE
 
 
 def source_from(

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import wraps
 from typing import Any, TypeVar
 
 import click
 
 from polyref.errors import UsageError
-from polyref.formats import Reading
+from polyref.formats import Reading, takes_pair
+from polyref.formats.wmt.folder import FORMAT as FOLDER
 from polyref.formats.wmt.sacrebleu import SCHEME
+from polyref.textfiles import display_name
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -48,6 +51,8 @@ def reading_options(*, flag: str = "--format", sets: bool = True) -> Callable[[F
             reading = Reading(values.pop("form"), fields_from(values.pop("fields")), values.pop("pair"))
             if sets:
                 values["references"] = _references(values["references"], test_set)
+            if pair is not None and values.get("to") != FOLDER.name:
+                _check_pair(values["references"], reading, values)
             return command(reading=reading, **values)
 
         made: Any = gathered
@@ -59,6 +64,17 @@ def reading_options(*, flag: str = "--format", sets: bool = True) -> Callable[[F
         return format_option(flag)(fields_option(made))  # type: ignore[no-any-return]
 
     return decorate
+
+
+def _check_pair(references: Sequence[str], reading: Reading, values: Mapping[str, Any]) -> None:
+    """Refuse a language pair of files that hold one each."""
+    of_outputs = Reading(values.get("input_form"), encoding=values.get("encoding"))
+    reading = replace(reading, fields={}, encoding=values.get("encoding"))
+    if not takes_pair(references, reading) and not takes_pair(values.get("inputs", ()), of_outputs):
+        raise UsageError(
+            f"-l {reading.pair} has no use with {display_name(references[0])}, which holds one language pair",
+            remedy="leave -l out",
+        )
 
 
 def _references(references: Sequence[str], test_set: str | None) -> tuple[str, ...]:

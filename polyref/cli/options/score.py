@@ -16,12 +16,29 @@ from polyref.metrics.results.scores import TESTS, check_test
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-#: What stands under a heading of the help; the rest are the common options.
-HEADINGS: Final = {
+#: Heading of the help -> options under it; the others come first.
+_HEADINGS: Final = {
     "Intervals and tests": ("confidence_n", "paired_ar_n", "paired_bs_n", "seed"),
     "Files": ("form", "fields", "input_form", "test_set", "pair", "num_refs", "encoding"),
     "How references combine": ("peers",),
 }
+_TESTS: Final = ("intervals", "paired_ar", "paired_bs_shift", "paired_bs")
+#: Option -> options of which it needs one.
+_NEEDS: Final = {
+    "confidence_n": ("intervals",),
+    "paired_ar_n": ("paired_ar",),
+    "paired_bs_n": ("paired_bs", "paired_bs_shift"),
+    "seed": _TESTS,
+}
+#: Option -> options beside which it has no use.
+_USELESS: Final = {
+    "score_only": ("as_json", "layout=json", "layout=latex", *_TESTS),
+    "width": ("as_json", "layout=json"),
+    "verbose": ("as_json", "layout=json", "layout=latex", "score_only"),
+    "short": ("score_only",),
+}
+#: What the command knows of its options beside what they are.
+DECLARED: Final[dict[str, Any]] = {"headings": _HEADINGS, "needs": _NEEDS, "useless": _USELESS}
 _OPTIONS: Final = (
     click.argument("references", nargs=-1, metavar="REFS...", shell_complete=argument_or_option),
     click.option(

@@ -11,12 +11,14 @@ from typing import Final
 
 import click
 
+from polyref.cli.parsing.idle import CheckedCommand
+
 #: Parameters that take names, none of which has a comma. Metrics are told apart by their own reader.
 _NAMES: Final = frozenset({"pairs", "statistics"})
 _NUMBER = re.compile(r"-\d+(\.\d*)?([eE][+-]?\d+)?|-\.\d+")
 
 
-class MultiCommand(click.Command):
+class MultiCommand(CheckedCommand):
     """A command whose ``multiple=True`` options also accept several values after one flag.
 
     ``-k 0 1 5`` is rewritten to ``-k 0 -k 1 -k 5`` before click parses it: values are read up to the next option.

@@ -88,6 +88,12 @@ class Choices:
             raise UsageError(f"`correction` is {self.correction!r}, expected one of {', '.join(CORRECTIONS)}")
         if not 0 < self.bootstrap.confidence < 1:
             raise UsageError(f"`confidence` is {self.bootstrap.confidence}, expected between 0 and 1")
+        for name in ("form", "fields"):
+            if getattr(self, name) and not any(isinstance(one, str) for one in self.references.values()):
+                raise UsageError(
+                    f"`{name}` has no use without a file of `references`", remedy="give `references`, or leave it out"
+                )
+        self._check_drawing()
         if self.peers is not None:
             given = [name for name in _NOT_WITH_PEERS if getattr(self, name)]
             given += ["originals"] if self.originals != (KEPT,) else []
@@ -98,3 +104,13 @@ class Choices:
                     "segments alone",
                     remedy="leave one of them out",
                 )
+
+    def _check_drawing(self) -> None:
+        """Refuse settings of draws where nothing is drawn."""
+        if self.bootstrap.resamples:
+            return
+        plain = Bootstrap()
+        drawn = self.placebo or self.perm_both
+        for name in ("over", "confidence", *(() if drawn else ("seed",))):
+            if getattr(self.bootstrap, name) != getattr(plain, name):
+                raise UsageError(f"`{name}` has no use with `resamples` 0", remedy="leave one of them out")

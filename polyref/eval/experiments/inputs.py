@@ -100,6 +100,8 @@ def inputs(evalset: EvaluationSet, gold: Gold, choices: Choices, several: bool) 
         for name in metrics
         if name not in made
     }
+    if choices.scores is not None and not stored and not several:
+        raise UsageError("`scores` has no use: no metric here is a score file", remedy="leave it out")
     if choices.peers is not None and (stored or not made):
         raise UsageError("`peers` needs metrics that are computed here, not score files")
     if not made or not isinstance(evalset, EvalSet):
@@ -186,6 +188,8 @@ def _computed(evalset: EvaluationSet, metrics: Sequence[str], choices: Choices) 
         raise UsageError("`placebo` has no use: every metric here is a score file")
     if not own and choices.originals != (KEPT,):
         raise UsageError("`originals` has no use: every metric here is a score file")
+    if not own and max(choices.ks, default=0):
+        raise UsageError("`ks` has no use: every metric here is a score file", remedy="leave it out")
     return own
 
 

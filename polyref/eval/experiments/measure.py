@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from polyref import __version__
+from polyref.errors import UsageError
 from polyref.eval.data.open_sets import EvaluationSet, check_patterns, filled, set_name
 from polyref.eval.data.reference_sets import OF_SET
 from polyref.eval.experiments.choices import KEPT, Choices
@@ -41,9 +42,13 @@ def measure(sets: Sequence[EvaluationSet], choices: Choices, say: Say = lambda k
     check_patterns(files, sets, "`references`")
     check_patterns(list(choices.gold_files.values()), sets, "`mqm`, `da` or `darr`")
     check_names(sets, choices)
+    judged = [judgement(evalset, choices, len(sets) > 1) for evalset in sets]
+    if choices.repeated_pairs != "count" and all(gold.pairs is None for gold, _, _ in judged):
+        raise UsageError(
+            "`repeated_pairs` has no use: no judgement here is of relative rankings", remedy="leave it out"
+        )
     evaluations = []
-    for evalset in sets:
-        gold, left_out, notes = judgement(evalset, choices, len(sets) > 1)
+    for evalset, (gold, left_out, notes) in zip(sets, judged, strict=True):
         for note in notes:
             say("note", note)
         if choices.peers is not None:

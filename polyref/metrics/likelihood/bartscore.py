@@ -46,7 +46,9 @@ class Prompted(SequenceMetric):
     prompts: Sequence[str] = option(
         (), help="A prompt; several are an ensemble.", flag="--bartscore-prompt", metavar="TEXT"
     )
-    prompt_side: str = option("source", help="Whose prompt: of the encoder or the decoder.", choices=PROMPT_SIDES)
+    prompt_side: str = option(
+        "source", help="Whose prompt: of the encoder or the decoder.", choices=PROMPT_SIDES, needs=("prompts",)
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

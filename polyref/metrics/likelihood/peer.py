@@ -59,10 +59,10 @@ class Peer(SourceMetric):
     samples: int = option(1, help="Passes with dropout or sampled segmentations.", least=1)
     dropout: float = option(0.0, help="Rate of Monte Carlo dropout.", least=0, below=1)
     subwords: float | None = option(None, help="Smoothing of sampled segmentations.", least=0, otherwise="none")
-    nbest: int = option(64, help="Segmentations to draw from.", least=1)
+    nbest: int = option(64, help="Segmentations to draw from.", least=1, needs=("subwords",))
     low: float = option(0.0, help="Least probability that a token counts with.", least=0, most=1)
     high: float = option(1.0, help="Largest probability that a token counts with.", least=0, most=1)
-    seed: int = option(1, help="Of dropout and segmentations.")
+    seed: int = option(1, help="Of dropout and segmentations.", needs=("dropout", "subwords"))
 
     def __post_init__(self) -> None:
         super().__post_init__()

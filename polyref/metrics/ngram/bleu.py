@@ -75,7 +75,13 @@ class BLEU(Metric):
         "exp", help="How zero matches are smoothed.", choices=SMOOTHING, flag="--smooth-method", short="-s"
     )
     smooth_value: float | None = option(
-        None, help="Value of that.", least=0, flag="--smooth-value", short="-sv", otherwise="0.1 of floor, 1 of add-k"
+        None,
+        help="Value of that.",
+        least=0,
+        flag="--smooth-value",
+        short="-sv",
+        otherwise="0.1 of floor, 1 of add-k",
+        needs=("smooth_method=floor", "smooth_method=add-k"),
     )
     max_ngram_order: int = option(4, help="Longest n-grams.", least=1, most=100)
     effective_order: bool | None = option(
