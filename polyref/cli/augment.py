@@ -15,13 +15,12 @@ from polyref.augment.sentences import filtered_sentences
 from polyref.augment.writer import augment_file, check_output
 from polyref.cli.files.augmented import check_files, say_filters, say_resumed
 from polyref.cli.options.augment import input_options, output_options
-from polyref.cli.options.generation import GeneratingCommand, arithmetic, engine_from, generation_options, processes_for
-from polyref.cli.options.origin import Origin, generators_from, source_from, told_language
+from polyref.cli.options.generation import GeneratingCommand, arithmetic, engine_from, generation_options, options_for
+from polyref.cli.options.origin import Origin, generators_from, source_from, told_language, use_filter_threads
 from polyref.cli.options.quiet import say
 from polyref.cli.options.reading import reading_options
 from polyref.cli.options.rewriting import open_inputs, rewriting_options, summaries, write_requests
 from polyref.cli.options.search import SENTENCES
-from polyref.cli.parsing.idle import was_given
 from polyref.cli.printing import bars, json_object, tell
 from polyref.formats import Reading
 from polyref.paraphrase import Paraphraser, load_paraphraser
@@ -82,7 +81,7 @@ def command(
     loaded: list[Paraphraser] = []
 
     def load(name: str, **options: Any) -> Paraphraser:
-        options |= processes_for(loading, inputs.length, options["rewriting"])
+        options = options_for(name, loading, options, inputs.length, also)
         loaded.append(load_paraphraser(name, lang=language, **options))
         stack.callback(loaded[-1].close)
         if not force:
@@ -96,6 +95,7 @@ def command(
         inputs = stack.enter_context(open_inputs(references, reading, models, rewriting))
         language, note = told_language(lang, inputs, models, reading.pair, inputs.names[0])
         filter_chain(preset, language, models=False)  # refused before anything is loaded
+        also = use_filter_threads(loading["threads"], preset, origin, generators)
         source = source_from(origin, inputs, generators, load, stack, reading.pair)
         note()
         if way == "write" and requests:

@@ -10,12 +10,12 @@ from typing import Any
 import click
 
 from polyref.cli.files.overwriting import refuse_overwriting
-from polyref.cli.options.generation import GeneratingCommand, generation_options, loading_from, processes_for
+from polyref.cli.options.generation import GeneratingCommand, generation_options, loading_from, options_for
 from polyref.cli.options.origin import told_language
 from polyref.cli.options.quiet import quiet_option
 from polyref.cli.options.reading import reading_options
 from polyref.cli.options.rewriting import answer_files, rewriting_from, rewriting_options, summary
-from polyref.cli.options.search import SENTENCES, decoding_from
+from polyref.cli.options.search import SENTENCES, check_list, decoding_from
 from polyref.cli.parsing.completion import argument_or_option
 from polyref.cli.printing import bars, json_object, tell
 from polyref.formats import Reading
@@ -68,6 +68,7 @@ def command(
     # Everything that can be refused is refused before the model loads.
     asked = rewriting_from(loading["model"], rewriting, search, output)
     k, decoding = decoding_from(k, search, loading["backend"])
+    check_list(decoding, asked)
     options = loading_from(loading, search["semantics"])
     journals = answer_files([loading["model"]], rewriting["answers"], output)
     refuse_overwriting([file, rewriting["prompt"]], output, journals=journals, models=[loading["model"]])
@@ -76,14 +77,13 @@ def command(
     given = ReferenceSet.load(file, form=reading.form, fields=reading.fields, pair=reading.pair)
     lang, note = told_language(lang, given, [loading["model"]], reading.pair, name)
     lines = [segment.refs[0].text if segment.refs else "" for segment in given]
-    options |= {"rewriting": asked, **processes_for(loading, len(lines), asked)}
+    options = options_for(loading["model"], loading, {**options, "rewriting": asked}, len(lines))
     loaded = load_paraphraser(loading["model"], lang=lang, **options)
     if not force:
         loaded.check_texts(lines, lang, name)
     note()
     # With options of its own, the list of the search is wanted as it is.
-    mode = sentences if isinstance(decoding, DiverseBeam) else "whole"
-    paraphraser = by_sentences(loaded, lang, mode)
+    paraphraser = by_sentences(loaded, lang, sentences if isinstance(decoding, DiverseBeam) else "whole")
     paraphraser.prepare(lines, k)
     signature = f"{paraphraser.describe(decoding, k)}|k:{k}"
     rows: list[dict[str, Any]] = []

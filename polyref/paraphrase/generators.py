@@ -64,11 +64,9 @@ class Generator:
             argument: What stands after the colon; None where there is no colon.
             options: All of ``OPTIONS``.
         """
-        factory = self.factory()
+        factory, taken = self.factory(), self.taken()
         parameters = inspect.signature(factory).parameters.values()
         its_own = {parameter.name for parameter in parameters if parameter.default is not parameter.empty}
-        anything = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
-        taken = OPTIONS.keys() if anything else {parameter.name for parameter in parameters}
         # The language is checked here for those who do not ask for it.
         for name in options.keys() - taken - {"lang"}:
             if options[name] != OPTIONS[name]:
@@ -81,6 +79,12 @@ class Generator:
         if "lang" not in taken:
             made.check_language(options["lang"])
         return made
+
+    def taken(self) -> frozenset[str]:
+        """Those of ``OPTIONS`` that it has a use for."""
+        parameters = inspect.signature(self.factory()).parameters.values()
+        anything = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
+        return frozenset(OPTIONS if anything else OPTIONS.keys() & {parameter.name for parameter in parameters})
 
 
 def _built_in(name: str, module: str, summary: str, *, alone: bool = False) -> Generator:

@@ -74,7 +74,7 @@ def load_paraphraser(
     for name, value in (("threads", threads), ("memory", memory), ("jobs", jobs)):
         if value is not None and value < 1:
             raise UsageError(f"`{name}` is {value}, expected 1 or more")
-    generator, argument = _named(str(name_or_path)) if backend == "polyref" else (built_in(backend), str(name_or_path))
+    generator, argument = named_generator(str(name_or_path), backend)
     jobs = max(jobs, len(devices(device)))
     options: dict[str, Any] = {
         "device": own_device(device),
@@ -89,7 +89,7 @@ def load_paraphraser(
     }
     if generator.name in REWRITING and jobs > 1:
         raise UsageError(f"`jobs` is {jobs}, but {generator.name} runs in one process", remedy="`concurrency`")
-    options["threads"] = threads or (1 if jobs > 1 else None)
+    options["threads"] = threads or (1 if jobs > 1 and "threads" in generator.taken() else None)
     reload = partial(_load_own, device, name_or_path, backend=backend, cache=cache, **options)
     made = generator.load(argument, options) if jobs == 1 else InProcesses(reload, jobs)
     if cache:
@@ -104,8 +104,10 @@ def _load_own(devices: str, name_or_path: str | Path, **options: Any) -> Paraphr
     return load_paraphraser(name_or_path, **{**options, "device": own_device(devices)})
 
 
-def _named(name: str) -> tuple[Generator, str | None]:
-    """The generator for a name, and its argument."""
+def named_generator(name: str, backend: str = "polyref") -> tuple[Generator, str | None]:
+    """The generator for a name, and its argument; see :func:`load_paraphraser`."""
+    if backend != "polyref":
+        return built_in(backend), name
     if found := find_generator(name):
         return found
     try:

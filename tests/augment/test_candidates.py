@@ -276,8 +276,8 @@ def test_a_wrong_alignment_is_refused(
 def test_bad_usage(polyref: Callable[..., Any], refs: Path, tmp_path: Path) -> None:
     file = nbest(tmp_path / "n.jsonl")
     for options, message in (
-        (["--candidates", file, "--beam", "4"], "--beam is of no use: --candidates loads no generator"),
-        (["--candidates", file, "--threads", "1"], "--threads is of no use"),
+        (["--candidates", file, "--beam", "4"], "--beam has no use: --candidates loads no generator"),
+        (["--candidates", file, "--threads", "1"], "--threads has no use"),
         (["--candidates", file, "-o", file], "is also an input"),
         (["-", "--candidates", "-"], "named twice"),
         (["--candidates", file, "-k", "0"], "-k is 0"),

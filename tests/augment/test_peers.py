@@ -96,7 +96,7 @@ def test_bad_usage(polyref: Callable[..., Any], files: list[Path], tmp_path: Pat
         (["--peers", "leave-one-out"], 2, "measures consensus among the systems compared, and does not rank them"),
         (["--peers", "leave-one-out"], 2, "polyref score --sentence --peers leave-one-out is for segments alone"),
         (["--peers", one, "--candidates", other], 2, "--peers and --candidates exclude each other"),
-        (["--peers", one, "--model", "shipped"], 2, "--model is of no use: --peers loads no generator"),
+        (["--peers", one, "--model", "shipped"], 2, "--model has no use: --peers loads no generator"),
         (["--peers", one, "-o", one], 2, "is also an input"),
         (["--peers", tmp_path / "set.jsonl"], 2, "expected plain text: one output of a system a line"),
         (["--peers", tmp_path / "short"], 1, "short: has 1 segments, but the references have 3"),

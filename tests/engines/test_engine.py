@@ -61,7 +61,7 @@ def test_who_is_asked_by_one_process_is_not_asked_by_an_engine(tmp_path: Path, p
     done = polyref("augment", refs, "--engine", "ray", "--model", "chat:nowhere")
     assert done.code == 2 and "language models are asked by one process" in done.err
     done = polyref("augment", refs, "--engine", "ray", "--candidates", refs)
-    assert done.code == 2 and "--engine is of no use" in done.err
+    assert done.code == 2 and "--engine has no use" in done.err
     from contextlib import ExitStack
 
     with ExitStack() as stack, pytest.raises(UsageError, match="candidates that are read from files"):

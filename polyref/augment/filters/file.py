@@ -166,6 +166,12 @@ def read_filter(path: str | Path, lang: str = "en", need: str = "small-model", *
     return FilterChain(f"{Path(path).stem}#{hashed}:{names}", tuple(rules.values()), tuple(measures))
 
 
+def names_models(path: str | Path) -> bool:
+    """Whether a file that describes a chain has filters with models."""
+    values = read_toml("".join(f"{line}\n" for line in read_lines(path, allow_empty_file=True)), path)
+    return any(values.get(key, False) is not False for key in MEASURES)
+
+
 def _options(path: str | Path, key: str, value: Any, known: Mapping[str, Option]) -> dict[str, Any] | None:
     """The options of a check; None where it is taken out."""
     if isinstance(value, bool):

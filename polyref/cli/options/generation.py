@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from functools import wraps
 from typing import Any, Final, TypeVar
 
@@ -11,8 +11,9 @@ import click
 from polyref.cli.options.search import DIVERSE_BEAM, LISTS, SEARCH
 from polyref.cli.parsing.headings import HeadedCommand
 from polyref.engines.engine import ENGINES, Engine
-from polyref.errors import UsageError
-from polyref.paraphrase.generators import generators
+from polyref.errors import ModelError, UsageError
+from polyref.paraphrase.generators import OPTIONS, generators
+from polyref.paraphrase.loading import named_generator
 from polyref.paraphrase.loading_options import BACKENDS, DTYPES_CPU, DTYPES_ELSEWHERE, PRISM_B, check_penalty
 from polyref.paraphrase.rewriting.options import RewritingOptions
 from polyref.processes import available
@@ -189,6 +190,44 @@ def engine_from(loading: dict[str, Any]) -> Engine | None:
     """Where whole shards are augmented; None: in this process, with the processes of :func:`processes_for`."""
     engine = Engine.on(*(loading[name] for name in ("device", "engine", "jobs", "address", "gpus")))
     return engine if engine.elsewhere else None
+
+
+def options_for(
+    name: str,
+    loading: Mapping[str, Any],
+    options: Mapping[str, Any],
+    texts: int,
+    also: Collection[str] = (),
+) -> dict[str, Any]:
+    """Keyword arguments of ``load_paraphraser`` for one generator of several, with those of :func:`processes_for`.
+
+    Options that others have a use for are kept from those that have none; what nobody has a use for is refused where
+    the generator is loaded.
+
+    Args:
+        name: Of the generator.
+        loading: The options of loading.
+        options: As :func:`loading_from` gives them, with ``rewriting``.
+        texts: How many texts there are.
+        also: Options that something else has a use for.
+    """
+    models = [loading["model"]] if isinstance(loading["model"], str) else loading["model"]
+    taken = {one: _taken(one, loading["backend"]) for one in models}
+    given = {one for one, value in loading.items() if one in OPTIONS and value not in (None, OPTIONS[one])}
+    used = frozenset(also).union(*taken.values())
+    made = {**options, **processes_for(dict(loading), texts, options["rewriting"])}
+    return {
+        one: value
+        for one, value in made.items()
+        if one not in OPTIONS or one in taken[name] or (one in given and one not in used)
+    }
+
+
+def _taken(name: str, backend: str) -> frozenset[str]:
+    try:
+        return named_generator(name, backend)[0].taken()
+    except ModelError:  # which is said when it is loaded
+        return frozenset(OPTIONS)
 
 
 def processes_for(

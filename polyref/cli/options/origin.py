@@ -10,6 +10,8 @@ from typing import Any, Final
 import click
 
 from polyref.augment.candidates import open_lists, open_peers
+from polyref.augment.filters.file import names_models
+from polyref.augment.filters.presets import PRESETS
 from polyref.augment.inputs import Inputs
 from polyref.augment.language import language_of
 from polyref.augment.pipeline import OVERGENERATE
@@ -20,6 +22,7 @@ from polyref.cli.options.search import decoding_from
 from polyref.cli.parsing.idle import was_given
 from polyref.cli.printing import tell
 from polyref.errors import UsageError
+from polyref.models.device import use_threads
 from polyref.paraphrase.paraphraser import Paraphraser
 from polyref.references import ReferenceSet
 
@@ -95,9 +98,10 @@ def generators_from(
         context = click.get_current_context()
         for option in context.command.params:
             names = {*loading, *search, *rewriting, "sentences"}
-            if option.name in names and was_given(option.name or ""):
+            # A filter may have networks: that is known when it is read.
+            if option.name in names - {"threads"} and was_given(option.name or ""):
                 flag = max(option.opts, key=len)
-                raise UsageError(f"{flag} is of no use: {without} loads no generator", remedy="leave it out")
+                raise UsageError(f"{flag} has no use: {without} loads no generator", remedy="leave it out")
         return []
     options = loading_from(dict(loading), search["semantics"])
     made = []
@@ -130,6 +134,23 @@ def source_from(
     lists = open_lists(origin.candidates, references, stack, pair)
     sources = [*(generator(load) for generator in generators), *lists]
     return sources[0] if len(sources) == 1 else Several(sources)
+
+
+def use_filter_threads(threads: int | None, preset: str, origin: Origin, generators: Sequence[Any]) -> tuple[str, ...]:
+    """Let the networks of a filter compute with so many threads; refuse them where nothing has a network.
+
+    Returns:
+        The options of loading that the filter has a use for.
+    """
+    if threads is None:
+        return ()
+    if preset not in PRESETS and names_models(preset):
+        use_threads(threads)
+        return ("threads",)
+    if not generators:
+        without = f"{origin.without_generator} loads no generator, and the filter has no network"
+        raise UsageError(f"`threads` has no use: {without}", remedy="leave it out")
+    return ()
 
 
 def told_language(

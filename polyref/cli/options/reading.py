@@ -51,8 +51,9 @@ def reading_options(*, flag: str = "--format", sets: bool = True) -> Callable[[F
             reading = Reading(values.pop("form"), fields_from(values.pop("fields")), values.pop("pair"))
             if sets:
                 values["references"] = _references(values["references"], test_set)
-            if pair is not None and values.get("to") != FOLDER.name:
-                _check_pair(values["references"], reading, values)
+            # Names of files hold it, and where no option does it names the language of the references.
+            if reading.pair is not None and values.get("to") != FOLDER.name and values.get("lang", "") is not None:
+                _check_pair(values["references"] if sets else (values["file"],), reading, values)
             return command(reading=reading, **values)
 
         made: Any = gathered
@@ -70,7 +71,8 @@ def _check_pair(references: Sequence[str], reading: Reading, values: Mapping[str
     """Refuse a language pair of files that hold one each."""
     of_outputs = Reading(values.get("input_form"), encoding=values.get("encoding"))
     reading = replace(reading, fields={}, encoding=values.get("encoding"))
-    if not takes_pair(references, reading) and not takes_pair(values.get("inputs", ()), of_outputs):
+    others = [*values.get("inputs", ()), *getattr(values.get("origin"), "candidates", ())]
+    if not takes_pair(references, reading) and not takes_pair(others, of_outputs):
         raise UsageError(
             f"-l {reading.pair} has no use with {display_name(references[0])}, which holds one language pair",
             remedy="leave -l out",

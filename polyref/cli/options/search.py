@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from polyref.cli.parsing.idle import was_given
 from polyref.errors import UsageError
 from polyref.paraphrase import DiverseBeam, SearchOptions
 from polyref.paraphrase.search.options import SEMANTICS
@@ -121,3 +122,19 @@ def decoding_from(
     # The smallest beam that can give the list: a multiple of the groups.
     least = -(-wanted // parts) * parts
     return wanted, SearchOptions(beam=least if beam is None else beam, **given).validate()
+
+
+def check_list(decoding: DiverseBeam | SearchOptions, asked: object) -> None:
+    """Refuse options of a search that change nothing in its list, where that is all that is written.
+
+    Args:
+        decoding: What they ask for.
+        asked: How a language model is asked; None of a search.
+    """
+    if asked is None and was_given("seed") and not getattr(decoding, "sampling", False):
+        raise UsageError("--seed has no use without --sampling: a search draws nothing", remedy="add --sampling")
+    if was_given("sentences") and isinstance(decoding, SearchOptions):
+        remedy = "leave --sentences out, or the options from --semantics to --sampling-epsilon"
+        raise UsageError(
+            "--sentences has no use with options of the search itself: its list is taken whole", remedy=remedy
+        )

@@ -94,24 +94,12 @@ def _article_fits(before: str, old: str, new: str) -> bool:
     return last not in (["a"], ["an"], ["A"], ["An"]) or (old[0].lower() in _VOWELS) == (new[0].lower() in _VOWELS)
 
 
-def load(
-    argument: str | None,
-    *,
-    lang: str | None = None,
-    device: str = "cpu",
-    threads: int | None = None,
-    dtype: str = "float32",
-    memory: int | None = None,
-) -> LexicalParaphraser:
+def load(argument: str | None, *, lang: str | None = None) -> LexicalParaphraser:
     """The table of the package (``lexical``), or one of a file (``lexical:FILE``).
 
     Args:
         argument: The file; None for the package's.
         lang: The language of the table in a file; the package's is English.
-        device: For the networks of generators that run beside it; here without effect, as are the next three.
-        threads: See ``device``.
-        dtype: See ``device``.
-        memory: See ``device``.
     """
     path = SHIPPED if argument is None else Path(argument)
     if not path.is_file():
