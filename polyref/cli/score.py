@@ -78,7 +78,7 @@ def command(
     given = {"confidence": (intervals, confidence_n), "paired_ar": (paired_ar, paired_ar_n),
              "paired_bs_shift": (paired_bs_shift, paired_bs_n), "paired_bs": (paired_bs, paired_bs_n)}  # fmt: skip
     asked = {kind: trials for kind, (flag, trials) in given.items() if flag}
-    test_from(asked, max(len(inputs), 2), sentence)  # one file may hold several systems
+    test_from(asked, max(len(inputs), 2))  # one file may hold several systems
     chosen = make_metrics(metrics, options)
     refuse_overwriting(named := files_of(chosen.values()), output, models=named)
     check_writable(output)
@@ -88,14 +88,14 @@ def command(
     plain = source is None and encoding is None and num_refs is None and peers is None
     with listening(bars):
         found = score_large(references, inputs, reading, input_form, chosen, ks or None, tell,
-                            partial(test_from, asked, sentence=sentence), seed=seed,
+                            partial(test_from, asked), seed=seed,
                             allow_missing=allow_missing) if plain else None  # fmt: skip
         if found is None:
             refs, systems, sources = read_scored(references, inputs, source, reading, input_form, encoding, num_refs)
             for note in notes_of_copies(systems, refs):
                 tell("note", note)
             warn_byte_order_marks([*references, *inputs], tell)
-            test, trials = test_from(asked, len(systems), sentence)
+            test, trials = test_from(asked, len(systems))
             found = calculate(systems, refs, chosen, ks or None, sources=sources, test=test, trials=trials, seed=seed,
                               allow_missing=allow_missing, force=force, peers=peers)  # fmt: skip
     found = found.segment if sentence else found

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import overload
 
@@ -202,8 +203,9 @@ class Paraphraser(ABC):
         check_whole("k", k, 1, LARGEST_WHOLE)
         if decoding not in (None, DiverseBeam()):
             raise UsageError(
-                f"options of a search are given, but {self.name} does not search: it has {self.procedure}",
-                remedy="leave them out",
+                f"`{_first_option(decoding)}` is an option of a search, but {self.name} does not search: it has "
+                f"{self.procedure}",
+                remedy="leave it out",
             )
         return self.procedure
 
@@ -243,3 +245,12 @@ class Paraphraser(ABC):
             "signature": self.signature,
         }
         return html_table((type(self).__name__, ""), list(facts.items()))
+
+
+def _first_option(decoding: Decoding) -> str:
+    """The first option of a decoding that was named, or is not at its default."""
+    plain = asdict(type(decoding)())
+    given = asdict(decoding)
+    return str(
+        next(iter((*given.get("fixed", ()), *(name for name in given if given[name] != plain[name]), "decoding")))
+    )

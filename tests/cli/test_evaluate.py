@@ -457,7 +457,7 @@ def test_perm_both_and_correction(polyref: Callable[..., Any], augmented: list[s
     )
     assert "p (PERM-BOTH)" in polyref(*base, *options).out and "p (holm)" in polyref(*base, *options).out
     run = polyref("evaluate", *augmented, "--gold", "darr", "-m", "bleu", "--perm-both", "9")
-    assert (run.code, "PERM-BOTH needs scores of segments" in run.err) == (2, True)
+    assert (run.code, "--perm-both needs scores of segments" in run.err) == (2, True)
 
 
 def test_undefined_correlations_have_no_p_value(polyref: Callable[..., Any], augmented: list[str]) -> None:

@@ -180,8 +180,8 @@ def test_the_command(polyref: Callable[..., Any], tmp_path: Path) -> None:
         (("--combine", "mean"), "--peers gives scores of segments alone, and ranks no systems (add --sentence)"),
         (("--sentence",), "but bleu combines them by max (set --combine to one of mean, expected, blend)"),
         (("--sentence", "--combine", "mean", "-k", "1"), "takes all other systems as references: -k is of no use"),
-        (("--sentence", "--combine", "mean", "--paired-ar"), "intervals and tests are for whole sets"),
-        (("--sentence", "--combine", "mean", "--confidence"), "intervals and tests are for whole sets"),
+        (("--sentence", "--combine", "mean", "--paired-ar"), "--paired-ar has no use with --sentence"),
+        (("--sentence", "--combine", "mean", "--confidence"), "--confidence has no use with --sentence"),
         (("--sentence", "--combine", "expected", "-m", "ter"), "ter: --combine is 'expected', expected one of"),
         (("--sentence", "-m", "prism-src"), "but prism-src does not combine any"),
     ):

@@ -161,6 +161,9 @@ def test_a_data_frame_needs_pandas(refset: ReferenceSet, monkeypatch: pytest.Mon
         ({"ks": -1}, UsageError, "`ks` holds -1, expected 0 or more"),
         ({"test": "t"}, UsageError, "`test` is 't', expected one of confidence, paired_ar, paired_bs_shift, paired_bs"),
         ({"test": "paired_ar"}, UsageError, "`paired_ar` compares systems, but `systems` names one"),
+        ({"trials": 5}, UsageError, "`trials` has no use without `test` (add `test`)"),
+        ({"seed": 5}, UsageError, "`seed` has no use without `test` (add `test`)"),
+        ({"metrics": "bleu(smooth_value=1)"}, UsageError, "`smooth_value` has no use without `smooth_method` floor or"),
     ],
 )
 def test_mistakes_are_named(given: dict[str, Any], kind: type[PolyrefError], message: str) -> None:

@@ -47,7 +47,7 @@ def test_a_generator_without_a_search_describes_itself_and_takes_no_search() -> 
     paraphraser = RuleParaphraser()
     assert paraphraser.describe(None, 5) == paraphraser.describe(DiverseBeam(), 5) == f"rules|sha:0|rules({len(RULES)})"
     for decoding in (DiverseBeam(beam=4), DiverseBeam(strength=0.5), SearchOptions()):
-        with pytest.raises(UsageError, match=r"options of a search are given, but rules does not search: it has rules"):
+        with pytest.raises(UsageError, match=r"` is an option of a search, but rules does not search: it has rules"):
             paraphraser("Ann paid.", decoding=decoding)
     with pytest.raises(UsageError, match="`k` is 0, expected 1 or more"):
         paraphraser("Ann paid.", k=0)

@@ -47,6 +47,8 @@ _ANY = (
     _option("--retry-failed", is_flag=True, default=None, help="Ask again what the server did not answer."),
     _option("--price", nargs=2, type=float, metavar="IN OUT", help="Of a million tokens; the summary has the cost."),
 )
+#: Options that speak of a server that answers.
+_ASKING: Final = ("base_url", "concurrency", "retries", "timeout")
 _SETS = (
     _option("--source", metavar="FILE", help="Sources of the segments, one a line, shown to the language model."),
     _option("--context", type=int, metavar="N", help="Neighbours on each side, shown to it too. [default: 0]"),
@@ -111,8 +113,10 @@ def rewriting_from(
         raise UsageError(f"`price` is {given['price'][0]} {given['price'][1]}, expected two numbers from 0")
     found.pop("source", None)
     way, file = found.pop("batch", (None, None))
-    if way == "write" and "base_url" in found:
-        raise UsageError("--batch write asks no server, but --base-url names one", remedy="leave one of them out")
+    for name in _ASKING:
+        if way == "write" and name in found:
+            flag = f"--{name.replace('_', '-')}"
+            raise UsageError(f"--batch write asks no server, but {flag} is given", remedy="leave one of them out")
     if way == "read":
         found["batch"] = file
     known_already = given.get("answers") is not None and Path(given["answers"]).is_file()
@@ -186,7 +190,9 @@ def write_requests(source: Source, segments: Iterable[Segment], path: str) -> No
 
     paraphraser = source.paraphraser if isinstance(source, Generated) else None
     if not isinstance(source, Generated) or not isinstance(paraphraser, Rewriter):
-        raise UsageError("--batch write is for one language model that reads whole texts")
+        raise UsageError(
+            "--batch write is for one language model that reads whole texts: no --candidates, no --sentences all"
+        )
     texts = [ref.text for segment in segments for ref in segment.originals if ref.text.strip()]
     for _ in paraphraser.paraphrase(texts, source.asked):
         pass

@@ -36,6 +36,7 @@ _USELESS: Final = {
     "width": ("as_json", "layout=json"),
     "verbose": ("as_json", "layout=json", "layout=latex", "score_only"),
     "short": ("score_only",),
+    **dict.fromkeys(_TESTS, ("sentence",)),
 }
 #: What the command knows of its options beside what they are.
 DECLARED: Final[dict[str, Any]] = {"headings": _HEADINGS, "needs": _NEEDS, "useless": _USELESS}
@@ -164,21 +165,18 @@ def score_options(command: Command) -> Command:
     return command
 
 
-def test_from(asked: dict[str, int], systems: int, sentence: bool) -> tuple[str | None, int | None]:
+def test_from(asked: dict[str, int], systems: int) -> tuple[str | None, int | None]:
     """The test that the options ask for and its trials; None for both without one.
 
     Args:
         asked: Every test that is asked for, with its trials.
         systems: How many there are.
-        sentence: Whether single segments are scored.
     """
     if not asked:
         return None, None
     if len(asked) > 1:
         flags = ", ".join("--" + test.replace("_", "-") for test in TESTS)
         raise UsageError(f"choose one of {flags}", remedy="the bootstraps have intervals as well")
-    if sentence:
-        raise UsageError("intervals and tests are for whole sets, not for --sentence")
     ((test, trials),) = asked.items()
     check_test(test, systems=systems)
     return test, trials

@@ -96,6 +96,8 @@ def decoding_from(
                 remedy="leave it out to draw from all tokens",
             )
     wanted: int = nbest or k or DEFAULT_K
+    if strength and groups == 1:
+        raise UsageError("--strength has no use with --groups 1", remedy="ask for more groups, or leave it out")
     if set(given) <= {"seed"}:
         # A search draws nothing: its seed would change no result.
         decoding = DiverseBeam(beam, groups, strength, closeness)
@@ -109,6 +111,14 @@ def decoding_from(
         raise UsageError("--strength is an option of the search: draws have no groups to keep apart")
     if backend == "fairseq":
         given.setdefault("semantics", "fairseq")
+    if strength and groups is None:
+        raise UsageError("--strength has no use without --groups: options of the search itself make one group",
+                         remedy="add --groups, or leave it out")  # fmt: skip
+    if "unnormalized" in given and "lenpen" in given:
+        raise UsageError("--lenpen has no use with --unnormalized", remedy="leave one of them out")
+    if "no_repeat_ngram" in given and given.get("semantics") == "fairseq":
+        raise UsageError("--no-repeat-ngram has no use with --semantics fairseq, as in fairseq 0.12.2",
+                         remedy="leave one of them out")  # fmt: skip
     if "early_stopping" in given:
         given["early_stopping"] = {"true": True, "false": False, "never": "never"}[given["early_stopping"]]
     if given.pop("unnormalized", False):

@@ -14,6 +14,7 @@ _ALIASES: Final[dict[str, tuple[str, ...]]] = {
     "ks": ("-k",),
     "data": ("SET_DIR...", "SET_DIR"),
     "metrics": ("-m",),
+    "normalize": ("--unnormalized",),
     "output": ("-o",),
     "pairs": ("-l",),
     "references": ("--refs", "REFS..."),
@@ -30,7 +31,7 @@ def in_flags(message: str, command: click.Command | None) -> str:
     """
     if command is None:
         return message
-    flags = _flags(command)
+    flags = _flags(command) | _of_metric(message, command)
     return _PARAMETER.sub(lambda found: flags.get(found[1], found[0]), message)
 
 
@@ -48,3 +49,10 @@ def _flags(command: click.Command) -> dict[str, str]:
         there.update(parameter.opts)
     flags |= {flag.removeprefix("--").replace("-", "_"): flag for flag in there if flag.startswith("--")}
     return flags | {name: flag for name, known in _ALIASES.items() for flag in reversed(known) if flag in there}
+
+
+def _of_metric(message: str, command: click.Command) -> dict[str, str]:
+    """The flags of the metric that a message begins with, by the names of its options: ``chrf++: `beta` ...``."""
+    owner = message.partition(": ")[0].replace("-", "_").removesuffix("++").removesuffix("_src")
+    own = {name: option for option in command.params if (name := option.name or "").startswith(f"{owner}_")}
+    return {name.removeprefix(f"{owner}_"): max(option.opts, key=len) for name, option in own.items()}

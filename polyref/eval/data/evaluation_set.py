@@ -360,7 +360,8 @@ class EvalSet:
         """
         metrics = self.stored_names(folder)
         if name not in metrics:
-            raise UsageError(f"no stored scores of {name!r} for {self.pair}, there are: {', '.join(metrics) or 'none'}")
+            there = f"there are in {folder}: {', '.join(metrics) or 'none'}"
+            raise UsageError(f"no stored scores of {name!r} for {self.pair}, {there}")
         choices = metrics[name]
         if references:
             wanted = ".".join(references)

@@ -183,7 +183,8 @@ def _computed(evalset: EvaluationSet, metrics: Sequence[str], choices: Choices) 
         both = {**fresh, **choices.made}
         own = {name: both[name] for name in dict.fromkeys(metrics) if name in both}
     if not own and (choices.references or choices.options):
-        raise UsageError("`references` and options of metrics have no use: every metric here is a score file")
+        name = "references" if choices.references else next(iter(choices.options))
+        raise UsageError(f"`{name}` has no use: every metric here is a score file", remedy="leave it out")
     if not own and choices.placebo is not None:
         raise UsageError("`placebo` has no use: every metric here is a score file")
     if not own and choices.originals != (KEPT,):

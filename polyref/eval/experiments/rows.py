@@ -52,7 +52,7 @@ def outcome_rows(
     """
     if not gold.segment:
         raise UsageError(
-            f"pairs of systems need scores of segments, which the judgement {gold.name!r} does not have",
+            f"`pairwise` needs scores of segments, which the judgement {gold.name!r} does not have",
             remedy="choose another `gold`",
         )
     return _with_gains(_outcome_rows(series, gold, scored), baseline)

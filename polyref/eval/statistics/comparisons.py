@@ -136,7 +136,7 @@ def with_perm_both(
     """
     if not gold.segment:
         raise UsageError(
-            f"PERM-BOTH needs scores of segments, which the judgement {gold.name!r} does not have",
+            f"`perm_both` needs scores of segments, which the judgement {gold.name!r} does not have",
             remedy="choose another `gold`",
         )
     names = list(gold.segment)

@@ -142,7 +142,7 @@ class SearchOptions:
         if self.padded_max_len and self.semantics != "fairseq":
             raise UsageError("a greatest length from the padded source is an option of `semantics` fairseq")
         if self.early_stopping is not None and self.semantics == "fairseq":
-            raise UsageError("`semantics` fairseq has no early stopping to set")
+            raise UsageError("`early_stopping` has no use with `semantics` fairseq, which has one rule of its own")
         if self.early_stopping is False and self.semantics == "paper":
             raise UsageError("early stopping by a heuristic is an option of `semantics` hf; expected true or never")
         if self.nbest_per_group and self.semantics == "fairseq":
