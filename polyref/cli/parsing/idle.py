@@ -59,4 +59,4 @@ def _spelt(name: str, context: click.Context) -> str:
     """The flag of a parameter, with its value where one is named."""
     name, _, value = name.partition("=")
     (option,) = (one for one in context.command.params if one.name == name)
-    return f"{max(option.opts, key=len)} {value}".strip()
+    return f"{next((flag for flag in option.opts if flag.startswith('--')), option.opts[0])} {value}".strip()
