@@ -102,7 +102,7 @@ def test_same_bytes_again_in_any_order_and_from_stdin(
         (["--min-len", "9", "--max-len-b", "8"], 2, "--min-len is 9, expected at most the greatest length, 8"),
         (["--max-len-a", "-1"], 2, "--max-len-a is -1.0, expected 0 or more"),
         (["--no-repeat-ngram", "-1"], 2, "--no-repeat-ngram is -1"),
-        (["--early-stopping", "true", "--semantics", "fairseq"], 2, "--early-stopping has no use with --semantics fairseq"),
+        (["--early-stopping", "true", "--semantics", "fairseq"], 2, "--early-stopping has no use with --sem"),
         (["--sampling-topp", "1.5"], 2, "--sampling-topp is 1.5"),
         (["--sampling-topp", "0"], 2, "--sampling-topp is 0.0, expected more than 0 (leave it out to draw from all"),
         (["--sampling-topp", "nan"], 2, "--sampling-topp is nan, expected a finite number"),

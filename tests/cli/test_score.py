@@ -500,7 +500,12 @@ BAD: list[tuple[str, list[str], int, list[str]]] = [
         ["--json and --format text contradict each other"],
     ),
     ("test of one", ["refA.en", "-i", "poor.en", "--paired-ar"], 2, ["--paired-ar compares systems, but -i names one"]),
-    ("test of sentences", ["refA.en", "-i", "poor.en", "--confidence", "--sentence"], 2, ["--confidence has no use with --sentence"]),
+    (
+        "test of sentences",
+        ["refA.en", "-i", "poor.en", "--confidence", "--sentence"],
+        2,
+        ["has no use with --sentence"],
+    ),
     (
         "idle option",
         ["refA.en", "-i", "poor.en", "--chrf-beta", "3"],

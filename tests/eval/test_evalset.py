@@ -122,7 +122,7 @@ def test_stored_scores(minimal: Path) -> None:
     assert evalset.stored("length", ["refA", "refB"]).reference == "src"
     with pytest.raises(UsageError, match="several references: refA, refB"):
         evalset.stored("Adequacy-2")
-    with pytest.raises(UsageError, match="there are: Adequacy-2, length"):
+    with pytest.raises(UsageError, match="there are in metric-scores: Adequacy-2, length"):
         evalset.stored("BLEU")
 
 
