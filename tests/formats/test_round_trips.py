@@ -362,9 +362,10 @@ def test_the_folder_that_one_is_in(tmp_path: Path, polyref: Callable[..., Any], 
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
     there = Path.cwd().stat().st_ino
-    result = polyref("convert", "refs", "../x.jsonl", ".", "--to", to, *([] if to == "plain" else ["-l", "zh-en"]))
+    how = ["--to", to, *([] if to == "plain" else ["-l", "zh-en"])]
+    result = polyref("convert", "refs", "../x.jsonl", ".", *how)
     assert result.code == 0, result.err
-    polyref("convert", "refs", "../x.jsonl", "../other/", "--to", to, "-l", "zh-en")
+    polyref("convert", "refs", "../x.jsonl", "../other/", *how)
     made, other = (sorted(path.relative_to(folder) for path in folder.rglob("*"))
                    for folder in (Path.cwd(), tmp_path / "other"))  # fmt: skip
     assert made == other and len(made) == (3 if to == "plain" else 8)
