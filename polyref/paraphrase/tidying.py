@@ -22,13 +22,14 @@ _NUMBER: Final = re.compile(r"\d+")
 _QUOTES: Final = ('""', "“”", "„“", "„”", "””", "«»", "»«", "‘’", "‚‘", "‹›", "''", "「」", "『』")
 _MARKS: Final = frozenset("".join(_QUOTES))
 _APOSTROPHE: Final = re.compile(r"(?<=\w)['’](?=\w)")
-#: The second answer of several, in a row or side by side.
+#: The second answer of several: numbered after the end of a sentence ("on December 2. As ..." is none), or called so.
 _SECOND: Final = re.compile(
-    rf"(?:(?<=\s)|(?<=[。！？；]))(?:\(?2[.)](?:\s|(?={UNSPACED.pattern}))|2、|[（(]2[）)]|②|"
-    r"(?:option|version|variant[e]?|alternative|вариант|版本|选项|方案) ?(?:2|b|二)\b)",
+    rf"(?:(?<=[.!?;:,\"”»)]\s)|(?<=[。！？；\n]))(?:\(?2[.)](?:\s|(?={UNSPACED.pattern}))|2、|[（(]2[）)]|②)"
+    r"|(?:(?<=\s)|(?<=[。！？；]))"
+    r"(?:option|version|variant[e]?|alternative|вариант|версия|版本|选项|方案) ?(?:2|b|二)\b",
     re.IGNORECASE,
 )
-_BESIDE: Final = re.compile(r"\s(?:/|\||->|→|=>|becomes|wird zu|OR|ODER|ИЛИ)\s")
+_BESIDE: Final = re.compile(r"\s(?:/|\||->|→|=>|(?<=[.!?\"”»]\s)(?:becomes|wird zu)|OR|ODER|ИЛИ)\s")
 
 # Words of assistants, in English, German, Russian, Chinese, French, Spanish, Italian and Portuguese.
 _TASK: Final = (
@@ -59,9 +60,10 @@ _NOTE: Final = (
     r"(?:note(?: that)?|explanation|original|hinweis|erklärung|примечание|пояснение|объяснение|оригинал"
     r"|注|注释|说明|解释|原文)"
 )
+#: What is said after an answer. Many texts end so themselves, and only talk of rewriting is sure to be none of theirs.
 _LATER: Final = (
-    r"(?:let me know if|i hope (?:this|that) helps|feel free to|keeps? the (?:original )?meaning"
-    r"|надеюсь, это поможет|дайте знать|希望(?:这|能)?对?你?有?帮助|如果您?需要)"
+    r"(?:i hope (?:this|that) helps|keeps? the (?:original )?meaning|надеюсь, это поможет|希望(?:这|能)?对?你?有?帮助"
+    rf"|(?:let me know if|feel free to|дайте знать|如果您?需要).{{0,80}}(?:{_TASK}|{_VARIANT}))"
 )
 _TALK: Final = re.compile(
     rf"\A\W*(?:{_NOTE} ?[:：]|note that:"
@@ -73,6 +75,7 @@ _TALK: Final = re.compile(
     rf"|[(（\[]{_NOTE} ?[:：]|{_LATER}",
     re.IGNORECASE | re.DOTALL,
 )
+_REMARK: Final = re.compile(rf"[(（\[]{_NOTE} ?[:：]", re.IGNORECASE)
 _ASSENT: Final = re.compile(
     r"\A\W*(?:sure\b[,!.]|certainly\b[,!.]|of course[,!]|конечно[,!]|разумеется[,!]|当然[，！]|好的[，！])",
     re.IGNORECASE,
@@ -178,6 +181,8 @@ def talks(rewrite: str, text: str) -> bool:
     for beginning in _BEGINNINGS:
         if beginning.match(text) and (found := beginning.match(rewrite)):
             rewrite = rewrite[found.end() :]
+    if any(mark in text for mark in "(（["):  # a remark of the text's own, perhaps as "(Note: ...)"
+        rewrite = _REMARK.sub("(", rewrite)
     return (
         (_TALK.search(rewrite) is not None and _TALK.search(text) is None)
         or (_ASSENT.match(rewrite) is not None and not _AGREES.search(text))

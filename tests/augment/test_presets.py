@@ -16,7 +16,7 @@ from polyref.augment.filters.presets import NEEDS
 from polyref.augment.writer import journal_path
 from polyref.paraphrase import Hypothesis, NBest, Paraphraser
 from polyref.paraphrase.sentences import by_sentences
-from polyref.paraphrase.tidying import tidied
+from polyref.paraphrase.tidying import several, talks, tidied
 from polyref.references import ReferenceSet
 from polyref.store import Journal
 
@@ -201,3 +201,45 @@ def test_work_begun_under_the_old_default_is_not_taken_up(
     assert f"{journal_path(out)}: holds work that was begun when" in result.err
     assert "now it is good-writer(for lists without scores):" in result.err and "delete it" in result.err
     assert "--filter small-model is what" in result.err
+
+
+@pytest.mark.parametrize(("text", "passes"), [("Yes.", False), ("Past tense:", True), ("The old book", True)])
+def test_only_a_stub_is_too_short_for_certain(text: str, passes: bool) -> None:
+    reference = (
+        "The library of the old town had lent the only copy of the book to a reader who never gave it back, and " * 4
+    )
+    assert (filter_chain("good-writer").start([reference]).offer(reference, text) is None) is passes
+
+
+@pytest.mark.parametrize(
+    ("reference", "rewrite"),
+    [
+        ("You can ask what it costs.", "Feel free to ask about the price!"),
+        ("If anything is unclear, write to our shop.", "Should anything be unclear, feel free to write to the shop."),
+        ("Tell me when you get there.", "Let me know if you have arrived."),
+        (
+            "Of samples from May to June 2, three were bad.",
+            "Samples came until June 2. As a result, three failed.",
+        ),
+        ("The fan is quiet at work, and louder in games.", "At work the fan is quiet. In games it becomes louder."),
+        ("It is lonely there (I made that up).", "One gets lonely there (Note: this is invented)."),
+    ],
+    ids=["feel free", "feel free later", "let me know", "a date", "becomes", "a remark"],
+)
+def test_what_writers_say_is_no_talk(reference: str, rewrite: str) -> None:
+    assert not talks(rewrite, reference) and not several(rewrite, reference)
+
+
+@pytest.mark.parametrize(
+    ("reference", "rewrite"),
+    [
+        ("The dog barked.", "A dog was barking. Let me know if you would like it rephrased."),
+        ("The dog barked.", "A dog was barking. Feel free to ask for another version."),
+        ("The dog barked all night.", '"The dog barked all night." becomes "All night long a dog was barking."'),
+        ("The dog barked.", "A dog was barking. 2. The dog made a noise."),
+        ("The dog barked.", "A dog was barking (Note: the tense was changed)."),
+    ],
+    ids=["let me know", "feel free", "becomes", "numbered", "note"],
+)
+def test_what_is_said_of_the_rewriting_is(reference: str, rewrite: str) -> None:
+    assert talks(rewrite, reference) or several(rewrite, reference)

@@ -246,7 +246,7 @@ def _repeats(tokens: Sequence[str]) -> dict[tuple[str, ...], int]:
     return found
 
 
-def length(low: float, high: float, slack: int = 6, *, shorter: int | None = None) -> Check:
+def length(low: float, high: float, slack: int = 6, *, stub: int | None = None) -> Check:
     """Neither much shorter nor much longer than the reference.
 
     Length is the number of letters and digits, which also works for scripts without spaces. ``slack`` characters
@@ -258,7 +258,8 @@ def length(low: float, high: float, slack: int = 6, *, shorter: int | None = Non
         low: Least share of the reference's.
         high: Most of it.
         slack: Characters.
-        shorter: Slack of shorter ones, where it is another.
+        stub: Only what has at most so many characters is too short, without slack: "Yes." for a whole sentence. Whether
+            more than that is a fragment, its length alone does not say for certain.
 
     Raises:
         UsageError: ``low`` is above ``high``: nothing would pass.
@@ -270,7 +271,9 @@ def length(low: float, high: float, slack: int = 6, *, shorter: int | None = Non
         expected, found = len(comparison_key(reference)), len(comparison_key(candidate))
         letters = scripts(reference)
         part = 2 if letters["CJK"] * 2 > letters.total() else 1
-        below = slack if shorter is None else shorter
+        if stub is not None and found > stub // part:
+            return found <= expected * high + slack // part
+        below = slack if stub is None else 0
         return expected * low - below // part <= found <= expected * high + slack // part
 
     return Check(f"length{low:g}-{high:g}", accepts)

@@ -29,7 +29,7 @@ def preset_checks(preset: str, lang: str) -> dict[str, Check]:
             "talk": writing.talk(),
             "several": writing.several(),
             "foreign": writing.foreign(lang),
-            "length": checks.length(0.05, 4, 10, shorter=0),
+            "length": checks.length(0.05, 4, 10, stub=4),
         }
     strict = preset == "strict"
     rules = {
