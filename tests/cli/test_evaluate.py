@@ -422,6 +422,9 @@ def test_further_statistics(polyref: Callable[..., Any], augmented: list[str]) -
         *(("seg", name) for name in ("kendall-tau-b-items", "pearson-items")),
     }
     assert all(row["value"] is not None and row["gain"] is not None for row in rows)
+    # Permutations are not made anew for redrawn segments.
+    soft = [row for row in rows if row["statistic"] == "soft-pairwise-accuracy"]
+    assert all(row["redrawn"] == "systems" and row["ci"] is not None for row in soft)
     # What is always printed stays as it is.
     usual = polyref(*base, "--json").json()["rows"]
     assert [(row["level"], row["statistic"]) for row in usual if row["k"] == 0] == [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import itertools
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ import scipy.stats
 
 from polyref.errors import UsageError
 from polyref.eval.api import evaluate
+from polyref.eval.experiments.evaluation import Evaluation
+from polyref.eval.judgements.gold import Gold
 from polyref.eval.judgements.relative_rankings import RankingPairs
 from polyref.eval.statistics import named
 from polyref.eval.statistics.accuracy import tie_threshold
@@ -278,3 +281,27 @@ def test_equal_metrics_are_seldom_called_different() -> None:
     # Over segments alone the systems are held fixed: such intervals say nothing about others.
     assert wrong["pearson", "segments"] > 0.3
     assert wrong["kendall-without-ties", "segments"] > 0.15
+
+
+def test_doubts_reach_every_row_of_their_k() -> None:
+    """What an evaluation says of its rows: table, JSON and report take it from there."""
+    real = [_row("seg", "segments", (0.1, 0.3), 0.001, k=k) for k in (5, 10)]
+    fake = [_row("seg", "segments", None, control="placebo", k=k) for k in (5, 10)]
+    beyond = [_row("seg", "segments", None, 0.001, gain=None, value=0.04, control="real - placebo", k=k)
+              for k in (5, 10)]  # fmt: skip
+    controls = [row for both in zip(fake, beyond, strict=True) for row in both]
+    gold = Gold("g", None, {})
+    one = Evaluation("s", "de-en", gold, [], [5, 10], real, "", {("m", 5): "", ("m", 10): ""},
+                     controls=controls, doubts={10: ["circular references"]})  # fmt: skip
+    assert [one.verdict(row).word for row in (*real, *beyond)] == ["better", "withheld"] * 2
+    assert [one.verdict(row).word for row in fake] == ["", ""]
+    # What may be claimed is the smaller of the gain and the gain beyond the placebo.
+    assert [one.claim(row) for row in (*real, *beyond)] == [0.04] * 4
+    assert one.remarks == ["withheld: circular references"]
+    rows = one.row_values()
+    assert [row.get("withheld") for row in rows if row["control"] != "placebo"] == [None, "circular references"] * 2
+    alone = replace(one, controls=(), doubts={})
+    assert [alone.verdict(row).word for row in real] == ["gains"] * 2
+    assert [alone.claim(row) for row in real] == [0.1] * 2
+    assert alone.remarks[0].startswith("The control was not run: ") and len(alone.remarks) == 1
+    assert all("withheld" not in row for row in alone.row_values())

@@ -10,10 +10,13 @@ import scipy.stats
 
 from polyref.eval.experiments.slices import outliers
 from polyref.eval.statistics.agreement import Row
+from polyref.eval.statistics.base import People
 from polyref.eval.statistics.comparisons import verdict, with_correction
-from polyref.eval.statistics.resampling import bootstrap_p
+from polyref.eval.statistics.registry import STATISTICS, statistics_called
+from polyref.eval.statistics.resampling import Bootstrap, bootstrap_p
 from polyref.eval.statistics.significance import (
     adjusted,
+    jackknife_p,
     perm_both,
     perm_systems,
     pooled_pearson,
@@ -250,3 +253,40 @@ def test_spread_of_outputs() -> None:
     within, means = spread_of_outputs(outputs)
     assert within == pytest.approx(np.std([-1, 1, -2, 2, 0])) and means == pytest.approx(5.0)
     assert all(map(math.isnan, spread_of_outputs(np.array([[1.0, 2.0], [math.nan, math.nan]]))))
+
+
+def test_the_jackknife_of_a_mean_is_its_t_test() -> None:
+    values = np.random.default_rng(2).normal(0.4, size=9)
+    without = np.array([np.delete(values, place).mean() for place in range(9)])
+    error = values.std(ddof=1) / 3
+    assert jackknife_p(values.mean(), without) == pytest.approx(scipy.stats.t.sf(values.mean() / error, 7))
+    assert jackknife_p(-values.mean(), -without) == pytest.approx(scipy.stats.t.cdf(values.mean() / error, 7))
+    # Nothing differs, or everything by as much.
+    assert jackknife_p(0.0, np.zeros(9)) == 0.5
+    assert (jackknife_p(0.1, np.full(9, 0.1)), jackknife_p(-0.1, np.full(9, -0.1))) == (0, 1)
+    assert math.isnan(jackknife_p(0.1, np.full(3, 0.1)))
+    assert math.isnan(jackknife_p(0.1, np.array([0.1, 0.2, math.nan, 0.1])))
+
+
+def test_leaving_out_a_system_is_the_statistic_of_the_others() -> None:
+    rng = np.random.default_rng(5)
+    human = np.round(rng.normal(size=(6, 30)), 1)
+    human[rng.random(human.shape) < 0.1] = math.nan
+    scores = np.round(rng.normal(size=human.shape), 1)
+    for name in STATISTICS.own:
+        for statistic in statistics_called(name):
+            if statistic.needs == "rankings":
+                continue
+            systems = statistic.needs == "systems"
+            x, y = (scores.mean(axis=1)[None], np.nanmean(human, axis=1)) if systems else (scores, human)
+            found = statistic.without_each(x, People(y, bootstrap=Bootstrap(0)))
+            if statistic.pooled or name == "tie-rate" or (statistic.level, name) == ("sys", "pearson"):
+                assert found is None
+                continue
+            assert found is not None and found.shape == (6,)
+            for place, value in enumerate(found):
+                others = People(np.delete(y, place, axis=0), bootstrap=Bootstrap(0))
+                rest = np.delete(x, place, axis=1 if systems else 0)
+                # Acc23's threshold stays that of the whole set.
+                if name != "acc23":
+                    assert value == pytest.approx(statistic.against(others)(rest)[0], abs=1e-12), statistic

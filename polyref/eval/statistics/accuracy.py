@@ -80,19 +80,56 @@ def soft_pairwise_accuracy(scores: FloatArray, human: FloatArray, *, resamples: 
     Returns:
         0 to 1; NaN where no two systems have a judged segment in common.
     """
+    distances = surety_distances(scores, human, resamples=resamples, seed=seed)
+    (result,) = soft_accuracy(distances, np.ones((1, len(human))))
+    return float(result)
+
+
+def surety_distances(scores: FloatArray, human: FloatArray, *, resamples: int, seed: int) -> FloatArray:
+    """How far the p-values of metric and people are apart, for every pair of systems.
+
+    Args:
+        scores: As for :func:`soft_pairwise_accuracy`.
+        human: As there.
+        resamples: As there.
+        seed: As there.
+
+    Returns:
+        Shape (pairs,), in the order of ``itertools.combinations``, 0 to 1; NaN where two systems have no judged segment
+        in common.
+    """
     cached: dict[int, npt.NDArray[np.int8]] = {}
     distances = []
     for i, j in itertools.combinations(range(len(human)), 2):
         both = ~np.isnan(human[i]) & ~np.isnan(human[j])
         n = int(both.sum())
         if n == 0:
+            distances.append(math.nan)
             continue
         if n not in cached:
             # The same for the same number of segments, whichever pair comes first.
             cached[n] = _signs(n, resamples, np.random.default_rng(seed))
         p_human, p_metric = (_p_value((x[i] - x[j])[both], cached[n]) for x in (human, scores))
         distances.append(abs(p_human - p_metric))
-    return 1.0 - float(np.mean(distances)) if distances else math.nan
+    return np.array(distances)
+
+
+def soft_accuracy(distances: FloatArray, systems: FloatArray) -> FloatArray:
+    """Soft pairwise accuracy of sets of systems.
+
+    Args:
+        distances: Of :func:`surety_distances`.
+        systems: How often each system is in each set, shape (sets, systems); two copies of one are no pair.
+
+    Returns:
+        Shape (sets,); NaN where no pair is left.
+    """
+    there = ~np.isnan(distances)
+    first, second = np.triu_indices(systems.shape[1], 1)
+    often = (systems[:, first] * systems[:, second])[:, there]
+    total = often.sum(axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(total > 0, 1.0 - (often * distances[there]).sum(axis=1) / total, np.nan)
 
 
 def _signs(n: int, resamples: int, generator: np.random.Generator) -> npt.NDArray[np.int8]:

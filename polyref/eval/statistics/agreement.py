@@ -223,6 +223,8 @@ def _measured(series: Sequence[Series], blocks: Sequence[_Block], *, added: bool
 
 def _redrawn(one: Series, people: People, statistic: Statistic) -> str:
     """What the samples of a statistic redraw; the segments behind a file's scores of systems are not known."""
+    if statistic.redraws:
+        return statistic.redraws
     segments = people.draws is not None and (one.resamples or statistic.needs != "systems")
     return redrawn(segments, people.system_draws is not None)
 

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import ClassVar, Final, Literal
+from typing import Any, ClassVar, Final, Literal, TypeVar
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from polyref.eval.statistics.within_segments import SegmentPairs, weighted
 Level = Literal["sys", "seg"]
 #: Which judgements a statistic is made from: scores of systems, scores of segments, or relative rankings.
 Needs = Literal["systems", "segments", "rankings"]
+T = TypeVar("T")
 #: A metric's scores -> the statistic.
 Measure = Callable[[FloatArray], FloatArray]
 
@@ -49,7 +50,7 @@ class People:
     universe: BoolArray | None = None
     bootstrap: Bootstrap = field(default_factory=Bootstrap)
     pairs: RankingPairs | None = None
-    _last: list[tuple[FloatArray, SegmentPairs]] = field(default_factory=list, init=False, repr=False, compare=False)
+    _last: list[Any] = field(default_factory=list, init=False, repr=False, compare=False)
 
     @cached_property
     def draws(self) -> FloatArray | None:
@@ -64,11 +65,14 @@ class People:
         """
         return weighted(self.draws)
 
-    def pairs_of(self, scores: FloatArray) -> SegmentPairs:
-        """A metric's pairs of outputs of one segment; the last scores' are kept, since several statistics take them."""
-        if not self._last or self._last[0][0] is not scores:
-            self._last[:] = [(scores, SegmentPairs.of(scores, self.scores))]
-        return self._last[0][1]
+    def once(self, scores: FloatArray, prepare: Callable[[FloatArray, People], T]) -> T:
+        """What ``prepare`` makes of a metric's scores; the last scores' is kept, since more than one asks for it."""
+        if not self._last or self._last[0] is not scores:
+            self._last[:] = [scores, {}]
+        made: dict[Any, T] = self._last[1]
+        if prepare not in made:
+            made[prepare] = prepare(scores, self)
+        return made[prepare]
 
     @cached_property
     def system_draws(self) -> FloatArray | None:
@@ -104,6 +108,7 @@ class Statistic(ABC):
             such statistics come last.
         level: Where its rows stand, ``sys`` or ``seg``.
         needs: What it is made from, ``systems``, ``segments`` or ``rankings``.
+        redraws: What its intervals redraw, whatever was asked for; empty for just that.
     """
 
     name: str
@@ -113,6 +118,7 @@ class Statistic(ABC):
     pooled: bool = field(default=False, kw_only=True)
     level: ClassVar[Level]
     needs: ClassVar[Needs]
+    redraws: ClassVar[str] = ""
 
     @abstractmethod
     def against(self, people: People) -> Measure:
@@ -244,14 +250,18 @@ class PairStatistic(Statistic):
 
     def against(self, people: People) -> Measure:
         """See :meth:`Statistic.against`."""
-        return lambda scores: self.samples(people.pairs_of(scores), people.weights, people.system_draws)
+        return lambda scores: self.samples(people.once(scores, _pairs), people.weights, people.system_draws)
 
     def without_each(self, scores: FloatArray, people: People) -> FloatArray | None:
         """See :meth:`Statistic.without_each`."""
         if self.higher_is_better is None:
             return None
         others = _others(len(people.scores)).astype(np.float64)
-        return self.samples(people.pairs_of(scores), None, others)[1:]
+        return self.samples(people.once(scores, _pairs), None, others)[1:]
+
+
+def _pairs(scores: FloatArray, people: People) -> SegmentPairs:
+    return SegmentPairs.of(scores, people.scores)
 
 
 @dataclass(frozen=True)

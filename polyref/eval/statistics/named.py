@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import ClassVar, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from polyref.eval.statistics import within_segments
-from polyref.eval.statistics.accuracy import soft_pairwise_accuracy
+from polyref.eval.statistics.accuracy import soft_accuracy, surety_distances
 from polyref.eval.statistics.base import (
     SEGMENTS,
+    SYSTEMS,
     Level,
     Measure,
     Needs,
@@ -137,13 +139,26 @@ class SoftPairwiseAccuracy(Statistic):
 
     level: ClassVar[Level] = "sys"
     needs: ClassVar[Needs] = SEGMENTS
+    redraws: ClassVar[str] = SYSTEMS
 
     def against(self, people: People) -> Measure:
-        """See :meth:`Statistic.against`; ``people.bootstrap`` says how many permutations there are (at 0: 1000)."""
-        resamples, seed = people.bootstrap.resamples or 1000, people.bootstrap.seed
-        return lambda scores: np.array(
-            [soft_pairwise_accuracy(scores, people.scores, resamples=resamples, seed=seed)]
-        )  # fmt: skip
+        """See :meth:`Statistic.against`; ``people.bootstrap`` says how many permutations there are (at 0: 1000).
+
+        Systems are redrawn, whatever is redrawn elsewhere: every redrawn set of segments would need permutations anew.
+        """
+        systems = len(people.scores)
+        drawn = replace(people.bootstrap, over=SYSTEMS).system_draws(systems)
+        weights = np.ones((1, systems)) if drawn is None else np.vstack([np.ones((1, systems)), drawn])
+        return lambda scores: soft_accuracy(people.once(scores, _sureties), weights)
+
+    def without_each(self, scores: FloatArray, people: People) -> FloatArray | None:
+        """See :meth:`Statistic.without_each`."""
+        return soft_accuracy(people.once(scores, _sureties), 1.0 - np.eye(len(people.scores)))
+
+
+def _sureties(scores: FloatArray, people: People) -> FloatArray:
+    resamples, seed = people.bootstrap.resamples or 1000, people.bootstrap.seed
+    return surety_distances(scores, people.scores, resamples=resamples, seed=seed)
 
 
 PEARSON: Final = (

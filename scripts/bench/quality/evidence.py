@@ -125,6 +125,7 @@ def main() -> None:
     parser.add_argument("--sheet", type=int, default=0, metavar="N", help="of references: N of them, to read by eye")
     parser.add_argument("--encoders", nargs="+", default=list(layers.DEFAULTS), choices=list(layers.DEFAULTS))
     parser.add_argument("--trials", type=int, default=1000, help="of levels")
+    parser.add_argument("--kinds", nargs="+", choices=levels.KINDS, default=list(levels.KINDS), help="of levels")
     parser.add_argument("-k", type=int, nargs="+", default=[0, 1, 5, 10])
     parser.add_argument("--placebo", type=int, default=5, help="placebos of n-gram metrics; neural ones have one")
     parser.add_argument("--resamples", type=int, default=1000)
