@@ -277,6 +277,7 @@ def test_equal_metrics_are_seldom_called_different() -> None:
     assert wrong["pearson", "PERM-SYSTEMS"] < 0.104
     assert wrong["pearson", "Williams' test"] < 0.104
     assert wrong["pearson", both] < 0.104
+    assert 0 < wrong["kendall-without-ties", "jackknife"] < 0.104
     assert wrong["kendall-without-ties", both] < 0.104
     # Over segments alone the systems are held fixed: such intervals say nothing about others.
     assert wrong["pearson", "segments"] > 0.3

@@ -4,8 +4,8 @@
 
 Two made-up metrics see the quality of the systems, a bias for each system that they share, one that each has for
 itself, and noise in every segment. They are drawn alike, so neither is better, and every verdict "better" or "worse"
-is wrong. docs/benchmarks/interval_levels.csv has the share of such verdicts: by PERM-SYSTEMS, by Williams' test, and by
-intervals over segments, systems, or both.
+is wrong. docs/benchmarks/interval_levels.csv has the share of such verdicts: by PERM-SYSTEMS, by the
+jackknife over systems, by Williams' test, and by intervals over segments, systems, or both.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import numpy.typing as npt
 from polyref.eval.statistics.base import People
 from polyref.eval.statistics.named import KENDALL_WITHOUT_TIES, PEARSON
 from polyref.eval.statistics.resampling import REDRAWN, SEGMENTS, Bootstrap, percentile_interval
-from polyref.eval.statistics.significance import perm_systems, spread_of_outputs, williams_test
+from polyref.eval.statistics.significance import jackknife_p, perm_systems, spread_of_outputs, williams_test
 
 sys.path.append(str(Path(__file__).parent.parent))
 from raw_tables import update
@@ -64,6 +64,10 @@ def verdicts(
     pearson = PEARSON[0].against(people)
     yield "pearson", over, _apart(pearson(means[0]) - pearson(means[1]), bootstrap)
     if bootstrap.over == SEGMENTS:
+        of_outputs = People(human)
+        one, other = (KENDALL_WITHOUT_TIES.without_each(scores, of_outputs) for scores in (first, second))
+        gain = (within(first) - within(second))[0]
+        yield "kendall-without-ties", "jackknife", not 0.025 <= jackknife_p(float(gain), one - other) <= 0.975
         in_units = (own[0] / spread_of_outputs(scores)[0] for own, scores in zip(means, (first, second), strict=True))
         yield "pearson", "PERM-SYSTEMS", not 0.025 <= perm_systems(*in_units, quality) <= 0.975
         yield "pearson", "Williams' test", not 0.025 <= williams_test(means[0][0], means[1][0], quality) <= 0.975
