@@ -83,7 +83,7 @@ class Cache:
     def _open(self) -> None:
         self._process = os.getpid()
         try:
-            self.folder = Path(self._given or os.environ.get(CACHE_FOLDER) or Path.home() / ".cache" / "polyref")
+            self.folder = Path(self._given or cache_folder())
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             # Any thread may be the one in which Python drops the last reference, and closes it.
             self._base = sqlite3.connect(
@@ -275,6 +275,20 @@ class Cache:
         self._base.executemany("DELETE FROM entries WHERE id = ?", gone)
         self._base.executemany("DELETE FROM contents WHERE id = ?", gone)
         self._count()
+
+
+def cache_folder() -> Path:
+    """Where the cache is, unless a program says otherwise.
+
+    Raises:
+        RuntimeError: There is no home.
+    """
+    return Path(os.environ.get(CACHE_FOLDER) or Path.home() / ".cache" / "polyref")
+
+
+def sets_folder() -> Path:
+    """Where reference sets are kept beside the cache, which its limit does not touch."""
+    return cache_folder() / "sets"
 
 
 def own_limit() -> int | None:

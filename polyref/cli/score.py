@@ -7,9 +7,10 @@ from typing import Any
 
 import click
 
+from polyref.cli.files.making import making_from, naming_a_generator
 from polyref.cli.files.overwriting import refuse_overwriting, refuse_second_reader
 from polyref.cli.files.stretches import score_large
-from polyref.cli.files.systems import notes_of_copies, read_scored, warn_byte_order_marks
+from polyref.cli.files.systems import read_scored, tell_of_files
 from polyref.cli.options.metrics import files_of, make_metrics, metric_options
 from polyref.cli.options.score import DECLARED, score_options, test_from
 from polyref.cli.options.threads import threads_option
@@ -56,6 +57,7 @@ def command(
     allow_missing: bool,
     force: bool,
     peers: str | None,
+    making: dict[str, Any],
     **options: Any,
 ) -> None:
     """Score systems with any number of references.
@@ -67,10 +69,10 @@ def command(
 
     \b
     polyref score refs.en -i sysA.en sysB.en -m prism
+    polyref score refs.en -i sysA.en sysB.en -m parbleu --model shipped -k 10
     polyref score refs.polyref.jsonl -i sysA.en sysB.en -m bleu chrf++ -k 0 1 5 10
-    polyref score refA.en refB.en -i sysA.en --sentence --json
     """  # noqa: D301
-    refuse_overwriting([*references, *inputs, source], output)
+    refuse_overwriting([*references, *inputs, source, *making["candidates"], making["preset"]], output)
     if as_json and layout not in (None, "json"):
         raise UsageError(f"--json and --format {layout} contradict each other")
     if peers is not None and not sentence:
@@ -79,23 +81,23 @@ def command(
              "paired_bs_shift": (paired_bs_shift, paired_bs_n), "paired_bs": (paired_bs, paired_bs_n)}  # fmt: skip
     asked = {kind: trials for kind, (flag, trials) in given.items() if flag}
     test_from(asked, max(len(inputs), 2))  # one file may hold several systems
+    adding = making_from(references, reading, making, ks, metrics, options, force=force)
     chosen = make_metrics(metrics, options)
-    refuse_overwriting(named := files_of(chosen.values()), output, models=named)
+    refuse_overwriting(named := files_of(chosen.values()), output, models=[*named, *making["model"]])
     check_writable(output)
     if source is not None:
         check_sources(chosen)
     refuse_second_reader([*references, *inputs, source])
-    plain = source is None and encoding is None and num_refs is None and peers is None
-    with listening(bars):
+    plain = source is None and encoding is None and num_refs is None and peers is None and adding is None
+    with naming_a_generator(adding), listening(bars):
         found = score_large(references, inputs, reading, input_form, chosen, ks or None, tell,
                             partial(test_from, asked), seed=seed,
                             allow_missing=allow_missing) if plain else None  # fmt: skip
         if found is None:
             refs, systems, sources = read_scored(references, inputs, source, reading, input_form, encoding, num_refs)
-            for note in notes_of_copies(systems, refs):
-                tell("note", note)
-            warn_byte_order_marks([*references, *inputs], tell)
+            tell_of_files([*references, *inputs], systems, refs, tell)
             test, trials = test_from(asked, len(systems))
+            refs = refs if adding is None else adding.add_to(refs, () if force else chosen.values())
             found = calculate(systems, refs, chosen, ks or None, sources=sources, test=test, trials=trials, seed=seed,
                               allow_missing=allow_missing, force=force, peers=peers)  # fmt: skip
     found = found.segment if sentence else found

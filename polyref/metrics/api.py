@@ -17,6 +17,10 @@ from polyref.metrics.significance import SEED
 from polyref.references import ReferenceSet, as_reference_set, as_texts
 
 
+class NoAddedReferencesError(UsageError):
+    """Added references are asked for, but the references have none."""
+
+
 def score(
     systems: Mapping[str, Sequence[str]] | Sequence[str],
     references: ReferenceSet | Sequence[str] | Sequence[Sequence[str]],
@@ -125,15 +129,17 @@ def wanted_ks(asked: Sequence[int] | None, most: int, metrics: Iterable[str] = (
     wanted = tuple(dict.fromkeys(asked or (0, most)))
     if (named := needs_added(metrics)) and not max(wanted):
         plain = plain_name(named[0].partition("(")[0])
-        add = "add paraphrases with polyref augment REFS -k 10 -o SET, and score with SET"
-        raise UsageError(
-            f"{named[0]} is {plain} with added references, but {'`ks` is 0' if most else 'the references have none'}",
-            remedy=f"{'ask for more' if most else add}; or ask for {plain}",
+        needs = f"{named[0]} is {plain} with added references"
+        if most:
+            raise UsageError(f"{needs}, but `ks` is 0", remedy=f"ask for more; or ask for {plain}")
+        raise NoAddedReferencesError(
+            f"{needs}, but the references have none",
+            remedy=f"add paraphrases with polyref augment REFS -k 10 -o SET, and score with SET; or ask for {plain}",
         )
     if min(wanted) < 0:
         raise UsageError(f"`ks` holds {min(wanted)}, expected 0 or more")
     if max(wanted) and not most:
-        raise UsageError(
+        raise NoAddedReferencesError(
             f"`ks` asks for {max(wanted)} added references, but the references have none",
             remedy="add paraphrases with polyref augment, and score with what it writes; or ask for 0",
         )

@@ -37,9 +37,9 @@ def run(*arguments: str) -> str:
 
 
 def test_look_and_clear(folder: Path) -> None:
-    assert run("info") == f"folder   {folder}\nentries  10\nsize     0.010 GB of 4.000 GB\n"
+    assert run("info") == f"folder   {folder}\nentries  10\nsize     0.010 GB of 4.000 GB\nsets     0.000 GB\n"
     assert json.loads(run("info", "--json"))["rows"] == [
-        {"folder": str(folder), "entries": 10, "bytes": 10_000_040, "limit": 4_000_000_000}
+        {"folder": str(folder), "entries": 10, "bytes": 10_000_040, "limit": 4_000_000_000, "sets": 0}
     ]
     assert (folder / "cache.sqlite").stat().st_size > 10_000_000
     assert run("clear") == "removed 0.010 GB\n"

@@ -170,6 +170,18 @@ def note_of_copy(system: str, number: int, several: int) -> str:
     return f"{system} equals {which} line for line: is it the output of a system?"
 
 
+def tell_of_files(
+    paths: Sequence[str],
+    systems: Mapping[str, Sequence[str]],
+    references: ReferenceSet,
+    say: Callable[[str, str], None],
+) -> None:
+    """What people have to know of files that were read: :func:`notes_of_copies` and :func:`warn_byte_order_marks`."""
+    for note in notes_of_copies(systems, references):
+        say("note", note)
+    warn_byte_order_marks(paths, say)
+
+
 def warn_byte_order_marks(paths: Sequence[str], say: Callable[[str, str], None]) -> None:
     """Say of each file that starts with a byte order mark that it is left out here, and not by sacreBLEU."""
     for path in paths:

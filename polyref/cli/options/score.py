@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial, wraps
 from typing import Any, Final, TypeVar
 
 import click
 
+from polyref.augment.filters.presets import PRESETS
 from polyref.cli.options.metrics import METRIC_HELP
 from polyref.cli.options.quiet import quiet_option
 from polyref.cli.options.reading import format_option, reading_options
 from polyref.cli.parsing.completion import argument_or_option, file_names, metric_names
+from polyref.cli.parsing.headings import HeadedOption
 from polyref.errors import UsageError
 from polyref.metrics.results.scores import TESTS, check_test
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+#: What makes references, and what is of use beside it alone.
+MAKERS: Final = ("model", "candidates")
+OF_MAKING: Final = {"base_url": ("model",), "retry_failed": ("model",), "preset": MAKERS, "language": MAKERS}
 #: Heading of the help -> options under it; the others come first.
 _HEADINGS: Final = {
     "Intervals and tests": ("confidence_n", "paired_ar_n", "paired_bs_n", "seed"),
@@ -29,6 +35,7 @@ _NEEDS: Final = {
     "paired_ar_n": ("paired_ar",),
     "paired_bs_n": ("paired_bs", "paired_bs_shift"),
     "seed": _TESTS,
+    **OF_MAKING,
 }
 #: Option -> options beside which it has no use.
 _USELESS: Final = {
@@ -37,9 +44,37 @@ _USELESS: Final = {
     "verbose": ("as_json", "layout=json", "layout=latex", "score_only"),
     "short": ("score_only",),
     **dict.fromkeys(_TESTS, ("sentence",)),
+    # augment reads UTF-8, and a reference from each file; scores against the other systems need no added references.
+    **dict.fromkeys(("encoding", "num_refs", "peers"), MAKERS),
 }
 #: What the command knows of its options beside what they are.
 DECLARED: Final[dict[str, Any]] = {"headings": _HEADINGS, "needs": _NEEDS, "useless": _USELESS}
+_option = partial(click.option, cls=HeadedOption, heading="Making added references")
+_MAKING: Final = (
+    _option(
+        "--model",
+        multiple=True,
+        metavar="NAME|DIR",
+        help="Make them with this generator, as `polyref augment` does (its help lists them), and keep them in "
+        "~/.cache/polyref, or $POLYREF_CACHE: nothing is made, asked or paid for twice. Several are merged.",
+    ),
+    _option(
+        "--candidates",
+        multiple=True,
+        metavar="FILE",
+        help="Take them from lists made elsewhere.",
+        shell_complete=file_names,
+    ),
+    _option("--base-url", metavar="URL", help="Server of --model openai:NAME, such as http://localhost:8000/v1."),
+    _option("--retry-failed", is_flag=True, default=None, help="Ask again what that server did not answer."),
+    _option(
+        "--filter",
+        "preset",
+        metavar="NAME|FILE",
+        help=f"What may become a reference: {', '.join(PRESETS)}, or a TOML file. [default: augment's]",
+    ),
+    _option("--lang", "language", metavar="CODE", help="Language of the references. [default: told by them]"),
+)
 _OPTIONS: Final = (
     click.argument("references", nargs=-1, metavar="REFS...", shell_complete=argument_or_option),
     click.option(
@@ -70,6 +105,7 @@ _OPTIONS: Final = (
         metavar="K",
         help="Numbers of extra references: 0 is the human references alone. [default: 0 and all there are]",
     ),
+    *_MAKING,
     format_option("--input-format", "the outputs", "input_form"),
     click.option("--source", metavar="FILE", help="Sources, for metrics that read them."),
     click.option(
@@ -158,11 +194,17 @@ _OPTIONS: Final = (
 
 
 def score_options(command: Command) -> Command:
-    """Decorate the command with its arguments and options."""
-    command = reading_options(flag="--refs-format")(command)
+    """Decorate the command with its arguments and options; those of making are a dictionary ``making``."""
+    names = (*MAKERS, *OF_MAKING)
+
+    @wraps(command)
+    def gathered(**values: Any) -> Any:
+        return command(making={name: values.pop(name) for name in names}, **values)
+
+    made: Any = reading_options(flag="--refs-format")(gathered)
     for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
+        made = option(made)
+    return made  # type: ignore[no-any-return]
 
 
 def test_from(asked: dict[str, int], systems: int) -> tuple[str | None, int | None]:

@@ -37,6 +37,7 @@ def announce_threads(arguments: Sequence[str]) -> None:
                 os.environ.update(dict.fromkeys(_VARIABLES, value))
 
 
-def _obeyed(_context: click.Context, _option: click.Parameter, threads: int | None) -> None:
+def _obeyed(context: click.Context, _option: click.Parameter, threads: int | None) -> None:
+    context.meta["polyref.threads"] = threads  # for who repeats the command line
     if threads is not None and "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(threads)
