@@ -107,14 +107,15 @@ def evaluate(
         resamples: Bootstrap resamples; 0 makes no intervals.
         confidence: Level of the intervals, between 0 and 1.
         over: What the bootstrap redraws: ``segments``, ``systems`` or ``both``. Intervals over segments say what other
-            segments of the same systems would show; with ``both`` they also say it of other systems. Verdicts on
-            systems are from PERM-SYSTEMS, whatever is redrawn.
+            segments of the same systems would show; with ``both`` they also say it of other systems. Verdicts are from
+            tests over systems, whatever is redrawn.
         perm_both: Test gains with that many permutations as well (PERM-BOTH, Deutsch et al. 2021): a test about these
             systems, not about others.
         placebo: Also measure that many placebos of the added references, in which every added reference is one of
             another segment of like length (:mod:`polyref.eval.experiments.placebo`): rows with ``control`` "placebo"
             are their mean, those with "real - placebo" the difference to it, with intervals over the same redrawn test
-            sets. A claim about references is about that difference.
+            sets. Only with them is a verdict ``better``: it needs a significant gain and a significant difference, and
+            ``claim`` is the smaller of the two.
         correction: ``holm``, ``bonferroni`` or ``bh``: correct the p-values for their number.
         seed: Of all resampling; equal seeds give equal results.
         collection: Of a WMT XML release, take this collection; default: all.

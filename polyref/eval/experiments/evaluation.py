@@ -180,7 +180,7 @@ class Evaluation:
                 **({"withheld": told.reason} if told.reason else {}),
                 "signature": self.signatures[row.metric, row.k],
                 # Runs without a placebo have nothing to tell apart.
-                **({"control": row.control or "real"} if self.controls else {}),
+                **({"control": row.control or "real", "claim": plain(self.claim(row))} if self.controls else {}),
             }
             for row in (*self.rows, *self.controls)
         ]

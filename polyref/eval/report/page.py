@@ -66,7 +66,9 @@ def page(
         drawn=drawn,
         alone=len(evaluations) == 1,
         gold=gold_name(*golds) if len(golds) == 1 else None,
-        summary=_summary(Counter(one.verdict(row).word for one, row in headline), settings),
+        summary=_summary(
+            Counter(one.verdict(row).word for one, row in headline), any(one.controls for one in evaluations)
+        ),
         remarks=list(dict.fromkeys(text for one in evaluations for text in one.remarks)),
         bootstrap=settings.bootstrap,
         confidence=_percent(settings),
@@ -133,13 +135,12 @@ def _setting(value: Any) -> str:
     return str(value)
 
 
-def _summary(verdicts: Mapping[str, int], settings: Settings) -> str:
+def _summary(verdicts: Mapping[str, int], controlled: bool) -> str:
     told = verdicts["better"] + verdicts["gains"] + verdicts["worse"] + verdicts["unclear"] + verdicts["withheld"]
     if not told:
         return "No gain has a test: every metric is a score file or has one number of references."
-    gains = "are better (the gain and the gain beyond the placebo are significant)"
-    if verdicts["gains"]:
-        gains = "are significant, without a control"
+    control = "are better (the gain and the gain beyond the placebo are significant)"
+    gains = control if controlled else "are significant, without a control"
     withheld = f", {verdicts['withheld']} withheld" if verdicts["withheld"] else ""
     return (
         f"Gains in agreement with people: {verdicts['better'] + verdicts['gains']} {gains}, {verdicts['worse']} "
