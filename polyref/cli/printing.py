@@ -27,17 +27,17 @@ _HASH: Final = re.compile("[0-9a-f]{10}")
 _show_other_warning = warnings.showwarning
 
 
-def json_object(signature: Any, rows: Iterable[Mapping[str, Any]]) -> str:
+def json_object(signature: Any, rows: Iterable[Mapping[str, Any]], **more: Any) -> str:
     """The common machine output: one object with ``signature`` and ``rows``. NaN must be given as None."""
-    return "".join(json_parts(signature, rows))
+    return "".join(json_parts(signature, rows, **more))
 
 
-def json_parts(signature: Any, rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+def json_parts(signature: Any, rows: Iterable[Mapping[str, Any]], **more: Any) -> Iterator[str]:
     """The same in parts, for rows that are too many for memory."""
     yield f'{{"signature": {_json(signature)}, "rows": ['
     for number, row in enumerate(rows):
         yield f"{', ' if number else ''}{_json(row)}"
-    yield "]}"
+    yield "]" + "".join(f", {_json(name)}: {_json(value)}" for name, value in more.items() if value) + "}"
 
 
 def _json(value: Any) -> str:

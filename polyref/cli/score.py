@@ -106,7 +106,7 @@ def command(
     found = found.shortened if short else found
     with write_atomically(output) as stream:
         if as_json or layout == "json":
-            stream.writelines(json_parts(found.signature, found.each_row()))
+            stream.writelines(json_parts(found.signature, found.each_row(), circular=found.circular))
             stream.write("\n")
         elif score_only:
             stream.writelines(f"{number}\n" for number in found.numbers(width))

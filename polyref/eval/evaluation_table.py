@@ -12,6 +12,7 @@ from polyref.eval.averages import average_rows
 from polyref.eval.experiments.evaluation import Evaluation
 from polyref.eval.statistics.resampling import Bootstrap
 from polyref.eval.text_tables import evaluation_text, statistic_tables
+from polyref.metrics.results.circular import plain_copies
 from polyref.tables import data_frame, html_table
 
 
@@ -50,6 +51,21 @@ class EvaluationTable:
     def notes(self) -> list[str]:
         """What the reader has to know: systems left out, segments without outputs, too few references."""
         return list(dict.fromkeys(note for one in self.evaluations for note in one.notes))
+
+    @property
+    def circular(self) -> list[dict[str, Any]]:
+        """Copies of outputs among the added references, of every system and k: counts, and whether it is circular."""
+        return [
+            {
+                "set": one.set_name,
+                "pair": one.pair,
+                "generator": one.generator or None,
+                "originals": one.originals,
+                **row,
+            }
+            for one in self.evaluations
+            for row in plain_copies(one.copies)
+        ]
 
     def to_pandas(self) -> Any:
         """The rows as a pandas DataFrame.

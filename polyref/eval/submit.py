@@ -34,6 +34,7 @@ from polyref.eval.submission import (
 )
 from polyref.metrics.base import Metric
 from polyref.metrics.registry import make_metrics
+from polyref.metrics.results.circular import Copies, count_copies, plain_copies, warnings_of_copies
 from polyref.publishing import publish_together
 from polyref.references import ReferenceSet
 
@@ -201,7 +202,11 @@ def _pair(
     if len(documents) != len(references):
         raise DataError(f"{len(documents)} lines of documents, but {len(references)} segments", file=evalset.directory)
     testset = TestSet(evalset.pair, what.testset, tuple(d for _, d in documents), tuple(d for d, _ in documents))
-    series = ComputedSeries(metric, dict(zip(systems, texts, strict=True)), references, [k])
+    outputs = dict(zip(systems, texts, strict=True))
+    copies = count_copies(references, outputs, [k])
+    for warning in warnings_of_copies(copies):
+        say("warning", f"{evalset.pair}: {warning}")
+    series = ComputedSeries(metric, outputs, references, [k])
     label = what.reference or reference_name(what.year, chosen[0] if chosen else NO_REFERENCE, what.testset)
     by_domain = {}
     for domain in domains_to_score(what.year, testset):
@@ -212,7 +217,7 @@ def _pair(
     segments = series.segment(systems, k)
     assert segments is not None
     rows["seg"] += segment_rows(what.year, what.name, testset, label, dict(zip(systems, segments, strict=True)))
-    return testset, _provenance(references, chosen, k, asked, series.signature(asked))
+    return testset, _provenance(references, chosen, k, asked, series.signature(asked), copies)
 
 
 def _references(evalset: EvalSet, what: Submission, metric: Metric) -> tuple[tuple[str, ...], ReferenceSet]:
@@ -243,7 +248,7 @@ def _added(what: Submission, evalset: EvalSet) -> str | ReferenceSet | None:
 
 
 def _provenance(
-    references: ReferenceSet, chosen: tuple[str, ...], k: int, asked: int, signature: str
+    references: ReferenceSet, chosen: tuple[str, ...], k: int, asked: int, signature: str, copies: Sequence[Copies]
 ) -> dict[str, Any]:
     """``k`` is how many extra references a segment has at most in these scores, of ``asked``."""
     extras = [len(segment.extras) for segment in references]
@@ -255,5 +260,6 @@ def _provenance(
         "available": [min(extras), max(extras)],
         "used": dict(sorted(used.items())),
         "added by": {key: value for key, value in references.meta.items() if key != "references"},
+        **({"circular": plain_copies(copies)} if copies else {}),
         "signature": signature,
     }

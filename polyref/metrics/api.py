@@ -10,6 +10,7 @@ from polyref.metrics.base import Metric
 from polyref.metrics.leave_one_out import CONSENSUS, check_leave_one_out, leave_one_out, segment_scores
 from polyref.metrics.ngram.tokenizers import Doubts
 from polyref.metrics.registry import named_metrics, needs_added, plain_name
+from polyref.metrics.results.circular import count_copies
 from polyref.metrics.results.scores import MetricScores, check_test, measured
 from polyref.metrics.results.table import ScoreTable
 from polyref.metrics.signature import inputs_signature
@@ -112,7 +113,8 @@ def score(
         results += [measured(name, metric, stats, k, test, trials, seed) for k in wanted]
     notes += notes_of_counts(asked, min(counts), results)
     shared = inputs_signature(refset, tuple(chosen), wanted, weighed, read)
-    return ScoreTable(tuple(results), shared, tuple(notes))
+    copies = count_copies(refset, outputs, wanted)
+    return ScoreTable(tuple(results), shared, tuple(notes), copies=tuple(copies))
 
 
 def wanted_ks(asked: Sequence[int] | None, most: int, metrics: Iterable[str] = ()) -> tuple[int, ...]:

@@ -98,7 +98,7 @@ def test_json_rows(files: Path, polyref: Callable[..., Any]) -> None:
     )
     result = outcome.json()
     assert outcome.out.count("\n") == 1
-    assert set(result) == {"signature", "rows"}
+    assert set(result) == {"signature", "rows", "circular"}
     assert result["signature"].startswith("metrics:bleu,chrf++|k:0,1|segments:3|refs:2..4|sha256:")
     keys = [(row["metric"], row["k"], row["system"]) for row in result["rows"]]
     systems = ("good.v1.en", "poor.en")

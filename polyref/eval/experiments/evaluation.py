@@ -16,6 +16,7 @@ from polyref.eval.experiments.series import Series
 from polyref.eval.judgements.gold import Gold
 from polyref.eval.statistics.agreement import PLACEBO, REAL_MINUS_PLACEBO, Row
 from polyref.eval.statistics.comparisons import Verdict, verdict
+from polyref.metrics.results.circular import Copies
 from polyref.references import ReferenceSet
 
 BoolArray = npt.NDArray[np.bool_]
@@ -48,6 +49,7 @@ class Evaluation:
         controls: Rows of placebos of the added references, and of the difference to them.
         notes: What the reader has to know: systems left out, segments without outputs.
         peers: With leave-one-out, the references of every system, for k > 0.
+        copies: Copies of outputs among the added references, of every system and k.
         doubts: k -> what is wrong with its added references: no gain of theirs is believed.
     """
 
@@ -68,6 +70,7 @@ class Evaluation:
     notes: Sequence[str] = ()
     controls: Sequence[Row] = ()
     peers: Mapping[str, ReferenceSet] = field(default_factory=dict)
+    copies: Sequence[Copies] = ()
     doubts: Mapping[int, Sequence[str]] = field(default_factory=dict)
 
     @property

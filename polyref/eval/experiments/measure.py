@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 
@@ -22,10 +23,15 @@ from polyref.eval.judgements.gold import Gold
 from polyref.eval.statistics.agreement import Row, agreement
 from polyref.eval.statistics.comparisons import with_correction, with_perm_both
 from polyref.eval.statistics.resampling import BOTH
+from polyref.metrics.results.circular import count_copies, reasons_of_copies, warnings_of_copies, without_circular
 from polyref.metrics.signature import inputs_signature
 from polyref.remote.files import without_scheme
 from polyref.store import file_sha256
 
+#: What a second evaluation is called, of references that hold copies of outputs.
+WITHOUT_COPIES: Final = "without copies"
+#: Systems that a second evaluation needs.
+_FEWEST: Final = 3
 #: Is told ``note`` or ``warning``, and what it says, as soon as it is known.
 Say = Callable[[str, str], object]
 
@@ -55,42 +61,79 @@ def measure(sets: Sequence[EvaluationSet], choices: Choices, say: Say = lambda k
             # Only those that are judged within segments are compared.
             gold = replace(gold, system={}, system_name=None)
         for found in inputs(evalset, gold, choices, len(sets) > 1):
-            for warning in found.warnings:
-                say("warning", warning)
-            scored = _scored(gold, found)
-            agreeing, controls = _rows(gold, found, choices, scored)
-            pairs = outcome_rows(found.series, gold, scored, baseline=choices.baseline) if choices.pairwise else []
-            rows = [*agreeing, *(row for row in pairs if row.k is None or row.k in found.ks)]
-            partial = {row.segments for row in rows if row.level == "sys" and row.statistic == "pearson"}
-            partial -= {None, evalset.segments}
-            partly = [f"systems are scored on the {count} segments whose outputs are all known" for count in partial]
-            for note in partly:
-                say("note", note)
-            evaluations.append(
-                Evaluation(
-                    set_name=set_name(evalset),
-                    pair=evalset.pair,
-                    gold=gold,
-                    series=found.series,
-                    ks=sorted(found.ks),
-                    rows=rows,
-                    controls=controls,
-                    signature=_signature(evalset, gold, choices, found, list(left_out)),
-                    signatures={
-                        (s.metric, k): s.signature(k) for s in found.series for k in s.ks if k is None or k in found.ks
-                    },
-                    generator=found.generator,
-                    originals=found.originals,
-                    excluded=left_out,
-                    references=found.references,
-                    outputs=found.outputs,
-                    peers=found.peers,
-                    scored=scored,
-                    notes=[*notes, *found.warnings, *partly],
-                )
-            )
+            evaluation = _evaluation(evalset, gold, choices, found, left_out, notes, say)
+            evaluations.append(evaluation)
+            if evaluation.doubts:
+                again = _without_copies(evalset, gold, choices, found, len(sets) > 1, say)
+                evaluations += (_evaluation(evalset, rest, choices, one, left_out, [*notes, note], say)
+                                for rest, one, note in again)  # fmt: skip
     check_excluded(choices.exclude, {system for one in evaluations for system in one.excluded})
     return _corrected(evaluations, choices.correction)
+
+
+def _evaluation(
+    evalset: EvaluationSet,
+    gold: Gold,
+    choices: Choices,
+    found: Inputs,
+    left_out: Mapping[str, float],
+    notes: Sequence[str],
+    say: Say,
+) -> Evaluation:
+    """The rows of one combination, and what has to be said of it."""
+    counted = found.references is not None and not found.peers
+    copies = count_copies(found.references, found.outputs, found.ks) if counted and found.references else []
+    warnings = [*found.warnings, *warnings_of_copies(copies)]
+    for warning in warnings:
+        say("warning", warning)
+    scored = _scored(gold, found)
+    agreeing, controls = _rows(gold, found, choices, scored)
+    pairs = outcome_rows(found.series, gold, scored, baseline=choices.baseline) if choices.pairwise else []
+    rows = [*agreeing, *(row for row in pairs if row.k is None or row.k in found.ks)]
+    partial = {row.segments for row in rows if row.level == "sys" and row.statistic == "pearson"}
+    partial -= {None, evalset.segments}
+    partly = [f"systems are scored on the {count} segments whose outputs are all known" for count in partial]
+    for note in partly:
+        say("note", note)
+    return Evaluation(
+        set_name=set_name(evalset),
+        pair=evalset.pair,
+        gold=gold,
+        series=found.series,
+        ks=sorted(found.ks),
+        rows=rows,
+        controls=controls,
+        signature=_signature(evalset, gold, choices, found, list(left_out)),
+        signatures={(s.metric, k): s.signature(k) for s in found.series for k in s.ks if k is None or k in found.ks},
+        generator=found.generator,
+        originals=found.originals,
+        excluded=left_out,
+        references=found.references,
+        outputs=found.outputs,
+        peers=found.peers,
+        scored=scored,
+        notes=[*notes, *warnings, *partly],
+        copies=copies,
+        doubts={k: reasons for k in found.ks if (reasons := reasons_of_copies(copies, k))},
+    )
+
+
+def _without_copies(
+    evalset: EvaluationSet, gold: Gold, choices: Choices, found: Inputs, several: bool, say: Say
+) -> Iterator[tuple[Gold, Inputs, str]]:
+    """The same without circular references and the systems whose copies they are: judgements, scores and a note."""
+    assert found.references is not None
+    kept, copied = without_circular(found.references, found.outputs, sorted(found.ks))
+    rest = gold.without([system for system in copied if system in gold.systems])
+    if not any(segment.extras for segment in kept) or len(rest.systems) < _FEWEST:
+        say("note", f"nothing to compare is left without copies of outputs of {', '.join(copied)}, and without these")
+        return
+    note = f"{WITHOUT_COPIES}: left out are {', '.join(copied)}, and added references that are copies of their outputs"
+    say("note", note)
+    name = f"{found.generator} {WITHOUT_COPIES}".strip()
+    again = replace(choices, references={name: kept}, originals=(found.originals,), ks=tuple(sorted(found.ks)))
+    for one in inputs(evalset, rest, again, several):
+        yield rest, one, note
 
 
 def _rows(gold: Gold, found: Inputs, choices: Choices, scored: BoolArray | None) -> tuple[list[Row], list[Row]]:

@@ -62,7 +62,7 @@ def verdict(row: Row, beyond: Row | None = None, reasons: Sequence[str] = ()) ->
     Args:
         row: A row with a gain.
         beyond: The row of the difference to the placebo, where one was run.
-        reasons: What is wrong with the added references: no gain is believed, and the verdict is ``withheld``.
+        reasons: What is wrong with the added references: whatever the gain, the verdict is ``withheld``.
     """
     if row.control or row.gain is None or np.isnan(row.gain) or (not row.k and row.gain == 0):
         return Verdict()
@@ -72,10 +72,10 @@ def verdict(row: Row, beyond: Row | None = None, reasons: Sequence[str] = ()) ->
     if not row.k:
         return Verdict((UNCLEAR, BETTER, WORSE)[gain])
     more = None if beyond is None else _significance(beyond)
+    if reasons:
+        return Verdict(WITHHELD, "; ".join(reasons))
     if gain < 0:
         return Verdict(WORSE)
-    if gain > 0 and reasons:
-        return Verdict(WITHHELD, "; ".join(reasons))
     if beyond is None:
         return Verdict(GAINS if gain else UNCLEAR)
     if gain and more == 1:

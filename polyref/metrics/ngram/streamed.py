@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -14,6 +14,7 @@ from polyref.errors import DataError
 from polyref.metrics.api import empty_texts, note_of_empty, notes_of_counts, wanted_ks, without_trailing_space
 from polyref.metrics.base import Metric, check_present
 from polyref.metrics.ngram.tokenizers import Doubts
+from polyref.metrics.results.circular import CopyCount
 from polyref.metrics.results.scores import measured
 from polyref.metrics.results.table import ScoreTable
 from polyref.metrics.signature import InputsDigest
@@ -86,7 +87,11 @@ def score_streamed(
         results += [measured(name, metric, stats, k, test, trials, seed) for k in wanted]
     notes = [*note_of_empty(gathered.empty), *gathered.doubts.found()]
     notes += notes_of_counts(ks, int(extras.min()), results)
-    return ScoreTable(tuple(results), gathered.digest.signature(tuple(metrics), wanted, gathered.meta), tuple(notes))
+    # Where nobody said how many, it is all there are.
+    counted = (replace(one, k=min(one.k, wanted[-1]) if ks is None else one.k) for one in gathered.copies.found())
+    copies = tuple(one for one in counted if one.k in wanted and one.k)
+    signature = gathered.digest.signature(tuple(metrics), wanted, gathered.meta)
+    return ScoreTable(tuple(results), signature, tuple(notes), copies=copies)
 
 
 class _Gathered:
@@ -107,6 +112,7 @@ class _Gathered:
         self.extras: list[npt.NDArray[np.int64]] = []
         self.meta: Mapping[str, Any] = {}
         self.empty: Counter[str] = Counter()
+        self.copies = CopyCount(self._ks)
         self.doubts = Doubts({metric.tokenize for metric in metrics.values() if hasattr(metric, "tokenize")})
         self.digest = InputsDigest({metric.weighed_by for metric in metrics.values()})
 
@@ -126,6 +132,7 @@ class _Gathered:
         self.empty.update(empty_texts(outputs, references))
         self.doubts.add(outputs, ((ref.text for ref in segment.refs) for segment in references))
         self.digest.add(references)
+        self.copies.add(references, outputs)
 
     def statistics(
         self, name: str, metric: Metric, segments: tuple[str, ...], extras: npt.NDArray[np.int64], wanted: Sequence[int]

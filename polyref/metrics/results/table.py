@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any, Final
 
 from polyref.metrics.results.advice import advice
+from polyref.metrics.results.circular import Copies, plain_copies, warnings_of_copies
 from polyref.metrics.results.scores import MetricScores
 from polyref.metrics.signature import digest, shortened
 from polyref.tables import data_frame, html_table, latex_table, shown, text_table
@@ -27,6 +28,7 @@ class ScoreTable:
         notes: What the reader has to know: empty texts, segments with fewer references than were asked for.
         by_segment: Whether rows are of segments; see :attr:`segment`.
         short: Whether signatures have sacreBLEU's short keys; see :attr:`shortened`.
+        copies: Copies of outputs among the added references, of every system and k (not with ``peers``).
     """
 
     results: tuple[MetricScores, ...]
@@ -34,13 +36,19 @@ class ScoreTable:
     notes: tuple[str, ...] = ()
     by_segment: bool = False
     short: bool = False
+    copies: tuple[Copies, ...] = ()
 
     @property
     def messages(self) -> Iterator[tuple[str, str]]:
         """What to tell the reader: kind (``warning``, ``note``) and text of the notes, and of advice on systems."""
-        yield from (("warning", note) for note in self.notes)
+        yield from (("warning", note) for note in (*self.notes, *warnings_of_copies(self.copies)))
         if not self.by_segment and (better := advice(one.signature for one in self.results)):
             yield "note", better
+
+    @property
+    def circular(self) -> list[dict[str, Any]]:
+        """:attr:`copies` as plain values."""
+        return plain_copies(self.copies)
 
     @property
     def shortened(self) -> ScoreTable:

@@ -1,0 +1,360 @@
+"""Circular references: added references that are copies of the outputs they are to judge.
+
+Where outputs of a system are among the references, its scores and every gain from these references tell who was copied.
+Short texts are equal by chance, so only outputs of six words or more count. How many of them are equal to an added
+reference by chance is told by how many are equal to a human one. That is for paraphrases of human references. A text
+that another person wrote can also be equal to an output as often as those of most systems are, and an output of a
+system that is not compared (``pseudo``) as often as that of any other one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from random import Random
+from statistics import median_low
+from typing import Any, Final
+
+from polyref.comparison import UNSPACED
+from polyref.metrics.ngram.bleu import BLEU
+from polyref.metrics.ngram.diversity import tokenizer_for
+from polyref.references import ReferenceSet, Segment
+from polyref.segments import KINDS
+
+#: Words of the shortest output that counts; characters in scripts without spaces.
+LEAST_WORDS: Final = 6
+#: Word F1 from which on two texts are near copies: the Dice coefficient of their words, which may stand in any order.
+NEAR: Final = 0.9
+#: Level of the binomial test of exact copies.
+LEVEL: Final = 0.001
+#: Segments that BLEU is computed on: a random part of a larger set.
+SAMPLE: Final = 1000
+#: Confidence of the upper bound of the share of outputs that are equal by chance.
+_SURE: Final = 0.95
+#: Systems that a message names.
+_NAMED: Final = 3
+_ASCII_MARKS: Final = bytes(code for code in range(128) if not chr(code).isalnum() and not chr(code).isspace())
+_TO_SPACE: Final = bytes.maketrans(_ASCII_MARKS, b" " * len(_ASCII_MARKS))
+_OTHER_MARKS: Final = re.compile("[\u00ab\u00bb\u2010-\u201f\u2026\u2039\u203a\u3000-\u3011\uff01-\uff0f\uff1a-\uff20]")
+
+
+@dataclass(frozen=True)
+class Copies:
+    """Copies of a system's outputs among the added references.
+
+    Attributes:
+        system: Name of the system.
+        k: Number of added references of a segment, at most.
+        segments: Segments with an output of six words or more and an added reference that is not a human one's copy.
+        references: Different added references of these segments.
+        exact: Segments where one of them has the words of the output, in order; case and punctuation do not count.
+        near: Other segments where one has a word F1 of 0.9 or more to the output.
+        expected: Largest share of ``references`` that would be equal to an output by chance, 0 to 1.
+        p: One-sided p-value of the binomial test of more exact copies than that.
+        circular: Whether it is below 0.001.
+        examples: Ids of the first segments with a copy.
+        bleu: BLEU of the outputs against the added references alone, 0 to 100; None where nothing is circular.
+        bleu_of_others: The mean of the other systems (Kloudová, Bojar and Popel 2021: references that were made from
+            the output of a system are nearer to it than to others); None without any.
+    """
+
+    system: str
+    k: int
+    segments: int
+    references: int
+    exact: int
+    near: int
+    expected: float
+    p: float
+    circular: bool
+    examples: tuple[str, ...]
+    bleu: float | None = None
+    bleu_of_others: float | None = None
+
+    def __str__(self) -> str:
+        text = (
+            f"{self.system} (exact copies of its outputs: {self.exact:,} of {self.references:,} added references, at "
+            f"most {100 * self.expected:.2g} % by chance, {_p(self.p)}; near copies: {self.near:,}"
+        )
+        if self.bleu is None or self.bleu_of_others is None:
+            return f"{text})"
+        return f"{text}; BLEU against them {self.bleu:.1f}, of the others {self.bleu_of_others:.1f})"
+
+
+class CopyCount:
+    """Counts copies in a set that is read in stretches of any size: of texts, a random part is kept for BLEU.
+
+    Args:
+        ks: Numbers of added references, of which 0 is left out.
+    """
+
+    def __init__(self, ks: Iterable[int]) -> None:
+        self._ks = sorted({k for k in ks if k > 0})
+        self._chosen = Random(1)
+        self._read = 0
+        self._sample: list[tuple[Segment, dict[str, str]]] = []
+        #: Of every system: outputs that count, times human references; and how many are equal to one.
+        self._human: dict[str, list[int]] = defaultdict(lambda: [0, 0])
+        self._outputs: Counter[str] = Counter()
+        self._agree: Counter[tuple[str, str]] = Counter()
+        #: (system, k, kind) -> added references, and those that are equal to an output.
+        self._added: dict[tuple[str, int, str], list[int]] = defaultdict(lambda: [0, 0])
+        self._segments: dict[tuple[str, int], list[int]] = defaultdict(lambda: [0, 0, 0])
+        self._examples: dict[tuple[str, int], list[str]] = defaultdict(list)
+
+    def add(self, references: Iterable[Segment], systems: Mapping[str, Sequence[str]]) -> None:
+        """Read a stretch: segments, and of every system as many outputs."""
+        if not self._ks:
+            return
+        for place, segment in enumerate(references):
+            self._one(segment, {name: texts[place] for name, texts in systems.items()})
+
+    def found(self) -> list[Copies]:
+        """One for every system and k, in order."""
+        every = [self._copies(name, k) for k in self._ks for name in self._outputs]
+        with_bleu = {k: self._bleu(k) for k in {one.k for one in every if one.circular}}
+        return [self._beside_others(one, with_bleu.get(one.k, {})) for one in every]
+
+    def _one(self, segment: Segment, outputs: Mapping[str, str]) -> None:
+        extras = segment.extras[: self._ks[-1]]
+        cut = {name: _words(text) for name, text in outputs.items()}
+        texts = {name: (_key(words), words) for name, words in cut.items() if len(words) >= LEAST_WORDS}
+        for name in outputs:
+            self._outputs[name] += name in texts
+        if not texts:
+            return
+        self._keep(segment, outputs, bool(extras))
+        human = {_key(_words(ref.text)) for ref in segment.originals}
+        equal: dict[bytes, list[str]] = defaultdict(list)
+        for name, (key, _) in texts.items():
+            equal[key].append(name)
+            seen = self._human[name]
+            seen[0] += len(human)
+            seen[1] += key in human
+        for names in equal.values():
+            self._agree.update((a, b) for a in names for b in names if a != b)
+        added: dict[bytes, tuple[int, str, list[bytes]]] = {}
+        for rank, ref in enumerate(extras):
+            words = _words(ref.text)
+            key = _key(words)
+            if key and key not in human:
+                added.setdefault(key, (rank, ref.kind, words))
+        if added:
+            self._count(segment.id, texts, human, added)
+
+    def _count(
+        self,
+        segment: str,
+        texts: Mapping[str, tuple[bytes, list[bytes]]],
+        human: set[bytes],
+        added: Mapping[bytes, tuple[int, str, list[bytes]]],
+    ) -> None:
+        """What a segment adds to the counts.
+
+        Args:
+            segment: Its id.
+            texts: System -> key and words of its output.
+            human: Keys of the human references.
+            added: Key of an added reference -> rank, kind, words.
+        """
+        there = [(rank, words) for rank, _, words in added.values()]
+        ranks = [(k, [kind for rank, kind, _ in added.values() if rank < k]) for k in self._ks]
+        for name, (key, words) in texts.items():
+            if key in human:
+                continue
+            rank_of_copy = added[key][0] if key in added else None
+            rank_of_near = None if rank_of_copy == 0 else _first_near(words, there)
+            for k, inside in ranks:
+                if not inside:
+                    continue
+                exact = rank_of_copy is not None and rank_of_copy < k
+                near = not exact and rank_of_near is not None and rank_of_near < k
+                for kind in set(inside):
+                    counts = self._added[name, k, kind]
+                    counts[0] += inside.count(kind)
+                    counts[1] += exact and added[key][1] == kind
+                counts = self._segments[name, k]
+                counts[0] += 1
+                counts[1] += exact
+                counts[2] += near
+                if (exact or near) and len(examples := self._examples[name, k]) < _NAMED:
+                    examples.append(segment)
+
+    def _keep(self, segment: Segment, outputs: Mapping[str, str], wanted: bool) -> None:
+        """A random part of the segments that have added references (reservoir sampling)."""
+        if not wanted:
+            return
+        self._read += 1
+        if len(self._sample) < SAMPLE:
+            self._sample.append((segment, dict(outputs)))
+        elif (place := self._chosen.randrange(self._read)) < SAMPLE:
+            self._sample[place] = segment, dict(outputs)
+
+    def _copies(self, name: str, k: int) -> Copies:
+        tested = {}
+        for kind in KINDS:
+            total, equal = self._added.get((name, k, kind), (0, 0))
+            if total:
+                tested[kind] = (share := self._expected(name, kind)), _at_least(equal, total, share)
+        share, p = min(tested.values(), key=lambda one: one[1], default=(1.0, 1.0))
+        segments, exact, near = self._segments.get((name, k), (0, 0, 0))
+        references = sum(self._added.get((name, k, kind), (0, 0))[0] for kind in KINDS)
+        examples = tuple(self._examples.get((name, k), ()))
+        return Copies(name, k, segments, references, exact, near, share, p, p < LEVEL, examples)
+
+    def _expected(self, name: str, kind: str) -> float:
+        """The largest share of added references that are equal to an output by chance."""
+        shares = [_upper(equal, total) for total, equal in [self._human.get(name, (0, 0))] if total]
+        others = [other for other in self._outputs if other != name]
+        if others and (kind != "paraphrase" or not shares):
+            typical = max if kind == "pseudo" else median_low
+            shares.append(_upper(typical(self._agree[name, other] for other in others), self._outputs[name]))
+        return max(shares, default=0.5)
+
+    def _bleu(self, k: int) -> dict[str, float]:
+        """BLEU of every system against the first ``k`` added references, on the part that was kept."""
+        references = [[ref.text for ref in segment.extras[:k]] for segment, _ in self._sample]
+        systems = {name: [outputs[name] for _, outputs in self._sample] for name in self._outputs}
+        cut = tokenizer_for([text for texts in references for text in texts])
+        metric = BLEU(tokenize=cut)
+        found = metric.aggregate(metric.statistics(systems, ReferenceSet.from_texts(references), ks=(0,)), k=0)
+        return dict(zip(systems, map(float, found.system), strict=True))
+
+    @staticmethod
+    def _beside_others(one: Copies, bleu: Mapping[str, float]) -> Copies:
+        others = [value for name, value in bleu.items() if name != one.system]
+        mean = sum(others) / len(others) if others else None
+        return replace(one, bleu=bleu.get(one.system), bleu_of_others=mean)
+
+
+def count_copies(references: ReferenceSet, systems: Mapping[str, Sequence[str]], ks: Iterable[int]) -> list[Copies]:
+    """Copies of every system's outputs among the first k added references.
+
+    Args:
+        references: N segments.
+        systems: Name -> N outputs.
+        ks: Numbers of added references, of which 0 is left out.
+    """
+    counting = CopyCount(ks)
+    counting.add(references, systems)
+    return counting.found()
+
+
+def warnings_of_copies(found: Sequence[Copies]) -> list[str]:
+    """What to tell of circular references; nothing where there are none. Of several k the largest speaks."""
+    circular = [one for one in found if one.circular]
+    most = max((one.k for one in circular), default=0)
+    worst = sorted((one for one in circular if one.k == most), key=lambda one: -one.exact)
+    if not worst:
+        return []
+    return [
+        "circular references: outputs that are scored are among the added references more often than chance has it: "
+        f"{_listed(worst, '; ')}. Scores with these references, and gains from them, say who was copied"
+    ]
+
+
+def reasons_of_copies(found: Sequence[Copies], k: int) -> list[str]:
+    """Why no gain from the first ``k`` added references is believed; nothing where nothing is circular."""
+    worst = sorted((one for one in found if one.circular and one.k == k), key=lambda one: -one.exact)
+    names = _listed([one.system for one in worst], ", ")
+    return [f"added references are copies of outputs of {names}"] if worst else []
+
+
+def without_circular(
+    references: ReferenceSet, systems: Mapping[str, Sequence[str]], ks: Sequence[int]
+) -> tuple[ReferenceSet, list[str]]:
+    """The references without the added ones that make them circular, and the systems whose copies they are.
+
+    The system with most copies comes first: what is equal to its outputs may be equal to others' for that reason alone.
+
+    Args:
+        references: N segments.
+        systems: Name -> N outputs.
+        ks: Numbers of added references.
+    """
+    copied: list[str] = []
+    while found := [one for one in count_copies(references, systems, ks) if one.circular and one.system not in copied]:
+        copied.append(max(found, key=lambda one: (one.k, one.exact)).system)
+        references = _without_copies(references, systems[copied[-1]])
+    return references, copied
+
+
+def _without_copies(references: ReferenceSet, outputs: Sequence[str]) -> ReferenceSet:
+    """The references without the added ones that are exact or near copies of these outputs, of six words or more."""
+    segments = []
+    for segment, text in zip(references, outputs, strict=True):
+        own = _words(text)
+        kept = [index for index, ref in enumerate(segment.refs) if ref.original or not _is_copy(_words(ref.text), own)]
+        moved = {old: new for new, old in enumerate(kept)}
+        refs = (segment.refs[index] for index in kept)
+        numbered = (ref if ref.of is None else replace(ref, of=moved.get(ref.of)) for ref in refs)
+        segments.append(replace(segment, refs=tuple(numbered)))
+    return ReferenceSet(tuple(segments), references.meta)
+
+
+def plain_copies(found: Iterable[Copies]) -> list[dict[str, Any]]:
+    """The counts as plain JSON values."""
+    return [{**asdict(one), "examples": list(one.examples)} for one in found]
+
+
+def _is_copy(words: list[bytes], output: list[bytes]) -> bool:
+    if len(output) < LEAST_WORDS:
+        return False
+    return _key(words) == _key(output) or _first_near(output, [(0, words)]) is not None
+
+
+def _words(text: str) -> list[bytes]:
+    """The words, their case folded, without punctuation; characters where words run on."""
+    if text.isascii():
+        return text.lower().encode().translate(_TO_SPACE).split()
+    bare = _OTHER_MARKS.sub(" ", text.casefold())
+    if UNSPACED.search(bare):
+        return [char.encode() for char in bare if not char.isspace() and (ord(char) > 127 or char.isalnum())]
+    # What is no Unicode, of file names that were read as text, has to be cut as well.
+    return bare.encode("utf-8", "surrogatepass").translate(_TO_SPACE).split()
+
+
+def _key(words: Iterable[bytes]) -> bytes:
+    """Texts with one key are exact copies of each other, wherever a word is split by a hyphen."""
+    return b"".join(words)
+
+
+def _first_near(words: list[bytes], texts: Iterable[tuple[int, list[bytes]]]) -> int | None:
+    """The smallest rank of a text that is a near copy."""
+    own = frozenset(words)
+    for rank, others in texts:
+        needed = NEAR * (len(words) + len(others)) / 2
+        if min(len(words), len(others)) < needed or len(others) < LEAST_WORDS:
+            continue
+        # Every different word that is missing is one occurrence at least.
+        if len(own.difference(others)) > len(words) - needed:
+            continue
+        if (Counter(words) & Counter(others)).total() >= needed:
+            return rank
+    return None
+
+
+def _listed(items: Sequence[object], between: str) -> str:
+    """The first of them, and how many there are besides."""
+    more = f" and {len(items) - _NAMED} more" if len(items) > _NAMED else ""
+    return between.join(map(str, items[:_NAMED])) + more
+
+
+def _upper(equal: int, total: int) -> float:
+    """Upper bound of a share (Clopper and Pearson)."""
+    from scipy.special import betaincinv
+
+    return float(betaincinv(equal + 1, total - equal, _SURE)) if equal < total else 1.0
+
+
+def _at_least(count: int, total: int, share: float) -> float:
+    """Probability of so many or more of ``total``."""
+    from scipy.special import betainc
+
+    return float(betainc(count, total - count + 1, share)) if count else 1.0
+
+
+def _p(value: float) -> str:
+    return "p < 1e-16" if value < 1e-16 else f"p = {value:.1g}"
