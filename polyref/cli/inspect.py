@@ -8,9 +8,11 @@ from pathlib import Path
 import click
 
 from polyref.cli.files.overwriting import refuse_overwriting
+from polyref.cli.files.systems import read_scored
 from polyref.cli.options.quiet import quiet_option
 from polyref.cli.options.reading import reading_options
 from polyref.cli.options.threads import threads_option
+from polyref.cli.parsing.headings import HeadedCommand
 from polyref.cli.printing import bars, json_object
 from polyref.errors import UsageError
 from polyref.eval.inspection.inspection import EXAMPLES, SAMPLE, inspect
@@ -21,9 +23,10 @@ from polyref.references import ReferenceSet
 from polyref.textfiles import check_writable, display_name, write_atomically
 
 
-@click.command("inspect")
+@click.command("inspect", cls=HeadedCommand)
 @click.argument("references", nargs=-1, metavar="REFS...")
 @reading_options()
+@click.option("-i", "--input", "inputs", multiple=True, metavar="SYS", help="System outputs to look for among them.")
 @click.option("-o", "--output", metavar="FILE", help="Write an HTML page as well; -: to stdout, instead of the text.")
 @click.option("--dropped", metavar="FILE", help="Refused candidates, as `polyref augment --dropped` wrote them.")
 @click.option(
@@ -52,6 +55,7 @@ from polyref.textfiles import check_writable, display_name, write_atomically
 def command(
     references: tuple[str, ...],
     reading: Reading,
+    inputs: tuple[str, ...],
     output: str | None,
     dropped: str | None,
     examples: int,
@@ -63,23 +67,36 @@ def command(
 
     How many references the segments have, who made them, how many are copies, how different and how likely they are,
     why candidates were refused, and some segments to read. REFS is what the other commands read: a reference set, or
-    plain text files. Candidates that the filter refused are shown with --dropped.
+    plain text files. Candidates that the filter refused are shown with --dropped. With -i, it says whether outputs of
+    these systems are among the added references.
 
     \b
     polyref inspect refs.polyref.jsonl
+    polyref inspect refs.polyref.jsonl -i sysA.en sysB.en
     polyref inspect refs.polyref.jsonl --dropped dropped.jsonl -o refs.html
     """  # noqa: D301
     if as_json and output == "-":
         raise UsageError("--json and -o - both print on stdout", remedy="name a file: -o")
-    if [*references, dropped].count("-") > 1:
+    if [*references, *inputs, dropped].count("-") > 1:
         raise UsageError("standard input (-) is named twice")
-    refuse_overwriting([*references, dropped], output)
+    refuse_overwriting([*references, *inputs, dropped], output)
     if output is not None:
         check_writable(output)
-    refset = ReferenceSet.load(*references, form=reading.form, fields=reading.fields, pair=reading.pair)
+    if inputs:
+        refset, systems, _ = read_scored(references, inputs, None, reading)
+    else:
+        refset = ReferenceSet.load(*references, form=reading.form, fields=reading.fields, pair=reading.pair)
     name = " ".join(Path(display_name(path)).name for path in references)
     with listening(bars):
-        found = inspect(refset, name=name, dropped=dropped, sample=sample, examples=examples, seed=seed)
+        found = inspect(
+            refset,
+            name=name,
+            dropped=dropped,
+            sample=sample,
+            examples=examples,
+            seed=seed,
+            systems=systems if inputs else None,
+        )
     if output is not None:
         found.save(output)
     if output == "-":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -16,8 +16,9 @@ from polyref.eval.inspection.page import notebook_view, page
 from polyref.eval.inspection.refusals import read_dropped, refusals
 from polyref.eval.inspection.tables import summary
 from polyref.eval.inspection.text import Mark, brackets, terminal_view
+from polyref.metrics.results.circular import count_copies
 from polyref.references import ReferenceSet, as_reference_set
-from polyref.textfiles import check_writable, write_atomically
+from polyref.textfiles import check_parallel, check_writable, write_atomically
 
 #: Segments that diversity is measured on.
 SAMPLE: Final = 1000
@@ -67,6 +68,7 @@ def inspect(
     sample: int = SAMPLE,
     examples: int = EXAMPLES,
     seed: int = 1,
+    systems: Mapping[str, Sequence[str]] | None = None,
 ) -> Inspection:
     """Look at a reference set: how many references, by whom, how different, how likely, and some of them to read.
 
@@ -80,10 +82,12 @@ def inspect(
         sample: Most segments to measure diversity on, at least 1.
         examples: Segments to read, 0 or more.
         seed: Chooses the random segments; equal seeds choose the same.
+        systems: Name to outputs, one a segment: copies of them among the added references are counted
+            (:mod:`polyref.metrics.results.circular`).
 
     Raises:
         UsageError: ``sample`` or ``examples`` is too small, or ``references`` is no list of texts.
-        DataError: The file of refused candidates is missing or broken.
+        DataError: The file of refused candidates is missing or broken, or a system has another number of segments.
     """
     if sample < 1:
         raise UsageError(f"`sample` is {sample}, expected 1 or more segments")
@@ -93,6 +97,8 @@ def inspect(
     if not len(refset):
         raise UsageError("`references` has no segment, expected at least one")
     given = read_dropped(dropped) if isinstance(dropped, (str, Path)) else dropped
+    for system, texts in (systems or {}).items():
+        check_parallel([(name, len(refset)), (system, len(texts))])
     differ, tokenize = diversity(refset, sample, seed)
     return Inspection(
         name=name,
@@ -105,4 +111,5 @@ def inspect(
         examples=examples_of(refset, examples, seed),
         tokenize=tokenize,
         seed=seed,
+        copies=None if systems is None else count_copies(refset, systems, [max(len(one.extras) for one in refset)]),
     )

@@ -12,6 +12,7 @@ from polyref.eval.inspection.counts import Counts
 from polyref.eval.inspection.diversity import Diversity
 from polyref.eval.inspection.examples import Example
 from polyref.eval.inspection.refusals import Refusal
+from polyref.metrics.results.circular import Copies, plain_copies
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,7 @@ class Measures:
         examples: Random segments.
         tokenize: How texts were cut for diversity: sacreBLEU's ``13a``, or ``char``.
         seed: Of everything random.
+        copies: Copies of systems' outputs among the added references; None where no outputs were given.
     """
 
     name: str
@@ -41,6 +43,7 @@ class Measures:
     examples: Sequence[Example]
     tokenize: str
     seed: int
+    copies: Sequence[Copies] | None = None
 
     @property
     def signature(self) -> str:
@@ -61,6 +64,7 @@ class Measures:
             "refusals": None
             if self.refusals is None
             else [{"reason": one.reason, "count": one.count} for one in self.refusals],
+            **({} if self.copies is None else {"circular": plain_copies(self.copies)}),
             "examples": [
                 {"id": one.segment.id, "source": one.segment.source,
                  "references": [ref.text for ref in one.segment.originals],

@@ -14,6 +14,7 @@ from polyref import __version__
 from polyref.eval.inspection.charts import Bars, counted, scored
 from polyref.eval.inspection.measures import Measures
 from polyref.eval.inspection.tables import (
+    copies_lines,
     diversity_table,
     minus,
     number,
@@ -40,6 +41,7 @@ def page(measures: Measures) -> str:
         spread=spread_table(measures),
         differ=diversity_table(measures),
         repeats=repeats_line(measures),
+        copies=copies_lines(measures),
         note=sample_note(measures),
         spread_charts=[counted(one) for one in measures.counts.spreads if one.quartiles[0] < one.quartiles[-1]],
         score_charts=_score_charts(measures),

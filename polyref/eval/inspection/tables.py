@@ -62,6 +62,12 @@ def repeats_line(measures: Measures) -> str:
     return ", ".join(parts)
 
 
+def copies_lines(measures: Measures) -> list[str]:
+    """Copies of outputs among the added references, in a sentence for every system."""
+    told = {True: "circular: more exact copies than by chance", False: "no more exact copies than by chance"}
+    return [f"{one}: {told[one.circular]}" for one in measures.copies or ()]
+
+
 def summary(measures: Measures) -> str:
     """Segments and references in a sentence."""
     kinds = ", ".join(f"{whole(one.total)} {one.kind}" for one in measures.counts.spreads)

@@ -12,6 +12,7 @@ from polyref.eval.inspection.measures import Measures
 from polyref.eval.inspection.tables import (
     MISSING,
     Table,
+    copies_lines,
     diversity_table,
     number,
     repeats_line,
@@ -60,6 +61,7 @@ def _facts(measures: Measures) -> Iterator[tuple[str, str]]:
         rest = ", ".join(f"{key} {str(run[key]).partition(':')[0]}" for key in run if key not in _NAMED)
         yield "made by", " ".join(filter(None, [str(run.get("generator", "")), str(run.get("decoding", "")), rest]))
     yield "repeats", repeats_line(measures)
+    yield from (("outputs", line) for line in copies_lines(measures))
     yield (
         "length",
         ", ".join(f"{number(value, 0)} characters {name}" for name, value in counts.lengths.items()),
