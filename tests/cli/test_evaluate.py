@@ -36,7 +36,7 @@ def test_json(polyref: Callable[..., Any], augmented: list[str]) -> None:
     run = polyref("evaluate", *augmented, "--gold", "mqm", "-m", "bleu", "chrf++", "length", "-k", "0", "1", "--json")
     assert run.code == 0
     answer = run.json()
-    assert list(answer) == ["signature", "rows"]
+    assert list(answer) == ["signature", "rows", "circular"]
     for part in ("set:minimal", "pair:de-en", "gold:mqm", "ref:refA", "seed:1", "bootstrap:segments*1000"):
         assert part in answer["signature"].split("|")
     rows = answer["rows"]
