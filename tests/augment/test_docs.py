@@ -68,7 +68,7 @@ def test_the_filter_file(folder: Path) -> None:
 
 def test_commands(polyref: Callable[..., Any], folder: Path) -> None:
     lines = [line for block in _blocks(GUIDE, "sh") for line in block.split("\n")]
-    commands = [shlex.split(line, comments=True) for line in lines if line.startswith("polyref")]
+    commands = [shlex.split(line, comments=True) for line in lines if line.startswith("polyref augment")]
     assert len(commands) == 8
     rows = [{"text": text, "paraphrases": [{"text": f"So: {text}"}]} for text in ("Ann paid.", "The dog barked.")]
     (folder / "nbest.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))

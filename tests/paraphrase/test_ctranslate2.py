@@ -186,7 +186,7 @@ def test_what_cannot_be_loaded_is_one_error(folders: Folders, tmp_path: Path, mo
     with pytest.raises(ModelError, match="CTranslate2 cannot load it"):
         load_paraphraser(f"ctranslate2:{tmp_path},{folder}")
     (tmp_path / "shared_vocabulary.json").write_text("{}")
-    with pytest.raises(ModelError, match=r"shared_vocabulary\.json: a JSON dict, expected a list"):
+    with pytest.raises(ModelError, match=r"shared_vocabulary\.json: found an object, expected a list"):
         load_paraphraser(f"ctranslate2:{tmp_path},{folder}")
     monkeypatch.setitem(sys.modules, "ctranslate2", None)
     with pytest.raises(ModelError, match=r"CTranslate2 is not installed.*polyref\[ctranslate2\]"):

@@ -277,7 +277,7 @@ def test_empty_input_and_unusable_input() -> None:
         ({"sampling": True, "sampling_topp": 1.5}, "`sampling_topp` is 1.5"),
         ({"sampling": True, "beam": 4, "groups": 2}, "expected `groups` 1"),
         ({"forced_eos": True}, "`semantics` hf"),
-        ({"semantics": "fairseq", "early_stopping": True}, "early stopping"),
+        ({"semantics": "fairseq", "early_stopping": True}, "`early_stopping` has no use with `semantics` fairseq"),
         ({"early_stopping": False}, "heuristic"),
     ],
 )

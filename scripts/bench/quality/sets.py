@@ -169,7 +169,8 @@ class Generator:
 
 @cache
 def _load(spec: str, dtype: str | None) -> Paraphraser:
-    return load_paraphraser(spec, threads=1, lang="en", dtype=dtype)
+    threads = None if spec.startswith("lexical") else 1  # it has none
+    return load_paraphraser(spec, threads=threads, lang="en", dtype=dtype)
 
 
 def _read_lists(path: Path, loaded: Loaded) -> list[list[str]]:
