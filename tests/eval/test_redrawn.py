@@ -298,7 +298,7 @@ def test_doubts_reach_every_row_of_their_k() -> None:
     assert [one.verdict(row).word for row in fake] == ["", ""]
     # What may be claimed is the smaller of the gain and the gain beyond the placebo.
     assert [one.claim(row) for row in (*real, *beyond)] == [0.04] * 4
-    assert one.remarks == ["withheld: circular references"]
+    assert one.remarks == ["withheld (1 of 2 rows): circular references"]
     rows = one.row_values()
     assert [row.get("withheld") for row in rows if row["control"] != "placebo"] == [None, "circular references"] * 2
     alone = replace(one, controls=(), doubts={})

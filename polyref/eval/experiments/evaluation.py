@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -133,10 +134,15 @@ class Evaluation:
         return verdict(real, beyond[0] if beyond else None, self.doubts.get(row.k or 0, ()))
 
     def claim(self, row: Row) -> float | None:
-        """The gain that may be claimed: the smaller of the gain and the gain beyond the placebo, where one was run."""
+        """The gain that may be claimed: the smaller of the gain and the gain beyond the placebo, where one was run.
+
+        None where there is no verdict.
+        """
+        if not self.verdict(row).word:
+            return None
         real, *beyond = self._real_and_beyond.get(_place(row), [row])
         amounts = [real.gain, *(one.value for one in beyond)]
-        return None if real.gain is None or row.control == PLACEBO else min(a for a in amounts if a is not None)
+        return min(amount for amount in amounts if amount is not None)
 
     @property
     def remarks(self) -> list[str]:
@@ -144,7 +150,11 @@ class Evaluation:
         told = [self.verdict(row) for row in self.rows]
         added = any(row.k and one.word for row, one in zip(self.rows, told, strict=True))
         missing = [NO_CONTROL] if added and not self.controls else []
-        return [*missing, *dict.fromkeys(str(one) for one in told if one.reason)]
+        reasons = Counter(one for one in told if one.reason)
+        return [
+            *missing,
+            *(f"{one.word} ({count} of {len(told)} rows): {one.reason}" for one, count in reasons.items()),
+        ]
 
     def compared_with_placebo(self) -> Iterator[tuple[Row, Row, Row]]:
         """Rows of added references, of their placebos, and of the difference; none without a placebo."""

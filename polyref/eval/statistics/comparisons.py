@@ -44,9 +44,6 @@ class Verdict:
     word: str = ""
     reason: str = ""
 
-    def __str__(self) -> str:
-        return f"{self.word}: {self.reason}" if self.reason else self.word
-
 
 def verdict(row: Row, beyond: Row | None = None, reasons: Sequence[str] = ()) -> Verdict:
     """What may be said of a gain: the one place where it is decided.
