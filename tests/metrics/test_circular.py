@@ -114,6 +114,8 @@ def test_case_and_punctuation_do_not_count_and_near_copies_are_told_apart() -> N
         (twenty, f"{twenty} a b c d e", 0, 0),  # 40 of 45
         ("我们昨天去了北京的长城", "我们昨天去了北京的长城。", 1, 0),
         ("我们昨天去了北京的长城", "我们昨天去看北京的长城", 0, 1),
+        ("我们昨天去了北京的长城\udcff", "我们昨天去了北京的长城\udcff", 1, 0),
+        (f"{twenty} \udcff", f"{twenty} \udcff", 1, 0),
         ("Größer als fünf Äpfel sind sie nicht", "größer als fünf äpfel sind sie nicht!", 1, 0),
     ):
         references = ReferenceSet.from_texts([["another text altogether"]], paraphrases=[[added]])

@@ -311,7 +311,11 @@ def _words(text: str) -> list[bytes]:
         return text.lower().encode().translate(_TO_SPACE).split()
     bare = _OTHER_MARKS.sub(" ", text.casefold())
     if UNSPACED.search(bare):
-        return [char.encode() for char in bare if not char.isspace() and (ord(char) > 127 or char.isalnum())]
+        return [
+            char.encode("utf-8", "surrogatepass")
+            for char in bare
+            if not char.isspace() and (ord(char) > 127 or char.isalnum())
+        ]
     # What is no Unicode, of file names that were read as text, has to be cut as well.
     return bare.encode("utf-8", "surrogatepass").translate(_TO_SPACE).split()
 
