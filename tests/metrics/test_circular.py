@@ -95,6 +95,12 @@ def test_what_people_and_peers_write_may_be_equal_as_often_as_two_outputs_are() 
         assert sum(one.circular for one in found) == expected, kind
 
 
+def test_two_of_one_kind_do_not_hide_each_other() -> None:
+    twins = {"one": SYSTEMS["sys1"], "two": SYSTEMS["sys1"]}
+    for kind in ("human", "pseudo"):
+        assert all(one.circular for one in count_copies(_set(_rows(SYSTEMS["sys1"]), kind), twins, [1])), kind
+
+
 def test_short_texts_and_copies_of_the_human_reference_do_not_count() -> None:
     short = _sentences(3, words=5)
     (found,) = count_copies(_set(_rows(short)), {"one": short}, [1])

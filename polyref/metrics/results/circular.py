@@ -33,6 +33,8 @@ LEVEL: Final = 0.001
 SAMPLE: Final = 1000
 #: Confidence of the upper bound of the share of outputs that are equal by chance.
 _SURE: Final = 0.95
+#: Most that two who write for themselves agree word for word, as a share of their texts.
+_MOST: Final = 0.5
 #: Systems that a message names.
 _NAMED: Final = 3
 _ASCII_MARKS: Final = bytes(code for code in range(128) if not chr(code).isalnum() and not chr(code).isspace())
@@ -210,8 +212,10 @@ class CopyCount:
         others = [other for other in self._outputs if other != name]
         if others and (kind != "paraphrase" or not shares):
             typical = max if kind == "pseudo" else median_low
-            shares.append(_upper(typical(self._agree[name, other] for other in others), self._outputs[name]))
-        return max(shares, default=0.5)
+            shared = typical(self._agree[name, other] for other in others)
+            # Texts that are equal more often than not are no other's, whatever the systems have in common.
+            shares.append(min(_upper(shared, self._outputs[name]), _MOST))
+        return max(shares, default=_MOST)
 
     def _bleu(self, k: int) -> dict[str, float]:
         """BLEU of every system against the first ``k`` added references, on the part that was kept."""
