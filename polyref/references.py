@@ -21,6 +21,7 @@ from polyref.formats.writing.save import save
 from polyref.segments import KINDS, ORIGINAL_KINDS
 from polyref.segments import Reference as Reference
 from polyref.segments import Segment as Segment
+from polyref.values import as_texts, list_of
 
 #: What is shown of a set in a notebook.
 _SHOWN_SEGMENTS: Final = 3
@@ -225,27 +226,6 @@ def as_reference_set(references: ReferenceSet | Sequence[str] | Sequence[Sequenc
             raise UsageError(f"`references`[{index}] is {texts!r}, expected a list of texts as for other segments")
         as_texts(["" if text is None else text for text in texts], f"`references`[{index}]")
     return ReferenceSet.from_texts(rows)
-
-
-def list_of(values: Any) -> Any:
-    """A column or an array of another library as a list; anything else as it is."""
-    return values if isinstance(values, Sequence) or not hasattr(values, "tolist") else values.tolist()
-
-
-def as_texts(texts: Sequence[str], name: str) -> list[str]:
-    """A list of texts; ``name`` is what messages call it.
-
-    Raises:
-        UsageError: It is one string, or holds something that is no string.
-    """
-    texts = list_of(texts)
-    if isinstance(texts, (str, bytes)) or not isinstance(texts, Sequence):
-        found = "one string" if isinstance(texts, (str, bytes)) else f"of type {type(texts).__name__}"
-        raise UsageError(f"{name} is {found}, expected a list of strings")
-    for index, text in enumerate(texts):
-        if not isinstance(text, str):
-            raise UsageError(f"{name}[{index}] is {text!r}, expected a string")
-    return list(texts)
 
 
 def _present(name: str, index: int, texts: Sequence[str | None] | None) -> list[tuple[int, str]]:

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polyref.errors import UsageError
-from polyref.references import KINDS, ORIGINAL_KINDS, Reference, ReferenceSet, Segment, as_reference_set, as_texts
+from polyref.references import KINDS, ORIGINAL_KINDS, Reference, ReferenceSet, Segment, as_reference_set
+from polyref.values import as_texts
 
 references = st.builds(Reference, st.text(max_size=5), kind=st.sampled_from(KINDS))
 segments = st.builds(

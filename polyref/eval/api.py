@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields as fields_of
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from polyref.errors import UsageError
 from polyref.eval.averages import average_over_pairs
@@ -17,12 +20,35 @@ from polyref.eval.experiments.inputs import metric_name
 from polyref.eval.experiments.measure import Say, measure
 from polyref.eval.statistics.resampling import SEGMENTS, Bootstrap
 from polyref.metrics.base import Metric
-from polyref.metrics.registry import named_metrics
+from polyref.metrics.registry import name_or_metric, named_metrics
 from polyref.references import ReferenceSet
 from polyref.tables import name_as_text
+from polyref.values import flag, mapping, place, real, several, text, texts, whole, wholes
 
 _File: TypeAlias = str | Path | ReferenceSet
+
+
+def _optional(check: Callable[[str, Any], Any]) -> Callable[[str, Any], Any]:
+    return lambda name, value: None if value is None else check(name, value)
+
+
 _References: TypeAlias = _File | Mapping[str, _File] | Sequence[str] | Sequence[Sequence[str]] | None
+
+#: What the values of parameters have to be.
+_CHECKS: Final[dict[str, Callable[[str, Any], Any]]] = {
+    **dict.fromkeys(("pairs", "ref", "originals", "gold", "mqm_weights", "statistics", "exclude"), texts),
+    **dict.fromkeys(("pairwise", "include_human", "exclude_outliers", "test_suites"), flag),
+    **dict.fromkeys(("over", "repeated_pairs"), text),
+    **dict.fromkeys(("sys_gold", "baseline", "correction", "collection", "form", "peers"), _optional(text)),
+    **dict.fromkeys(("mqm", "da", "darr", "scores"), _optional(place)),
+    **dict.fromkeys(
+        ("judgements", "options", "fields"), lambda name, value: mapping(name, {} if value is None else value)
+    ),
+    **dict.fromkeys(("resamples", "seed"), whole),
+    **dict.fromkeys(("top", "placebo", "perm_both"), _optional(partial(whole, least=1))),
+    "ks": wholes,
+    "confidence": real,
+}
 
 
 def evaluate(
@@ -136,65 +162,50 @@ def evaluate(
         UsageError: A value is out of range, a name is unknown, or something is given that has no use.
     """
     given = {name: value for name, value in locals().items() if name != "say"}
+    one = {name: check(name, given[name]) for name, check in _CHECKS.items()}
     names, made = _metrics(metrics)
-    named = [("mqm", mqm), ("da", da), ("darr", darr), *(judgements or {}).items()]
-    files = [(kind, str(file)) for kind, file in named if file is not None]
-    if len(files) + bool(_several(gold)) > 1:
+    named = [*((kind, one[kind]) for kind in ("mqm", "da", "darr")), *one["judgements"].items()]
+    files = {kind: place(kind, file) for kind, file in named if file is not None}
+    if len([file for _, file in named if file is not None]) + bool(one["gold"]) > 1:
         raise UsageError("`gold`, `mqm`, `da`, `darr` and `judgements` are alternatives")
+    known = {field.name for field in fields_of(Choices)}
     choices = Choices(
+        **{name: value for name, value in one.items() if name in known and name not in ("options", "originals")},
+        options={name: value for name, value in one["options"].items() if value is not None and value != ()},
+        originals=tuple(dict.fromkeys(one["originals"])) or (KEPT,),
         metrics=names,
         made=made,
-        options={name: value for name, value in (options or {}).items() if value not in (None, ())},
-        ks=_several(ks),
-        ref=_several(ref),
         references=_added(references),
-        originals=tuple(dict.fromkeys(_several(originals))),
-        gold=_several(gold),
-        sys_gold=sys_gold,
-        gold_files=dict(files),
-        repeated_pairs=repeated_pairs,
-        mqm_weights=tuple(mqm_weights),
-        statistics=_several(statistics),
-        pairwise=pairwise,
-        include_human=include_human,
-        scores=scores,
-        baseline=baseline,
-        exclude=_several(exclude),
-        top=top,
-        exclude_outliers=exclude_outliers,
-        bootstrap=Bootstrap(resamples, confidence, seed, over),
-        perm_both=perm_both,
-        placebo=placebo,
-        correction=correction,
-        form=form,
-        fields=fields or {},
-        peers=peers,
+        gold_files=files,
+        bootstrap=Bootstrap(*(one[name] for name in ("resamples", "confidence", "seed", "over"))),
     )
-    sets = open_sets([data] if isinstance(data, (str, Path)) else data, _several(pairs), collection, test_suites)
+    one["data"], one["metrics"] = several("data", data, place), metrics if isinstance(metrics, Mapping) else names
+    sets = open_sets(one["data"], one["pairs"], collection, test_suites)
     if baseline is not None:
         choices = replace(choices, baseline=metric_name(baseline, sets))
     evaluations = measure(sets, choices, say)
     averages = []
     if len({(one.set_name, one.pair) for one in evaluations}) > 1:
-        averages = [one for one in average_over_pairs(evaluations, choices.baseline) if one["pairs"] > 1]
-    settings = {name: _plain(value) for name, value in sorted(given.items()) if value is not None}
+        averages = [one for one in average_over_pairs(evaluations) if one["pairs"] > 1]
+    # One string stays one.
+    said = {
+        name: value if isinstance(value, (str, Path, Metric)) else one.get(name, value) for name, value in given.items()
+    }
+    settings = {name: _plain(value) for name, value in sorted(said.items()) if value is not None}
     return EvaluationTable(
         tuple(evaluations), tuple(averages), settings, choices.bootstrap, correction, choices.baseline
     )
-
-
-def _several(values: Any) -> tuple[Any, ...]:
-    """One value as a tuple of one, several as they are."""
-    return tuple(values) if isinstance(values, Sequence) and not isinstance(values, str) else (values,)
 
 
 def _metrics(
     metrics: str | Metric | Sequence[str | Metric] | Mapping[str, Metric],
 ) -> tuple[tuple[str, ...], dict[str, Metric]]:
     """Names of all metrics, in order, and those that are given as such: names may be of score files."""
-    if isinstance(metrics, Mapping):
-        return tuple(metrics), dict(metrics)
-    given = [metrics] if isinstance(metrics, (str, Metric)) else list(metrics)
+    if isinstance(metrics, Mapping) and metrics:
+        return tuple(metrics), named_metrics(metrics)
+    given = several("metrics", metrics, name_or_metric)
+    if not given:
+        raise UsageError("`metrics` is empty, expected at least one")
     made = [one for one in given if isinstance(one, Metric)]
     names = tuple(one if isinstance(one, str) else one.name for one in given)
     return names, named_metrics(made) if made else {}
@@ -204,11 +215,8 @@ def _added(references: _References) -> dict[str, str | ReferenceSet]:
     """Name -> file or set; a single one has no name."""
     if references is None:
         return {}
-    if isinstance(references, Mapping):
-        return {name: one if isinstance(one, ReferenceSet) else str(one) for name, one in references.items()}
-    if isinstance(references, (str, Path)):
-        return {"": str(references)}
-    return {"": as_added(references)}
+    named = mapping("references", references) if isinstance(references, Mapping) else {"": references}
+    return {name: os.fspath(one) if isinstance(one, (str, Path)) else as_added(one) for name, one in named.items()}
 
 
 def _plain(value: Any) -> Any:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from polyref.eval.experiments.evaluation import Evaluation, plain
@@ -15,12 +16,11 @@ from polyref.eval.statistics.averages import fisher_average
 _Place = tuple[str, str, str, int]
 
 
-def average_over_pairs(evaluations: Sequence[Evaluation], baseline: str | None = None) -> list[dict[str, Any]]:
+def average_over_pairs(evaluations: Sequence[Evaluation]) -> list[dict[str, Any]]:
     """Fisher-z averages over language pairs of Pearson's r at system level (Agrawal et al. 2021, section 3.3).
 
     Args:
         evaluations: Of several language pairs.
-        baseline: Metric that gains are measured from; default: each metric's own k = 0.
 
     Returns:
         One row for each generator, originals, metric and k, over the language pairs with more than three systems and a
@@ -38,14 +38,12 @@ def average_over_pairs(evaluations: Sequence[Evaluation], baseline: str | None =
             if not math.isnan(row.value):
                 grouped.setdefault(key, {})[(*named, seen[key, named])] = row
 
-    def gain_of(generator: str, originals: str, metric: str, rows: Mapping[_Place, Row]) -> float | None:
-        name = baseline or metric
-        ks = (0, None) if baseline else (0,)
-        start = next((grouped[key] for k in ks if (key := (generator, originals, name, k)) in grouped), {})
-        common = [place for place in rows if place in start]
-        if not common:
+    def gain_of(rows: Iterable[Row]) -> float | None:
+        """Over the pairs that have one: what a row gains over is its value without its gain, asked for or not."""
+        gains = [row for row in rows if row.gain is not None and not math.isnan(row.gain)]
+        if not gains:
             return None
-        return _averaged([rows[place] for place in common]) - _averaged([start[place] for place in common])
+        return _averaged(gains) - _averaged([replace(row, value=row.value - (row.gain or 0.0)) for row in gains])
 
     return [
         {
@@ -54,7 +52,7 @@ def average_over_pairs(evaluations: Sequence[Evaluation], baseline: str | None =
             "metric": metric,
             "k": k,
             "value": _averaged(list(rows.values())),
-            "gain": gain_of(generator, originals, metric, rows),
+            "gain": gain_of(rows.values()),
             "pairs": len(rows),
             "n": sum(row.n for row in rows.values()),
         }
@@ -62,30 +60,24 @@ def average_over_pairs(evaluations: Sequence[Evaluation], baseline: str | None =
     ]
 
 
-def average_rows(averages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def average_rows(averages: Sequence[Mapping[str, Any]], keys: Iterable[str]) -> list[dict[str, Any]]:
     """The averages as rows with an evaluation's keys; ``pair`` says ``average``, ``n`` counts all systems."""
+    empty = dict.fromkeys(keys)
     return [
         {
-            "set": None,
+            **empty,
             "pair": "average",
             "generator": one["generator"] or None,
             "originals": one["originals"],
-            "gold": None,
             "level": "sys",
             "metric": one["metric"],
             "k": one["k"],
             "statistic": "pearson",
             "value": plain(one["value"]),
             "gain": plain(one["gain"]),
-            "ci": None,
-            "gain_ci": None,
             "n": one["n"],
-            "segments": None,
-            "p": None,
-            "p_williams": None,
-            "p_perm_both": None,
-            "p_adjusted": None,
             "signature": f"fisher-z|pairs:{one['pairs']}",
+            **({"control": "real"} if "control" in empty else {}),
         }
         for one in averages
     ]

@@ -39,7 +39,9 @@ class EvaluationTable:
     @property
     def rows(self) -> list[dict[str, Any]]:
         """The table as plain JSON values: one row a number, averages last; None where a value is undefined."""
-        return [row for one in self.evaluations for row in one.row_values()] + average_rows(self.averages)
+        rows = [row for one in self.evaluations for row in one.row_values()]
+        # Only rows whose verdict is withheld say why.
+        return rows + average_rows(self.averages, [key for key in (rows[0] if rows else ()) if key != "withheld"])
 
     @property
     def signature(self) -> str | list[str]:

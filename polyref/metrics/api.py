@@ -15,7 +15,8 @@ from polyref.metrics.results.scores import MetricScores, check_test, measured
 from polyref.metrics.results.table import ScoreTable
 from polyref.metrics.signature import inputs_signature
 from polyref.metrics.significance import SEED
-from polyref.references import ReferenceSet, as_reference_set, as_texts
+from polyref.references import ReferenceSet, as_reference_set
+from polyref.values import as_texts, text, whole, wholes
 
 
 class NoAddedReferencesError(UsageError):
@@ -75,9 +76,10 @@ def score(
     """
     outputs = {name: _stripped(texts, f"`systems`[{name!r}]") for name, texts in _named(systems).items()}
     refset = without_trailing_space(as_reference_set(references))
-    chosen = named_metrics(metrics, target_lang)
+    chosen = named_metrics(metrics, None if target_lang is None else text("target_lang", target_lang))
+    trials, seed = None if trials is None else whole("trials", trials, 1), whole("seed", seed)
     if test is not None:
-        check_test(test, systems=len(outputs))
+        check_test(text("test", test), systems=len(outputs))
     elif trials is not None or seed != SEED:
         raise UsageError(f"`{'seed' if trials is None else 'trials'}` has no use without `test`", remedy="add `test`")
     if sources is not None:
@@ -88,7 +90,7 @@ def score(
     if peers is not None:
         check_leave_one_out(peers, outputs, refset, chosen, ks, test)
     counts = [len(segment.extras) for segment in refset]
-    asked = [ks] if isinstance(ks, int) else ks
+    asked = wholes("ks", ks)
     wanted = wanted_ks(asked, max(counts), chosen)
     for metric in () if force else chosen.values():
         metric.check_language(refset)
@@ -105,7 +107,7 @@ def score(
         ]
         compared = ReferenceSet(refset.segments, own[next(iter(own))].meta)
         shared = inputs_signature(compared, tuple(chosen), [len(outputs) - 1], weighed, read)
-        notes = [CONSENSUS, *notes, *notes_of_counts(None, 0, of_segments)]
+        notes = [CONSENSUS, *notes, *notes_of_counts((), 0, of_segments)]
         return ScoreTable(tuple(of_segments), shared, tuple(notes), by_segment=True)
     results = []
     for name, metric in chosen.items():
@@ -117,16 +119,16 @@ def score(
     return ScoreTable(tuple(results), shared, tuple(notes), copies=tuple(copies))
 
 
-def wanted_ks(asked: Sequence[int] | None, most: int, metrics: Iterable[str] = ()) -> tuple[int, ...]:
+def wanted_ks(asked: Sequence[int], most: int, metrics: Iterable[str] = ()) -> tuple[int, ...]:
     """The numbers of extra references to score with, where segments have ``most`` of them at most.
 
     Args:
-        asked: What the user asks for; None is 0 and all there are.
+        asked: What the user asks for; nothing is 0 and all there are.
         most: Of any segment.
         metrics: What rows call the metrics; some (``parbleu``) need added references.
 
     Raises:
-        UsageError: One is negative, or there are none and some are asked for.
+        UsageError: There are none and some are asked for.
     """
     wanted = tuple(dict.fromkeys(asked or (0, most)))
     if (named := needs_added(metrics)) and not max(wanted):
@@ -138,8 +140,6 @@ def wanted_ks(asked: Sequence[int] | None, most: int, metrics: Iterable[str] = (
             f"{needs}, but the references have none",
             remedy=f"add paraphrases with polyref augment REFS -k 10 -o SET, and score with SET; or ask for {plain}",
         )
-    if min(wanted) < 0:
-        raise UsageError(f"`ks` holds {min(wanted)}, expected 0 or more")
     if max(wanted) and not most:
         raise NoAddedReferencesError(
             f"`ks` asks for {max(wanted)} added references, but the references have none",
@@ -148,7 +148,7 @@ def wanted_ks(asked: Sequence[int] | None, most: int, metrics: Iterable[str] = (
     return wanted
 
 
-def notes_of_counts(asked: Sequence[int] | None, fewest: int, results: Sequence[MetricScores]) -> Iterator[str]:
+def notes_of_counts(asked: Sequence[int], fewest: int, results: Sequence[MetricScores]) -> Iterator[str]:
     """What to tell where segments have fewer extra references than were asked for, ``fewest`` of them at least."""
     if asked and max(asked) > fewest:
         have = f"have only {fewest} extra reference{'s' * (fewest > 1)}" if fewest else "have no extra reference"

@@ -34,6 +34,7 @@ from polyref.metrics.signature import described_sources, read_sources, signature
 from polyref.metrics.statistics import Floats, Integers, Scores, Statistics, check_finite
 from polyref.models.language_recognition import language_name, other_language
 from polyref.references import ReferenceSet
+from polyref.values import wholes
 
 #: Segments whose sentence-level scores are computed together.
 _AT_ONCE: Final = 1 << 15
@@ -223,9 +224,7 @@ class Metric(ABC):
         extras = np.array([len(segment.extras) for segment in references], dtype=np.int64)
         originals = np.array([len(segment.originals) for segment in references], dtype=np.int64)
         most = int(extras.max())
-        if ks is not None and any(k < 0 for k in ks):
-            raise ValueError(f"k is {min(ks)}, expected 0 or more")
-        stored = tuple(range(most + 1)) if ks is None else tuple(sorted({min(k, most) for k in ks}))
+        stored = tuple(range(most + 1)) if ks is None else tuple(sorted({min(k, most) for k in wholes("ks", ks)}))
         if not stored:
             raise ValueError("ks is empty, expected at least one number of references")
         cuts = np.stack([originals + np.minimum(extras, k) for k in stored])

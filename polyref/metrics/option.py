@@ -12,8 +12,9 @@ A field without :func:`option` is an option, too: its type and default are known
 from __future__ import annotations
 
 import math
+import os
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from numbers import Integral, Real
@@ -21,6 +22,7 @@ from typing import Any, Final, Union, get_args, get_origin, get_type_hints
 
 from polyref.engines.engine import ENGINES
 from polyref.errors import UsageError
+from polyref.values import list_of
 
 _KEY: Final = "polyref"
 _BOOLEANS: Final = {"true": True, "false": False, "yes": True, "no": False}
@@ -141,8 +143,8 @@ class Option:
         )
         return " and ".join(text.format(limit) for text, limit in limits if limit is not None)
 
-    def check(self, owner: str, value: Any) -> None:
-        """Refuse a value of another kind or out of range.
+    def check(self, owner: str, value: Any) -> Any:
+        """Refuse a value of another kind or out of range; what it is as a plain value: paths as texts.
 
         Args:
             owner: What the option is one of, such as a metric's name; it begins the message.
@@ -151,12 +153,18 @@ class Option:
         Raises:
             UsageError: It cannot be the option's.
         """
+        value = list_of(value)
         if value is None and self.optional:
-            return
+            return None
         if self.type is str:
-            texts = value if self.several else [value]
-            fine = not self.choices or all(text in self.choices for text in texts)
-            expected = self.range
+            listed = isinstance(value, Iterable) and not isinstance(value, (str, bytes, Mapping))
+            texts = tuple(
+                os.fspath(one) if isinstance(one, os.PathLike) else one for one in (value if listed else [value])
+            )
+            fine = listed == self.several and all(isinstance(one, str) for one in texts)
+            fine = fine and not (self.choices and set(texts) - set(self.choices))
+            expected = self.range or ("texts" if self.several else "a text")
+            value = texts if self.several else texts[0]
         elif self.type is bool:
             fine, expected = isinstance(value, bool), "true or false"
         else:
@@ -166,6 +174,7 @@ class Option:
             fine = number and self._holds(float(value))
         if not fine:
             raise UsageError(f"{owner}: `{self.name}` is {value!r}, expected {expected}")
+        return value
 
     def _holds(self, value: float) -> bool:
         """Whether a number is in the range."""
@@ -245,13 +254,13 @@ def _parts(hint: Any) -> tuple[Any, ...]:
 
 
 def check_fields(owner: str, one: Any) -> None:
-    """Check the options that the fields of a dataclass are.
+    """Check the options that the fields of a dataclass are, and make them plain values.
 
     Raises:
         UsageError: One of them is out of range, or has no use without another one.
     """
     for name, known in fields_of(one.__class__).items():
-        known.check(owner, getattr(one, name))
+        object.__setattr__(one, name, known.check(owner, getattr(one, name)))
         if known.needs and getattr(one, name) != known.default and not any(_holds(one, need) for need in known.needs):
             needed = " or ".join("`{}` {}".format(*need.partition("=")[::2]).strip() for need in known.needs)
             raise UsageError(f"{owner}: `{name}` has no use without {needed}", remedy="add that, or leave it out")

@@ -19,6 +19,7 @@ from polyref.metrics.ngram.tokenizers import tokenizer_of
 from polyref.metrics.option import Option, fields_of
 from polyref.metrics.specification import NAME, Specification, parse, split
 from polyref.plugins import Plugins, tried
+from polyref.values import several, text
 
 #: What names the language of the outputs, among options that are called as their flags are.
 TARGET_LANGUAGE: Final = "target_lang"
@@ -201,7 +202,7 @@ def get_metric(specification: str, **options: Any) -> Metric:
     Raises:
         UsageError: The name or an option is unknown, or an option is out of range.
     """
-    read = read_specification(specification)
+    read = read_specification(text("specification", specification))
     kind, implied = metric_class(read.name)
     asked = {**read.options, **options}
     made = {}
@@ -245,7 +246,7 @@ def make_metrics(
     """
     parts = [part for text in specifications for part in split(text)]
     read = {str(one): one for one in read_specifications(parts, defaults)}
-    given = {parameter: value for parameter, value in (defaults or {}).items() if value not in (None, ())}
+    given = {parameter: value for parameter, value in (defaults or {}).items() if value is not None and value != ()}
     _check_taken(given, read)
     if TARGET_LANGUAGE in given:
         fallback["tokenize"] = tokenizer_of(given[TARGET_LANGUAGE])
@@ -274,7 +275,12 @@ def named_metrics(
         {} if target_lang is None else {"tokenize": tokenizer_of(target_lang), "lang": target_lang}
     )
     named: dict[str, Metric] = dict(metrics) if isinstance(metrics, Mapping) else {}
-    listed = [] if named else [metrics] if isinstance(metrics, (str, Metric)) else metrics
+    if odd := [name for name, one in named.items() if not isinstance(one, Metric)]:
+        raise UsageError(
+            f"`metrics`[{odd[0]!r}] is {named[odd[0]]!r}, expected a metric",
+            remedy="make it with get_metric, or give a list of names",
+        )
+    listed = [] if named else several("metrics", metrics, name_or_metric)
     read = False
     for one in listed:
         for name, metric in (make_metrics([one], **language) if isinstance(one, str) else {one.name: one}).items():
@@ -288,6 +294,17 @@ def named_metrics(
     if language and not read:
         raise UsageError("`target_lang` is given, but none of `metrics` that are given by name reads it")
     return named
+
+
+def name_or_metric(name: str, value: Any) -> str | Metric:
+    """One of ``metrics``.
+
+    Raises:
+        UsageError: It is something else.
+    """
+    if isinstance(value, (str, Metric)):
+        return value
+    raise UsageError(f"`{name}` is {value!r}, expected metrics by name, or objects that get_metric made")
 
 
 def _readable(one: Specification, chosen: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -175,7 +176,9 @@ def measured(choices: dict[str, Any]) -> Evaluation:
 def _pair(one: Evaluation, pair: str, n: int, values: tuple[float, float]) -> Evaluation:
     """The evaluation with two rows, Pearson's r of ``n`` systems for k = 0 and 1."""
     row = next(row for row in one.rows if row.level == "sys" and row.statistic == "pearson")
-    return replace(one, pair=pair, rows=[replace(row, value=r, n=n, k=k) for k, r in enumerate(values)])
+    return replace(
+        one, pair=pair, rows=[replace(row, value=r, gain=r - values[0], n=n, k=k) for k, r in enumerate(values)]
+    )
 
 
 def test_average_over_language_pairs(measured: Evaluation) -> None:
@@ -224,7 +227,7 @@ def test_report_and_data_frame(choices: dict[str, Any], tmp_path: Path, monkeypa
     [
         ({"originals": "gone"}, "`originals` is 'gone', expected kept or replaced"),
         ({"ks": -1}, "`ks` is -1, expected 0 or more"),
-        ({"confidence": 1}, "`confidence` is 1, expected between 0 and 1"),
+        ({"confidence": 1}, "`confidence` is 1.0, expected between 0 and 1"),
         ({"correction": "guess"}, "`correction` is 'guess', expected one of holm, bonferroni, bh"),
         ({"metrics": ["bleu", "comet"]}, "no stored scores of 'comet'"),
         ({"references": None}, "k = 2 without added references (give them with `references`)"),
@@ -257,3 +260,46 @@ def test_nothing_to_replace_the_originals(choices: dict[str, Any], minimal: Path
     path.write_text("\n".join([json.dumps({**json.loads(lines[0]), "paraphrases": []}), *lines[1:]]) + "\n")
     with pytest.raises(DataError, match="segment 1 has no added reference to replace"):
         evaluate(**choices)
+
+
+@pytest.fixture
+def two_pairs(minimal: Path) -> Path:
+    """The set with a second pair, French to English, that is its copy."""
+    for path in list(minimal.rglob("*de-en*")):
+        copy = path.with_name(path.name.replace("de-en", "fr-en"))
+        shutil.copytree(path, copy) if path.is_dir() else shutil.copy(path, copy)
+    return minimal
+
+
+def test_averages_are_rows_like_the_others(two_pairs: Path, choices: dict[str, Any]) -> None:
+    asked = {**choices, "data": two_pairs, "pairs": ["de-en", "fr-en"], "originals": "kept", "include_human": True}
+    for more in ({}, {"placebo": 1}):
+        table = evaluate(**{**asked, **more})
+        rows = table.rows
+        assert all(list(row) == list(rows[0]) for row in rows)
+        average = [row for row in rows if row["pair"] == "average"]
+        assert {row["verdict"] for row in average} == {None} and len(average) == 6
+    # What is gained does not depend on whether k = 0 is asked for as well.
+    alone = [row for row in evaluate(**{**asked, "ks": [2]}).rows if row["pair"] == "average"]
+    expected = [row["gain"] for row in average if row["k"] == 2]
+    assert [row["gain"] for row in alone] == pytest.approx(expected) and None not in expected
+    over = evaluate(**{**asked, "ks": [2], "baseline": "bleu"}).rows
+    assert all(row["gain"] is not None for row in over if row["pair"] == "average")
+
+
+def test_perm_both_leaves_out_a_pair_that_has_too_little(two_pairs: Path, choices: dict[str, Any]) -> None:
+    asked = {**choices, "data": two_pairs, "pairs": ["de-en", "fr-en"], "originals": "kept", "perm_both": 9}
+    scores = two_pairs / "human-scores" / "fr-en.mqm.seg.score"
+    lines = [line.split("\t") for line in scores.read_text("utf-8").splitlines()]
+    # Each segment is judged for one system alone.
+    systems = list(dict.fromkeys(system for system, _ in lines))
+    kept = (score if n % 5 == systems.index(system) else "None" for n, (system, score) in enumerate(lines))
+    scores.write_text("".join(f"{system}\t{score}\n" for (system, _), score in zip(lines, kept, strict=True)))
+    said: list[tuple[str, str]] = []
+    table = evaluate(**asked, say=lambda kind, message: said.append((kind, message)))
+    tested = {row["pair"] for row in table.rows if row["p_perm_both"] is not None}
+    fault = "`perm_both` needs 2 segments with all 3 systems judged, and the judgement 'mqm' has 0"
+    note = f"fr-en is without PERM-BOTH: {fault}"
+    assert tested == {"de-en"} and ("note", note) in said and note in table.notes
+    with pytest.raises(UsageError, match=fault):
+        evaluate(**{**asked, "pairs": "fr-en"})

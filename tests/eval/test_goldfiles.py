@@ -7,6 +7,7 @@ import io
 import json
 import math
 import statistics
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ import pytest
 from polyref.errors import DataError, UsageError
 from polyref.eval.data.evaluation_set import EvalSet
 from polyref.eval.judgements.base import Place
-from polyref.eval.judgements.direct_assessment import Judgement, standardised
+from polyref.eval.judgements.direct_assessment import Judgement, read_direct, standardised
 from polyref.eval.judgements.load import gold_from_file
 from polyref.eval.judgements.mqm import WEIGHTS, parse_weights, read_mqm
 
@@ -362,3 +363,40 @@ def test_what_cannot_be_judged(minimal: Path) -> None:
         path.unlink()
     with pytest.raises(UsageError, match="judgements of the kind 'mqm' need a set with outputs"):
         gold_from_file(EvalSet(minimal, "de-en"), "mqm", minimal / "x")
+
+
+@pytest.mark.parametrize(
+    ("pair", "code"),
+    [
+        ("en-ta", "tam"), ("en-iu", "iku"), ("en-kk", "kaz"), ("en-gu", "guj"), ("en-tr", "tur"), ("en-lv", "lav"),
+        ("en-ro", "ron"), ("en-ro", "rum"), ("en-km", "khm"), ("en-ps", "pus"), ("en-mr", "mar"), ("en-sr", "srp"),
+        ("en-is", "ice"), ("en-zh", "zho_Hans"), ("en-zh_TW", "zho_Hant"), ("en-sr_Latn_RS", "srp_Latn"),
+    ],
+)  # fmt: skip
+def test_codes_of_all_languages(minimal: Path, pair: str, code: str) -> None:
+    rows = [[*row[:4], "eng", code, *row[6:]] for row in ROWS[:5]]
+    path = minimal / "da.csv"
+    path.write_text("".join(",".join(row) + "\n" for row in rows))
+    documents = EvalSet(minimal, "de-en").documents or ()
+    place = Place(pair, ("Alpha", "Beta.1", "Gamma-2"), 5, [name for _, name in documents])
+    assert set(read_direct(path, place).segment) == {"Alpha", "Beta.1", "Gamma-2"}
+    with pytest.raises(DataError, match=r"judges nothing of en-fi, only en-"):
+        read_direct(path, replace(place, pair="en-fi"))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Alpha\tNone\t1\nAlpha\t-1\t2\n", [np.nan, -1]),
+        ("Alpha\tNone\t1\nAlpha\tNone\t2\n", [np.nan, np.nan]),
+        ("Alpha\tNone\nAlpha\t{}\n".format('{"errors": []}'), [np.nan, 0]),
+        ("Alpha\tNone\tr1\nAlpha\t{}\tr1\n".format('{"errors": []}'), [np.nan, 0]),
+        ("Alpha\tNone\tr1\nAlpha\tNone\tr1\n", [np.nan, np.nan]),
+    ],
+    ids=["averages", "averages-of-none", "ratings", "ratings-with-raters", "ratings-of-none"],
+)
+def test_files_of_mqm_that_begin_with_none(minimal: Path, text: str, expected: list[float]) -> None:
+    path = minimal / "mqm.tsv"
+    path.write_text(text)
+    found = read_mqm(path, _place("Alpha", segments=2)).segment["Alpha"]
+    assert np.array_equal(found, expected, equal_nan=True)

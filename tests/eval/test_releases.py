@@ -14,6 +14,7 @@ import pytest
 
 from polyref.errors import DataError, UsageError
 from polyref.eval.data.evaluation_set import EvalSet
+from polyref.eval.data.open_sets import open_sets
 from polyref.eval.data.reference_sets import reference_set
 from polyref.eval.data.releases import TextRelease, XmlRelease, open_release
 from polyref.eval.submit import Submission, submit
@@ -293,3 +294,32 @@ def test_documents_are_read_in_time_proportional_to_their_number(tmp_path: Path)
     start = time.process_time()
     assert len(open_release(path, "de-en").outputs(["s"])[0]) == 16_000
     assert time.process_time() - start < 3  # the square of their number took 7 seconds
+
+
+def test_a_folder_and_a_file_at_once(minimal: Path, xml: Path) -> None:
+    file = xml / "newstest.de-en.all.xml"
+    for path in list(minimal.rglob("*de-en*")):
+        copy = path.with_name(path.name.replace("de-en", "fr-en"))
+        shutil.copytree(path, copy) if path.is_dir() else shutil.copy(path, copy)
+    found = open_sets([minimal, file], ["de-en", "fr-en"])
+    assert [(type(one).__name__, one.pair) for one in found] == [
+        ("EvalSet", "de-en"), ("EvalSet", "fr-en"), ("XmlRelease", "de-en"),
+    ]  # fmt: skip
+    # What is of XML alone is of the file.
+    file.write_text(_xml(minimal, after=OTHER), "utf-8")
+    assert [one.segments for one in open_sets([minimal, file], ["de-en"], collection="other")] == [5, 1]
+    with pytest.raises(UsageError, match="are for XML releases"):
+        open_sets([minimal], ["de-en"], collection="other")
+    with pytest.raises(DataError, match="nothing for the pair 'cs-en'"):
+        open_sets([minimal, file], ["de-en", "cs-en"])
+    for none, said in (([], ["de-en"]), "data"), (([minimal], []), "pairs"):
+        with pytest.raises(UsageError, match=f"`{said}` is empty"):
+            open_sets(*none)
+
+
+def test_a_file_of_another_target_language(xml: Path, minimal: Path) -> None:
+    file = xml / "newstest.de-en.all.xml"
+    with pytest.raises(DataError, match=r"newstest\.de-en\.all\.xml:\d+: the texts are in 'en', expected 'cs'"):
+        open_release(file, "de-cs")
+    file.write_text(_xml(minimal).replace('lang="en"', 'lang="en-GB"'), "utf-8")
+    assert open_release(file, "de-en_US").segments == 5

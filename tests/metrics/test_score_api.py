@@ -158,7 +158,7 @@ def test_a_data_frame_needs_pandas(refset: ReferenceSet, monkeypatch: pytest.Mon
         ),
         ({"metrics": "blue"}, UsageError, "unknown metric 'blue'"),
         ({"metrics": []}, UsageError, "`metrics` is empty"),
-        ({"ks": -1}, UsageError, "`ks` holds -1, expected 0 or more"),
+        ({"ks": -1}, UsageError, "`ks` is -1, expected 0 or more"),
         ({"test": "t"}, UsageError, "`test` is 't', expected one of confidence, paired_ar, paired_bs_shift, paired_bs"),
         ({"test": "paired_ar"}, UsageError, "`paired_ar` compares systems, but `systems` names one"),
         ({"trials": 5}, UsageError, "`trials` has no use without `test` (add `test`)"),

@@ -289,7 +289,7 @@ def test_wrong_use_is_refused(systems: Any, refset: ReferenceSet) -> None:
         metric.statistics({"a": []}, ReferenceSet(()))
     with pytest.raises(ValueError, match="one string"):
         metric.statistics({"a": "one string"}, refset)
-    with pytest.raises(ValueError, match="k is -1"):
+    with pytest.raises(UsageError, match="`ks` is -1, expected 0 or more"):
         metric.statistics(systems, refset, ks=[-1])
     with pytest.raises(ValueError, match="ks is empty"):
         metric.statistics(systems, refset, ks=[])

@@ -9,7 +9,7 @@ from typing import TypeAlias
 from polyref.errors import DataError, UsageError
 from polyref.eval.data.archive import MetricsTaskArchive, is_archive
 from polyref.eval.data.evaluation_set import EvalSet
-from polyref.eval.data.releases import open_release
+from polyref.eval.data.releases import is_xml, open_release
 from polyref.tables import name_as_text
 
 EvaluationSet: TypeAlias = EvalSet | MetricsTaskArchive
@@ -18,27 +18,39 @@ EvaluationSet: TypeAlias = EvalSet | MetricsTaskArchive
 def open_sets(
     folders: Sequence[str | Path], pairs: Sequence[str], collection: str | None = None, test_suites: bool = False
 ) -> list[EvaluationSet]:
-    """Every requested pair of every set that has it."""
+    """Every requested pair of every set that has it.
+
+    Args:
+        folders: Folders, or XML files.
+        pairs: Language pairs.
+        collection: Of the XML releases among them.
+        test_suites: Of the XML releases among them.
+    """
+    for what, values in (("data", folders), ("pairs", pairs)):
+        if not values:
+            raise UsageError(f"`{what}` is empty, expected at least one")
+    of_xml = [folder for folder in folders if any(is_xml(folder, pair) for pair in pairs)]
+    if (collection is not None or test_suites) and not of_xml:
+        raise UsageError("`collection` and `test_suites` are for XML releases", remedy=f"{folders[0]} is none")
     opened = [
         (folder, pair, _opened(folder, pair, collection, test_suites))
         for folder in dict.fromkeys(folders)
         for pair in dict.fromkeys(pairs)
     ]
-    found = [one for _, _, one in opened if not isinstance(one, DataError)]
-    missing = [(folder, pair, one) for folder, pair, one in opened if isinstance(one, DataError)]
-    have_pair = {one.pair for one in found}
-    have_set = {str(one.directory) for one in found}
-    for folder, pair, error in missing:
-        if pair not in have_pair or str(Path(folder)) not in have_set:
-            raise error
-    return found
+    found = [(folder, pair, one) for folder, pair, one in opened if not isinstance(one, DataError)]
+    have_pair, have_set = {pair for _, pair, _ in found}, {folder for folder, _, _ in found}
+    for folder, pair, one in opened:
+        if isinstance(one, DataError) and (pair not in have_pair or folder not in have_set):
+            raise one
+    return [one for _, _, one in found]
 
 
 def _opened(folder: str | Path, pair: str, collection: str | None, test_suites: bool) -> EvaluationSet | DataError:
     try:
         if is_archive(folder):
             return MetricsTaskArchive(folder, pair)
-        return open_release(folder, pair, collection=collection, test_suites=test_suites)
+        xml = is_xml(folder, pair)
+        return open_release(folder, pair, collection=collection if xml else None, test_suites=test_suites and xml)
     except DataError as error:
         return error
 

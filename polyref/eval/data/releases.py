@@ -6,6 +6,7 @@ The text release of 2024 has the layout of mt-metrics-eval already. Human scores
 
 from __future__ import annotations
 
+import re
 from functools import cached_property
 from pathlib import Path
 
@@ -42,11 +43,21 @@ def open_release(
     return EvalSet(place, pair)
 
 
+def is_xml(path: str | Path, pair: str) -> bool:
+    """Whether a place is an XML release, or a directory with one for the pair."""
+    return Path(path).is_file() or bool(_xml_files(Path(path), pair))
+
+
 def _xml_files(place: Path, pair: str) -> list[Path]:
     endings = [f".{pair}{middle}.xml{packed}" for middle in ("", ".all") for packed in ("", ".gz")]
     if not place.is_dir():
         return []
     return sorted(file for file in place.iterdir() if any(file.name.endswith(ending) for ending in endings))
+
+
+def _language(tag: str) -> str:
+    """The language of a tag, without script and country."""
+    return re.split("[-_]", tag.lower())[0]
 
 
 class TextRelease(EvalSet):
@@ -98,7 +109,11 @@ class XmlRelease(EvalSet):
         self, file: str | Path, pair: str, *, collection: str | None = None, test_suites: bool = False
     ) -> None:  # fmt: skip
         self.file = Path(file)
-        read = read_xml(self.file, pair.partition("-")[0])
+        source, _, target = pair.partition("-")
+        read = read_xml(self.file, source)
+        if other := next((d for d in read if d.target and _language(d.target) != _language(target)), None):
+            reason = f"the texts are in {other.target!r}, expected {target!r}"
+            raise DataError(reason, file=file, line=other.line)
         there = list(dict.fromkeys(d.collection for d in read if d.collection is not None))
         if collection is not None and collection not in there:
             raise DataError(

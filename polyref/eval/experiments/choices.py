@@ -72,16 +72,6 @@ class Choices:
             raise UsageError(f"`repeated_pairs` is {self.repeated_pairs!r}, expected one of {', '.join(REPEATED)}")
         if self.mqm_weights and "mqm" not in self.gold_files:
             raise UsageError("`mqm_weights` has no use without `mqm`")
-        for name, value, least in (
-            ("ks", min(self.ks, default=0), 0),
-            ("top", 1 if self.top is None else self.top, 1),
-            ("placebo", 1 if self.placebo is None else self.placebo, 1),
-            ("perm_both", 1 if self.perm_both is None else self.perm_both, 1),
-            ("resamples", self.bootstrap.resamples, 0),
-            ("seed", self.bootstrap.seed, 0),
-        ):
-            if value < least:
-                raise UsageError(f"`{name}` is {value}, expected {least} or more")
         if self.bootstrap.over not in REDRAWN:
             raise UsageError(f"`over` is {self.bootstrap.over!r}, expected one of {', '.join(REDRAWN)}")
         if self.correction not in {None, *CORRECTIONS}:

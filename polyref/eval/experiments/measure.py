@@ -21,7 +21,7 @@ from polyref.eval.experiments.rows import outcome_rows
 from polyref.eval.experiments.series import BoolArray, StoredSeries
 from polyref.eval.judgements.gold import Gold
 from polyref.eval.statistics.agreement import Row, agreement
-from polyref.eval.statistics.comparisons import with_correction, with_perm_both
+from polyref.eval.statistics.comparisons import check_perm_both, with_correction, with_perm_both
 from polyref.eval.statistics.resampling import BOTH
 from polyref.metrics.results.circular import count_copies, reasons_of_copies, warnings_of_copies, without_circular
 from polyref.metrics.signature import inputs_signature
@@ -53,6 +53,9 @@ def measure(sets: Sequence[EvaluationSet], choices: Choices, say: Say = lambda k
         raise UsageError(
             "`repeated_pairs` has no use: no judgement here is of relative rankings", remedy="leave it out"
         )
+    lacking = [why for gold, _, _ in judged if (why := _lacking(gold)) is not None]
+    if choices.perm_both is not None and len(lacking) == len(judged):
+        raise lacking[0]
     evaluations = []
     for evalset, (gold, left_out, notes) in zip(sets, judged, strict=True):
         for note in notes:
@@ -93,6 +96,8 @@ def _evaluation(
     partial = {row.segments for row in rows if row.level == "sys" and row.statistic == "pearson"}
     partial -= {None, evalset.segments}
     partly = [f"systems are scored on the {count} segments whose outputs are all known" for count in partial]
+    if choices.perm_both is not None and (why := _lacking(_inside(gold, scored))):
+        partly.append(f"{evalset.pair} is without PERM-BOTH: {why.message}")
     for note in partly:
         say("note", note)
     return Evaluation(
@@ -136,6 +141,20 @@ def _without_copies(
         yield rest, one, note
 
 
+def _inside(gold: Gold, scored: BoolArray | None) -> Gold:
+    """The judgements of the segments that systems are scored on."""
+    return gold if scored is None else gold.within(scored)
+
+
+def _lacking(gold: Gold) -> UsageError | None:
+    """Why a judgement has too little for PERM-BOTH; None where it has enough."""
+    try:
+        check_perm_both(gold)
+    except UsageError as error:
+        return error
+    return None
+
+
 def _rows(gold: Gold, found: Inputs, choices: Choices, scored: BoolArray | None) -> tuple[list[Row], list[Row]]:
     """The rows of the references, and those of their placebos."""
     every = agreement(
@@ -156,7 +175,9 @@ def _rows(gold: Gold, found: Inputs, choices: Choices, scored: BoolArray | None)
     rows, controls = [row for row in every if not row.control], [row for row in every if row.control]
     if choices.perm_both is None:
         return rows, controls
-    inside = gold if scored is None else gold.within(scored)
+    inside = _inside(gold, scored)
+    if _lacking(inside):
+        return rows, controls
     tested = with_perm_both(
         rows, found.series, inside, baseline=choices.baseline, resamples=choices.perm_both, seed=choices.bootstrap.seed
     )

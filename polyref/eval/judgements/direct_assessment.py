@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from polyref.eval.data.languages import target_language
 from polyref.eval.data.score_files import (
     JUDGEMENT_RULE,
     FloatArray,
@@ -26,6 +27,7 @@ from polyref.eval.data.score_files import (
 )
 from polyref.eval.judgements.base import GoldReader, Judgements, Matcher, Place
 from polyref.json_files import parse_json
+from polyref.models.languages import base
 from polyref.textfiles import iter_lines
 
 #: Appraise's exports: user, system, segment, type, source, target, score, document, whether the score is of the whole
@@ -37,12 +39,11 @@ JUDGED: Final = frozenset({"TGT", "REF"})
 _TYPES: Final = JUDGED | {"BAD", "CHK", "BAD.REF"}
 #: What follows # in the names of documents that only fill up an annotator's work; WMT24 counts neither.
 _FILLING: Final = ("dup", "incomplete")
-#: Appraise names languages by ISO 639-3, with or without a region.
-_LANGUAGES: Final = {
-    "ces": "cs", "cze": "cs", "deu": "de", "ger": "de", "eng": "en", "spa": "es", "heb": "he", "hin": "hi",
-    "isl": "is", "jpn": "ja", "kor": "ko", "rus": "ru", "ukr": "uk", "zho": "zh", "chi": "zh", "fra": "fr",
-    "hrv": "hr", "hau": "ha", "ben": "bn", "xho": "xh", "zul": "zu", "est": "et", "fin": "fi", "lit": "lt",
-    "pol": "pl",
+#: Appraise names languages by ISO 639-3, with or without a region, and some by the older codes of libraries.
+_OF_LIBRARIES: Final = {
+    "alb": "sq", "arm": "hy", "baq": "eu", "bur": "my", "chi": "zh", "cze": "cs", "dut": "nl", "fre": "fr",
+    "geo": "ka", "ger": "de", "gre": "el", "ice": "is", "mac": "mk", "mao": "mi", "may": "ms", "per": "fa",
+    "rum": "ro", "slo": "sk", "tib": "bo", "wel": "cy",
 }  # fmt: skip
 _TABLE: Final = ("SYS", "SEGID", "RAW.SCR", "Z.SCR", "N", "SID")
 
@@ -117,7 +118,7 @@ def standardised(judgements: Sequence[Judgement], segments: int) -> dict[str, Fl
 
 def _judged(rows: Sequence[tuple[int, list[str]]], width: int, matcher: Matcher) -> list[tuple[int, list[str]]]:
     """The rows of Appraise that judge an output in the language pair of the set."""
-    place = matcher.place
+    place, wanted = matcher.place, _plain_pair(matcher.place.pair)
     pairs: set[str] = set()
     kept = []
     for number, row in rows:
@@ -128,7 +129,7 @@ def _judged(rows: Sequence[tuple[int, list[str]]], width: int, matcher: Matcher)
             raise matcher.fault(f"field 4 is {shortened(kind)}, expected one of {', '.join(sorted(_TYPES))}", number)
         pair = f"{_language(source)}-{_language(target)}"
         pairs.add(pair)
-        if pair != place.pair or kind not in JUDGED:
+        if pair != wanted or kind not in JUDGED:
             continue
         if whole not in {"True", "False"}:
             raise matcher.fault(f"field 9 is {shortened(whole)}, expected True or False", number)
@@ -140,7 +141,7 @@ def _judged(rows: Sequence[tuple[int, list[str]]], width: int, matcher: Matcher)
             matcher.pass_over("scores of whole documents")
         else:
             kept.append((number, row))
-    if not kept and place.pair in pairs:
+    if not kept and wanted in pairs:
         checks = ", ".join(sorted(_TYPES - JUDGED))
         raise matcher.fault(f"judges nothing of {place.pair}: its lines only check annotators ({checks})", None)
     if not kept:
@@ -207,7 +208,7 @@ def _dump(matcher: Matcher) -> Iterator[Judgement]:
     if source is None:
         raise matcher.fault("needs the sources of the evaluation set to find the lines", None)
     rows = [(n, parse_json(line, matcher.path, n, finite=False)) for n, line in numbered_lines(matcher.path)]
-    here = [(number, row) for number, row in rows if _plain_pair(str(row.get("langs", ""))) == pair]
+    here = [(number, row) for number, row in rows if _plain_pair(str(row.get("langs", ""))) == _plain_pair(pair)]
     if not here:
         raise matcher.fault(f"judges nothing of {pair}", None)
     start = 0 if all(_at(source, row, 0) for _, row in here) else 1
@@ -277,12 +278,12 @@ def _at(source: Sequence[str], row: Mapping[str, Any], start: int) -> bool:
 
 
 def _plain_pair(langs: str) -> str:
-    return "-".join(_language(code) for code in langs.split("-"))
+    return f"{_language(langs)}-{_language(target_language(langs))}"
 
 
 def _language(code: str) -> str:
-    base = code.replace("_", "-").split("-")[0].lower()
-    return _LANGUAGES.get(base, base)
+    short = base(code)
+    return _OF_LIBRARIES.get(short, short)
 
 
 READER: Final = GoldReader("da", read_direct)

@@ -90,13 +90,22 @@ def read_mqm(path: str | Path, place: Place, *, weights: Mapping[str, float] = W
     if not lines:
         raise matcher.fault("the file is empty, expected a header", None)
     first = lines[0][1].split("\t")
-    if len(first) in {2, 3} and (first[1].startswith("{") or first[1] == "None"):
+    if len(first) in {2, 3} and _are_ratings(lines):
         scores = _ratings(lines, matcher, weighing)
     elif "severity" in (names := [name.strip().lower() for name in first]):
         scores = _marks(lines[1:], names, matcher, weighing)
     else:
         scores = _averages(lines, matcher)
     return Judgements("mqm", scores, notes=(*matcher.notes(), *weighing.notes(path)))
+
+
+def _are_ratings(lines: Sequence[tuple[int, str]]) -> bool:
+    """Whether a file without a header has errors as JSON, and not averages; both write None where nobody judged."""
+    rows = [line.split("\t") for _, line in lines]
+    said = next((row[1] for row in rows if len(row) > 1 and row[1].strip() != "None"), None)
+    if said is not None:
+        return said.startswith("{") or (rows[0][1] == "None" and not is_score(said))
+    return not all(len(row) == 3 and row[2].strip().isdigit() for row in rows)
 
 
 def parse_weights(texts: Collection[str]) -> dict[str, float]:

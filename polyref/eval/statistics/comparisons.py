@@ -131,16 +131,10 @@ def with_perm_both(
     Raises:
         UsageError: The judgement has no segment scores, or fewer than two segments have all systems judged.
     """
-    if not gold.segment:
-        raise UsageError(
-            f"`perm_both` needs scores of segments, which the judgement {gold.name!r} does not have",
-            remedy="choose another `gold`",
-        )
+    check_perm_both(gold)
     names = list(gold.segment)
     human = np.stack([gold.segment[name] for name in names])
     judged = ~np.isnan(human).any(axis=0)
-    if judged.sum() < 2:
-        raise UsageError(f"PERM-BOTH: {int(judged.sum())} segments have all {len(names)} systems judged, needs 2")
     by_name = {one.metric: one for one in series}
     cells: dict[tuple[str, int | None], FloatArray | None] = {}
 
@@ -164,6 +158,25 @@ def with_perm_both(
                 row = replace(row, p_perm_both=p)
         result.append(row)
     return result
+
+
+def check_perm_both(gold: Gold) -> None:
+    """Refuse judgements that have too little for PERM-BOTH.
+
+    Raises:
+        UsageError: There are no scores of segments, or fewer than two segments have all systems judged.
+    """
+    if not gold.segment:
+        raise UsageError(
+            f"`perm_both` needs scores of segments, which the judgement {gold.name!r} does not have",
+            remedy="choose another `gold`",
+        )
+    judged = int((~np.isnan(np.stack(list(gold.segment.values()))).any(axis=0)).sum())
+    if judged < 2:
+        raise UsageError(
+            f"`perm_both` needs 2 segments with all {len(gold.segment)} systems judged, and the judgement "
+            f"{gold.name!r} has {judged}"
+        )
 
 
 def with_correction(rows: Sequence[Row], method: str) -> list[Row]:

@@ -28,7 +28,7 @@ from polyref.errors import ModelError, PolyrefWarning, UsageError
 from polyref.metrics.embedding.encoders.base import Encoder, Tokens
 from polyref.models.device import arithmetic
 from polyref.progress import work
-from polyref.references import as_texts
+from polyref.values import as_texts
 
 DTYPES: Final = ("float32", "float16")
 Vectors = npt.NDArray[np.float32]

@@ -22,6 +22,7 @@ from polyref.metrics.significance import SEED
 from polyref.metrics.statistics import Statistics
 from polyref.progress import listening, work
 from polyref.references import ReferenceSet
+from polyref.values import wholes
 
 #: More extra references than any segment has.
 _ALL: Final = 1 << 30
@@ -68,7 +69,8 @@ def score_streamed(
         allow_missing: As for ``score``.
         total: Number of segments, for the bar; 0 where it is not known.
     """
-    gathered = _Gathered(metrics, tuple(dict.fromkeys(ks or (0, _ALL))))
+    asked = wholes("ks", ks)
+    gathered = _Gathered(metrics, asked or (0, _ALL))
     with work("scoring", "segments", total) as advance:
         for stretch in stretches:
             with listening(None):
@@ -78,7 +80,7 @@ def score_streamed(
         raise DataError("no segment: nothing to score")
     extras = np.concatenate(gathered.extras)
     segments = tuple(gathered.segments)
-    wanted = wanted_ks(ks, int(extras.max()), metrics)
+    wanted = wanted_ks(asked, int(extras.max()), metrics)
     results = []
     for name, metric in metrics.items():
         stats = gathered.statistics(name, metric, segments, extras, wanted)
@@ -86,9 +88,9 @@ def score_streamed(
             check_present(stats.segments, stats.counts(stats.ks[0]), stats.ks[0])
         results += [measured(name, metric, stats, k, test, trials, seed) for k in wanted]
     notes = [*note_of_empty(gathered.empty), *gathered.doubts.found()]
-    notes += notes_of_counts(ks, int(extras.min()), results)
+    notes += notes_of_counts(asked, int(extras.min()), results)
     # Where nobody said how many, it is all there are.
-    counted = (replace(one, k=min(one.k, wanted[-1]) if ks is None else one.k) for one in gathered.copies.found())
+    counted = (replace(one, k=min(one.k, wanted[-1]) if not asked else one.k) for one in gathered.copies.found())
     copies = tuple(one for one in counted if one.k in wanted and one.k)
     signature = gathered.digest.signature(tuple(metrics), wanted, gathered.meta)
     return ScoreTable(tuple(results), signature, tuple(notes), copies=copies)
@@ -103,7 +105,7 @@ class _Gathered:
     """
 
     def __init__(self, metrics: Mapping[str, Metric], ks: Sequence[int]) -> None:
-        self._metrics, self._ks = metrics, tuple(k for k in ks if k >= 0) or (0,)  # a negative one is refused later
+        self._metrics, self._ks = metrics, tuple(ks)
         self._values: dict[str, list[npt.NDArray[Any]]] = {name: [] for name in metrics}
         self._dtypes: dict[str, np.dtype[Any]] = {}
         self._systems: tuple[str, ...] = ()

@@ -17,7 +17,7 @@ from polyref.models.checkpoints.automodel import load_network
 from polyref.models.checkpoints.files import hash_model, most_positions, read_config
 from polyref.models.checkpoints.tokenizer import load_tokenizer
 from polyref.models.device import torch_device
-from polyref.references import as_texts
+from polyref.values import as_texts
 
 if TYPE_CHECKING:
     from torch import Tensor, nn

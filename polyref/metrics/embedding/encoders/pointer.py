@@ -18,7 +18,7 @@ from polyref.metrics.embedding.encoders.base import Encoder, Tokens
 from polyref.metrics.embedding.encoders.products import use_products
 from polyref.models.checkpoints.files import hash_files, read_config
 from polyref.models.device import torch_device
-from polyref.references import as_texts
+from polyref.values import as_texts
 
 if TYPE_CHECKING:
     from torch import Tensor
