@@ -138,10 +138,11 @@ def evaluate(
         perm_both: Test gains with that many permutations as well (PERM-BOTH, Deutsch et al. 2021): a test about these
             systems, not about others.
         placebo: Also measure that many placebos of the added references, in which every added reference is one of
-            another segment of like length (:mod:`polyref.eval.experiments.placebo`): rows with ``control`` "placebo"
-            are their mean, those with "real - placebo" the difference to it, with intervals over the same redrawn test
-            sets. Only with them is a verdict ``better``: it needs a significant gain and a significant difference, and
-            ``claim`` is the smaller of the two.
+            another segment of the same length (:mod:`polyref.eval.experiments.placebo`): rows with ``control``
+            "placebo" are their mean, those with "real - placebo" the difference to it, with intervals over the same
+            redrawn test sets, and those with "length" of a metric that sees only lengths. Only with them is a verdict
+            ``better``: it needs a significant gain and a significant difference, and ``claim`` is the smaller of the
+            two.
         correction: ``holm``, ``bonferroni`` or ``bh``: correct the p-values for their number.
         seed: Of all resampling; equal seeds give equal results.
         collection: Of a WMT XML release, take this collection; default: all.

@@ -32,6 +32,8 @@ _GOLDS: Final = {
 }
 
 
+#: The control that sees nothing but lengths.
+LENGTH_ROW: Final = "(length alone)"
 #: Control characters that a page must not hold.
 _CONTROL: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 

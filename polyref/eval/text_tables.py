@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from polyref.eval.experiments.evaluation import Evaluation
-from polyref.eval.names import arrow, gold_name, level_name, metric_names, statistic_name
+from polyref.eval.names import LENGTH_ROW, arrow, gold_name, level_name, metric_names, statistic_name
 from polyref.eval.statistics.agreement import Row
 from polyref.eval.statistics.comparisons import p_behind
 from polyref.eval.statistics.registry import STATISTICS
@@ -177,6 +177,11 @@ def _placebo_tables(table: Table, width: int) -> Iterator[Titled]:
             told = one.verdict(difference)
             cells += [_interval(difference.ci, width, "+"), _p(p_behind(difference, told), width)]
             body.append([*cells, _number(one.claim(difference), width, "+"), told.word or "-"])
+        blind = ((one, row) for one in dict.fromkeys(one for one, *_ in rows) for row in one.blind)
+        for one, row in blind:
+            if (row.level, row.statistic) == (level, statistic):
+                cells = [*(str(getattr(one, name)) for name in front), LENGTH_ROW, str(row.k)]
+                body.append([*cells, _number(row.gain, width, "+"), *["-"] * 3, _p(row.p, width), "-", "-"])
         title = _title(level, statistic, [(one, real) for one, real, _, _ in rows])
         yield f"Against the placebo: {title}", header, body
 

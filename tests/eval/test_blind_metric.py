@@ -86,6 +86,30 @@ def test_nothing_is_better_for_a_metric_that_sees_lengths_alone(
     assert {row["control"] for row in told} == {"real", "real - placebo"}
     assert {"seg", "sys"} == {row["level"] for row in told}
     assert [(row["level"], row["statistic"], row["control"]) for row in told if row["verdict"] == "better"] == []
+    # The control that is run with every placebo is this metric.
+    own = {(row["level"], row["statistic"], row["k"]): row for row in rows if row["control"] == "real" and row["k"]}
+    blind = [row for row in rows if row["control"] == "length"]
+    assert len(blind) == len(own)
+    for row in blind:
+        real = own[row["level"], row["statistic"], row["k"]]
+        for key in ("value", "gain", "p"):
+            assert row[key] == (real[key] if real[key] is None else pytest.approx(real[key], abs=1e-9)), key
+        assert row["verdict"] is None
+
+
+def test_how_much_length_alone_gives_is_said(data_dir: Path) -> None:
+    """On this set a metric that sees only lengths gains for systems from one reference by a language model."""
+    table = evaluate(data_dir / "wmt22.mqm", "en-de", ref="refA", gold="mqm", ks=1, metrics="chrf", resamples=0,
+                     references=data_dir / "wmt22/paraphrases/en-de.refA.jsonl", placebo=1)  # fmt: skip
+    (blind,) = [row for row in table.rows if row["control"] == "length" and row["statistic"] == "pearson"]
+    assert blind["gain"] == pytest.approx(0.172, abs=0.001) and blind["p"] < 0.025
+    (chrf,) = [row for row in table.rows if row["control"] == "real" and row["statistic"] == "pearson" and row["k"]]
+    (told,) = [remark for remark in table.evaluations[0].remarks if remark.startswith("Length alone gains as well")]
+    assert told.startswith("Length alone gains as well (Pearson's r, systems, k = 1): a metric that sees only lengths ")
+    assert f"gains {blind['gain']:.4f}" in told and f"as much as all of the {chrf['gain']:.4f} of chrF" in told
+    assert told in str(table)
+    left = table.evaluations[0].length_left
+    assert left is not None and left.median == 0 and abs(left.mean) < 0.5 and left.beyond < 0.005
 
 
 @pytest.mark.parametrize("over", ["segments", "both"])

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+import random
+import statistics
+import time
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polyref.errors import UsageError
-from polyref.eval.experiments.placebo import placebo
+from polyref.eval.experiments.placebo import LengthLeft, length_left, placebo
 from polyref.references import ReferenceSet
 
 
@@ -43,11 +47,65 @@ def test_every_reference_is_another_segments(shapes: list[tuple[int, int]], seed
         assert all(_owner(ref.text) != place for ref in after.extras)
 
 
-def test_lengths_are_alike() -> None:
-    words = [i // 4 for i in range(200)]
-    found = placebo(_set([3] * 200, words), 1)
-    distances = [abs(words[_owner(ref.text)] - words[place]) for place, one in enumerate(found) for ref in one.extras]
-    assert max(distances) <= 4
+def _drawn(segments: int, rng: random.Random, most: int = 5) -> ReferenceSet:
+    """Texts of like lengths as paraphrases have them, three to ``most`` a segment; rank r begins with r."""
+    typical = [max(4, int(rng.lognormvariate(4.5, 0.6))) for _ in range(segments)]
+    return ReferenceSet.from_texts(
+        [[f"human {i}"] for i in range(segments)],
+        paraphrases=[
+            [f"{r}/{i}".ljust(int(length * rng.uniform(0.85, 1.2)), "x") for r in range(rng.randint(3, most))]
+            for i, length in enumerate(typical)
+        ],
+    )
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_length_cannot_tell_them_apart(seed: int) -> None:
+    references = _drawn(1500, random.Random(seed))
+    found = placebo(references, seed)
+    pairs = [
+        (ref.text, other.text)
+        for before, after in zip(references, found, strict=True)
+        for ref, other in zip(before.extras, after.extras, strict=True)
+    ]
+    apart = [len(other) - len(ref) for ref, other in pairs]
+    far = sum(abs(one) > max(2, 0.02 * len(ref)) for (ref, _), one in zip(pairs, apart, strict=True))
+    assert far <= 0.005 * len(pairs)
+    assert statistics.median(apart) == 0 and abs(statistics.mean(apart)) < 0.2
+    # As many are shorter as are longer, at every rank.
+    for rank in "012":
+        signs = [(one > 0) - (one < 0) for (ref, _), one in zip(pairs, apart, strict=True) if ref[0] == rank]
+        assert abs(sum(signs)) < 0.01 * len(signs)
+    assert sum(ref[0] == other[0] for ref, other in pairs) > 0.95 * len(pairs)
+    left = length_left(references, [found])
+    assert left == LengthLeft(pytest.approx(statistics.mean(apart)), 0.0, far / len(pairs))
+
+
+def test_the_nearest_rank_gives_where_the_same_has_none_of_the_length() -> None:
+    paraphrases = [["a" * 50, "b" * 100, "c" * 90], ["d" * 10, "e" * 20, "f" * 50], ["g" * 11, "h" * 49, "i" * 30]]
+    references = ReferenceSet.from_texts([["human"]] * 3, paraphrases=paraphrases)
+    for seed in range(5):
+        first = placebo(references, seed)[0].extras
+        assert [(ref.text, ref.rank) for ref in first] == [("h" * 49, 0), ("f" * 50, 1), ("i" * 30, 2)]
+
+
+def test_copies_in_another_case_are_copies() -> None:
+    paraphrases = [["The same text.", "another one it"], ["the SAME  text.", "a text of two."], ["a text of 333."] * 2]
+    found = placebo(ReferenceSet.from_texts([["human"]] * 3, paraphrases=paraphrases), 1)
+    for place, segment in enumerate(found):
+        texts = {" ".join(ref.text.casefold().split()) for ref in segment.extras}
+        own = {" ".join(text.casefold().split()) for text in paraphrases[place]}
+        assert len(texts) == len(segment.extras) == 2 and texts.isdisjoint(own)
+
+
+def test_many_references_take_little_time() -> None:
+    references = _drawn(6000, random.Random(1))
+    same = ReferenceSet.from_texts([["human"]] * 6000, paraphrases=[["one text", "another one"]] * 5999 + [["third"]])
+    start = time.process_time()
+    placebo(references, 1)
+    # Of two texts that all have, each segment finds one other at most.
+    assert max(len(segment.extras) for segment in placebo(same, 1)) <= 2
+    assert time.process_time() - start < 10
 
 
 def test_lengths_are_alike_in_a_script_without_spaces() -> None:
@@ -69,15 +127,12 @@ def test_no_paraphrase_comes_twice_and_none_is_missing_where_others_have_enough(
         assert texts.isdisjoint(ref.text for ref in before.refs)
 
 
-def test_a_segment_takes_all_from_one_neighbour_where_that_has_enough() -> None:
-    found = placebo(_set([4] * 30, [7] * 30), 2)
-    assert all(len({_owner(ref.text) for ref in segment.extras}) == 1 for segment in found)
-
-
 def test_seeds() -> None:
-    references = _set([2] * 50, list(range(50)))
+    references = _set([2] * 50, [i // 10 for i in range(50)])
     assert placebo(references, 3) == placebo(references, 3)
-    assert placebo(references, 3) != placebo(references, 4)
+    texts = [[ref.text for segment in placebo(references, seed) for ref in segment.extras] for seed in range(3, 8)]
+    for one, other in itertools.combinations(texts, 2):
+        assert sum(map(str.__ne__, one, other)) > len(one) / 4
     assert placebo(references, 3).meta["placebo"] == {"seed": 3}
 
 
@@ -89,7 +144,11 @@ def test_the_command_says_what_is_left_beyond_a_placebo(minimal: Path, polyref: 
     plain = polyref(*run, "--json").json()["rows"]
     rows = polyref(*run, "--placebo", "3", "--json").json()["rows"]
     assert all("control" not in row for row in plain)
-    kinds = {kind: [row for row in rows if row["control"] == kind] for kind in ("real", "placebo", "real - placebo")}
+    kinds = {
+        kind: [row for row in rows if row["control"] == kind]
+        for kind in ("real", "placebo", "real - placebo", "length")
+    }
+    assert sum(map(len, kinds.values())) == len(rows)
     # What is concluded takes the placebo into account, and nothing else does.
     told = {"control", "claim", "verdict", "withheld"}
     assert [{key: value for key, value in row.items() if key not in told} for row in kinds["real"]] == [
@@ -104,10 +163,19 @@ def test_the_command_says_what_is_left_beyond_a_placebo(minimal: Path, polyref: 
         assert all(row[key] == real[key] for row in (fake, difference) for key in ("level", "k", "statistic"))
         assert difference["value"] == pytest.approx(real["value"] - fake["value"], abs=1e-12)
         assert difference["ci"][0] <= difference["value"] <= difference["ci"][1]
+    for real, blind in zip(added, kinds["length"], strict=True):
+        assert all(blind[key] == real[key] for key in ("level", "k", "statistic", "n", "references"))
+        assert (blind["metric"], blind["verdict"], blind["ci"]) == ("length-only", None, None)
+    # What is left of a difference in length stands with the placebos.
+    assert len({row["length_mean"] for row in kinds["placebo"]}) == 1
+    assert all(0 <= row["length_beyond"] <= 1 and "length_median" in row for row in kinds["placebo"])
     printed = polyref(*run, "--placebo", "3").out
+    assert printed.count("Placebos are as long as the references they stand for: the difference is") == 1
+    assert "(length alone)" in printed
     assert "Against the placebo: Kendall's" in printed and "real - placebo" in printed
     assert "|placebo:3|" in polyref(*run, "--placebo", "3", "-v").out
-    assert "placebo:" not in polyref(*run).out and "Against the placebo" not in polyref(*run).out
+    alone = polyref(*run).out
+    assert not any(text in alone for text in ("Against the placebo", "(length alone)", "Placebos are"))
 
 
 @pytest.mark.parametrize(

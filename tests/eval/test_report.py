@@ -536,7 +536,11 @@ def test_placebo(folder: Path, report: Path) -> None:
         for table in re.findall("<tbody>(.*?)</tbody>", part, re.DOTALL)
     )
     # Rates of ties gain nothing; the others stand on the page, those of the largest k first.
-    assert len(every) == 8 and largest == [told for told in every if told["k"] == "2"]
+    assert len(every) == 16 and largest == [told for told in every if told["k"] == "2"]
+    blind, every = every[8:], every[:8]
+    assert {told["metric"] for told in blind} == {"(length alone)"} and {told["placebo"] for told in blind} == {"–"}
+    assert "Placebos are as long as the references they stand for" in page
+    assert sum(row["control"] == "length" for row in data["rows"]) == 10
     differences = [row for row in differences if row["statistic"] != "tie-rate"]
     fakes = [row for row in kinds["placebo"] if row["statistic"] != "tie-rate"]
     added = [row for row in kinds["real"] if row["k"] and row["statistic"] != "tie-rate"]
@@ -556,7 +560,8 @@ def test_placebo(folder: Path, report: Path) -> None:
     assert "The control was not run" not in page
     # Runs without a placebo have nothing to say of one.
     alone = (report / "index.html").read_text("utf-8")
-    assert "Against the placebo" not in alone and "0 are significant, without a control" in alone
+    assert "Against the placebo" not in alone and "(length alone)" not in alone
+    assert "0 are significant, without a control" in alone
 
 
 # In a browser.

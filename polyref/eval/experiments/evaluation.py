@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final
 
@@ -13,14 +13,18 @@ import numpy as np
 import numpy.typing as npt
 
 from polyref.eval.experiments.choices import KEPT
-from polyref.eval.experiments.series import Series
+from polyref.eval.experiments.placebo import LengthLeft
+from polyref.eval.experiments.series import OF_LENGTH, Series
 from polyref.eval.judgements.gold import Gold
-from polyref.eval.statistics.agreement import PLACEBO, REAL_MINUS_PLACEBO, Row
-from polyref.eval.statistics.comparisons import Verdict, verdict
+from polyref.eval.names import level_name, metric_names, statistic_name
+from polyref.eval.statistics.agreement import LENGTH, PLACEBO, REAL_MINUS_PLACEBO, Row
+from polyref.eval.statistics.comparisons import GAINS, Verdict, verdict
 from polyref.metrics.results.circular import Copies
 from polyref.references import ReferenceSet
 
 BoolArray = npt.NDArray[np.bool_]
+#: Controls that stand alone: no verdict is made of them.
+_ALONE: Final = frozenset({PLACEBO, LENGTH})
 #: Said wherever added references have verdicts and no placebo.
 NO_CONTROL: Final = (
     "The control was not run: `gains` says that a gain is significant, not that it is due to what the added references "
@@ -48,6 +52,8 @@ class Evaluation:
         signature: What all rows share.
         signatures: (metric, k) -> how its scores came about.
         controls: Rows of placebos of the added references, and of the difference to them.
+        blind: Rows of a metric that sees only lengths over the same added references, where placebos were run.
+        length_left: What is left of a difference in length between the added references and their placebos.
         notes: What the reader has to know: systems left out, segments without outputs.
         peers: With leave-one-out, the references of every system, for k > 0.
         copies: Copies of outputs among the added references, of every system and k.
@@ -70,6 +76,8 @@ class Evaluation:
     scored: BoolArray | None = None
     notes: Sequence[str] = ()
     controls: Sequence[Row] = ()
+    blind: Sequence[Row] = ()
+    length_left: LengthLeft | None = None
     peers: Mapping[str, ReferenceSet] = field(default_factory=dict)
     copies: Sequence[Copies] = ()
     doubts: Mapping[int, Sequence[str]] = field(default_factory=dict)
@@ -126,10 +134,11 @@ class Evaluation:
     def verdict(self, row: Row) -> Verdict:
         """What may be said of a row's gain (:func:`~polyref.eval.statistics.comparisons.verdict`).
 
-        A row and that of its difference to the placebo have one verdict in common; the placebo's own has none.
+        A row and that of its difference to the placebo have one verdict in common; the placebo's own and that of
+        lengths alone have none.
         """
         real, *beyond = self._real_and_beyond.get(_place(row), [row])
-        if row.control == PLACEBO:
+        if row.control in _ALONE:
             return Verdict()
         return verdict(real, beyond[0] if beyond else None, self.doubts.get(row.k or 0, ()))
 
@@ -153,8 +162,29 @@ class Evaluation:
         reasons = Counter(one for one in told if one.reason)
         return [
             *missing,
+            *([str(self.length_left)] if self.length_left else []),
+            *self._of_length(),
             *(f"{one.word} ({count} of {len(told)} rows): {one.reason}" for one, count in reasons.items()),
         ]
+
+    def _of_length(self) -> Iterator[str]:
+        """How much of a significant gain length alone gives, where that gains as well: at the largest such k."""
+        names = metric_names(row.metric for row in self.rows)
+        real = [row for row in self.rows if row.k and verdict(row).word == GAINS]
+        gaining = [row for row in self.blind if verdict(replace(row, control="")).word == GAINS]
+        for (level, statistic), alone in {(row.level, row.statistic): row for row in gaining}.items():
+            shares = [
+                f"{'all' if alone.gain >= row.gain else f'{100 * alone.gain / row.gain:.0f} %'} of the {row.gain:.4f} "
+                f"of {names[row.metric]}"
+                for row in real
+                if (row.level, row.statistic, row.k) == (level, statistic, alone.k) and row.gain and alone.gain
+            ]
+            if shares:
+                where = f"{statistic_name(statistic)}, {level_name(statistic, level)}, k = {alone.k}"
+                yield (
+                    f"Length alone gains as well ({where}): a metric that sees only lengths gains {alone.gain:.4f} "
+                    f"(p = {alone.p:.4f}) with the same references, as much as {', '.join(shares)}."
+                )
 
     def compared_with_placebo(self) -> Iterator[tuple[Row, Row, Row]]:
         """Rows of added references, of their placebos, and of the difference; none without a placebo."""
@@ -162,9 +192,17 @@ class Evaluation:
         for fake, difference in zip(self.controls[::2], self.controls[1::2], strict=True):
             yield real[fake.level, fake.statistic, fake.metric, fake.k], fake, difference
 
+    @property
+    def all_rows(self) -> list[Row]:
+        """The rows of the table, then those of the controls."""
+        return [*self.rows, *self.controls, *self.blind]
+
     def row_values(self) -> list[dict[str, Any]]:
         """The rows as plain JSON values, with what they belong to; None where a value is undefined."""
-        covered: Any = {k: self.coverage(k) for k in {row.k for row in (*self.rows, *self.controls)}}
+        left = (
+            {f"length_{key}": plain(one) for key, one in asdict(self.length_left).items()} if self.length_left else {}
+        )
+        covered: Any = {k: self.coverage(k) for k in {row.k for row in self.all_rows}}
         return [
             {
                 "set": self.set_name,
@@ -191,11 +229,12 @@ class Evaluation:
                 "redrawn": row.redrawn or None,
                 "verdict": (told := self.verdict(row)).word or None,
                 **({"withheld": told.reason} if told.reason else {}),
-                "signature": self.signatures[row.metric, row.k],
+                "signature": OF_LENGTH if row.control == LENGTH else self.signatures[row.metric, row.k],
                 # Runs without a placebo have nothing to tell apart.
                 **({"control": row.control or "real", "claim": plain(self.claim(row))} if self.controls else {}),
+                **(left if row.control == PLACEBO else {}),
             }
-            for row in (*self.rows, *self.controls)
+            for row in self.all_rows
         ]
 
 

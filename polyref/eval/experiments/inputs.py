@@ -15,8 +15,15 @@ from polyref.eval.data.reference_sets import check_sources, reference_set
 from polyref.eval.experiments.cached_series import series_of
 from polyref.eval.experiments.choices import KEPT, REPLACED, Choices
 from polyref.eval.experiments.judged import references_of
-from polyref.eval.experiments.placebo import placebo
-from polyref.eval.experiments.series import BoolArray, ComputedSeries, LeaveOneOutSeries, Series, StoredSeries
+from polyref.eval.experiments.placebo import LengthLeft, length_left, placebo
+from polyref.eval.experiments.series import (
+    BoolArray,
+    ComputedSeries,
+    LeaveOneOutSeries,
+    LengthSeries,
+    Series,
+    StoredSeries,
+)
 from polyref.eval.judgements.gold import Gold
 from polyref.metrics.base import Metric
 from polyref.metrics.leave_one_out import CONSENSUS, check_leave_one_out, leave_one_out, segment_scores
@@ -53,6 +60,8 @@ class Inputs:
         peers: With leave-one-out, the references of every system; ``references`` are the human ones then.
         warnings: What to tell the reader.
         placebos: The computed metrics over placebos of the added references, a list for every seed.
+        length_left: What is left of a difference in length between these; None without placebos.
+        blind: With placebos, a metric that sees only lengths, over the added references themselves.
     """
 
     generator: str
@@ -66,6 +75,8 @@ class Inputs:
     weighed: Collection[str] = ()
     warnings: Sequence[str] = ()
     placebos: Sequence[Sequence[Series]] = ()
+    length_left: LengthLeft | None = None
+    blind: Series | None = None
     peers: Mapping[str, ReferenceSet] = field(default_factory=dict)
     reads_sources: bool = False
 
@@ -130,6 +141,7 @@ def inputs(evalset: EvaluationSet, gold: Gold, choices: Choices, several: bool) 
             raise UsageError(f"{named[0]} without added references", remedy="give them with `references`")
         warnings = short_of(max(choices.ks, default=0), counts)
         others = [placebo(references, choices.bootstrap.seed + number) for number in range(choices.placebo or 0)]
+        left = length_left(references, others) if others else None
         for originals in choices.originals:
             if added is None and originals == REPLACED:
                 raise UsageError("`originals` replaced without added references", remedy="give them with `references`")
@@ -141,8 +153,10 @@ def inputs(evalset: EvaluationSet, gold: Gold, choices: Choices, several: bool) 
             series = {**stored, **dict(zip(made, here, strict=True))}
             ordered = [series[name] for name in dict.fromkeys(metrics)]
             weighed = {metric.weighed_by for metric in made.values()}
+            blind = LengthSeries(outputs, references, sorted(wanted), kept=originals == KEPT) if others else None
             yield Inputs(
                 generator, originals, ordered, systems, wanted, references, known, outputs, weighed, warnings, fakes,
+                left, blind,
                 reads_sources=any(metric.needs_sources for metric in made.values()),
             )  # fmt: skip
 

@@ -20,7 +20,7 @@ from polyref.eval.experiments.judged import check_excluded, check_names, judgeme
 from polyref.eval.experiments.rows import outcome_rows
 from polyref.eval.experiments.series import BoolArray, StoredSeries
 from polyref.eval.judgements.gold import Gold
-from polyref.eval.statistics.agreement import Row, agreement
+from polyref.eval.statistics.agreement import LENGTH, Row, agreement
 from polyref.eval.statistics.comparisons import check_perm_both, with_correction, with_perm_both
 from polyref.eval.statistics.resampling import BOTH
 from polyref.metrics.results.circular import count_copies, reasons_of_copies, warnings_of_copies, without_circular
@@ -108,6 +108,8 @@ def _evaluation(
         ks=sorted(found.ks),
         rows=rows,
         controls=controls,
+        blind=_blind_rows(gold, found, choices),
+        length_left=found.length_left,
         signature=_signature(evalset, gold, choices, found, list(left_out)),
         signatures={(s.metric, k): s.signature(k) for s in found.series for k in s.ks if k is None or k in found.ks},
         generator=found.generator,
@@ -182,6 +184,21 @@ def _rows(gold: Gold, found: Inputs, choices: Choices, scored: BoolArray | None)
         rows, found.series, inside, baseline=choices.baseline, resamples=choices.perm_both, seed=choices.bootstrap.seed
     )
     return tested, controls
+
+
+def _blind_rows(gold: Gold, found: Inputs, choices: Choices) -> list[Row]:
+    """What a metric gains that sees only lengths; its tests need no redrawn test sets."""
+    if found.blind is None:
+        return []
+    rows = agreement(
+        [found.blind],
+        gold,
+        known=found.known,
+        systems=found.systems,
+        bootstrap=replace(choices.bootstrap, resamples=0),
+        statistics=tuple(dict.fromkeys(choices.statistics)),
+    )
+    return [replace(row, control=LENGTH) for row in rows if row.k and row.k in found.ks]
 
 
 def _scored(gold: Gold, found: Inputs) -> BoolArray | None:

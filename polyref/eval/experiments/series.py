@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +20,9 @@ from polyref.tables import name_as_text
 
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
+#: What a metric is called that sees nothing but lengths.
+LENGTH_ONLY: Final = "length-only"
+OF_LENGTH: Final = f"{LENGTH_ONLY}|unit:characters|combine:max"
 
 
 class Series(Protocol):
@@ -118,6 +122,64 @@ class ComputedSeries:
 
     def _rows(self, systems: Sequence[str]) -> list[int]:
         return [self._statistics.systems.index(name) for name in systems]
+
+
+class LengthSeries:
+    """A metric that sees nothing but lengths: how near an output's is to that of the reference nearest to it.
+
+    A score is minus the absolute logarithm of the ratio of the two lengths in characters, each plus one; that of a
+    system is the mean of its segments'.
+
+    Args:
+        outputs: System -> its outputs.
+        references: The references; every segment has an original.
+        ks: Numbers of added references; 0, which gains are measured from, is added.
+        kept: Whether the originals stay for k > 0; else every segment needs an added reference.
+    """
+
+    metric = LENGTH_ONLY
+    resamples = True
+
+    def __init__(
+        self, outputs: Mapping[str, Sequence[str]], references: ReferenceSet, ks: Sequence[int], *, kept: bool = True
+    ) -> None:
+        self.ks: tuple[int | None, ...] = tuple(sorted({0, *ks}))
+        self._systems = list(outputs)
+        found = np.log1p([[len(text) for text in texts] for texts in outputs.values()])
+        human = _nearest(found, [[ref.text for ref in segment.originals] for segment in references])
+        added = [[ref.text for ref in segment.extras] for segment in references]
+        self._scores = {0: human}
+        for k in filter(None, self.ks):
+            more = _nearest(found, [texts[:k] for texts in added])
+            self._scores[k] = np.maximum(human, more) if kept else more
+
+    def system(self, systems: Sequence[str], k: int | None, over: BoolArray | None) -> FloatArray | None:
+        """See :class:`Series`."""
+        cells = self.segment(systems, k)
+        means: FloatArray = (cells if over is None else cells[:, over]).mean(axis=1)
+        return means
+
+    def segment(self, systems: Sequence[str], k: int | None) -> FloatArray:
+        """See :class:`Series`."""
+        return self._scores[k or 0][[self._systems.index(name) for name in systems]]
+
+    def drawn_system(self, systems: Sequence[str], k: int | None, draws: FloatArray) -> FloatArray:
+        """See :class:`Series`."""
+        means: FloatArray = draws @ self.segment(systems, k).T / draws.sum(axis=1, keepdims=True)
+        return means
+
+    def signature(self, k: int | None) -> str:
+        """See :class:`Series`."""
+        return OF_LENGTH
+
+
+def _nearest(found: FloatArray, references: Sequence[Sequence[str]]) -> FloatArray:
+    """Minus the distance to the nearest reference, shape (systems, segments), of logarithms of lengths of outputs."""
+    best = np.full(found.shape, -np.inf)
+    for rank in range(max(map(len, references), default=0)):
+        lengths = [math.log1p(len(texts[rank])) if rank < len(texts) else math.inf for texts in references]
+        best = np.maximum(best, -abs(found - np.array(lengths)))
+    return best
 
 
 class LeaveOneOutSeries:

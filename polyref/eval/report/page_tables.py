@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from polyref.eval.experiments.evaluation import Evaluation
 from polyref.eval.experiments.system_pairs import CORRECT, INCORRECT, NOT_SIGNIFICANT
-from polyref.eval.names import gold_name, level_name, statistic_name
+from polyref.eval.names import LENGTH_ROW, gold_name, level_name, statistic_name
 from polyref.eval.report.data import Derived
 from polyref.eval.report.examples import Example
 from polyref.eval.report.reference_summary import ReferenceSummary
@@ -145,6 +145,16 @@ def placebo_table(evaluations: Sequence[Evaluation], metrics: Mapping[str, str],
                 p_value(p_behind(difference, told)), number(one.claim(difference), sign="+"), _told(told),
             ]
         )  # fmt: skip
+    blind = [(one, row) for one in dict.fromkeys(one for one, *_ in every) for row in one.blind]
+    body += [
+        [
+            Cell(one.name), Cell(statistic_name(row.statistic)), Cell(level_name(row.statistic, row.level)),
+            Cell(LENGTH_ROW), whole(row.k), number(row.gain, sign="+"), *[Cell("–")] * 3, p_value(row.p),
+            *[Cell("–")] * 2,
+        ]
+        for one, row in blind
+        if row.statistic != "tie-rate" and not (largest and row.k != max(one.ks))
+    ]  # fmt: skip
     return Table("Gains and the placebo's", columns, body).where_any()
 
 

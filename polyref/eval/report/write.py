@@ -37,7 +37,7 @@ def write_report(
     derived = [derive(one) for one in evaluations]
     shown = [examples(one) for one in evaluations]
     both = list(zip(evaluations, derived, strict=True))
-    rows = [tables.flat(one, row) for one in evaluations for row in (*one.rows, *one.controls)]
+    rows = [tables.flat(one, row) for one in evaluations for row in one.all_rows]
     systems = [row for one, found in both for row in tables.system_rows(one, found)]
     pairs = [row for one, found in both for row in tables.pair_rows(one, found)]
     wanted = main_statistics(evaluations)

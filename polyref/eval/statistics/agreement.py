@@ -32,6 +32,7 @@ from polyref.progress import Advance, work
 #: What controls are called.
 PLACEBO: Final = "placebo"
 REAL_MINUS_PLACEBO: Final = "real - placebo"
+LENGTH: Final = "length"
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,8 @@ class Row:
         p_bootstrap: One-sided p-value from the bootstrap that the gain is above zero, not corrected; at system level
             only where systems were redrawn. It speaks of what was redrawn, and no verdict is made from it.
         control: Empty for the references as they are; ``placebo`` for the mean of placebos; ``real - placebo`` for the
-            difference of the two, which has an interval over the same redrawn test sets, and no gain.
+            difference of the two, which has an interval over the same redrawn test sets, and no gain; ``length`` for a
+            metric that sees only lengths, over the references as they are.
         redrawn: What the intervals redraw: ``segments``, ``systems``, ``segments and systems``; empty where there are
             none.
     """
