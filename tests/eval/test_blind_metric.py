@@ -86,14 +86,14 @@ def test_nothing_is_better_for_a_metric_that_sees_lengths_alone(
     assert {row["control"] for row in told} == {"real", "real - placebo"}
     assert {"seg", "sys"} == {row["level"] for row in told}
     assert [(row["level"], row["statistic"], row["control"]) for row in told if row["verdict"] == "better"] == []
-    # The control that is run with every placebo is this metric.
+    # The control that is run with every placebo is this metric, but for ties by a last digit.
     own = {(row["level"], row["statistic"], row["k"]): row for row in rows if row["control"] == "real" and row["k"]}
-    blind = [row for row in rows if row["control"] == "length"]
-    assert len(blind) == len(own)
-    for row in blind:
+    control = [row for row in rows if row["control"] == "length"]
+    assert len(control) == len(own)
+    for row in control:
         real = own[row["level"], row["statistic"], row["k"]]
         for key in ("value", "gain", "p"):
-            assert row[key] == (real[key] if real[key] is None else pytest.approx(real[key], abs=1e-9)), key
+            assert row[key] == (real[key] if real[key] is None else pytest.approx(real[key], abs=1e-4)), key
         assert row["verdict"] is None
 
 

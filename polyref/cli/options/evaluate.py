@@ -155,7 +155,7 @@ _MEASURED: Final = (
         "--placebo",
         type=click.IntRange(min=1),
         metavar="N",
-        help="Also measure N placebos: added references of another segment of like length. 5 is a good number; "
+        help="Also measure N placebos: references of other segments, of the same lengths. 5 is a good number; "
         "without it no verdict is better.",
     ),
     click.option(

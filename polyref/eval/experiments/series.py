@@ -145,7 +145,7 @@ class LengthSeries:
     ) -> None:
         self.ks: tuple[int | None, ...] = tuple(sorted({0, *ks}))
         self._systems = list(outputs)
-        found = np.log1p([[len(text) for text in texts] for texts in outputs.values()])
+        found = np.array([[1.0 + len(text) for text in texts] for texts in outputs.values()])
         human = _nearest(found, [[ref.text for ref in segment.originals] for segment in references])
         added = [[ref.text for ref in segment.extras] for segment in references]
         self._scores = {0: human}
@@ -174,11 +174,11 @@ class LengthSeries:
 
 
 def _nearest(found: FloatArray, references: Sequence[Sequence[str]]) -> FloatArray:
-    """Minus the distance to the nearest reference, shape (systems, segments), of logarithms of lengths of outputs."""
+    """Minus the distance to the nearest reference, shape (systems, segments), of outputs of these lengths."""
     best = np.full(found.shape, -np.inf)
     for rank in range(max(map(len, references), default=0)):
-        lengths = [math.log1p(len(texts[rank])) if rank < len(texts) else math.inf for texts in references]
-        best = np.maximum(best, -abs(found - np.array(lengths)))
+        lengths = [1.0 + len(texts[rank]) if rank < len(texts) else math.nan for texts in references]
+        best = np.fmax(best, -abs(np.log(found / np.array(lengths))))
     return best
 
 
