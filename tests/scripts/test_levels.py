@@ -95,7 +95,9 @@ def test_agreement_of_two_metrics() -> None:
 
 @pytest.mark.slow
 def test_verdicts_hold_their_level_for_outputs_and_for_systems() -> None:
-    from parts.levels import SOFT_PAIRWISE_ACCURACY, VERDICTS, rejected, standard, verdict_trial
+    from parts.levels import VERDICTS, rejected, standard, verdict_trial
+
+    from polyref.eval.statistics.named import SOFT_PAIRWISE_ACCURACY
 
     rng = np.random.default_rng(4)
     human = np.round(rng.normal(size=(12, 1)) + rng.normal(size=(12, 300)), 1)

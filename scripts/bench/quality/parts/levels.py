@@ -14,7 +14,8 @@ tests are polyref's own, with 1,000 samples each, and see the same trials. There
   but where systems are exchanged, each metric has a bias for or against each system, so that only tests about systems
   can hold their level. Verdicts on Pearson's r of systems are from PERM-SYSTEMS.
 - ``verdicts``: what all other verdicts are made from, the jackknife over systems, two-sided, for every statistic that
-  has one, exchanged by output and by system, on WMT22 en-de and zh-en; ``soft`` the same of soft pairwise accuracy,
+  has one, exchanged by output and by system, on WMT22 en-de and zh-en; ``rankings`` the same of those of relative
+  rankings, on WMT19 lt-en, and ``soft`` the same of soft pairwise accuracy,
   which takes long.
 """
 
@@ -34,17 +35,8 @@ import numpy.typing as npt
 from polyref.eval.data.evaluation_set import EvalSet
 from polyref.eval.data.reference_sets import reference_set
 from polyref.eval.experiments.system_pairs import paired_t_p, rank_sum_p
+from polyref.eval.statistics import named
 from polyref.eval.statistics.base import People, Statistic
-from polyref.eval.statistics.named import (
-    ACC23,
-    KENDALL_TAU_B,
-    KENDALL_TAU_B_ITEMS,
-    KENDALL_TAU_C,
-    KENDALL_WITHOUT_TIES,
-    PAIRWISE_ACCURACY,
-    SOFT_PAIRWISE_ACCURACY,
-    SPEARMAN,
-)
 from polyref.eval.statistics.resampling import Bootstrap, bootstrap_p
 from polyref.eval.statistics.significance import (
     jackknife_p,
@@ -69,13 +61,13 @@ AGREEMENT = (
 )
 #: Statistics whose verdicts are made from the jackknife over systems, and that are quick.
 VERDICTS: Final = (
-    KENDALL_WITHOUT_TIES,
-    ACC23,
-    KENDALL_TAU_B_ITEMS,
-    PAIRWISE_ACCURACY,
-    SPEARMAN[0],
-    KENDALL_TAU_B[0],
-    KENDALL_TAU_C[0],
+    named.KENDALL_WITHOUT_TIES,
+    named.ACC23,
+    named.KENDALL_TAU_B_ITEMS,
+    named.PAIRWISE_ACCURACY,
+    named.SPEARMAN[0],
+    named.KENDALL_TAU_B[0],
+    named.KENDALL_TAU_C[0],
 )
 LEVEL = 0.05
 KEY: Final = ("kind", "metric", "systems", "test")
@@ -318,15 +310,40 @@ def verdict_trial(
         people = of_outputs
         if statistic.needs == "systems":
             people, scores = of_systems, [one.mean(axis=1)[None] for one in scores]
-        found = [(statistic.against(people)(one)[0], statistic.without_each(one, people)) for one in scores]
-        (value, without), (other, without_other) = found
-        return two_sided(jackknife_p(float(value - other), without - without_other))
+        return of_verdict(statistic, scores, people)
 
     return {
         f"{statistic.name} ({statistic.level}), {how}": lambda s=statistic, o=scores: p_value(s, o)
         for statistic in statistics
         for how, scores in given.items()
     }
+
+
+def ranking_trials(data: Path) -> Iterator[tuple[str, str, Any]]:
+    evalset = EvalSet(data / "wmt19", "lt-en")
+    pairs = evalset.gold("darr").pairs
+    assert pairs is not None
+    cells = [standard(of_segments(evalset, name, pairs.systems, ("ref",))) for name in ("bleu", "chrf++")]
+    people = People(np.zeros(0), bootstrap=Bootstrap(0), pairs=pairs)
+
+    def trial(number: int) -> Tests:
+        rng = np.random.default_rng((11, number))
+        swap = rng.integers(2, size=len(pairs.systems), dtype=bool)
+        given = {"outputs exchanged": swapped(*cells, rng), "systems exchanged": exchanged_systems(*cells, swap)}
+        return {
+            f"{statistic.name} (seg), {how}": lambda s=statistic, o=scores: of_verdict(s, o, people)
+            for statistic in (named.KENDALL_DARR_WITHOUT_TIES, named.KENDALL_DARR)
+            for how, scores in given.items()
+        }
+
+    yield "bleu ref/chrf++ ref", f"{len(pairs.systems)} of lt-en", trial
+
+
+def of_verdict(statistic: Statistic, scores: Sequence[Floats], people: People) -> float:
+    """The two-sided p-value that a verdict on two metrics is made from."""
+    found = [(statistic.against(people)(one)[0], statistic.without_each(one, people)) for one in scores]
+    (value, without), (other, without_other) = found
+    return two_sided(jackknife_p(float(value - other), without - without_other))
 
 
 def bootstrap_difference(first: Floats, second: Floats, human: Floats, *, resamples: int, seed: int) -> float:
@@ -371,5 +388,6 @@ KINDS = {
     "outputs": output_trials,
     "agreement": agreement_trials,
     "verdicts": lambda data, segments, _: verdict_trials(data, segments),
-    "soft": lambda data, segments, _: verdict_trials(data, segments, (SOFT_PAIRWISE_ACCURACY,)),
+    "rankings": lambda data, *_: ranking_trials(data),
+    "soft": lambda data, segments, _: verdict_trials(data, segments, (named.SOFT_PAIRWISE_ACCURACY,)),
 }
