@@ -139,14 +139,18 @@ def test_intervals_over_segments_alone_would_mislead_about_systems(data_dir: Pat
 
 
 def test_a_planted_gain_within_segments_is_found(data_dir: Path) -> None:
-    """Added references that say what people liked best: the output with the highest human score."""
+    """Added references that say what people liked best: most words of the output with the highest human score.
+
+    Whole outputs would be circular references, whose gain is not believed.
+    """
     evalset = EvalSet(data_dir / "wmt21.news", "zh-en")
     gold = evalset.gold("mqm")
     names = list(gold.segment)
     outputs = evalset.outputs(names)
     human = np.stack([gold.segment[name] for name in names])
     best = np.where(np.isnan(human), -np.inf, human).argmax(axis=0)
-    planted = [[outputs[system][segment]] for segment, system in enumerate(best)]
+    words = [outputs[system][segment].split() for segment, system in enumerate(best)]
+    planted = [[" ".join([*(word for place, word in enumerate(one) if place % 4), "indeed"])] for one in words]
     for over in ("segments", "both"):
         table = evaluate(data_dir / "wmt21.news", "zh-en", ref="refA", gold="mqm", references=planted, metrics="chrf",
                          ks=1, placebo=2, resamples=100, over=over)  # fmt: skip
