@@ -521,7 +521,7 @@ def test_names_that_are_too_long(tmp_path: Path) -> None:
         ("evaluate", str(MINIMAL), *evaluate, "--refs", long),
         ("score", texts, "-i", long, "-m", "bleu"),
         ("augment", long, "-o", str(tmp_path / "out")),
-        ("paraphrase", texts, "--model", long),
+        ("paraphrase", texts, "--model", long, "--lang", "en"),
     ):
         done = _polyref(*arguments)
         said = done.stderr.decode()

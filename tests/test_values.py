@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from polyref import ReferenceSet, evaluate, get_metric, score
+from polyref import ReferenceSet, evaluate, get_metric, inspect, score
 from polyref.errors import UsageError
+from polyref.eval.submit import Submission
 from polyref.metrics import Statistics
 from polyref.metrics.registry import named_metrics
 from polyref.values import flag, mapping, place, real, several, text, texts, whole, wholes
@@ -180,3 +181,16 @@ def test_the_checks_themselves() -> None:
     for call in (lambda: real("x", float("inf")), lambda: flag("x", 1), lambda: place("x", b"a"), lambda: text("x", 1)):
         with pytest.raises(UsageError, match="`x` is "):
             call()
+
+
+def test_inspect_and_submissions_take_and_refuse_the_same() -> None:
+    assert inspect(REFS, sample=np.int64(1), examples=np.int32(1), seed=np.int64(2)).segments == 2
+    for odd, said in (({"sample": 0}, "`sample` is 0, expected 1 or more"), ({"seed": "1"}, "`seed` is '1', expected"),
+                      ({"examples": 1.5}, "`examples` is 1.5, expected a whole number from 0")):  # fmt: skip
+        with pytest.raises(UsageError, match=said):
+            inspect(REFS, **odd)
+    made = Submission(2024, "x", "set", ref="refA", k=np.int64(1), exclude=np.array(["A", "B"]))  # type: ignore[arg-type]
+    assert (made.ref, made.k, made.exclude) == (("refA",), 1, ("A", "B"))
+    for name in ("year", "k", "ref", "exclude"):
+        with pytest.raises(UsageError, match=f"`{name}` is 0.5, expected"):
+            Submission(**{"year": 2024, "name": "x", "testset": "set", name: 0.5})

@@ -40,8 +40,9 @@ class EvaluationTable:
     def rows(self) -> list[dict[str, Any]]:
         """The table as plain JSON values: one row a number, averages last; None where a value is undefined."""
         rows = [row for one in self.evaluations for row in one.row_values()]
-        # Only rows whose verdict is withheld say why.
-        return rows + average_rows(self.averages, [key for key in (rows[0] if rows else ()) if key != "withheld"])
+        # Some rows say more, such as why a verdict is withheld.
+        shared = [key for key in (rows[0] if rows else ()) if all(key in row for row in rows)]
+        return rows + average_rows(self.averages, shared)
 
     @property
     def signature(self) -> str | list[str]:

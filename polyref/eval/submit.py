@@ -37,6 +37,7 @@ from polyref.metrics.registry import make_metrics
 from polyref.metrics.results.circular import Copies, count_copies, plain_copies, warnings_of_copies
 from polyref.publishing import publish_together
 from polyref.references import ReferenceSet
+from polyref.values import texts, whole
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,11 @@ class Submission:
     form: str | None = None
     fields: Mapping[str, str] = field(default_factory=dict)
     exclude: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name, check in (("ref", texts), ("exclude", texts), ("year", whole)):
+            object.__setattr__(self, name, check(name, getattr(self, name)))
+        object.__setattr__(self, "k", None if self.k is None else whole("k", self.k))
 
 
 def submit(
@@ -111,7 +117,7 @@ def submit(
     if folder.exists() and not folder.is_dir():
         raise DataError("is a file, expected a directory to write to", file=output)
     _check_there(folder, what)
-    sets = open_sets([data], [pairs] if isinstance(pairs, str) else pairs, collection, test_suites)
+    sets = open_sets([data], texts("pairs", pairs), collection, test_suites)
     if isinstance(what.references, (str, Path)):
         check_patterns([str(what.references)], sets, "`references`")
     elif what.references is not None and len(sets) > 1:

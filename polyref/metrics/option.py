@@ -156,6 +156,7 @@ class Option:
         value = list_of(value)
         if value is None and self.optional:
             return None
+        made = value
         if self.type is str:
             listed = isinstance(value, Iterable) and not isinstance(value, (str, bytes, Mapping))
             texts = tuple(
@@ -164,7 +165,7 @@ class Option:
             fine = listed == self.several and all(isinstance(one, str) for one in texts)
             fine = fine and not (self.choices and set(texts) - set(self.choices))
             expected = self.range or ("texts" if self.several else "a text")
-            value = texts if self.several else texts[0]
+            made = texts if self.several else (texts or (None,))[0]
         elif self.type is bool:
             fine, expected = isinstance(value, bool), "true or false"
         else:
@@ -174,7 +175,7 @@ class Option:
             fine = number and self._holds(float(value))
         if not fine:
             raise UsageError(f"{owner}: `{self.name}` is {value!r}, expected {expected}")
-        return value
+        return made
 
     def _holds(self, value: float) -> bool:
         """Whether a number is in the range."""

@@ -73,7 +73,11 @@ def test_the_command_prints_what_the_call_returns(choices: dict[str, Any], polyr
            "-k", "0", "1", "2", "--originals", "kept", "replaced",
            "--refs", f"hand={choices['references']['hand']}")  # fmt: skip
     assert polyref(*run).out == f"{table}\n"
-    assert polyref(*run, "--json").json() == {"signature": table.signature, "rows": table.rows}
+    assert polyref(*run, "--json").json() == {
+        "signature": table.signature,
+        "rows": table.rows,
+        "circular": table.circular,
+    }
 
 
 @pytest.mark.slow
@@ -276,8 +280,10 @@ def test_averages_are_rows_like_the_others(two_pairs: Path, choices: dict[str, A
     for more in ({}, {"placebo": 1}):
         table = evaluate(**{**asked, **more})
         rows = table.rows
-        assert all(list(row) == list(rows[0]) for row in rows)
         average = [row for row in rows if row["pair"] == "average"]
+        shared = [key for key in rows[0] if all(key in row for row in rows)]
+        assert all(list(row) == shared for row in average) and {"verdict", "redrawn", "references"} <= {*shared}
+        assert {row.get("control") for row in average} == {"real" if more else None}
         assert {row["verdict"] for row in average} == {None} and len(average) == 6
     # What is gained does not depend on whether k = 0 is asked for as well.
     alone = [row for row in evaluate(**{**asked, "ks": [2]}).rows if row["pair"] == "average"]

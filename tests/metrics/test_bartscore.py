@@ -124,8 +124,10 @@ def test_names_signatures_and_what_is_refused(seq2seq: dict[str, Path], referenc
         BARTScore(model="x", direction="both")
     with pytest.raises(UsageError, match="`prompt_side` is 'left'"):
         BARTScore(model="x", prompt_side="left")
-    with pytest.raises(UsageError, match="expected texts that are not blank"):
+    with pytest.raises(UsageError, match="`prompts` is 'Such as', expected texts"):
         BARTScore(model="x", prompts="Such as")
+    with pytest.raises(UsageError, match="expected texts that are not blank"):
+        BARTScore(model="x", prompts=["Such as", " "])
     with pytest.raises(UsageError, match="BARTScore-src reads sources, but polyref-en reads 'en'"):
         BARTScoreSrc(model="shipped").statistics(SYSTEMS, references)
     with pytest.raises(UsageError, match="`dtype` is 'float8'"):

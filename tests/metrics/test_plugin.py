@@ -97,7 +97,7 @@ def test_people_see_its_digits_and_flags_reach_it(site: Path) -> None:
     assert re.fullmatch(r"\d+\.\d", first) and re.fullmatch(r"\d+\.\d", second)
     refused = run(site, "-m", "polyref", "score", *INPUTS, "-m", "overlap(beta=0)")
     assert refused.returncode == 2
-    assert refused.stderr == "polyref: error: overlap: `beta` is 0.0, expected more than 0\n"
+    assert refused.stderr == "polyref: error: overlap: --overlap-beta is 0.0, expected more than 0\n"
 
 
 @pytest.mark.slow

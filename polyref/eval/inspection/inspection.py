@@ -19,6 +19,7 @@ from polyref.eval.inspection.text import Mark, brackets, terminal_view
 from polyref.metrics.results.circular import count_copies
 from polyref.references import ReferenceSet, as_reference_set
 from polyref.textfiles import check_parallel, check_writable, write_atomically
+from polyref.values import whole
 
 #: Segments that diversity is measured on.
 SAMPLE: Final = 1000
@@ -89,10 +90,7 @@ def inspect(
         UsageError: ``sample`` or ``examples`` is too small, or ``references`` is no list of texts.
         DataError: The file of refused candidates is missing or broken, or a system has another number of segments.
     """
-    if sample < 1:
-        raise UsageError(f"`sample` is {sample}, expected 1 or more segments")
-    if examples < 0:
-        raise UsageError(f"`examples` is {examples}, expected 0 or more segments")
+    sample, examples, seed = whole("sample", sample, 1), whole("examples", examples), whole("seed", seed)
     refset = as_reference_set(references)
     if not len(refset):
         raise UsageError("`references` has no segment, expected at least one")

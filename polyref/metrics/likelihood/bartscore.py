@@ -52,7 +52,7 @@ class Prompted(SequenceMetric):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if isinstance(self.prompts, str) or any(not prompt.strip() for prompt in self.prompts):
+        if any(not prompt.strip() for prompt in self.prompts):
             raise UsageError(f"{self.name}: `prompts` is {self.prompts!r}, expected texts that are not blank")
 
     def _prompted(self, pairs: Sequence[TextPair]) -> Floats:
