@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -87,11 +88,12 @@ def test_nothing_is_better_for_a_metric_that_sees_lengths_alone(
     assert {"seg", "sys"} == {row["level"] for row in told}
     assert [(row["level"], row["statistic"], row["control"]) for row in told if row["verdict"] == "better"] == []
     # The control that is run with every placebo is this metric, but for ties by a last digit.
-    own = {(row["level"], row["statistic"], row["k"]): row for row in rows if row["control"] == "real" and row["k"]}
+    place = itemgetter("generator", "level", "statistic", "k")
+    own = {place(row): row for row in rows if row["control"] == "real" and row["k"]}
     control = [row for row in rows if row["control"] == "length"]
     assert len(control) == len(own)
     for row in control:
-        real = own[row["level"], row["statistic"], row["k"]]
+        real = own[place(row)]
         for key in ("value", "gain", "p"):
             assert row[key] == (real[key] if real[key] is None else pytest.approx(real[key], abs=1e-4)), key
         assert row["verdict"] is None

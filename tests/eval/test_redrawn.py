@@ -251,14 +251,14 @@ def test_better_needs_the_gain_and_the_gain_beyond_the_placebo(
     assert (told.word, bool(told.reason)) == (word, reason)
 
 
-def test_doubts_withhold_gains_alone() -> None:
+def test_doubts_withhold_every_verdict_on_added_references() -> None:
     doubts = ["circular", "odd"]
     beyond = _row("seg", "segments", None, 0.01, gain=None, control="real - placebo")
     for more in (None, beyond):
         told = verdict(_row("seg", "segments", None, 0.01), more, doubts)
         assert (told.word, told.reason) == ("withheld", "circular; odd")
-        assert verdict(_row("seg", "segments", None, 0.3), more, doubts).word == "unclear"
-        assert verdict(_row("seg", "segments", None, 0.99, gain=-0.1), more, doubts).word == "worse"
+        assert verdict(_row("seg", "segments", None, 0.3), more, doubts).word == "withheld"
+        assert verdict(_row("seg", "segments", None, 0.99, gain=-0.1), more, doubts).word == "withheld"
     # No reference is added.
     assert verdict(_row("seg", "segments", None, 0.01, k=0), None, doubts).word == "better"
 
