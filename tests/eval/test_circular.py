@@ -97,6 +97,19 @@ def test_nothing_is_left_without_the_copies(folder: Path, tmp_path: Path) -> Non
         assert "withheld" in {row["verdict"] for row in found.rows if row["k"]}
 
 
+def test_one_segment_that_is_left_has_no_placebo(folder: Path, tmp_path: Path) -> None:
+    first, *rest = (tmp_path / "one.jsonl").read_text().splitlines(keepends=True)
+    row = json.loads(first)
+    row["paraphrases"].append("something else altogether that no system wrote")
+    (tmp_path / "one.jsonl").write_text("".join([json.dumps(row) + "\n", *rest]))
+    said: list[str] = []
+    table = evaluate(
+        folder, references=tmp_path / "one.jsonl", placebo=1, say=lambda kind, text: said.append(text), **ASKED
+    )
+    assert len(table.evaluations) == 1
+    assert any(text.startswith("nothing to compare is left without copies of outputs of sys2") for text in said)
+
+
 def test_other_references_have_their_verdicts(folder: Path, tmp_path: Path, polyref: Callable[..., Any]) -> None:
     asked = ["evaluate", folder, "-l", "de-en", "--gold", "mqm", "-m", "bleu", "-n", "20", "-k", "0", "1", "--json"]
     clean = polyref(*asked, "--refs", tmp_path / "list.jsonl")
