@@ -212,7 +212,7 @@ def test_faults_of_encoders(tmp_path: Path, bert: str, monkeypatch: pytest.Monke
     with pytest.raises(ModelError, match="not an encoder that is known"):
         load_encoder(str(tmp_path))
     (tmp_path / "config.json").write_text("{")
-    with pytest.raises(ModelError, match="no JSON"):
+    with pytest.raises(ModelError, match="not valid JSON"):
         load_encoder(str(tmp_path))
     (tmp_path / "config.json").write_text(json.dumps({"hidden_size": 4, "num_hidden_layers": 1}))
     with pytest.raises(ModelError, match="no tokeniser"):

@@ -4,6 +4,7 @@ printed."""
 from __future__ import annotations
 
 import json
+import math
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ from polyref.metrics.esim.files import load_network, read_card
 from polyref.metrics.registry import get_metric
 from polyref.metrics.statistics import Floats
 from polyref.models.checkpoints.pointer import load_pointer
+from polyref.models.checkpoints.weights import check_numbers
 from polyref.models.find import SHIPPED
 from polyref.models.scoring.load import load_scorer
 from polyref.paraphrase import load_paraphraser
@@ -200,3 +202,14 @@ def test_references_have_finite_weights_and_log_probabilities(value: float) -> N
     for what in ("weight", "logprob"):
         with pytest.raises(ValueError, match=f"{what} is {value}, expected a finite number"):
             Reference("a", **{what: value})
+
+
+def test_a_token_may_be_never_written() -> None:
+    bias = torch.tensor([0.5, -math.inf])
+    for name in ("output.bias", "final_logits_bias"):
+        check_numbers([(name, bias)])
+        for other in (math.inf, math.nan):
+            with pytest.raises(ModelError, match="expected finite numbers"):
+                check_numbers([(name, torch.tensor([other, -math.inf]))])
+    with pytest.raises(ModelError, match="expected finite numbers"):
+        check_numbers([("fc1.bias", bias)])

@@ -9,6 +9,7 @@ import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 import torch
 from torch import Tensor
@@ -16,6 +17,9 @@ from torch import Tensor
 from polyref.errors import ModelError, PolyrefError
 from polyref.json_files import Record
 from polyref.textfiles import MAX_UNPACKED, most_unpacked
+
+#: Biases of tokens, by their names here and in Transformers.
+_OF_TOKENS: Final = ("output.bias", "final_logits_bias")
 
 
 @contextmanager
@@ -35,6 +39,8 @@ def faults_of(path: Path) -> Iterator[None]:
 def check_numbers(weights: Iterable[tuple[str, Tensor]], path: str | Path | None = None) -> None:
     """Refuse weights of which some are NaN or infinite: all that is computed with them is no number either.
 
+    A bias of tokens may be minus infinity: such a token is never written, and the others are numbers.
+
     Args:
         weights: Names and tensors.
         path: Where they were read.
@@ -42,8 +48,9 @@ def check_numbers(weights: Iterable[tuple[str, Tensor]], path: str | Path | None
     for name, values in weights:
         if not values.is_floating_point() or not values.numel() or values.is_meta:
             continue
+        never = name.endswith(_OF_TOKENS)
         for extreme in torch.aminmax(values.detach()):  # both are NaN where one value is
-            if not math.isfinite(found := float(extreme)):
+            if not math.isfinite(found := float(extreme)) and not (never and found == -math.inf):
                 kind = str(values.dtype).removeprefix("torch.")
                 raise ModelError(
                     f"weight {name!r} holds {found} ({kind}), expected finite numbers",
