@@ -27,6 +27,8 @@ CACHE_FOLDER: Final = "POLYREF_CACHE"
 CACHE_LIMIT: Final = "POLYREF_CACHE_LIMIT"
 _GIGABYTES: Final = 4.0
 _DAY: Final = 86400
+#: A second after all others.
+_EVER: Final = 1 << 62
 _TABLES: Final = """
     PRAGMA journal_mode = WAL;
     PRAGMA synchronous = NORMAL;
@@ -261,13 +263,14 @@ class Cache:
     def _shrink(self, new: int = 0, spared: int = _DAY) -> None:
         """Shrink to nine tenths of the limit, with ``new`` bytes to come, oldest first.
 
-        What was used in the last ``spared`` seconds stays.
+        What was used in the last ``spared`` seconds stays; with 0, nothing does, whoever put it there and when.
         """
         self._count()
         size, most = self._total() + new, 0.9 * self._limit()
         old = "SELECT id, size FROM entries WHERE used < ? ORDER BY used, id"
         gone = []
-        for number, bytes_of_it in self._base.execute(old, (self._started - spared + (spared == 0),)):
+        before = self._started - spared if spared else _EVER
+        for number, bytes_of_it in self._base.execute(old, (before,)):
             if size <= most:
                 break
             gone.append((number,))
