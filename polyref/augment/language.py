@@ -57,7 +57,8 @@ def language_of(
     if len(named) == 1 and (only := named.pop()):
         return only, None
     told = recognised(ref.text for segment in first for ref in segment.originals)
-    told = told or known_languages().get(Path(file or "").suffix[1:].lower())
+    name = (file or "").removesuffix(".gz").removesuffix(".xz")
+    told = told or known_languages().get(Path(name).suffix[1:].lower())
     if told is None:
         raise DataError(
             "the language of these texts cannot be told: they are few, or mixed",

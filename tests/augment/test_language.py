@@ -63,7 +63,8 @@ def test_what_is_recorded_comes_before_what_is_told() -> None:
     assert language_of(german, ["shipped", "lexical"]) == ("en", None)
     assert language_of(german, ["shipped", "lexical:table.tsv"])[0] == "de"
     few = ReferenceSet.from_texts([["Es regnet."]])
-    assert language_of(few, file="folder/refs.de")[0] == "de"
+    for name in ("folder/refs.de", "refs.de.gz", "refs.DE"):
+        assert language_of(few, file=name)[0] == "de"
     with pytest.raises(DataError, match=r"refs\.txt: the language of these texts cannot be told.*`lang`"):
         language_of(few, file="refs.txt")
     with pytest.raises(DataError, match="cannot be told"):
