@@ -8,7 +8,7 @@
 What is trained, on what and for how long is in ``training/recipe.toml``. ``prepare`` checks the text for leaks of
 evaluation sets, makes vocabulary and pairs. ``train`` goes through the recipe's stages from random weights and writes
 a checkpoint every ``--save`` steps; started again, it goes on from the last one and ends with the same weights as an
-uninterrupted run (same versions and thread count). The learning rate stays level after its warm-up, so that stages can
+uninterrupted run (same versions and numbers of processes and threads). The learning rate stays level after its warm-up, so that stages can
 follow later; ``train --cooldown N`` takes a copy of the checkpoint and lets the rate fall to zero over N target tokens,
 which gives a model to export at any time. ``export`` writes the averaged weights. Keep RUN outside version control.
 """
@@ -28,7 +28,8 @@ def main() -> None:
     one.add_argument("--data", type=Path, required=True, help="folder with the recipe's files")
     one.add_argument("--evaluation", type=Path, required=True, help="folder with the evaluation sets")
     two = commands.add_parser("train")
-    two.add_argument("--threads", type=int, default=1)
+    two.add_argument("--processes", type=int, default=1, help="that share every step, for instance one a core")
+    two.add_argument("--threads", type=int, default=1, help="of each process")
     two.add_argument("--log", type=int, default=250, help="steps between lines of the log")
     two.add_argument("--save", type=int, default=125, help="steps between checkpoints")
     two.add_argument("--stop", type=int, metavar="TOKENS", help="stop early, after so many target tokens")

@@ -21,6 +21,7 @@ from training.batches import Mixture, Rows, tensors, validation_rows
 from training.optimiser import Adam, MaskPool, Muon, VocabularyLogProb
 from training.package import PointerConfig, PointerTransformer, write_atomically
 from training.recipe import Network, Recipe, recipe_of
+from training.team import Team, team_of
 
 #: Of the weights in a cooldown: its last steps are its best, and weights from before it should be gone.
 COOLDOWN_AVERAGE: Final = 0.98
@@ -63,6 +64,12 @@ def new_network(sizes: Network, pieces: int, **more: Any) -> PointerTransformer:
 
 def train(recipe: Recipe, options: argparse.Namespace) -> None:
     """Train, or go on training, in the folder ``options.run`` that ``prepare`` filled."""
+    with team_of(options.processes, _train, recipe, options) as team:
+        _train(team, recipe, options)
+
+
+def _train(team: Team, recipe: Recipe, options: argparse.Namespace) -> None:
+    """One of the processes that train."""
     run: Path = options.run
     state: Path = options.to or run
     torch.set_num_threads(options.threads)
@@ -72,7 +79,9 @@ def train(recipe: Recipe, options: argparse.Namespace) -> None:
     optimiser = {"adam": Adam, "muon": Muon}[recipe.training.optimiser](model, recipe.training.average)
     model.bfloat16()
     drop = MaskPool(recipe.training.dropout, recipe.seed) if recipe.training.dropout else None
-    progress, settings = _start(recipe, run, state, options, optimiser)
+    found = _start(recipe, run, state, options, optimiser) if team.rank == 0 else ()
+    progress, settings = team.tell(*found or (None, None))
+    optimiser.join(team)
     cooldown = Cooldown(**settings["cooldown"]) if "cooldown" in settings else None
     if cooldown:
         optimiser.average = min(optimiser.average, COOLDOWN_AVERAGE)
@@ -83,29 +92,60 @@ def train(recipe: Recipe, options: argparse.Namespace) -> None:
     held_words = sum(len(row[1].split()) for row in json.loads((run / "valid.json").read_text("utf-8")))
     end = cooldown.start + cooldown.tokens if cooldown else min(recipe.tokens, options.stop or recipe.tokens)
     losses: dict[str, list[float]] = {}
+    stop = False
     with _stop_on_signal() as stopped:
-        while progress.tokens < end and not stopped:
+        while progress.tokens < end and not stop:
             began = time.monotonic()
             stage = recipe.stages[cooldown.stage if cooldown else recipe.stage_at(progress.tokens)[0]]
             name, rows = mixture.next(progress.step, stage.mix)
             if drop is not None:
-                drop.at(recipe.seed * 1_000_003 + progress.step)
-            logprob = model(*tensors(rows), VocabularyLogProb.apply, drop)
-            counted = logprob[likely(logprob, rows, stage.truncate)] if stage.truncate else logprob
-            loss = -counted.mean()
-            loss.backward()
+                drop.at(recipe.seed * 1_000_003 + progress.step * team.size + team.rank)
+            lengths = torch.tensor([len(target) + 1 for target in rows[1]])  # with the end mark
+            counts = torch.ones(len(lengths), dtype=torch.bool)
+            mine = team.rows(rows)
+            loss = torch.zeros(())
+            logprob = _logprob(model, rows, mine, drop)
+            if stage.truncate:
+                counts = likely(_means(team, logprob, lengths, mine), rows[2], stage.truncate)
+            if mine:
+                counted = logprob[counts[mine].repeat_interleave(lengths[mine])]
+                loss = -counted.sum() / int(lengths[counts].sum())
+                loss.backward()
             optimiser.step(progress.step + 1, learning_rate(recipe, progress, cooldown))
+            told = torch.stack([loss.detach(), torch.tensor(float(bool(stopped)))])
+            team.sum([told])
+            stop = bool(told[1])
             progress.step += 1
-            progress.tokens += len(logprob)
-            progress.tokens_of[name] = progress.tokens_of.get(name, 0) + len(logprob)
+            progress.tokens += int(lengths.sum())
+            progress.tokens_of[name] = progress.tokens_of.get(name, 0) + int(lengths.sum())
             progress.seconds += time.monotonic() - began
-            losses.setdefault(name, []).append(float(loss.detach()))
+            losses.setdefault(name, []).append(float(told[0]))
             last = progress.tokens >= end
-            if progress.step % options.log == 0 or last:
+            if (progress.step % options.log == 0 or last) and team.rank == 0:
                 _log(state, stage.name, progress, losses, _validate_average(model, optimiser, held), held_words)
                 losses = {}
-            if progress.step % options.save == 0 or last or stopped:
-                _save(state, settings, optimiser, progress)
+            if progress.step % options.save == 0 or last or stop:
+                optimiser.gather()
+                if team.rank == 0:
+                    _save(state, settings, optimiser, progress)
+
+
+def _logprob(model: PointerTransformer, rows: Rows, mine: list[int], drop: MaskPool | None) -> torch.Tensor:
+    """Shape (M,): of the target tokens of these rows, pair by pair."""
+    if not mine:
+        return torch.zeros(0)
+    sources, targets, levels = ([column[row] for row in mine] for column in rows)
+    logprob: torch.Tensor = model(*tensors((sources, targets, levels)), VocabularyLogProb.apply, drop)
+    return logprob
+
+
+def _means(team: Team, logprob: torch.Tensor, lengths: torch.Tensor, mine: list[int]) -> torch.Tensor:
+    """The mean log-probability of a token, for all pairs of a batch."""
+    means = torch.zeros(len(lengths))
+    for row, tokens in zip(mine, logprob.detach().split(lengths[mine].tolist()), strict=True):
+        means[row] = tokens.mean()
+    team.sum([means])
+    return means
 
 
 def learning_rate(recipe: Recipe, progress: Progress, cooldown: Cooldown | None = None) -> float:
@@ -119,21 +159,19 @@ def learning_rate(recipe: Recipe, progress: Progress, cooldown: Cooldown | None 
     return recipe.training.rate * stage.rate * warm * left
 
 
-def likely(logprob: torch.Tensor, rows: Rows, share: float) -> torch.Tensor:
-    """Which target tokens count: not those of the pairs with the lowest mean log-probability, by closeness.
+def likely(means: torch.Tensor, closeness: list[int], share: float) -> torch.Tensor:
+    """Which pairs of a batch count: not those with the lowest log-probabilities, by closeness.
 
     Args:
-        logprob: Shape (M,): of the target tokens, pair by pair.
-        rows: The pairs.
+        means: Shape (pairs,): the mean log-probability of a token.
+        closeness: Of every pair.
         share: Of the pairs that do not count.
     """
-    lengths = [len(target) + 1 for target in rows[1]]  # with the end mark
-    means = torch.stack([one.mean() for one in logprob.detach().split(lengths)])
-    levels, counts = torch.tensor(rows[2]), torch.ones(len(lengths), dtype=torch.bool)
-    for level in set(rows[2]):
+    levels, counts = torch.tensor(closeness), torch.ones(len(means), dtype=torch.bool)
+    for level in set(closeness):
         alike = (levels == level).nonzero()[:, 0]
         counts[alike[means[alike].argsort()[: int(share * len(alike))]]] = False
-    return counts.repeat_interleave(torch.tensor(lengths))
+    return counts
 
 
 @torch.inference_mode()

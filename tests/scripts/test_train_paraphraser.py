@@ -253,6 +253,32 @@ def test_a_signal_ends_a_run_with_a_checkpoint(copy: Callable[[str], Path]) -> N
 
 
 @pytest.mark.slow
+def test_processes_share_every_step(copy: Callable[[str], Path]) -> None:
+    """Losses and weights are those of one process, to rounding; a stopped run goes on, with any number of processes."""
+    alone, shared = copy("alone"), copy("shared")
+    recipe = RECIPE.replace("[training]", "[training]\ndropout = 0.0")
+    for run in (alone, shared):
+        (run / "recipe.toml").write_text(recipe, "utf-8")
+    assert train(alone).returncode == 0
+    first = started(shared, "--log", "1", "--processes", "2")
+    while not (shared / "log.jsonl").exists() and first.poll() is None:
+        time.sleep(0.005)
+    first.send_signal(signal.SIGTERM)
+    assert first.wait() == 0
+    stopped = checkpoint(shared)["progress"]["step"]
+    assert train(shared, "--processes", "3").returncode == 0
+    one, other = checkpoint(alone), checkpoint(shared)
+    assert 0 < stopped < one["progress"]["step"] == other["progress"]["step"]
+    assert one["progress"]["tokens_of"] == other["progress"]["tokens_of"]
+    for name, near in (("master", 0.01), ("mean", 0.01), ("first", 0.1), ("second", 0.1)):
+        mine, theirs = (torch.cat([w.flatten() for w in saved["optimiser"][name]]) for saved in (one, other))
+        assert float((mine - theirs).norm() / mine.norm()) < near, name
+    last = max(log(alone))
+    assert log(shared)[last]["valid"] == pytest.approx(log(alone)[last]["valid"], abs=2e-3)
+    assert log(shared)[last]["train"] == pytest.approx(log(alone)[last]["train"], abs=2e-3)
+
+
+@pytest.mark.slow
 def test_what_has_not_begun_may_change(copy: Callable[[str], Path]) -> None:
     """The length of the running stage and later stages; what changed when is kept. Nothing else may change."""
     run = copy("run")

@@ -59,13 +59,6 @@ def test_every_projection_moves_by_its_own_orthogonal_matrix(training: Training)
 
 def test_the_least_likely_pairs_of_each_closeness_do_not_count(training: Training) -> None:
     loop = training("loop")
-    targets = [[9] * length for length in (1, 3, 2, 1, 4, 2)]
-    means = [-1.0, -5.0, -2.0, -9.0, -0.5, -0.7]
-    logprob = torch.cat([torch.full((len(t) + 1,), mean) for t, mean in zip(targets, means, strict=True)])
-    rows = ([[9]] * 6, targets, [0, 0, 0, 3, 3, 3])
-    counted = loop.likely(logprob, rows, 0.4)
-    assert [set(part.tolist()) for part in counted.split([len(t) + 1 for t in targets])] == [
-        *({True}, {False}, {True}),
-        *({False}, {True}, {True}),
-    ]
-    assert loop.likely(logprob, rows, 0.3).all()
+    means, closeness = torch.tensor([-1.0, -5.0, -2.0, -9.0, -0.5, -0.7]), [0, 0, 0, 3, 3, 3]
+    assert loop.likely(means, closeness, 0.4).tolist() == [True, False, True, False, True, True]
+    assert loop.likely(means, closeness, 0.3).all()
