@@ -18,8 +18,8 @@ class Reference:
 
     Attributes:
         text: The text. ``""`` is a real, empty reference; an absent reference is simply not in the list.
-        kind: ``human``, ``postedit``, ``paraphrase``, ``pseudo`` (the output of a system) or ``translation`` (made of the
-            source).
+        kind: ``human``, ``postedit``, ``paraphrase``, ``pseudo`` (the output of a system) or ``translation``
+            (made of the source).
         of: 0-based index (in the segment's ``refs``) of the reference this one was made from.
         rank: 0-based rank in the generator's n-best list, before filtering.
         weight: Non-negative weight for weighted aggregation; None means "no opinion" (uniform).

@@ -102,7 +102,7 @@ def test_from_texts_with_paraphrases() -> None:
     [
         (lambda: ReferenceSet.from_texts(["a", "b"]), r"references\[0\] is a string, expected the list"),
         (lambda: ReferenceSet.from_texts([["a"]], paraphrases=[]), "1 segments of references, but 0 of paraphrases"),
-        (lambda: Reference("a", kind="robot"), "kind is 'robot', expected one of human, postedit, paraphrase, pseudo, translation"),
+        (lambda: Reference("a", kind="robot"), "kind is 'robot', expected one of human, postedit, paraphrase"),
         (lambda: ReferenceSet(()).take(-1), "k is -1, expected 0 or more"),
         (lambda: ReferenceSet(()).take(1, kinds=["robot"]), "unknown kind 'robot'"),
     ],
