@@ -110,6 +110,23 @@ def test_ties_of_systems_do_not_make_their_order_matter(segments: int, kind: str
         assert soft_pairwise_accuracy(scores[order], human[order]) == pytest.approx(found, abs=1 / 2**8)
 
 
+def test_soft_pairwise_accuracy_tests_each_pair_on_what_is_judged_of_both() -> None:
+    generator = np.random.default_rng(6)
+    human, scores = np.round(generator.normal(size=(2, 5, 30)), 1)
+    human[0, :10] = human[3, 5:12] = human[4, :] = math.nan
+
+    def p_value(differences: np.ndarray) -> float:
+        draw = np.random.default_rng(9).integers(0, 2, size=(300, len(differences)), dtype=np.int8)
+        return float((((draw * 2.0 - 1) * differences).sum(axis=1) >= differences.sum() - 1e-9).mean())
+
+    distances = []
+    for i, j in itertools.combinations(range(4), 2):
+        both = ~np.isnan(human[i] + human[j])
+        distances.append(abs(p_value((human[i] - human[j])[both]) - p_value((scores[i] - scores[j])[both])))
+    found = soft_pairwise_accuracy(scores, human, resamples=300, seed=9)
+    assert found == pytest.approx(1 - np.mean(distances), abs=1e-12)
+
+
 def test_soft_pairwise_accuracy_samples_long_tests() -> None:
     generator = np.random.default_rng(1)
     human = generator.normal(size=(4, 200)) + np.array([[0.0], [0.1], [0.2], [0.8]])

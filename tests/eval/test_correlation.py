@@ -17,6 +17,7 @@ from polyref.eval.statistics.correlation import (
     pearson_rows,
     spearman,
 )
+from polyref.eval.statistics.named import pearson_items_samples
 
 # Few distinct values, so that ties are common.
 SERIES = st.lists(st.tuples(st.integers(-4, 4), st.integers(-4, 4)), min_size=3, max_size=30)
@@ -107,3 +108,25 @@ def test_darr_needs_a_score_for_every_named_cell() -> None:
 def test_named_cells() -> None:
     assert PAIRS.cells(3).tolist() == [[True, True, False], [True, True, False], [True, True, False]]
     assert len(PAIRS) == 5
+
+
+def test_pearson_within_segments_equals_scipy_where_outputs_are_missing() -> None:
+    generator = np.random.default_rng(5)
+    human = generator.normal(size=(6, 40))
+    scores = 1e6 + 0.5 * human + generator.normal(size=human.shape)
+    human[generator.random(human.shape) < 0.4] = math.nan
+    human[1:, 7] = math.nan  # one output is no correlation
+    scores[:, 9] = 0.1  # equal scores are none either
+    expected = []
+    for x, y in zip(scores.T, human.T, strict=True):
+        judged = ~np.isnan(y)
+        if judged.sum() > 1 and np.ptp(x[judged]) > 0:
+            expected.append(scipy.stats.pearsonr(x[judged], y[judged]).statistic)
+    assert 30 < len(expected) < 39
+    (found,) = pearson_items_samples(scores, human, None)
+    assert found == pytest.approx(np.mean(expected), abs=1e-10)
+    # Twice the first half of the segments.
+    draw = np.repeat([[2.0, 0.0]], 20, axis=1)
+    assert pearson_items_samples(scores, human, draw)[1] == pytest.approx(
+        pearson_items_samples(scores[:, :20], human[:, :20], None)[0], abs=1e-12
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -12,6 +13,14 @@ import numpy.typing as npt
 FloatArray = npt.NDArray[np.float64]
 #: Signs that are numbers of eight bytes at a time: 32 MB.
 _CELLS: Final = 1 << 22
+
+
+@lru_cache(maxsize=64)
+def pairs_of(systems: int) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    """The first and the second of every pair of so many, in the order of ``itertools.combinations``; not to change."""
+    first, second = np.triu_indices(systems, 1)
+    first.flags.writeable = second.flags.writeable = False
+    return first, second
 
 
 def tie_threshold(scores: FloatArray, human: FloatArray) -> float:
@@ -28,7 +37,7 @@ def tie_threshold(scores: FloatArray, human: FloatArray) -> float:
     Returns:
         0 or more; 0 where no segment has two judged outputs.
     """
-    first, second = np.triu_indices(len(human), 1)
+    first, second = pairs_of(len(human))
     return threshold_of_pairs(scores[first] - scores[second], human[first] - human[second])
 
 
@@ -98,20 +107,18 @@ def surety_distances(scores: FloatArray, human: FloatArray, *, resamples: int, s
         Shape (pairs,), in the order of ``itertools.combinations``, 0 to 1; NaN where two systems have no judged segment
         in common.
     """
-    cached: dict[int, npt.NDArray[np.int8]] = {}
-    distances = []
-    for i, j in itertools.combinations(range(len(human)), 2):
-        both = ~np.isnan(human[i]) & ~np.isnan(human[j])
-        n = int(both.sum())
-        if n == 0:
-            distances.append(math.nan)
-            continue
-        if n not in cached:
-            # The same for the same number of segments, whichever pair comes first.
-            cached[n] = _signs(n, resamples, np.random.default_rng(seed))
-        p_human, p_metric = (_p_value((x[i] - x[j])[both], cached[n]) for x in (human, scores))
-        distances.append(abs(p_human - p_metric))
-    return np.array(distances)
+    first, second = pairs_of(len(human))
+    people, metric = (x[first] - x[second] for x in (human, scores))
+    both = ~np.isnan(people)
+    counts = both.sum(axis=1)
+    distances = np.full(len(counts), math.nan)
+    for n in np.unique(counts[counts > 0]):
+        alike = counts == n
+        # The same for the same number of segments, whichever pair comes first.
+        signs = _signs(int(n), resamples, np.random.default_rng(seed))
+        p_human, p_metric = (_p_values(x[alike][both[alike]].reshape(-1, n), signs) for x in (people, metric))
+        distances[alike] = np.abs(p_human - p_metric)
+    return distances
 
 
 def soft_accuracy(distances: FloatArray, systems: FloatArray) -> FloatArray:
@@ -125,7 +132,7 @@ def soft_accuracy(distances: FloatArray, systems: FloatArray) -> FloatArray:
         Shape (sets,); NaN where no pair is left.
     """
     there = ~np.isnan(distances)
-    first, second = np.triu_indices(systems.shape[1], 1)
+    first, second = pairs_of(systems.shape[1])
     often = (systems[:, first] * systems[:, second])[:, there]
     total = often.sum(axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -140,11 +147,12 @@ def _signs(n: int, resamples: int, generator: np.random.Generator) -> npt.NDArra
     return drawn
 
 
-def _p_value(differences: FloatArray, signs: npt.NDArray[np.int8]) -> float:
-    if not differences.any():
-        return 0.5
-    rows = max(1, _CELLS // len(differences))
-    totals = np.concatenate([signs[start : start + rows] @ differences for start in range(0, len(signs), rows)])
-    observed = differences.sum()
+def _p_values(differences: FloatArray, signs: npt.NDArray[np.int8]) -> FloatArray:
+    """Of differences of shape (pairs, segments), by all signs of shape (permutations, segments)."""
+    observed = differences.sum(axis=1)
     # Rounding must not decide whether a permutation reaches the observed sum.
-    return float((totals >= observed - 1e-12 * np.abs(differences).sum()).mean())
+    least = observed - 1e-12 * np.abs(differences).sum(axis=1)
+    rows = max(1, _CELLS // differences.shape[1])
+    parts = (signs[start : start + rows].astype(np.float64) for start in range(0, len(signs), rows))
+    reached = sum(((part @ differences.T) >= least).sum(axis=0) for part in parts)
+    return np.where(differences.any(axis=1), reached / len(signs), 0.5)

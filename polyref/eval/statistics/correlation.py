@@ -24,27 +24,32 @@ def pearson(x: npt.ArrayLike, y: npt.ArrayLike) -> float:
     return float(pearson_rows(a[None, :], b)[0])
 
 
-def pearson_rows(x: FloatArray, y: FloatArray) -> FloatArray:
+def pearson_rows(x: FloatArray, y: FloatArray, there: npt.NDArray[np.bool_] | None = None) -> FloatArray:
     """Pearson's r of every row with one vector.
 
     Args:
         x: Shape (rows, n).
         y: Shape (n,), or (rows, n) for row against row.
+        there: Which points count, shape (rows, n); where one does not, both sides are 0. None for all.
 
     Returns:
         Shape (rows,), NaN where a row or ``y`` is constant.
     """
-    a, flat_a = _standardised(x)
-    b, flat_b = _standardised(y)
+    a, flat_a = _standardised(x, there)
+    b, flat_b = _standardised(y, there)
     return np.where(flat_a | flat_b, np.nan, np.clip(np.sum(a * b, axis=-1), -1.0, 1.0))
 
 
-def _standardised(x: FloatArray) -> tuple[FloatArray, npt.NDArray[np.bool_]]:
+def _standardised(x: FloatArray, there: npt.NDArray[np.bool_] | None) -> tuple[FloatArray, npt.NDArray[np.bool_]]:
     """Rows with mean 0 and length 1, and which rows are constant up to rounding (whose noise would correlate)."""
     # Scaled first: squares of very large or small scores leave the range of numbers.
     largest = np.max(np.abs(x), axis=-1, keepdims=True, initial=0.0)
     scaled = x / np.where(largest > 0, largest, 1.0)
-    centred = scaled - scaled.mean(axis=-1, keepdims=True)
+    if there is None:
+        centred = scaled - scaled.mean(axis=-1, keepdims=True)
+    else:
+        count = np.maximum(there.sum(axis=-1, keepdims=True), 1)
+        centred = np.where(there, scaled - scaled.sum(axis=-1, keepdims=True) / count, 0.0)
     length = np.linalg.norm(centred, axis=-1, keepdims=True)
     flat = length <= 1e-13 * np.linalg.norm(scaled, axis=-1, keepdims=True)
     return centred / np.where(flat, 1.0, length), flat[..., 0]

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from polyref.eval.statistics import within_segments
-from polyref.eval.statistics.accuracy import soft_accuracy, surety_distances
+from polyref.eval.statistics.accuracy import pairs_of, soft_accuracy, surety_distances
 from polyref.eval.statistics.base import (
     SEGMENTS,
     SYSTEMS,
@@ -79,12 +79,9 @@ def pooled_pearson_samples(scores: FloatArray, human: FloatArray, draws: FloatAr
 
 def pearson_items_samples(scores: FloatArray, human: FloatArray, draws: FloatArray | None) -> FloatArray:
     """Mean over segments of Pearson's r within each."""
-    by_segment = np.full((1, human.shape[1]), np.nan)
-    for segment, (x, y) in enumerate(zip(scores.T, human.T, strict=True)):
-        both = ~np.isnan(y)
-        if both.sum() >= 2:
-            by_segment[0, segment] = pearson_rows(x[both][None], y[both])[0]
-    return mean_over_segments(by_segment, weighted(draws))
+    judged = ~np.isnan(human)
+    left, right = (np.where(judged, one, 0.0).T for one in (scores, human))
+    return mean_over_segments(pearson_rows(left, right, judged.T)[None], weighted(draws))
 
 
 def _pooled(
@@ -110,7 +107,7 @@ def _pooled_tau_b(scores: FloatArray, human: FloatArray, draw: FloatArray | None
 
 def _signs(x: FloatArray) -> FloatArray:
     """Sign of every pair's difference: (rows, n) -> (rows, n (n - 1) / 2)."""
-    i, j = np.triu_indices(x.shape[-1], 1)
+    i, j = pairs_of(x.shape[-1])
     return np.sign(x[:, i] - x[:, j])
 
 

@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from polyref.eval.statistics.accuracy import threshold_of_pairs
+from polyref.eval.statistics.accuracy import pairs_of, threshold_of_pairs
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.intp]
@@ -51,7 +51,7 @@ class SegmentPairs:
         """
         if np.isnan(scores[~np.isnan(human)]).any():
             raise ValueError("a judged output has no score")
-        first, second = np.triu_indices(len(human), 1)
+        first, second = pairs_of(len(human))
         people = human[first] - human[second]
         judged = ~np.isnan(people)
         metric = np.where(judged, scores[first] - scores[second], 0.0)
