@@ -8,10 +8,10 @@
 What is trained, on what and for how long is in ``training/recipe.toml``. ``prepare`` checks the text for leaks of
 evaluation sets, makes vocabulary and pairs. ``train`` goes through the recipe's stages from random weights and writes
 a checkpoint every ``--save`` steps; started again, it goes on from the last one and ends with the same weights as an
-uninterrupted run (same versions and numbers of processes and threads). The learning rate stays level after its warm-
-up, so that stages can follow later; ``train --cooldown N`` takes a copy of the checkpoint and lets the rate fall to
-zero over N target tokens, which gives a model to export at any time. ``export`` writes the averaged weights. Keep RUN
-outside version control.
+uninterrupted run (same versions and numbers of processes and threads). The learning rate stays level after its
+warm-up, so that stages can follow later; ``train --cooldown N`` takes a copy of the checkpoint and lets the rate fall
+to zero over N target tokens, which gives a model to export at any time. ``export`` writes the averaged weights. Keep
+RUN outside version control.
 """
 
 from __future__ import annotations
