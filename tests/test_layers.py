@@ -38,6 +38,7 @@ LAYERS = Layers(
                 "formats",
                 "store",
                 "json_files",
+                "languages",
                 "plugins",
                 "values",
                 "processes",

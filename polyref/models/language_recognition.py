@@ -15,7 +15,7 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import Final
 
-from polyref.models.languages import base
+from polyref.languages import base
 
 #: Share of the letters that must be of other scripts, and the fewest of them.
 _FOREIGN_LETTERS: Final = 0.6

@@ -15,8 +15,8 @@ from typing import overload
 
 from polyref.cache import Cache
 from polyref.errors import DataError, UsageError
+from polyref.languages import matching, resolve
 from polyref.models.language_recognition import language_name, other_language
-from polyref.models.languages import matching, resolve
 from polyref.paraphrase.diverse_beam import Decoding, DiverseBeam
 from polyref.paraphrase.nbest import NBest
 from polyref.paraphrase.search.options import LARGEST_WHOLE, check_whole

@@ -11,8 +11,8 @@ from typing import Protocol, TypedDict, runtime_checkable
 from polyref import __version__
 from polyref.cache import Cache
 from polyref.errors import UsageError
+from polyref.languages import resolve
 from polyref.models.device import arithmetic
-from polyref.models.languages import resolve
 from polyref.paraphrase.diverse_beam import STRENGTH, Decoding, DiverseBeam
 from polyref.paraphrase.nbest import Hypothesis, NBest
 from polyref.paraphrase.paraphraser import Paraphraser

@@ -12,7 +12,7 @@ from typing import Final
 from polyref.augment.checks.base import Check
 from polyref.comparison import UNSPACED, WORD, comparison_key, digit_strings, words
 from polyref.errors import UsageError
-from polyref.models.languages import base
+from polyref.languages import base
 
 _LINK: Final = re.compile(
     # Han, kana, Hangul, Thai and full-width marks after an address belong to the sentence, which has no spaces there.

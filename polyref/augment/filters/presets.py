@@ -7,7 +7,7 @@ from typing import Final
 from polyref.augment.checks import english, grammar, negation, quantities, writing
 from polyref.augment.checks import general as checks
 from polyref.augment.checks.base import Check
-from polyref.models.languages import base
+from polyref.languages import base
 
 #: What generators need, and so what ``default`` stands for: ``good-writer`` drops only what is certain, ``small-model``
 #: the faults of small models as well.

@@ -21,6 +21,7 @@ from polyref.eval.data.task_files import read_rows
 from polyref.eval.data.text_files import files_by_stem
 from polyref.eval.judgements.gold import HUMAN_NAME, Gold, StoredScores
 from polyref.eval.judgements.relative_rankings import RankingPairs
+from polyref.languages import find_pair
 
 #: Smallest difference of raw scores (0 to 100) that counts as a preference (WMT17 to WMT20).
 DARR_MARGIN: Final = 25.0
@@ -41,11 +42,11 @@ class MetricsTaskArchive:
 
     def __init__(self, directory: str | Path, pair: str) -> None:
         self.directory = Path(directory)
-        self.pair = pair
+        there = sorted(p.name[14:-4] for p in (self.directory / "da").glob("ad-sys-scores-*.csv"))
+        self.pair = pair = find_pair(pair, there, directory) or pair
         self.system_file = self.directory / "da" / f"ad-sys-scores-{pair}.csv"
         self.segment_file = self.directory / "da" / f"metrics-ad-seg-scores-{pair}.csv"
         if not self.system_file.is_file() or not self.segment_file.is_file():
-            there = sorted(p.name[14:-4] for p in (self.directory / "da").glob("ad-sys-scores-*.csv"))
             raise DataError(f"nothing for the pair {pair!r}; pairs found: {', '.join(there) or 'none'}", file=directory)
 
     @property

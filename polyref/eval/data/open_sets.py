@@ -42,7 +42,8 @@ def open_sets(
     for folder, pair, one in opened:
         if isinstance(one, DataError) and (pair not in have_pair or folder not in have_set):
             raise one
-    return [one for _, _, one in found]
+    # One pair may be asked for under two names.
+    return list({(folder, one.pair): one for folder, _, one in found}.values())
 
 
 def _opened(folder: str | Path, pair: str, collection: str | None, test_suites: bool) -> EvaluationSet | DataError:

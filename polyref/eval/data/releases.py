@@ -9,13 +9,17 @@ from __future__ import annotations
 import re
 from functools import cached_property
 from pathlib import Path
+from typing import Final
 
 from polyref.errors import DataError, UsageError
-from polyref.eval.data.evaluation_set import EvalSet
+from polyref.eval.data.evaluation_set import EvalSet, pairs_in
 from polyref.eval.data.text_files import NO_REFERENCE, checked_reference_name
 from polyref.formats.wmt.documents import UNNAMED
 from polyref.formats.wmt.xml import read_xml
+from polyref.languages import base, find_pair, split_pair
 from polyref.tables import name_as_text
+
+_NAMED: Final = re.compile(r"\.(?P<pair>[^.]+)(\.all)?\.xml(\.gz)?$")
 
 
 def open_release(
@@ -31,33 +35,31 @@ def open_release(
         test_suites: Of an XML release, whether to take documents of test suites as well.
     """
     place = Path(path)
-    files = [place] if place.is_file() else _xml_files(place, pair)
+    pair, files = _xml_files(place, pair)
     if files:
         if len(files) > 1:
             raise DataError(f"stands beside {files[0].name}: which one is meant?", file=files[1])
         return XmlRelease(files[0], pair, collection=collection, test_suites=test_suites)
     if collection is not None or test_suites:
         raise UsageError("`collection` and `test_suites` are for XML releases", remedy=f"{path} is none")
-    if any((place / "sources").glob(f"*.{pair}.src.*")):
-        return TextRelease(place, pair)
-    return EvalSet(place, pair)
+    released = [file.name.partition(".src.")[0].partition(".")[2] for file in (place / "sources").glob("*.*.src.*")]
+    pair = find_pair(pair, [*released, *pairs_in(place)], place) or pair
+    return (TextRelease if pair in released else EvalSet)(place, pair)
 
 
 def is_xml(path: str | Path, pair: str) -> bool:
     """Whether a place is an XML release, or a directory with one for the pair."""
-    return Path(path).is_file() or bool(_xml_files(Path(path), pair))
+    return bool(_xml_files(Path(path), pair)[1])
 
 
-def _xml_files(place: Path, pair: str) -> list[Path]:
-    endings = [f".{pair}{middle}.xml{packed}" for middle in ("", ".all") for packed in ("", ".gz")]
-    if not place.is_dir():
-        return []
-    return sorted(file for file in place.iterdir() if any(file.name.endswith(ending) for ending in endings))
-
-
-def _language(tag: str) -> str:
-    """The language of a tag, without script and country."""
-    return re.split("[-_]", tag.lower())[0]
+def _xml_files(place: Path, pair: str) -> tuple[str, list[Path]]:
+    """The pair as names of files have it, and the XML files of it; a file is one whatever its name."""
+    named: dict[str, list[Path]] = {}
+    for file in [place] if place.is_file() else sorted(place.glob("*.xml*")):
+        if found := _NAMED.search(file.name):
+            named.setdefault(found["pair"], []).append(file)
+    there = find_pair(pair, named, place)
+    return there or pair, [place] if place.is_file() else named.get(there or "", [])
 
 
 class TextRelease(EvalSet):
@@ -109,9 +111,9 @@ class XmlRelease(EvalSet):
         self, file: str | Path, pair: str, *, collection: str | None = None, test_suites: bool = False
     ) -> None:  # fmt: skip
         self.file = Path(file)
-        source, _, target = pair.partition("-")
+        source, target = split_pair(pair) or (pair, "")
         read = read_xml(self.file, source)
-        if other := next((d for d in read if d.target and _language(d.target) != _language(target)), None):
+        if other := next((d for d in read if d.target and base(d.target) != base(target)), None):
             reason = f"the texts are in {other.target!r}, expected {target!r}"
             raise DataError(reason, file=file, line=other.line)
         there = list(dict.fromkeys(d.collection for d in read if d.collection is not None))

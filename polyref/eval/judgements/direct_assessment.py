@@ -27,7 +27,7 @@ from polyref.eval.data.score_files import (
 )
 from polyref.eval.judgements.base import GoldReader, Judgements, Matcher, Place
 from polyref.json_files import parse_json
-from polyref.models.languages import base
+from polyref.languages import base
 from polyref.textfiles import iter_lines
 
 #: Appraise's exports: user, system, segment, type, source, target, score, document, whether the score is of the whole

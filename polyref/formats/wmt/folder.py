@@ -17,6 +17,7 @@ from polyref.formats.base import Format, Lines, Opened
 from polyref.formats.roles import added_kind, references
 from polyref.formats.wmt.documents import NO_DOCUMENT, NO_REFERENCE, UNNAMED
 from polyref.json_files import Record
+from polyref.languages import find_pair
 from polyref.segments import Place, Segment
 from polyref.textfiles import check_parallel
 
@@ -45,7 +46,7 @@ def files_in(folder: Path, pair: str | None, wanted: Sequence[str], *, whole: bo
             found.setdefault(match["pair"], {})[match["name"] or UNNAMED] = path
     if pair is None and len(found) > 1:
         raise UsageError(f"several language pairs: {', '.join(found)}", file=folder, remedy="choose one: `pair`")
-    pair = pair or next(iter(found), "")
+    pair = (find_pair(pair, found, folder) or pair) if pair else next(iter(found), "")
     if pair not in found:
         raise DataError(f"no references for {pair or 'any pair'}, there are: {', '.join(found) or 'none'}", file=folder)
     there = found[pair]

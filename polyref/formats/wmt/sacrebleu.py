@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from polyref.errors import DataError, PolyrefWarning, UsageError
+from polyref.languages import find_pair
 
 #: What a path to such a set starts with: ``sacrebleu:wmt22``.
 SCHEME: Final = "sacrebleu:"
@@ -27,6 +28,7 @@ def set_files(name: str, pair: str | None) -> list[Path]:
     if name not in DATASETS:
         raise UsageError(f"sacreBLEU has no test set {name!r}, it has: {', '.join(DATASETS)}")
     known: Any = DATASETS[name]
+    pair = pair and (find_pair(pair, known.langpairs, name) or pair)
     if pair is None or pair not in known.langpairs:
         pairs = ", ".join(known.langpairs)
         if pair is None:

@@ -18,6 +18,7 @@ from xml.parsers import expat
 from polyref.errors import DataError
 from polyref.formats.base import Format, Lines, Opened, Outputs, shortened, whole_number
 from polyref.formats.wmt.documents import UNNAMED, Document, outputs_of, segments_of, taken
+from polyref.languages import base, split_pair
 from polyref.textfiles import holds_more, is_packed, most_lines, most_unpacked, unpacks_to_more
 
 #: Bytes or characters that are given to the parser at a time.
@@ -165,7 +166,7 @@ class XmlReader:
             raise self.fault(f"{kind} outside of a document")
         if kind == "src":
             document.language = attributes.get("lang")
-            if self.source_language is not None and document.language not in {None, self.source_language}:
+            if self.source_language and document.language and base(document.language) != base(self.source_language):
                 raise self.fault(f"the source is in {document.language!r}, expected {self.source_language!r}")
             document.translator = attributes.get("translator")
             document.has_source = True
@@ -227,7 +228,8 @@ def _outputs(file: Lines) -> Outputs:
 
 def _documents(file: Lines) -> list[Document]:
     """Those that are no test suite's."""
-    source = file.reading.pair.partition("-")[0] if file.reading.pair else None
+    codes = split_pair(file.reading.pair) if file.reading.pair else None
+    source = codes[0] if codes else None
     found = [one for one in XmlReader(file.name, source, sources=False).lines(file.lines) if not one.test_suite]
     if not any(document.numbers for document in found):
         raise DataError("no segments", file=file.name)

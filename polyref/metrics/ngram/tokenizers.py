@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from polyref.errors import ModelError, PolyrefWarning
-from polyref.models.languages import base
+from polyref.languages import base
 
 #: The environment variable that allows downloads of tokenisers.
 DOWNLOAD: Final = "POLYREF_DOWNLOAD"

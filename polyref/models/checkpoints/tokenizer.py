@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from polyref.errors import ModelError, UsageError
+from polyref.languages import is_language, resolve
 from polyref.models.checkpoints.automodel import from_folder
 from polyref.models.checkpoints.vocabulary import TextCodec
-from polyref.models.languages import is_language, resolve
 
 if TYPE_CHECKING:
     # Metrics that import this module say what options they have without loading torch.

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from polyref.errors import DataError, ModelError, UsageError
-from polyref.models.languages import is_language, resolve
+from polyref.languages import is_language, resolve
 from polyref.textfiles import iter_lines
 
 if TYPE_CHECKING:

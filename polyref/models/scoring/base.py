@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from polyref.errors import UsageError
-from polyref.models.languages import resolve
+from polyref.languages import resolve
 from polyref.progress import telling, work
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from polyref.errors import ModelError
-from polyref.models.languages import base
+from polyref.languages import base
 from polyref.paraphrase.diverse_beam import Decoding
 from polyref.paraphrase.lexical.substitutions import Edit, Substitutions, tokens
 from polyref.paraphrase.nbest import Hypothesis, NBest

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from polyref.comparison import words
 from polyref.errors import ModelError
-from polyref.models.languages import base
+from polyref.languages import base
 from polyref.paraphrase.rewriting.answers import CROSSED_OUT
 from polyref.paraphrase.rewriting.context import TextInContext
 from polyref.paraphrase.tidying import lines, several, talks, tidied
