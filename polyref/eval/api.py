@@ -37,7 +37,7 @@ _References: TypeAlias = _File | Mapping[str, _File] | Sequence[str] | Sequence[
 #: What the values of parameters have to be.
 _CHECKS: Final[dict[str, Callable[[str, Any], Any]]] = {
     **dict.fromkeys(("pairs", "ref", "originals", "gold", "mqm_weights", "statistics", "exclude"), texts),
-    **dict.fromkeys(("pairwise", "include_human", "exclude_outliers", "test_suites"), flag),
+    **dict.fromkeys(("pairwise", "include_human", "exclude_outliers", "test_suites", "all_segments"), flag),
     **dict.fromkeys(("over", "repeated_pairs"), text),
     **dict.fromkeys(("sys_gold", "baseline", "correction", "collection", "form", "peers"), _optional(text)),
     **dict.fromkeys(("mqm", "da", "darr", "scores"), _optional(place)),
@@ -45,7 +45,7 @@ _CHECKS: Final[dict[str, Callable[[str, Any], Any]]] = {
         ("judgements", "options", "fields"), lambda name, value: mapping(name, {} if value is None else value)
     ),
     **dict.fromkeys(("resamples", "seed"), whole),
-    **dict.fromkeys(("top", "placebo", "perm_both"), _optional(partial(whole, least=1))),
+    **dict.fromkeys(("top", "placebo", "perm_both", "segments"), _optional(partial(whole, least=1))),
     "ks": wholes,
     "confidence": real,
 }
@@ -75,6 +75,8 @@ def evaluate(
     exclude: str | Sequence[str] = (),
     exclude_outliers: bool = False,
     top: int | None = None,
+    segments: int | None = None,
+    all_segments: bool = False,
     scores: str | None = None,
     baseline: str | None = None,
     resamples: int = 1000,
@@ -128,6 +130,12 @@ def evaluate(
         exclude: Systems to leave out.
         exclude_outliers: Leave out systems far from the median of human scores.
         top: Keep that many systems, those that people like best.
+        segments: Score a random part of so many of the judged segments, drawn by ``seed``; of fewer, all. Intervals say
+            what other such parts show.
+        all_segments: Score segments that nobody judged as well. Without it, a run that has another metric than those
+            that count n-grams scores judged ones alone, with all its metrics, unless scores of systems are not the
+            means of the judged segments' and so say something of the others; a run of BLEU, chrF and TER scores all,
+            as WMT does.
         scores: Folder of score files in the set, if not ``metric-scores`` or ``scores``.
         baseline: Name of the metric that gains are measured from, instead of each one's k = 0.
         resamples: Bootstrap resamples; 0 makes no intervals.

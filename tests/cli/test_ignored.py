@@ -113,6 +113,7 @@ VALUES = {
     "score bartscore bartscore_direction": "recall",
     "score forms input_form": "json",
     "scores": "nowhere",
+    "segments": "3",
     "select": "mmr",
     "sentences": "all",
     "smooth_method": "floor",

@@ -128,6 +128,18 @@ _MEASURED: Final = (
     click.option("--baseline", metavar="METRIC", help="Measure gains from this metric instead of each one's k = 0."),
     click.option("--exclude", "excluded", multiple=True, metavar="SYSTEM", help="Leave systems out."),
     click.option("--top", type=click.IntRange(min=1), metavar="N", help="Keep the N systems that people like best."),
+    click.option(
+        "--segments",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Score a random part of the judged segments, drawn by --seed; intervals are those of parts of this size.",
+    ),
+    click.option(
+        "--all-segments",
+        is_flag=True,
+        help="Score segments that nobody judged as well, as runs of BLEU, chrF and TER always do: other metrics, and "
+        "those beside them, leave them out where scores of systems are the means of the judged ones.",
+    ),
     click.option("--exclude-outliers", is_flag=True, help="Leave out systems far from the median of human scores."),
     click.option(
         "-n",
@@ -188,6 +200,7 @@ _PRINTED: Final = (
 HEADINGS: Final = {
     "Judgements": ["sys_gold", "mqm", "mqm_weights", "da", "darr", "judgements", "repeated_pairs"],
     "Systems": ["include_human", "excluded", "top", "exclude_outliers"],
+    "Segments": ["segments", "all_segments"],
     "Sets": ["collection", "test_suites", "scores"],
     "More to measure": ["statistics", "pairwise"],
     "Intervals and tests": ["resamples", "over", "confidence", "perm_both", "correction", "seed", "baseline"],

@@ -22,6 +22,7 @@ from polyref import __version__
 from polyref.cache import Cache
 from polyref.errors import DataError
 from polyref.eval.experiments.choices import KEPT
+from polyref.eval.experiments.part import Part, PartSeries
 from polyref.eval.experiments.series import BoolArray, ComputedSeries, FloatArray, Series
 from polyref.metrics.base import Metric
 from polyref.metrics.statistics import Statistics
@@ -37,6 +38,7 @@ def series_of(
     originals: str = KEPT,
     cache: Cache | None = None,
     base: bool = True,
+    part: Part | None = None,
 ) -> list[Series]:
     """Metrics over one set of references, ready to be held against judgements.
 
@@ -48,7 +50,12 @@ def series_of(
         originals: ``kept``, or ``replaced``: for k > 0 the added references stand alone.
         cache: What keeps statistics; None keeps nothing.
         base: False for k > 0 alone: placebos have no other k = 0.
+        part: The segments that are scored; None for all.
     """
+    if part is not None:
+        texts, there = part.texts(outputs), part.references(references)
+        inside = series_of(metrics, texts, there, ks, originals=originals, cache=cache, base=base)
+        return [PartSeries(one, part.mask) for one in inside]
     added = [k for k in ks if k]
     if not base:
         shown = references if originals == KEPT else _without_originals(references)

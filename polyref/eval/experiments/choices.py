@@ -63,6 +63,8 @@ class Choices:
     form: str | None = None
     fields: Mapping[str, str] = field(default_factory=dict)
     peers: str | None = None
+    segments: int | None = None
+    all_segments: bool = False
 
     def __post_init__(self) -> None:
         for choice in self.originals:
@@ -74,6 +76,8 @@ class Choices:
             raise UsageError("`mqm_weights` has no use without `mqm`")
         if self.bootstrap.over not in REDRAWN:
             raise UsageError(f"`over` is {self.bootstrap.over!r}, expected one of {', '.join(REDRAWN)}")
+        if self.segments is not None and self.all_segments:
+            raise UsageError("`segments` and `all_segments` contradict each other", remedy="leave one of them out")
         if self.correction not in {None, *CORRECTIONS}:
             raise UsageError(f"`correction` is {self.correction!r}, expected one of {', '.join(CORRECTIONS)}")
         if not 0 < self.bootstrap.confidence < 1:
@@ -100,7 +104,7 @@ class Choices:
         if self.bootstrap.resamples:
             return
         plain = Bootstrap()
-        drawn = self.placebo or self.perm_both
+        drawn = self.placebo or self.perm_both or self.segments
         for name in ("over", "confidence", *(() if drawn else ("seed",))):
             if getattr(self.bootstrap, name) != getattr(plain, name):
                 raise UsageError(f"`{name}` has no use with `resamples` 0", remedy="leave one of them out")

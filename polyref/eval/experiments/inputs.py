@@ -15,6 +15,7 @@ from polyref.eval.data.reference_sets import check_sources, reference_set
 from polyref.eval.experiments.cached_series import series_of
 from polyref.eval.experiments.choices import KEPT, REPLACED, Choices
 from polyref.eval.experiments.judged import references_of
+from polyref.eval.experiments.part import Part, PartSeries, part_of
 from polyref.eval.experiments.placebo import LengthLeft, length_left, placebo
 from polyref.eval.experiments.series import (
     BoolArray,
@@ -58,6 +59,7 @@ class Inputs:
         weighed: What the metrics weigh references by.
         reads_sources: Whether a metric reads the sources.
         peers: With leave-one-out, the references of every system; ``references`` are the human ones then.
+        part: The segments that are scored; None for all. What is outside is not ``known``.
         warnings: What to tell the reader.
         placebos: The computed metrics over placebos of the added references, a list for every seed.
         length_left: What is left of a difference in length between these; None without placebos.
@@ -79,6 +81,7 @@ class Inputs:
     blind: Series | None = None
     peers: Mapping[str, ReferenceSet] = field(default_factory=dict)
     reads_sources: bool = False
+    part: Part | None = None
 
 
 def metric_name(name: str, sets: Sequence[EvaluationSet]) -> str:
@@ -122,9 +125,12 @@ def inputs(evalset: EvaluationSet, gold: Gold, choices: Choices, several: bool) 
     texts = evalset.outputs(systems)
     outputs = dict(zip(systems, texts, strict=True))
     known = evalset.known(texts)
+    part = part_of(gold, choices, known.shape[1], not all(metric.by_segment for metric in made.values()), several)
+    if part is not None:
+        known &= part.mask
     if choices.peers is not None:
         human = reference_set(evalset, evalset.choose_references(refs))
-        yield _against_peers(choices.peers, made, outputs, human, known)
+        yield _against_peers(choices.peers, made, outputs, human, known, part)
         return
     cache = None if choices.options.get("cache") is False else default_cache()
     for generator, added in choices.references.items() or [("", None)]:
@@ -141,13 +147,14 @@ def inputs(evalset: EvaluationSet, gold: Gold, choices: Choices, several: bool) 
             raise UsageError(f"{named[0]} without added references", remedy="give them with `references`")
         warnings = short_of(max(choices.ks, default=0), counts)
         others = [placebo(references, choices.bootstrap.seed + number) for number in range(choices.placebo or 0)]
-        left = length_left(references, others) if others else None
+        compared = [references, *others] if part is None else [part.references(one) for one in (references, *others)]
+        left = length_left(compared[0], compared[1:]) if others else None
         for originals in choices.originals:
             if added is None and originals == REPLACED:
                 raise UsageError("`originals` replaced without added references", remedy="give them with `references`")
-            here = series_of(made, outputs, references, sorted(wanted), originals=originals, cache=cache)
+            here = series_of(made, outputs, references, sorted(wanted), originals=originals, cache=cache, part=part)
             fakes = [
-                series_of(made, outputs, other, sorted(wanted), originals=originals, cache=cache, base=False)
+                series_of(made, outputs, other, sorted(wanted), originals=originals, cache=cache, base=False, part=part)
                 for other in others
             ]
             series = {**stored, **dict(zip(made, here, strict=True))}
@@ -157,7 +164,7 @@ def inputs(evalset: EvaluationSet, gold: Gold, choices: Choices, several: bool) 
             yield Inputs(
                 generator, originals, ordered, systems, wanted, references, known, outputs, weighed, warnings, fakes,
                 left, blind,
-                reads_sources=any(metric.needs_sources for metric in made.values()),
+                reads_sources=any(metric.needs_sources for metric in made.values()), part=part,
             )  # fmt: skip
 
 
@@ -167,24 +174,30 @@ def _against_peers(
     outputs: dict[str, list[str]],
     human: ReferenceSet,
     known: BoolArray,
+    part: Part | None,
 ) -> Inputs:
     """The human references alone, and with the outputs of the other systems."""
     check_leave_one_out(peers, outputs, human, metrics, None, None)
     own = leave_one_out(outputs, human)
+    texts, base, others = outputs, human, own
+    if part is not None:
+        texts, base = part.texts(outputs), part.references(human)
+        others = {name: part.references(one) for name, one in own.items()}
     series: list[Series] = [
         LeaveOneOutSeries(
-            ComputedSeries(metric, outputs, human, [0], name=name),
-            segment_scores(name, metric, outputs, own).scores,
+            ComputedSeries(metric, texts, base, [0], name=name),
+            segment_scores(name, metric, texts, others).scores,
             metric.higher_is_better,
         )
         for name, metric in metrics.items()
     ]
+    series = series if part is None else [PartSeries(one, part.mask) for one in series]
     systems = list(outputs)
     # The header says whose outputs they are.
     named = ReferenceSet(human.segments, own[systems[0]].meta)
     weighed = {metric.weighed_by for metric in metrics.values()}
     ks = {0, len(systems) - 1}
-    return Inputs("", KEPT, series, systems, ks, named, known, outputs, weighed, [CONSENSUS], peers=own)
+    return Inputs("", KEPT, series, systems, ks, named, known, outputs, weighed, [CONSENSUS], peers=own, part=part)
 
 
 def _computed(evalset: EvaluationSet, metrics: Sequence[str], choices: Choices) -> dict[str, Metric]:
@@ -203,6 +216,9 @@ def _computed(evalset: EvaluationSet, metrics: Sequence[str], choices: Choices) 
         raise UsageError("`placebo` has no use: every metric here is a score file")
     if not own and choices.originals != (KEPT,):
         raise UsageError("`originals` has no use: every metric here is a score file")
+    if not own and (choices.segments or choices.all_segments):
+        name = "segments" if choices.segments else "all_segments"
+        raise UsageError(f"`{name}` has no use: every metric here is a score file", remedy="leave it out")
     if not own and max(choices.ks, default=0):
         raise UsageError("`ks` has no use: every metric here is a score file", remedy="leave it out")
     return own

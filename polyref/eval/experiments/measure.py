@@ -89,13 +89,17 @@ def _evaluation(
     warnings = [*found.warnings, *warnings_of_copies(copies)]
     for warning in warnings:
         say("warning", warning)
+    if found.part is not None:
+        gold = gold.within(found.part.mask)
     scored = _scored(gold, found)
     agreeing, controls = _rows(gold, found, choices, scored)
     pairs = outcome_rows(found.series, gold, scored, baseline=choices.baseline) if choices.pairwise else []
     rows = [*agreeing, *(row for row in pairs if row.k is None or row.k in found.ks)]
     partial = {row.segments for row in rows if row.level == "sys" and row.statistic == "pearson"}
-    partial -= {None, evalset.segments}
-    partly = [f"systems are scored on the {count} segments whose outputs are all known" for count in partial]
+    part = found.part
+    partial -= {None, evalset.segments if part is None else part.segments}
+    partly = [] if part is None else [part.note(choices.bootstrap.seed)]
+    partly += [f"systems are scored on the {count} segments whose outputs are all known" for count in partial]
     if choices.perm_both is not None and (why := _lacking(_inside(gold, scored))):
         partly.append(f"{evalset.pair} is without PERM-BOTH: {why.message}")
     for note in partly:
@@ -244,12 +248,14 @@ def _signature(evalset: EvaluationSet, gold: Gold, choices: Choices, found: Inpu
         parts.append(f"scores:{choices.scores}")
     if choices.perm_both is not None:
         parts.append(f"perm-both:{choices.perm_both}")
+    if found.part is not None:
+        parts.append(found.part.described)
     if choices.correction is not None:
         parts.append(f"correction:{choices.correction}")
     if bootstrap.resamples:
         over = "segments+systems" if bootstrap.over == BOTH else bootstrap.over
         parts.append(f"bootstrap:{over}*{bootstrap.resamples}|ci:{bootstrap.confidence:g}")
-    if bootstrap.resamples or found.placebos or choices.perm_both:
+    if bootstrap.resamples or found.placebos or choices.perm_both or choices.segments:
         parts.append(f"seed:{bootstrap.seed}")
     if found.references is None:
         return "|".join([*parts, f"polyref:{__version__}"])
