@@ -12,7 +12,7 @@ from polyref.paraphrase.sentences import SentenceBySentence, by_sentences
 
 
 def filtered_sentences(paraphraser: Paraphraser, filters: FilterChain, lang: str, mode: str) -> Paraphraser:
-    """A paraphraser whose paragraphs hold only sentences that pass the checks of a filter.
+    """A paraphraser whose paragraphs hold only sentences that pass the checks of a filter, and keep their markup.
 
     Args:
         paraphraser: Writes the sentences.
@@ -21,6 +21,8 @@ def filtered_sentences(paraphraser: Paraphraser, filters: FilterChain, lang: str
         mode: See :func:`polyref.paraphrase.sentences.by_sentences`.
     """
     made = by_sentences(paraphraser, lang, mode)
+    if made is paraphraser and not paraphraser.keeps_markup:
+        made = SentenceBySentence(paraphraser, lang, "whole")
     if isinstance(made, SentenceBySentence):
         made.keep = lambda nbest: _passing(nbest, filters)
         if paraphraser.reload is not None:

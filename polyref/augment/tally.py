@@ -63,7 +63,7 @@ class Tally:
             "candidates": self.candidates,
             "kept": self.kept,
             "surplus": self.surplus,
-            "dropped": {reason: self.dropped[reason] for reason in reasons},
+            "dropped": {reason: self.dropped[reason] for reason in self._reasons(reasons)},
             "short": self.short,
             "empty": self.empty,
             "truncated": self.truncated,
@@ -76,8 +76,12 @@ class Tally:
         return [
             ("kept", self.kept),
             *surplus,
-            *((f"dropped: {reason}", self.dropped[reason]) for reason in reasons if self.dropped[reason]),
+            *((f"dropped: {one}", self.dropped[one]) for one in self._reasons(reasons) if self.dropped[one]),
         ]
+
+    def _reasons(self, known: Iterable[str]) -> Iterable[str]:
+        """The reasons that are given, then those that came up besides."""
+        return dict.fromkeys((*known, *sorted(reason for reason, count in self.dropped.items() if count)))
 
     def summary(self, reasons: Iterable[str], k: int) -> str:
         """The outcomes as a table, and how many segments got fewer than ``k``."""

@@ -34,6 +34,7 @@ class Paraphraser(ABC):
         procedure: How a generator without a search makes its candidates, in a word or two without ``|``; it stands in
             signatures where a search describes its beam.
         single_sentences: Whether it writes single sentences well and longer texts badly.
+        keeps_markup: Whether it leaves tags, placeholders and JSON as they are, where it is asked to.
         need: Which filter its paraphrases need: ``small-model``, or ``good-writer`` of what seldom writes nonsense.
         ahead: How many calls of :meth:`paraphrase` may be begun before the first list is read; more than 0 where a call
             starts work that goes on elsewhere.
@@ -47,6 +48,7 @@ class Paraphraser(ABC):
     lang: str | None = None
     procedure: str = "none"
     single_sentences: bool = False
+    keeps_markup: bool = False
     need: str = "small-model"
     reload: Callable[[], Paraphraser] | None = None
 

@@ -1,7 +1,7 @@
 """Paragraphs sentence by sentence: split, paraphrase every sentence, put whole paragraphs together again.
 
 A model that was trained on sentences breaks off, or repeats itself, in longer texts. The splitter is sentencex
-(Wikimedia), which loses no character.
+(Wikimedia), which loses no character. Tags and JSON are cut out first, and are put back as they were.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Final
 
 from polyref.errors import UsageError
 from polyref.paraphrase.diverse_beam import STRENGTH, Decoding
+from polyref.paraphrase.markup import Piece, pieces
 from polyref.paraphrase.nbest import Hypothesis, NBest
 from polyref.paraphrase.paraphraser import Paraphraser
 
@@ -49,13 +50,13 @@ class SentenceBySentence(Paraphraser):
     earlier use of a sentence costs ``STRENGTH``, as in diverse beam search. So the first paragraph has the best
     paraphrase of every sentence, and the next ones differ in as many sentences as the lists allow. A sentence without
     a paraphrase is copied, and one of several may be. Nothing is cut: a sentence that is longer than the model reads
-    is copied too. The space between sentences stays as it was.
+    is copied too. The space between sentences stays as it was, and so do tags such as ``<p>`` and JSON around them.
 
     Args:
         paraphraser: Writes the sentences.
         lang: Language of the texts, for the splitter.
-        mode: Which texts are split: "long" (of more than ``LONG`` words) or "all". Others are given to the paraphraser
-            as they are.
+        mode: Which texts are split into sentences: "long" (of more than ``LONG`` words), "all", or "whole" (none).
+            Others are given to the paraphraser as they are, but for markup.
         keep: Which paraphrases of a sentence may stand in a paragraph; None takes all.
     """
 
@@ -78,7 +79,7 @@ class SentenceBySentence(Paraphraser):
 
     def prepare(self, texts: Iterable[str], k: int) -> None:
         """As the paraphraser itself, with the first sentence."""
-        self.inner.prepare((piece.strip() for text in texts for piece in self.split(text)), k)
+        self.inner.prepare((piece.text for text in texts for piece in self.split(text)), k)
         self.signature = self.inner.signature
 
     @property
@@ -89,6 +90,8 @@ class SentenceBySentence(Paraphraser):
     def describe_decoding(self, decoding: Decoding | None, k: int) -> str:
         """The paraphraser's decoding, and how texts are split."""
         inner = self.inner.describe_decoding(decoding, k)
+        if self.mode == "whole":
+            return inner
         which = f">{LONG}" if self.mode == "long" else "all"
         return f"{inner}+sentences({which},{self.splitting},sentencex={version('sentencex')})"
 
@@ -97,34 +100,37 @@ class SentenceBySentence(Paraphraser):
     ) -> Iterator[NBest]:
         """See :meth:`Paraphraser.generate`. The bar counts sentences."""
         # Every call of it may start work elsewhere, so it is called before the first list is read.
-        waiting: deque[tuple[str, list[str]]] = deque()
+        waiting: deque[tuple[str, list[Piece]]] = deque()
 
-        def pieces() -> Iterator[str]:
+        def given() -> Iterator[str]:
             for text in texts:
-                sentences = self.split(text)
-                waiting.append((text, sentences))
+                parts = self.split(text)
+                waiting.append((text, parts))
                 # A text that is not split is given as it is.
-                yield from [text] if len(sentences) == 1 else map(str.strip, sentences)
+                yield from [text] if _is_whole(parts) else (part.text for part in parts)
 
         # A list has a known end, which the bar shows.
-        feed = list(pieces()) if isinstance(texts, Sequence) else pieces()
+        feed = list(given()) if isinstance(texts, Sequence) else given()
         found = self.inner.generate(feed, k, decoding=decoding, progress=progress)
         return self._assembled(found, waiting, k)
 
-    def _assembled(self, found: Iterator[NBest], waiting: deque[tuple[str, list[str]]], k: int) -> Iterator[NBest]:
+    def _assembled(self, found: Iterator[NBest], waiting: deque[tuple[str, list[Piece]]], k: int) -> Iterator[NBest]:
         for first in found:
-            text, sentences = waiting.popleft()
-            if len(sentences) == 1:
+            text, parts = waiting.popleft()
+            if _is_whole(parts):
                 yield first
             else:
-                nbests = [first, *islice(found, len(sentences) - 1)]
-                made = tuple(combine(sentences, [*map(self._choices, nbests)], k))
+                nbests = [first, *islice(found, len(parts) - 1)]
+                made = tuple(combine(parts, [*map(self._choices, nbests)], k))
                 failures = (one.failure for one in nbests if one.failure is not None)
                 yield NBest(text, made, composed=True, failure=None if made else next(failures, None))
 
-    def split(self, text: str) -> list[str]:
-        """The sentences of a text, with the space around them; one where it is not split."""
-        if self.mode == "long" and len(text.split()) <= LONG:
+    def split(self, text: str) -> list[Piece]:
+        """The sentences of a text, with the space and the markup around them; one where it is not split."""
+        return pieces(text, self._sentences)
+
+    def _sentences(self, text: str) -> list[str]:
+        if self.mode == "whole" or (self.mode == "long" and len(text.split()) <= LONG):
             return [text]
         import sentencex
 
@@ -157,7 +163,13 @@ def by_sentences(paraphraser: Paraphraser, lang: str = "en", mode: str = "long")
     return SentenceBySentence(paraphraser, lang, mode)
 
 
-def combine(sentences: Sequence[str], choices: Sequence[Sequence[Choice]], k: int) -> Iterator[Hypothesis]:
+def _is_whole(parts: Sequence[Piece]) -> bool:
+    """Whether a text has neither several sentences nor markup around it."""
+    (first, *others) = parts
+    return not others and not first.escaped and not first.before.strip() and not first.after.strip()
+
+
+def combine(sentences: Sequence[str | Piece], choices: Sequence[Sequence[Choice]], k: int) -> Iterator[Hypothesis]:
     """Up to ``k`` distinct paragraphs from the paraphrases of their sentences, each with at least one of them.
 
     Args:
@@ -165,11 +177,12 @@ def combine(sentences: Sequence[str], choices: Sequence[Sequence[Choice]], k: in
         choices: The paraphrases of each sentence; none where it can only be copied.
         k: Most paragraphs.
     """
-    ways = [_with_copy(sentence, found) for sentence, found in zip(sentences, choices, strict=True)]
+    parts = [one if isinstance(one, Piece) else pieces(one, lambda text: [text])[0] for one in sentences]
+    ways = [_with_copy(part.text, found) for part, found in zip(parts, choices, strict=True)]
     used: list[Counter[int]] = [Counter() for _ in ways]
     # The paragraph as it was is no paraphrase of it.
     taken = {tuple(len(found) - 1 for found in ways)}
-    texts = {"".join(sentences).strip()}
+    texts = {_joined(parts, [part.text for part in parts])}
     while len(texts) <= k:
         worth = [
             [(one.score or 0.0) - STRENGTH * count[place] for place, one in enumerate(found)]
@@ -180,7 +193,7 @@ def combine(sentences: Sequence[str], choices: Sequence[Sequence[Choice]], k: in
             return
         taken.add(best)
         chosen = [found[place] for found, place in zip(ways, best, strict=True)]
-        text = _joined(sentences, [one.text for one in chosen])
+        text = _joined(parts, [one.text for one in chosen])
         if text in texts:
             continue
         texts.add(text)
@@ -193,10 +206,10 @@ def _with_copy(sentence: str, found: Sequence[Choice]) -> list[Choice]:
     """The choices, each once, and the sentence as it was: as good as the worst of them after it was used once."""
     distinct: dict[str, Choice] = {}
     for one in found:
-        if one.text != sentence.strip():
+        if one.text != sentence:
             distinct.setdefault(one.text, one)
     worst = min((one.score or 0.0 for one in distinct.values()), default=0.0)
-    return [*distinct.values(), Choice(sentence.strip(), worst - STRENGTH, 0)]
+    return [*distinct.values(), Choice(sentence, worst - STRENGTH, 0)]
 
 
 def _best(worth: Sequence[Sequence[float]], taken: set[tuple[int, ...]]) -> tuple[int, ...] | None:
@@ -228,10 +241,6 @@ def _mean(chosen: Sequence[Choice]) -> float | None:
     return sum((score or 0.0) * tokens for score, tokens in rewritten) / sum(tokens for _, tokens in rewritten)
 
 
-def _joined(sentences: Sequence[str], texts: Sequence[str]) -> str:
-    """Texts in the place of sentences, with the space that was around those."""
-    parts = []
-    for sentence, text in zip(sentences, texts, strict=True):
-        start = len(sentence) - len(sentence.lstrip())
-        parts += [sentence[:start], text, sentence[len(sentence.rstrip()) :]]
-    return "".join(parts).strip()
+def _joined(parts: Sequence[Piece], texts: Sequence[str]) -> str:
+    """Texts in the place of sentences, with what was around those."""
+    return "".join(part.with_text(text) for part, text in zip(parts, texts, strict=True)).strip()

@@ -191,6 +191,8 @@ class ChatServer:
             rewrites = [" "] * k
         elif trouble == "German":
             rewrites = [GERMAN.format(n) for n in range(k)]
+        elif trouble == "without tags":
+            rewrites = [re.sub("<[^<>]*>", "", rewrite) for rewrite in rewrites]
         elif trouble == "the prompt":
             rewrites = [body["messages"][-1]["content"].splitlines()[0] + " " + str(n) for n in range(k)]
         elif trouble == "explains":

@@ -13,6 +13,7 @@ from polyref.augment.checks.base import Check
 from polyref.comparison import UNSPACED, WORD, comparison_key, digit_strings, words
 from polyref.errors import UsageError
 from polyref.languages import base
+from polyref.paraphrase.markup import markup
 
 _LINK: Final = re.compile(
     # Han, kana, Hangul, Thai and full-width marks after an address belong to the sentence, which has no spaces there.
@@ -34,11 +35,6 @@ _DECIMAL: Final = re.compile(r"(?<![\d.,])(?:\d+,(?:\d\d?|\d{4,})|0,\d+)(?![\d,]
 _SIGN: Final = re.compile(r"[<>=≤≥±≈~×]\s?(?=\d)|(?<![^\s(\[])[-−–](?=\d)")
 #: A mark that ends a sentence, whatever quotes and brackets follow it.
 _END: Final = re.compile(r"[.!?…。！？؟।][\"'”’»)\]」』）]*\s*$")
-#: {name}, {{ name }}, ${name}, %s, %.2f, %(name)s, <tag>, &amp;, __NAME__, [NAME]: filled in or shown as they are.
-_PLACEHOLDER: Final = re.compile(
-    r"\$?\{\{[^{}]*\}\}|\$?\{ ?[^{}\s]* ?\}|%(?:\(\w+\))?[-+0#]*\d*(?:\.\d+)?[sdif]\b"
-    r"|</?[A-Za-z][^<>\s]*(?:\s[^<>]*)?>|&#?\w+;|__\w+__|\[[A-Z][A-Z0-9_]+\]"
-)
 #: Words run together, a mark after a space, marks that do not follow each other.
 _MISSET: Final = re.compile(
     r"[a-z]['’\"“”][A-Z][a-z]|[a-z]{2}[A-Z][a-z]|\w [,;.!?](?:\s|$)|[,;] ?[,;.!?]|[(\[] |(?<![\w.,!?…])“ |\.,[^.]"
@@ -102,12 +98,8 @@ def _links(text: str) -> Counter[str]:
 
 
 def placeholders() -> Check:
-    """``{name}``, ``%s``, ``<tag>``, ``&amp;``, ``__NAME__`` and ``[NAME]`` survive as they are."""
-
-    def accepts(reference: str, candidate: str) -> bool:
-        return Counter(_PLACEHOLDER.findall(reference)) == Counter(_PLACEHOLDER.findall(candidate))
-
-    return Check("placeholders", accepts)
+    """``{name}``, ``%s``, ``<tag>``, ``&amp;``, ``__NAME__``, ``[NAME]`` and the keys of JSON survive, in order."""
+    return Check("placeholders", lambda reference, candidate: markup(reference) == markup(candidate))
 
 
 def language() -> Check:

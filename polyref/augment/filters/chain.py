@@ -36,8 +36,9 @@ class FilterChain:
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """Every reason a candidate can be dropped for, in the order of the checks."""
-        checks = [check.name for chain in self.by_need.values() or (self,) for check in chain.checks]
+        """The reasons a candidate can be dropped for, in the order of the checks: those that signatures name."""
+        every = [check for chain in self.by_need.values() or (self,) for check in chain.checks]
+        checks = [check.name for check in every if check.stated]
         named = [*dict.fromkeys(checks), *(measure.name for measure in self.measures)]
         return ("empty", "copy", "duplicate", *named)
 

@@ -162,7 +162,8 @@ def read_filter(path: str | Path, lang: str = "en", need: str = "small-model", *
 
     canonical = json.dumps(values, sort_keys=True)
     hashed = digest(canonical, lang, *(measure.scorer.signature for measure in measures))
-    names = "+".join([*(rule.name for rule in rules.values()), *(measure.name for measure in measures)]) or "none"
+    stated = [rule.name for rule in rules.values() if rule.stated]
+    names = "+".join([*stated, *(measure.name for measure in measures)]) or "none"
     return FilterChain(f"{Path(path).stem}#{hashed}:{names}", tuple(rules.values()), tuple(measures))
 
 

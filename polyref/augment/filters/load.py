@@ -17,11 +17,11 @@ def filter_chain(
     """The chain with a name, or that of a TOML file (:mod:`polyref.augment.filters.file`).
 
     ``none`` drops copies and duplicates alone. ``good-writer`` also drops what is certainly no rewrite: refusals and
-    explanations, several answers in one, another script or language, absurd lengths. ``small-model`` also drops changed
-    numbers, links and placeholders, broken sentences, loops and outliers of length; for English, candidates with other
-    amounts, dates, names or persons, without the negation or with a new one, with an opening, wording or word that is
-    no English, that say a content word again or leave out too many. ``strict`` is tighter on length, negation and
-    content words. ``default`` is what a generator needs.
+    explanations, several answers in one, another script or language, absurd lengths, other markup.
+    ``small-model`` also drops changed numbers and links, broken sentences, loops and outliers of length; for English,
+    candidates with other amounts, dates, names or persons, without the negation or with a new one, with an opening,
+    wording or word that is no English, that say a content word again or leave out too many. ``strict`` is tighter on
+    length, negation and content words. ``default`` is what a generator needs.
 
     Args:
         name: One of ``PRESETS``, or the path of a file.
@@ -36,7 +36,8 @@ def filter_chain(
     name = need if name == "default" else name
     if name in PRESETS:
         rules = preset_checks(name, lang).values()
-        return FilterChain(":".join([name, *filter(None, ["+".join(rule.name for rule in rules)])]), tuple(rules))
+        stated = "+".join(rule.name for rule in rules if rule.stated)
+        return FilterChain(f"{name}:{stated}" if stated else name, tuple(rules))
     if not (name.endswith(".toml") or Path(name).is_file()):
         raise UsageError(f"there is no filter {name!r}, expected one of {', '.join(PRESETS)}, or a TOML file")
     from polyref.augment.filters.file import read_filter

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from polyref.augment.checks import english, grammar, negation, quantities, writing
@@ -30,6 +31,7 @@ def preset_checks(preset: str, lang: str) -> dict[str, Check]:
             "several": writing.several(),
             "foreign": writing.foreign(lang),
             "length": checks.length(0.05, 4, 10, stub=4),
+            "placeholders": replace(checks.placeholders(), stated=False),
         }
     strict = preset == "strict"
     rules = {

@@ -15,6 +15,7 @@ from typing import Any, Final
 from polyref.comparison import words
 from polyref.errors import ModelError
 from polyref.languages import base
+from polyref.paraphrase.markup import markup
 from polyref.paraphrase.rewriting.answers import CROSSED_OUT
 from polyref.paraphrase.rewriting.context import TextInContext
 from polyref.paraphrase.tidying import lines, several, talks, tidied
@@ -85,6 +86,8 @@ class Checks:
         if key == _key(text):
             return "a copy"
         around = (text.source or "", *text.before, *text.after)
+        if markup(rewrite) != markup(text):
+            return "other tags, placeholders or keys"
         if key in {_key(one) for one in around}:
             return "a copy of the context"
         if (_grams(rewrite) - _grams(text)) & self._instructions:
@@ -113,7 +116,7 @@ class Checks:
 def _tidied(rewrite: str, text: str) -> str:
     """On one line where the text is, without what lists put around it."""
     rewrite = unicodedata.normalize("NFC", rewrite).strip()
-    return tidied(" ".join(rewrite.splitlines()) if lines(rewrite) == lines(text) else rewrite, text)
+    return tidied(" ".join(rewrite.splitlines()) if lines(rewrite) == lines(text) == 1 else rewrite, text)
 
 
 def _explains(text: str, rewrite: str) -> bool:

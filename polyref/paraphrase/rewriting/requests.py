@@ -9,10 +9,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
+from polyref.paraphrase.markup import markup
 from polyref.paraphrase.rewriting.context import TextInContext
 from polyref.paraphrase.rewriting.options import RewritingOptions, is_text
 from polyref.paraphrase.rewriting.prompts import Prompt
 
+#: What is said of a text with markup, behind every prompt: those without are asked for in the same words as ever.
+KEEP: Final = (
+    "The text holds markup. All of it stays, as it is and in its order; only the words between change. It is: "
+)
 #: Digits of a key: half a SHA-256, short enough for the ``custom_id`` of a batch.
 _KEY: Final = 32
 
@@ -67,9 +72,14 @@ class Requests:
     def first(self, text: TextInContext, k: int) -> list[Request]:
         """The requests for ``k`` rewrites of a text: one, or one a sample."""
         if self.options.form == "list":
-            return [self._request(text, k, True, 0, self.prompt.messages(text, k, self.language))]
-        messages = self.prompt.messages(text, None, self.language)
+            return [self._request(text, k, True, 0, self._messages(text, k))]
+        messages = self._messages(text, None)
         return [self._request(text, 1, False, number, messages) for number in range(k)]
+
+    def _messages(self, text: TextInContext, k: int | None) -> list[dict[str, str]]:
+        *before, asked = self.prompt.messages(text, k, self.language)
+        kept = ", ".join(mark for mark in dict.fromkeys(markup(text)) if any(map(str.isalpha, mark)))
+        return [*before, {**asked, "content": f"{asked['content']}\n\n{KEEP}{kept}"}] if kept else [*before, asked]
 
     def repair(self, request: Request, answer: str, fault: str) -> Request:
         """The request that follows an answer that cannot be used."""

@@ -22,7 +22,7 @@ from polyref.paraphrase.rewriting.context import TextInContext, in_context
 from polyref.paraphrase.rewriting.journal import Answers, identity
 from polyref.paraphrase.rewriting.options import RewritingOptions
 from polyref.paraphrase.rewriting.prompts import load_prompt
-from polyref.paraphrase.rewriting.requests import Request, Requests
+from polyref.paraphrase.rewriting.requests import KEEP, Request, Requests
 from polyref.paraphrase.rewriting.retries import GivenUpError, Patience, RefusedError, StoppedError
 from polyref.paraphrase.search.options import in_full
 from polyref.progress import work
@@ -77,6 +77,7 @@ class Rewriter(Paraphraser):
     """
 
     need = "good-writer"
+    keeps_markup = True
 
     def __init__(
         self,
@@ -97,7 +98,7 @@ class Rewriter(Paraphraser):
         self._runs: dict[ThreadPoolExecutor, Patience] = {}
         self._closed = False
         bare = [message["content"] for k in (None, 2) for message in prompt.messages(TextInContext(""), k, language)]
-        self._checks = Checks([*bare, prompt.repair], language)
+        self._checks = Checks([*bare, prompt.repair, KEEP], language)
         self._fingerprint: str | None = None
         #: Requests that nobody could answer, by their keys, in the order of the texts.
         self.unanswered: dict[str, Request] = {}
