@@ -148,6 +148,23 @@ def test_copies_are_left_out_with_the_system_that_was_copied() -> None:
     assert [segment.originals for segment in kept] == [segment.originals for segment in references]
 
 
+def test_what_is_measured_again_has_no_copies_of_any_output() -> None:
+    """A few copies of other systems, fewer than the test can tell, and of outputs too short to count, go as well."""
+    others = _sentences(9)
+    systems = {name: [*texts[:-1], "short one"] for name, texts in SYSTEMS.items()}
+    texts = [[copy, other] for other, copy in zip(others, systems["sys2"], strict=True)]
+    texts[0][1], texts[1][1] = systems["sys1"][0], f"{systems['sys1'][1]} indeed"
+    references = _set(texts)
+    assert [one.system for one in count_copies(references, systems, [2]) if one.circular] == ["sys2"]
+    kept, copied = without_circular(references, systems, [2])
+    assert copied == ["sys2"]
+    left = [[ref.text for ref in segment.extras] for segment in kept]
+    assert left == [[], [], *([other] for other in others[2:])]
+    # Where nothing is circular, nothing is left out.
+    fair = _set([[systems["sys1"][0]], *([other] for other in others[1:])])
+    assert without_circular(fair, systems, [1]) == (fair, [])
+
+
 def test_score_says_so() -> None:
     found = polyref.score(SYSTEMS, _set(_rows(SYSTEMS["sys2"])), "bleu")
     (warning,) = [text for kind, text in found.messages if kind == "warning"]

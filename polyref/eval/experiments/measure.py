@@ -141,7 +141,7 @@ def _without_copies(
     if sum(bool(segment.extras) for segment in kept) < needed or len(rest.systems) < _FEWEST:
         say("note", f"nothing to compare is left without copies of outputs of {', '.join(copied)}, and without these")
         return
-    note = f"{WITHOUT_COPIES}: left out are {', '.join(copied)}, and added references that are copies of their outputs"
+    note = f"{WITHOUT_COPIES}: left out are {', '.join(copied)}, and all added references that are copies of outputs"
     say("note", note)
     name = f"{found.generator} {WITHOUT_COPIES}".strip()
     again = replace(choices, references={name: kept}, originals=(found.originals,), ks=tuple(sorted(found.ks)))

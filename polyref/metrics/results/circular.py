@@ -272,6 +272,8 @@ def without_circular(
     """The references without the added ones that make them circular, and the systems whose copies they are.
 
     The system with most copies comes first: what is equal to its outputs may be equal to others' for that reason alone.
+    At last the copies of all other systems go as well, and those of short outputs: where outputs were copied, fewer of
+    them than the test can tell are copies too.
 
     Args:
         references: N segments.
@@ -282,11 +284,14 @@ def without_circular(
     while found := [one for one in count_copies(references, systems, ks) if one.circular and one.system not in copied]:
         copied.append(max(found, key=lambda one: (one.k, one.exact)).system)
         references = _without_copies(references, systems[copied[-1]])
+    if copied:
+        for outputs in systems.values():
+            references = _without_copies(references, outputs)
     return references, copied
 
 
 def _without_copies(references: ReferenceSet, outputs: Sequence[str]) -> ReferenceSet:
-    """The references without the added ones that are exact or near copies of these outputs, of six words or more."""
+    """The references without the added ones that are copies of these outputs: exact ones, or near ones of long ones."""
     segments = []
     for segment, text in zip(references, outputs, strict=True):
         own = _words(text)
@@ -304,9 +309,7 @@ def plain_copies(found: Iterable[Copies]) -> list[dict[str, Any]]:
 
 
 def _is_copy(words: list[bytes], output: list[bytes]) -> bool:
-    if len(output) < LEAST_WORDS:
-        return False
-    return _key(words) == _key(output) or _first_near(output, [(0, words)]) is not None
+    return _key(words) == _key(output) or (len(output) >= LEAST_WORDS and _first_near(output, [(0, words)]) is not None)
 
 
 def _words(text: str) -> list[bytes]:
