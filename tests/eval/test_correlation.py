@@ -17,7 +17,7 @@ from polyref.eval.statistics.correlation import (
     pearson_rows,
     spearman,
 )
-from polyref.eval.statistics.named import pearson_items_samples
+from polyref.eval.statistics.named import pearson_items_samples, spearman_rows
 
 # Few distinct values, so that ties are common.
 SERIES = st.lists(st.tuples(st.integers(-4, 4), st.integers(-4, 4)), min_size=3, max_size=30)
@@ -130,3 +130,11 @@ def test_pearson_within_segments_equals_scipy_where_outputs_are_missing() -> Non
     assert pearson_items_samples(scores, human, draw)[1] == pytest.approx(
         pearson_items_samples(scores[:, :20], human[:, :20], None)[0], abs=1e-12
     )
+
+
+@settings(deadline=None)
+@given(SERIES)
+def test_spearman_of_rows_equals_scipy(points: list[tuple[int, int]]) -> None:
+    x, y = (np.array(side, dtype=float) for side in zip(*points, strict=True))
+    expected = [spearman(x, y), spearman(x[::-1], y)]
+    assert spearman_rows(np.stack([x, x[::-1]]), y) == pytest.approx(expected, abs=1e-12, nan_ok=True)

@@ -34,9 +34,11 @@ FloatArray = npt.NDArray[np.float64]
 
 def spearman_rows(x: FloatArray, y: FloatArray) -> FloatArray:
     """Spearman's rho of every row of ``x`` (rows, n) with ``y`` (n,)."""
-    from scipy.stats import rankdata
-
-    return pearson_rows(rankdata(x, axis=-1), rankdata(y))
+    first, second = pairs_of(x.shape[-1])
+    # Twice a rank is the number of those below minus that of those above, but for a constant.
+    one = np.eye(x.shape[-1])
+    towards = one[first] - one[second]
+    return pearson_rows(_signs(x) @ towards, _signs(y[None])[0] @ towards)
 
 
 def kendall_tau_b_rows(x: FloatArray, y: FloatArray) -> FloatArray:
