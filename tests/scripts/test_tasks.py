@@ -86,6 +86,6 @@ def test_the_ledger_says_what_was_looked_at(tmp_path: Path) -> None:
         note_look(tmp_path / "ledger.csv", run, "abc1234", "again: why")
     rows = read(tmp_path / "ledger.csv")
     assert tuple(rows[0]) == LOOK
-    found = {row["references"]: row for row in rows}["llm; segments 100; again: why"]
+    found = {row["references"]: row for row in rows}["llm; segments 50; again: why"]
     assert (found["set"], found["ks"], found["placebos"]) == ("wmt22.mqm zh-en refA mqm", "0 10", "1")
     assert {row["commit"] for row in rows} == {"abc1234"}
