@@ -61,6 +61,7 @@ PARTS = (
     b"-Infinity", b"=", b"[x]", b"\t", b"1970-01-01", "\u2028".encode(), b"<s>", b"LAYER", b"None", b"nan", b" ", b"::",
     b"1_0", "\u0663".encode(), b"\r", b"<seg>", b"&x;", b"<!DOCTYPE x>", b"-0", b"1e-320", b"\x1f\x8b", b"PK\x03\x04",
     b"Alpha", b"refA", b"de-en", b"#dup", b"False", b"tutorial", b"\\\\", b"\x80\x02",
+    b"__RESET__", b"attention_check_", b"item_id", b"src_text", b"tgt", b"score", b"#1-10", b".hyp.",
 )  # fmt: skip
 
 SET = (

@@ -37,10 +37,11 @@ _References: TypeAlias = _File | Mapping[str, _File] | Sequence[str] | Sequence[
 #: What the values of parameters have to be.
 _CHECKS: Final[dict[str, Callable[[str, Any], Any]]] = {
     **dict.fromkeys(("pairs", "ref", "originals", "gold", "mqm_weights", "statistics", "exclude"), texts),
-    **dict.fromkeys(("pairwise", "include_human", "exclude_outliers", "test_suites", "all_segments"), flag),
+    **dict.fromkeys(("pairwise", "include_human", "exclude_outliers", "test_suites", "all_segments", "reliable"), flag),
     **dict.fromkeys(("over", "repeated_pairs"), text),
     **dict.fromkeys(("sys_gold", "baseline", "correction", "collection", "form", "peers"), _optional(text)),
-    **dict.fromkeys(("mqm", "da", "darr", "scores"), _optional(place)),
+    **dict.fromkeys(("mqm", "darr", "scores"), _optional(place)),
+    "da": _optional(lambda name, value: several(name, value, place)),
     **dict.fromkeys(
         ("judgements", "options", "fields"), lambda name, value: mapping(name, {} if value is None else value)
     ),
@@ -62,9 +63,10 @@ def evaluate(
     sys_gold: str | None = None,
     mqm: str | Path | None = None,
     mqm_weights: Sequence[str] = (),
-    da: str | Path | None = None,
+    da: str | Path | Sequence[str | Path] | None = None,
     darr: str | Path | None = None,
-    judgements: Mapping[str, str | Path] | None = None,
+    judgements: Mapping[str, str | Path | Sequence[str | Path]] | None = None,
+    reliable: bool = False,
     repeated_pairs: str = "count",
     metrics: str | Metric | Sequence[str | Metric] | Mapping[str, Metric] = ("bleu", "chrf"),
     options: Mapping[str, Any] | None = None,
@@ -113,9 +115,12 @@ def evaluate(
         mqm: File of raw MQM marks or their averages, instead of ``gold``; as in ``references``, the names of set and
             pair are put in.
         mqm_weights: ``SEVERITY=WEIGHT`` or ``SEVERITY/CATEGORY=WEIGHT``, over the usual ones.
-        da: File of DA, DA+SQM or ESA judgements, instead of ``gold``.
+        da: File of DA, DA+SQM or ESA judgements, instead of ``gold``; or several that belong together (waves).
         darr: File of relative rankings of the metrics task, instead of ``gold``.
-        judgements: Kind -> file of it, instead of ``gold``: one of the kinds above, or of a plug-in.
+        judgements: Kind -> file of it, instead of ``gold``: one of the kinds above, ``pearmut`` (its logs), or of a
+            plug-in. Of ``da`` and ``pearmut`` also several files.
+        reliable: Of Pearmut's logs, leave out annotators by the rule of WMT26
+            (:mod:`polyref.eval.judgements.pearmut`).
         repeated_pairs: What becomes of two outputs that several relative rankings compare: ``count`` each as released,
             ``merge`` them into what most say, or ``drop`` them.
         metrics: Metrics by name or specification, ``chrf(combine=expected)``, or as objects, or both in a list; or a
@@ -174,8 +179,8 @@ def evaluate(
     one = {name: check(name, given[name]) for name, check in _CHECKS.items()}
     names, made = _metrics(metrics)
     named = [*((kind, one[kind]) for kind in ("mqm", "da", "darr")), *one["judgements"].items()]
-    files = {kind: place(kind, file) for kind, file in named if file is not None}
-    if len([file for _, file in named if file is not None]) + bool(one["gold"]) > 1:
+    given_files = [(kind, paths) for kind, file in named if (paths := several(kind, file, place))]
+    if len(given_files) + bool(one["gold"]) > 1:
         raise UsageError("`gold`, `mqm`, `da`, `darr` and `judgements` are alternatives")
     known = {field.name for field in fields_of(Choices)}
     choices = Choices(
@@ -185,7 +190,7 @@ def evaluate(
         metrics=names,
         made=made,
         references=_added(references),
-        gold_files=files,
+        gold_files=dict(given_files),
         bootstrap=Bootstrap(*(one[name] for name in ("resamples", "confidence", "seed", "over"))),
     )
     one["data"], one["metrics"] = several("data", data, place), metrics if isinstance(metrics, Mapping) else names

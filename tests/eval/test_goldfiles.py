@@ -7,12 +7,15 @@ import io
 import json
 import math
 import statistics
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from polyref import evaluate
 from polyref.errors import DataError, UsageError
 from polyref.eval.data.evaluation_set import EvalSet
 from polyref.eval.judgements.base import Place
@@ -266,6 +269,176 @@ def test_broken_quotes(minimal: Path) -> None:
     (minimal / "da.csv").write_text(",".join(ROWS[0]) + '\na,"b"c,' + "x," * 8 + "\n")
     with pytest.raises(DataError, match=r"da.csv:2: broken CSV"):
         gold_from_file(EvalSet(minimal, "de-en"), "da", minimal / "da.csv")
+
+
+def test_raw_exports_number_the_items_of_a_part_from_0(minimal: Path) -> None:
+    """As the calibration exports of WMT22: what the script of the release makes of them is the published form."""
+    parts = {"home": "home#1-2", "weather": "weather#2-2", "market": "market.0"}
+    starts = {"home": 1, "weather": 2, "market": 1}
+    raw = [[*row[:2], str(int(row[2]) - starts.get(row[7], 1)), *row[3:7], parts.get(row[7], row[7]), *row[8:]]
+           for row in ROWS]  # fmt: skip
+    raw.append([*raw[0][:2], "9", *raw[0][3:8], "True", *raw[0][9:]])
+    evalset = EvalSet(minimal, "de-en")
+    found = gold_from_file(evalset, "da", _csv(minimal / "raw.csv", raw))
+    expected = gold_from_file(evalset, "da", _csv(minimal / "da.csv", ROWS))
+    assert found.notes == ("raw.csv: scores of whole documents passed over: 1",)
+    for name, values in expected.segment.items():
+        assert np.array_equal(found.segment[name], values, equal_nan=True)
+    # Whole documents count from 0 where an item 0 says so.
+    zero = [[*row[:2], str(int(row[2]) - 1), *row[3:]] for row in ROWS]
+    again = gold_from_file(evalset, "da", _csv(minimal / "zero.csv", zero))
+    assert again.system == expected.system
+    for part, item, message in (
+        ("home#1-2", "2", ":2: segment '2', expected a number from 0 to 1"),
+        ("home#2-9", "5", ":2: segment '6', expected a number from 0 to 1"),
+        ("home#0-1", "0", ":2: segment '-1', expected a number from 0 to 1"),
+        ("home.1", "0", ":2: segment '10', expected a number from 0 to 1"),
+        ("away.0", "0", ":2: the set has no document 'away.0'"),
+    ):
+        bad = [raw[0], [*raw[0][:2], item, *raw[0][3:7], part, *raw[0][8:]]]
+        with pytest.raises(DataError) as caught:
+            gold_from_file(evalset, "da", _csv(minimal / "bad.csv", bad))
+        assert f"bad.csv{message}" in str(caught.value)
+
+
+#: Rows without documents, as WMT22's of Livonian: systems are called by the files of their outputs.
+LINES = [
+    [user, f"generaltest2022.de-en.{name}.en.txt", str(line), kind, "deu", "eng", str(score), "1.5", "2.5"]
+    for user, name, line, kind, score in (
+        ("a", "hyp.Alpha", 1, "TGT", 80), ("a", "hyp.Beta.1", 5, "TGT", 60), ("a", "hyp.Alpha", 2, "BAD", 0),
+        ("a", "ref.B", 3, "TGT", 100), ("b", "hyp.Gamma-2", 5, "TGT", 5), ("b", "hyp.Gamma-2", 4, "TGT", 15),
+    )
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_rows_without_documents(minimal: Path, first: int) -> None:
+    rows = [[*row[:2], str(int(row[2]) - 1 + first), *row[3:]] for row in LINES]
+    (minimal / "documents/de-en.docs").unlink()
+    evalset = EvalSet(minimal, "de-en")
+    gold = gold_from_file(evalset, "da", _csv(minimal / "lines.csv", rows), include_human=True)
+    one, other = [80.0, 60.0, 100.0], [5.0, 15.0]
+    assert gold.name == "da-z" and gold.notes == ()
+    assert {name: np.flatnonzero(~np.isnan(values)).tolist() for name, values in gold.segment.items()} == {
+        "Alpha": [0], "Beta.1": [4], "Gamma-2": [3, 4], "refB": [2],
+    }  # fmt: skip
+    assert gold.segment["refB"][2] == pytest.approx((100 - 80) / statistics.stdev(one))
+    assert gold.segment["Gamma-2"][3] == pytest.approx((15 - 10) / statistics.stdev(other))
+    rows[1][2] = str(5 + first)
+    with pytest.raises(DataError, match=rf"lines.csv:2: segment '{5 + first}', expected a number from {first} to"):
+        gold_from_file(evalset, "da", _csv(minimal / "lines.csv", rows))
+    with pytest.raises(DataError, match=r"names segments by document, but the evaluation set has no documents"):
+        gold_from_file(evalset, "da", _csv(minimal / "da.csv", ROWS))
+
+
+LIST = "HITId WorkerId Input.src Input.trg Input.item hit sys_id rid type sid score time"
+#: Worker, system, what was shown together, type, segment with the documents in the order of their names, score.
+LISTED = [
+    ("w1", "Alpha.7", "1", "SYSTEM", 1, 0.5), ("w1", "Alpha.7", "1", "SYSTEM", 2, -0.25),
+    ("w1", "Alpha.7", "2", "REPEAT", 1, 0.1), ("w1", "Alpha.7", "2", "BAD_REF", 2, -3.5),
+    ("w1", "Beta.1", "3", "SYSTEM", 3, 7.0), ("w1", "Beta.1", "3", "SYSTEM", 4, 1.5),
+    ("w1", "Beta.1", "3", "SYSTEM", 5, -1.5),
+    ("w2", "Beta.1", "4", "SYSTEM", 4, 0.5), ("w2", "HUMAN-B", "5", "SYSTEM", 3, 2.0),
+    ("w2", "Delta.3", "6", "REF", 3, 9.0),
+]  # fmt: skip
+
+
+def _list(path: Path, rows: list[tuple[str, str, str, str, int, float]], pair: str = "de en", tab: str = "\t") -> Path:
+    lines = [f"h {w} {pair} ad 1 {system} {run} {kind} {sid} {score} 60.0".replace(" ", tab)
+             for w, system, run, kind, sid, score in rows]  # fmt: skip
+    path.write_text("\n".join([LIST, *lines]) + "\n")
+    return path
+
+
+@pytest.mark.parametrize("tab", ["\t", " "])
+def test_lists_of_good_standing(minimal: Path, tab: str) -> None:
+    # By name, "away" comes before "home", whose three segments are the first of the set.
+    documents = [("news", "home")] * 3 + [("talk", "away")] * 2
+    (minimal / "documents/de-en.docs").write_text("".join(f"{a}\t{b}\n" for a, b in documents))
+    evalset = EvalSet(minimal, "de-en")
+    path = _list(minimal / "ad-deen-good-stnd.csv", LISTED, tab=tab)
+    gold = gold_from_file(evalset, "da", path, include_human=True)
+    nan = np.nan
+    assert gold.name == "da-z" and gold.notes == ()
+    # Scores are standardised already: as in the published averages, those of an output that was shown again count.
+    assert np.allclose(gold.segment["Alpha"], [nan, nan, nan, 0.3, -0.25], equal_nan=True)
+    assert np.allclose(gold.segment["Beta.1"], [7.0, 1.0, -1.5, nan, nan], equal_nan=True)
+    assert np.allclose(gold.segment["refB"], [2.0, nan, nan, nan, nan], equal_nan=True)
+    # What was shown together is of one document: here the lines are meant.
+    lines = [(*row[:4], row[4] - 2 if row[4] > 2 else row[4] + 3, row[5]) for row in LISTED]
+    again = gold_from_file(evalset, "da", _list(minimal / "lines.csv", lines), include_human=True)
+    assert again.system == gold.system
+    for rows, message in (
+        ([("w", "Alpha", run, "SYSTEM", n, 0.5) for run, n in (("1", 1), ("1", 3), ("2", 2), ("2", 4))],
+         "what was judged together is of several documents of the set"),
+        ([("w", "Alpha", "1", "OTHER", 1, 0.5)], ":2: the type is 'OTHER', expected one of BAD_REF, REF, REPEAT, SYS"),
+        ([("w", "Alpha", "1", "SYSTEM", 6, 0.5)], ":2: segment '6', expected a number from 1 to 5"),
+        ([("w", "Alpha", "1", "SYSTEM", 1, math.nan)], ":2: the score is 'nan', expected a finite number"),
+        ([("w", "Al pha", "1", "SYSTEM", 1, 1.0)], ":2: 13 columns, expected 12: HITId WorkerId"),
+        ([("w", "Delta", "1", "SYSTEM", 1, 1.0)], ": judges no output of the set, only Delta (1)"),
+    ):  # fmt: skip
+        with pytest.raises(DataError) as caught:
+            gold_from_file(evalset, "da", _list(minimal / "bad.csv", rows))
+        assert message in str(caught.value)
+    with pytest.raises(DataError, match="judges nothing of de-en"):
+        gold_from_file(evalset, "da", _list(minimal / "bad.csv", LISTED, pair="cs en"))
+    (minimal / "documents/de-en.docs").unlink()
+    with pytest.raises(DataError, match=r"an order that only documents tell, .* \(add documents/de-en.docs\)"):
+        gold_from_file(EvalSet(minimal, "de-en"), "da", path)
+
+
+@pytest.mark.parametrize("rows", [ROWS, _esa(ROWS)], ids=["da", "esa"])
+def test_waves_are_one_file(minimal: Path, rows: list[list[str]], polyref: Callable[..., Any]) -> None:
+    evalset = EvalSet(minimal, "de-en")
+    whole = _csv(minimal / "whole.csv", rows)
+    # The second wave repeats a row of the first; the third is of another pair.
+    waves = [
+        _csv(minimal / "one.csv", rows[:2]),
+        _csv(minimal / "two.csv", rows[1:6]),
+        _csv(minimal / "3.csv", rows[6:]),
+    ]
+    found, expected = gold_from_file(evalset, "da", waves), gold_from_file(evalset, "da", whole)
+    for name, values in expected.segment.items():
+        assert np.array_equal(found.segment[name], values, equal_nan=True)
+    anew = "rows that repeat another one" if len(rows[0]) == 11 else "scores that their annotator gave anew"
+    assert found.notes == (f"two.csv: {anew} passed over: 1", "3.csv: judges nothing of de-en, only en-cs")
+    base = ("evaluate", minimal, "-l", "de-en", "--ref", "refA", "-m", "chrf", "-n", "0", "--json")
+    run = polyref(*base, "--da", *waves)
+    assert run.json()["rows"] == polyref(*base, "--da", whole).json()["rows"]
+    assert polyref(*base, "--judgements", *(f"da={one}" for one in waves)).json()["rows"] == run.json()["rows"]
+    signature = run.json()["signature"]
+    assert signature.count("judgements:da#") == 3 and "note: two.csv: " in run.err
+    table = evaluate(minimal, "de-en", ref="refA", metrics="chrf", da=waves, resamples=0)
+    assert [row["value"] for row in table.rows] == [row["value"] for row in run.json()["rows"]]
+    with pytest.raises(DataError, match="judges nothing of de-en"):
+        gold_from_file(evalset, "da", waves[2:] * 2)
+    other = _csv(minimal / "other.csv", _esa(ROWS) if rows is ROWS else ROWS)
+    with pytest.raises(DataError, match=rf"other.csv:1: 1[12] comma-separated fields, and .* has {len(rows[0])}"):
+        gold_from_file(evalset, "da", [waves[0], other])
+    lines = _dump(minimal / "esa.jsonl", 0)
+    message = r"esa.jsonl: is ESA as JSON lines, and .*one.csv is an export of Appraise \(give them apart"
+    with pytest.raises(DataError, match=message):
+        gold_from_file(evalset, "da", [waves[0], lines])
+    with pytest.raises(UsageError, match="judgements of the kind 'mqm' are one file, not 3"):
+        gold_from_file(evalset, "mqm", waves)
+
+
+def test_references_are_called_as_people_call_translators(minimal: Path) -> None:
+    for name in ("translator-B", "ref.B", "HUMAN-B", "Human-B.0", "refb"):
+        rows = [[*row[:1], name if row[1] == "Alpha" else row[1], *row[2:]] for row in ROWS]
+        gold = gold_from_file(EvalSet(minimal, "de-en"), "da", _csv(minimal / "da.csv", rows), include_human=True)
+        assert "refB" in gold.segment and gold.notes == ()
+
+
+def test_marks_of_sources_are_said_to_be_that(minimal: Path, polyref: Callable[..., Any]) -> None:
+    marks = [("Alpha", 1, "r", "Source error/-", "Minor"), ("Beta.1", 3, "r", "Source issue", "Major")]
+    path = _marks(minimal / "source-errors.tsv", marks)
+    note = "source-errors.tsv: every mark is an error of the source: the file judges sources, not outputs"
+    assert note in gold_from_file(EvalSet(minimal, "de-en"), "mqm", path).notes
+    run = polyref("evaluate", minimal, "-l", "de-en", "--ref", "refA", "-m", "chrf", "-n", "0", "--mqm", path)
+    assert f"note: {note}" in run.err
+    marks.append(("Beta.1", 3, "r", "Style/Awkward", "Minor"))
+    assert gold_from_file(EvalSet(minimal, "de-en"), "mqm", _marks(path, marks)).notes == ()
 
 
 def _dump(path: Path, first: int, **changes: object) -> Path:

@@ -10,6 +10,10 @@ from pathlib import Path
 from typing import Final
 from xml.sax.saxutils import escape
 
+from pearmut_logs import as_lines, pearmut_log
+
+from polyref.eval.data.evaluation_set import EvalSet
+
 #: Lines of the small set tests/eval/minimal, which has five segments in three documents.
 DOCUMENTS: Final = (("home", 1), ("home", 2), ("market", 1), ("weather", 1), ("weather", 2))
 SYSTEMS: Final = ("Alpha", "Beta.1", "Gamma-2")
@@ -91,6 +95,7 @@ _MARKS = [
     ("Beta.1", 3, "r1", "Style", "HOTW-test"), ("metricsystem1", 2, "r1", "Fluency/Punctuation", "Minor"),
 ]  # fmt: skip
 
+_LOG = pearmut_log(EvalSet(Path(__file__).resolve().parent.parent / "eval/minimal", "de-en"), "mqm")[-6:]
 #: Name of a file of judgements of the small set -> its kind, and a valid one.
 JUDGEMENTS: Final[dict[str, tuple[str, str]]] = {
     "marks.tsv": ("mqm", "system\tseg_id\trater\tsource\tcategory\tseverity\textra\n" + "".join(
@@ -102,6 +107,12 @@ JUDGEMENTS: Final[dict[str, tuple[str, str]]] = {
     "da.csv": ("da", _csv(_DA)),
     "esa.csv": ("da", _csv(_ESA)),
     "esa.jsonl": ("da", "".join(json.dumps(row) + "\n" for row in _DUMP)),
+    "lines.csv": ("da", _csv([[*row[:1], f"test.de-en.hyp.{row[1]}.en.txt", *row[2:7], *row[9:]] for row in _DA])),
+    "raw.csv": ("da", _csv([[*row[:2], "0", *row[3:7], f"{row[7]}#{row[2]}-{row[2]}", *row[8:]] for row in _DA])),
+    "list.csv": ("da", "HITId WorkerId Input.src Input.trg Input.item hit sys_id rid type sid score time\n" + "".join(
+        f"h w de en ad 1 {s} {n} SYSTEM {n} 0.{n} 9\n" for s in SYSTEMS for n in range(1, 6))),
+    "log.jsonl": ("pearmut", as_lines(_LOG)),
+    "annotations.json": ("pearmut", json.dumps({"eng_Latn---deu_Latn": [], "deu_Latn---eng_Latn v3": _LOG}, indent=1)),
     "table.csv": ("da", "SYS SEGID RAW.SCR Z.SCR N SID\nAlpha home::2 80 0.5 1 7\nBeta.1 weather::1 20 -0.5 1 3\n"),
     "darr.csv": ("darr", "LP DATA SID BETTER WORSE\nde-en set 1 Beta.1 Gamma-2\nfi-en set 1 X Y\n"
                          "de-en set home::2 Alpha Gamma-2\n"),

@@ -29,13 +29,17 @@ def named_files(values: Sequence[str]) -> dict[str, str]:
     return dict(pieces)
 
 
-def files_of_judgements(values: Sequence[str]) -> dict[str, str]:
-    """``--judgements``: kind -> file, from KIND=FILE."""
+def files_of_judgements(values: Sequence[str]) -> dict[str, list[str]]:
+    """``--judgements``: kind -> files, from KIND=FILE."""
+    from polyref.eval.judgements.registry import gold_reader
+
     pieces = [value.partition("=") for value in values]
     for value, (kind, _, file) in zip(values, pieces, strict=True):
         if not kind or not file:
             raise UsageError(f"--judgements {value!r}, expected KIND=FILE")
-    kinds = [kind for kind, _, _ in pieces]
-    if repeated := next((kind for kind in kinds if kinds.count(kind) > 1), None):
-        raise UsageError(f"--judgements {repeated} is given twice", remedy="name one file of judgements")
-    return {kind: file for kind, _, file in pieces}
+    files: dict[str, list[str]] = {}
+    for kind, _, file in pieces:
+        if kind in files and not gold_reader(kind).several:
+            raise UsageError(f"--judgements {kind} is given twice", remedy="name one file of judgements")
+        files.setdefault(kind, []).append(file)
+    return files

@@ -71,7 +71,12 @@ _MEASURED: Final = (
         metavar="W",
         help="SEVERITY=WEIGHT or SEVERITY/CATEGORY=WEIGHT, over the usual ones.",
     ),
-    click.option("--da", metavar="FILE", help="Judgements from a file of DA, DA+SQM or ESA instead of --gold."),
+    click.option(
+        "--da",
+        multiple=True,
+        metavar="FILE",
+        help="Judgements from a file of DA, DA+SQM or ESA instead of --gold; several files are waves of one campaign.",
+    ),
     click.option("--darr", metavar="FILE", help="Relative rankings from a file of the metrics task instead of --gold."),
     click.option(
         "--judgements",
@@ -81,6 +86,7 @@ _MEASURED: Final = (
         names=JUDGEMENTS.names,
         help="Judgements from a file instead of --gold; kinds:",
     ),
+    click.option("--reliable", is_flag=True, help="Of Pearmut's logs, leave out annotators by the rule of WMT26."),
     click.option(
         "--pairs",
         "repeated_pairs",
@@ -198,7 +204,7 @@ _PRINTED: Final = (
 
 #: Heading of the help -> options under it; the others come first.
 HEADINGS: Final = {
-    "Judgements": ["sys_gold", "mqm", "mqm_weights", "da", "darr", "judgements", "repeated_pairs"],
+    "Judgements": ["sys_gold", "mqm", "mqm_weights", "da", "darr", "judgements", "reliable", "repeated_pairs"],
     "Systems": ["include_human", "excluded", "top", "exclude_outliers"],
     "Segments": ["segments", "all_segments"],
     "Sets": ["collection", "test_suites", "scores"],

@@ -45,7 +45,8 @@ class Choices:
     originals: tuple[str, ...] = (KEPT,)
     gold: tuple[str, ...] = ()
     sys_gold: str | None = None
-    gold_files: Mapping[str, str] = field(default_factory=dict)
+    gold_files: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    reliable: bool = False
     mqm_weights: tuple[str, ...] = ()
     repeated_pairs: str = "count"
     statistics: tuple[str, ...] = ()
@@ -74,6 +75,8 @@ class Choices:
             raise UsageError(f"`repeated_pairs` is {self.repeated_pairs!r}, expected one of {', '.join(REPEATED)}")
         if self.mqm_weights and "mqm" not in self.gold_files:
             raise UsageError("`mqm_weights` has no use without `mqm`")
+        if self.reliable and "pearmut" not in self.gold_files:
+            raise UsageError("`reliable` has no use without `judgements` of the kind pearmut")
         if self.bootstrap.over not in REDRAWN:
             raise UsageError(f"`over` is {self.bootstrap.over!r}, expected one of {', '.join(REDRAWN)}")
         if self.segments is not None and self.all_segments:

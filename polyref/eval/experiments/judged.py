@@ -85,15 +85,16 @@ def references_of(evalset: EvaluationSet, asked: tuple[str, ...], several: bool)
 
 def _gold(evalset: EvaluationSet, choices: Choices, several: bool) -> Gold:
     if choices.gold_files:
-        ((kind, pattern),) = choices.gold_files.items()
+        ((kind, patterns),) = choices.gold_files.items()
         return gold_from_file(
             evalset,
             kind,
-            filled(pattern, evalset),
+            [filled(pattern, evalset) for pattern in patterns],
             system_gold=choices.sys_gold,
             include_human=choices.include_human,
             weights=parse_weights(choices.mqm_weights),
             pairs=choices.repeated_pairs,
+            reliable=choices.reliable,
         )
     name = _gold_name(evalset, choices.gold, several)
     return evalset.gold(

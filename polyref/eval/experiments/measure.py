@@ -46,7 +46,7 @@ def measure(sets: Sequence[EvaluationSet], choices: Choices, say: Say = lambda k
     """
     files = [one for one in choices.references.values() if isinstance(one, str) and not one.startswith(OF_SET)]
     check_patterns(files, sets, "`references`")
-    check_patterns(list(choices.gold_files.values()), sets, "`mqm`, `da` or `darr`")
+    check_patterns([file for some in choices.gold_files.values() for file in some], sets, "`mqm`, `da` or `darr`")
     check_names(sets, choices)
     judged = [judgement(evalset, choices, len(sets) > 1) for evalset in sets]
     if choices.repeated_pairs != "count" and all(gold.pairs is None for gold, _, _ in judged):
@@ -236,10 +236,12 @@ def _signature(evalset: EvaluationSet, gold: Gold, choices: Choices, found: Inpu
         parts.append(f"pairs:{choices.repeated_pairs}")
     if left_out:
         parts.append(f"without:{','.join(left_out)}")
-    for kind, pattern in choices.gold_files.items():
+    for kind, pattern in ((kind, file) for kind, some in choices.gold_files.items() for file in some):
         path = without_scheme(filled(pattern, evalset))
         # What lies elsewhere is named alone.
         parts.append(f"judgements:{kind}#{file_sha256(path)[:12] if Path(path).is_file() else path}")
+    if choices.reliable:
+        parts.append("annotators:reliable")
     if choices.mqm_weights:
         parts.append(f"weights:{','.join(sorted(choices.mqm_weights))}")
     if choices.baseline is not None:

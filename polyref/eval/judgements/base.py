@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import Final, TypeVar
 
 from polyref.errors import DataError
 from polyref.eval.data.score_files import FloatArray, shortened, whole_number
 from polyref.eval.judgements.gold import HUMAN_NAME
 from polyref.eval.judgements.relative_rankings import RankingPairs
+
+T = TypeVar("T")
+#: What WMT's files of judgements call a reference: ``Human-B.0``, ``translator-B``, ``ref.B``, ``ref-B``.
+_REFERENCE: Final = re.compile(r"(?:human|translator|ref)[-_.]?([a-z])(?:\.\d+)?", re.IGNORECASE)
+#: Numbers that WMT's files put after the name of a system: ``Online-A.8``.
+_NUMBERED: Final = re.compile(r"(.+)\.\d+")
 
 
 @dataclass(frozen=True)
@@ -67,11 +75,40 @@ class GoldReader:
         kind: What the kind is called.
         read: The file, what can be judged, and the options as keyword arguments -> what the file says.
         options: Names of the options that ``read`` takes.
+        several: Whether ``read`` takes a list of files that belong together, such as waves of one campaign.
     """
 
     kind: str
     read: Callable[..., Judgements]
     options: tuple[str, ...] = ()
+    several: bool = False
+
+
+class NothingHereError(DataError):
+    """A file judges nothing of the language pair: no fault where it is one of several."""
+
+
+def those_that_judge(
+    matchers: Sequence[Matcher], read: Callable[[Matcher], T]
+) -> tuple[list[tuple[Matcher, T]], list[str]]:
+    """What is read from the files of one campaign, without those that judge nothing here, and notes about these.
+
+    Raises:
+        NothingHereError: None of them does.
+    """
+    tried = [(matcher, _or_nothing(matcher, read)) for matcher in matchers]
+    found = [(matcher, one) for matcher, one in tried if not isinstance(one, NothingHereError)]
+    absent = [(matcher, one) for matcher, one in tried if isinstance(one, NothingHereError)]
+    if not found:
+        raise absent[0][1]
+    return found, [f"{Path(matcher.path).name}: {nothing.message}" for matcher, nothing in absent]
+
+
+def _or_nothing(matcher: Matcher, read: Callable[[Matcher], T]) -> T | NothingHereError:
+    try:
+        return read(matcher)
+    except NothingHereError as nothing:
+        return nothing
 
 
 class Matcher:
@@ -99,16 +136,21 @@ class Matcher:
         return DataError(message, file=self.path, line=line, remedy=remedy)
 
     def system(self, name: str) -> str:
-        """The output that a name means, in the set's spelling: ``ref-A`` is ``refA``.
+        """The output that a name means, in the set's spelling: ``ref-A`` and ``translator-A`` are ``refA``.
 
         A name that the set does not have is counted, and comes back as it is.
         """
         if name in self.place.systems:
             self._known += 1
             return name
-        if HUMAN_NAME.fullmatch(name):
+        reference = _REFERENCE.fullmatch(name)
+        if reference or HUMAN_NAME.fullmatch(name):
             # Translations by people are judged without being among the outputs; that is no loss.
-            return self._spelling.get(_folded(name), name)
+            spelt = self._spelling.get(_folded(name))
+            return spelt or self._spelling.get(f"ref{reference[1].lower()}" if reference else "", name)
+        if (numbered := _NUMBERED.fullmatch(name)) and numbered[1] in self.place.systems:
+            self._known += 1
+            return numbered[1]
         self._unknown[name] += 1
         return name
 
@@ -116,20 +158,26 @@ class Matcher:
         """Whether the set has an output of that name."""
         return name in self.place.systems
 
-    def segment(self, text: str, line: int, among: int | None = None) -> int:
-        """A 1-based position in the set (or among so many segments) as a 0-based one.
+    def segment(self, text: str, line: int, among: int | None = None, first: int = 1) -> int:
+        """A position in the set (or among so many segments) as a 0-based one.
+
+        Args:
+            text: The number.
+            line: Its line, for messages.
+            among: How many segments there are, if not those of the set.
+            first: From where the file counts.
 
         Raises:
             DataError: It is no number, or out of range.
         """
-        most = self.place.segments if among is None else among
+        most = (self.place.segments if among is None else among) + first - 1
         number = whole_number(text)
-        if number is None or not 1 <= number <= most:
-            raise self.fault(f"segment {shortened(text)}, expected a number from 1 to {most}", line)
-        return number - 1
+        if number is None or not first <= number <= most:
+            raise self.fault(f"segment {shortened(text)}, expected a number from {first} to {most}", line)
+        return number - first
 
-    def cell(self, document: str, segment: str, line: int) -> int:
-        """The position in the set of a document's segment, which counts from 1.
+    def cell(self, document: str, segment: str, line: int, first: int = 1) -> int:
+        """The position in the set of a document's segment, which counts from ``first``.
 
         Raises:
             DataError: The set has no such document, or the document no such segment.
@@ -143,11 +191,11 @@ class Matcher:
         if document not in self.place.index:
             raise self.fault(f"the set has no document {shortened(document)}", line)
         positions = self.place.index[document]
-        return positions[self.segment(segment, line, len(positions))]
+        return positions[self.segment(segment, line, len(positions), first)]
 
-    def pass_over(self, why: str) -> None:
-        """Count a line that says nothing about an output; ``why`` is what such lines are, in the plural."""
-        self._passed[why] += 1
+    def pass_over(self, why: str, count: int = 1) -> None:
+        """Count lines that say nothing about an output; ``why`` is what such lines are, in the plural."""
+        self._passed[why] += count
 
     def remark(self, what: str) -> None:
         """Count a line of which the user has to know; ``what`` such lines are, in the plural."""

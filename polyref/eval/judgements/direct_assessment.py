@@ -6,60 +6,47 @@ averaged over the annotators of an output. Segments are named by document: the e
 
 from __future__ import annotations
 
-import csv
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
-from polyref.eval.data.languages import target_language
 from polyref.eval.data.score_files import (
     JUDGEMENT_RULE,
     FloatArray,
     numbered_lines,
     parse_score,
     shortened,
-    whole_number,
 )
-from polyref.eval.judgements.base import GoldReader, Judgements, Matcher, Place
+from polyref.eval.judgements.appraise import Judgement, assessed, plain_pair, read_exports
+from polyref.eval.judgements.base import GoldReader, Judgements, Matcher, NothingHereError, Place, those_that_judge
 from polyref.json_files import parse_json
-from polyref.languages import base
 from polyref.textfiles import iter_lines
 
-#: Appraise's exports: user, system, segment, type, source, target, score, document, whether the score is of the whole
-#: document, [spans,] start, end.
-DA_FIELDS: Final = 11
-ESA_FIELDS: Final = 12
-#: Types of rows that judge an output; others check the annotator (spoilt outputs, repetitions).
-JUDGED: Final = frozenset({"TGT", "REF"})
-_TYPES: Final = JUDGED | {"BAD", "CHK", "BAD.REF"}
-#: What follows # in the names of documents that only fill up an annotator's work; WMT24 counts neither.
-_FILLING: Final = ("dup", "incomplete")
-#: Appraise names languages by ISO 639-3, with or without a region, and some by the older codes of libraries.
-_OF_LIBRARIES: Final = {
-    "alb": "sq", "arm": "hy", "baq": "eu", "bur": "my", "chi": "zh", "cze": "cs", "dut": "nl", "fre": "fr",
-    "geo": "ka", "ger": "de", "gre": "el", "ice": "is", "mac": "mk", "mao": "mi", "may": "ms", "per": "fa",
-    "rum": "ro", "slo": "sk", "tib": "bo", "wel": "cy",
-}  # fmt: skip
 _TABLE: Final = ("SYS", "SEGID", "RAW.SCR", "Z.SCR", "N", "SID")
+#: Judgements of the annotators who passed the checks, standardised (``ad-LP-good-stnd.csv``, ``...-redup.csv``).
+_LIST: Final = (
+    "HITId", "WorkerId", "Input.src", "Input.trg", "Input.item", "hit", "sys_id", "rid", "type", "sid", "score", "time",
+)  # fmt: skip
+#: Types of rows of such a list that judge an output, once and again; references and spoilt ones check the annotator.
+_LISTED: Final = frozenset({"SYSTEM", "REPEAT"})
+_LIST_CHECKS: Final = frozenset({"REF", "BAD_REF"})
+#: Forms of files, as messages call them.
+_EXPORT: Final = "an export of Appraise"
+_LINES: Final = "ESA as JSON lines"
+_AVERAGES: Final = "a table of averages"
+_STANDING: Final = "a list of judgements of good standing"
+#: In which scores are standardised already.
+_STANDARD: Final = frozenset({_AVERAGES, _STANDING})
 
 
-@dataclass(frozen=True)
-class Judgement:
-    """One annotator's score of one output."""
-
-    annotator: str
-    system: str
-    segment: int
-    score: float
-
-
-def read_direct(path: str | Path, place: Place) -> Judgements:
+def read_direct(paths: str | Path | Sequence[str | Path], place: Place) -> Judgements:
     """Read direct assessments in any of the forms of docs/how-to/add-judgements.md, told apart by their content.
+
+    Several files are read as one, such as the waves of a campaign: an annotator has one scale in all of them.
 
     Passed over are tutorials, documents that only fill up an annotator's work (``#dup``, ``#incomplete``), and what was
     recorded twice, as WMT24's own scripts do, and scores of whole documents.
@@ -67,30 +54,20 @@ def read_direct(path: str | Path, place: Place) -> Judgements:
     Returns:
         The judgement ``da-z`` or ``esa-z`` with standardised scores.
     """
-    matcher = Matcher(path, place)
-    first = next(iter(iter_lines(path)), "")
-    if first.lstrip().startswith("{"):
-        name, scores = "esa-z", standardised(list(_dump(matcher)), place.segments)
-    elif tuple(first.split()) == _TABLE:
-        name, scores = "da-z", _table(matcher)
-    elif first.split()[:2] == ["SYS", "SID"]:
-        raise matcher.fault(
-            "segments are numbered with the documents in another order (SID), which is not the line",
-            1,
-            "use the metrics-ad-seg-scores file, which names document and segment",
-        )
+    paths = [paths] if isinstance(paths, (str, Path)) else paths
+    matchers = [Matcher(path, place) for path in paths]
+    forms = [_form(matcher) for matcher in matchers]
+    for matcher, form in zip(matchers, forms, strict=True):
+        if form != forms[0]:
+            raise matcher.fault(f"is {form}, and {matchers[0].path} is {forms[0]}", None, "give them apart")
+    if forms[0] == _EXPORT:
+        name, found, notes = read_exports(matchers)
     else:
-        rows = list(_csv(matcher))
-        width = len(rows[0][1]) if rows else 0
-        if width not in {DA_FIELDS, ESA_FIELDS}:
-            raise matcher.fault(
-                f"{width} comma-separated fields, expected {DA_FIELDS} (DA, DA+SQM) or {ESA_FIELDS} (ESA), no header",
-                1,
-            )
-        judged = _judged(rows, width, matcher)
-        found = _assessments(judged, matcher) if width == DA_FIELDS else _annotations(judged, matcher)
-        name, scores = "da-z" if width == DA_FIELDS else "esa-z", standardised(list(found), place.segments)
-    return Judgements(name, scores, notes=matcher.notes())
+        name = "esa-z" if forms[0] == _LINES else "da-z"
+        found, notes = those_that_judge(matchers, lambda matcher: list(_READERS[forms[0]](matcher)))
+    kept = _latest(found) if name == "esa-z" else [one for _, judgements in found for one in judgements]
+    scores = (averaged if forms[0] in _STANDARD else standardised)(kept, place.segments)
+    return Judgements(name, scores, notes=(*(note for matcher, _ in found for note in matcher.notes()), *notes))
 
 
 def standardised(judgements: Sequence[Judgement], segments: int) -> dict[str, FloatArray]:
@@ -106,100 +83,55 @@ def standardised(judgements: Sequence[Judgement], segments: int) -> dict[str, Fl
         mean = math.fsum(scores) / len(scores)
         spread = math.sqrt(math.fsum((s - mean) ** 2 for s in scores) / (len(scores) - 1)) if len(scores) > 1 else 0.0
         scale[annotator] = (mean, spread)
-    cells: dict[tuple[str, int], list[float]] = {}
+    moved = []
     for one in judgements:
         mean, spread = scale[one.annotator]
-        cells.setdefault((one.system, one.segment), []).append((one.score - mean) / spread if spread else 0.0)
+        moved.append(Judgement(one.annotator, one.system, one.segment, (one.score - mean) / spread if spread else 0.0))
+    return averaged(moved, segments)
+
+
+def averaged(judgements: Sequence[Judgement], segments: int) -> dict[str, FloatArray]:
+    """The mean score of every output, whoever gave it; NaN where nobody did."""
+    cells: dict[tuple[str, int], list[float]] = {}
+    for one in judgements:
+        cells.setdefault((one.system, one.segment), []).append(one.score)
     result = {system: np.full(segments, np.nan) for system in dict.fromkeys(one.system for one in judgements)}
     for (system, segment), values in cells.items():
         result[system][segment] = math.fsum(values) / len(values)
     return result
 
 
-def _judged(rows: Sequence[tuple[int, list[str]]], width: int, matcher: Matcher) -> list[tuple[int, list[str]]]:
-    """The rows of Appraise that judge an output in the language pair of the set."""
-    place, wanted = matcher.place, _plain_pair(matcher.place.pair)
-    pairs: set[str] = set()
-    kept = []
-    for number, row in rows:
-        if len(row) != width:
-            raise matcher.fault(f"{len(row)} comma-separated fields, expected {width}", number)
-        _, system, _, kind, source, target, _, document, whole = row[:9]
-        if kind not in _TYPES:
-            raise matcher.fault(f"field 4 is {shortened(kind)}, expected one of {', '.join(sorted(_TYPES))}", number)
-        pair = f"{_language(source)}-{_language(target)}"
-        pairs.add(pair)
-        if pair != wanted or kind not in JUDGED:
-            continue
-        if whole not in {"True", "False"}:
-            raise matcher.fault(f"field 9 is {shortened(whole)}, expected True or False", number)
-        if "tutorial" in system:
-            matcher.pass_over("rows of tutorials")
-        elif document.partition("#")[2].startswith(_FILLING):
-            matcher.pass_over("rows of documents that fill up an annotator's work (#dup, #incomplete)")
-        elif whole == "True":
-            matcher.pass_over("scores of whole documents")
-        else:
-            kept.append((number, row))
-    if not kept and wanted in pairs:
-        checks = ", ".join(sorted(_TYPES - JUDGED))
-        raise matcher.fault(f"judges nothing of {place.pair}: its lines only check annotators ({checks})", None)
-    if not kept:
-        raise matcher.fault(f"judges nothing of {place.pair}, only {', '.join(sorted(pairs)) or 'nothing'}", None)
-    return kept
-
-
-def _assessments(rows: Sequence[tuple[int, list[str]]], matcher: Matcher) -> Iterator[Judgement]:
-    """DA: field 3 counts the segments of the document from 1."""
-    seen: set[tuple[str, ...]] = set()
-    for number, row in rows:
-        if tuple(row) in seen:
-            matcher.pass_over("rows that repeat another one")
-            continue
-        seen.add(tuple(row))
-        at = matcher.cell(row[7], row[2], number)
-        yield Judgement(row[0], matcher.system(row[1]), at, _score(row[6], matcher, number))
-
-
-def _annotations(rows: Sequence[tuple[int, list[str]]], matcher: Matcher) -> Iterator[Judgement]:
-    """ESA: field 3 is the line of the set from 0, with the canary line first, which the set may lack."""
-    documents = matcher.place.documents
-    if documents is None:
+def _form(matcher: Matcher) -> str:
+    """Which form a file has, by its first line."""
+    first = next(iter(iter_lines(matcher.path)), "")
+    columns = tuple(first.split())
+    if columns[:2] == ("SYS", "SID"):
         raise matcher.fault(
-            "names segments by line and document, but the evaluation set has no documents",
-            None,
-            f"add documents/{matcher.place.pair}.docs",
+            "segments are numbered with the documents in another order (SID), which is not the line",
+            1,
+            "use the metrics-ad-seg-scores file, which names document and segment, or the list of judgements that it "
+            "was made from (ad-...-good-stnd.csv)",
         )
-    lines = []
-    for number, row in rows:
-        line = whole_number(row[2])
-        if line is None:
-            raise matcher.fault(f"segment {shortened(row[2])}, expected a line of the set, counted from 0", number)
-        lines.append(line)
+    if first.lstrip().startswith("{"):
+        return _LINES
+    return {_TABLE: _AVERAGES, _LIST: _STANDING}.get(columns, _EXPORT)
 
-    def fits(line: int, row: list[str], start: int) -> bool:
-        return 0 <= line - start < len(documents) and documents[line - start] == row[7]
 
-    fitting = [sum(fits(n, row, start) for n, (_, row) in zip(lines, rows, strict=True)) for start in (0, 1)]
-    start = 0 if fitting[0] >= fitting[1] else 1
-    latest: dict[tuple[str, str, int], tuple[float, float]] = {}
-    for line, (number, row) in zip(lines, rows, strict=True):
-        if not fits(line, row, start):
-            if row[7] not in documents:
-                raise matcher.fault(f"the set has no document {shortened(row[7])}", number)
-            raise matcher.fault(
-                f"line {line} (from 0, after the canary line) is not in the document {shortened(row[7])} of the set",
-                number,
-            )
-        key = (row[0], matcher.system(row[1]), line - start)
-        ended = parse_score(row[-1], matcher.path, number, rule="field 12 is the time at which it was given")
-        score = _score(row[6], matcher, number)
-        if key in latest:
-            matcher.pass_over("scores that their annotator gave anew")
-        if key not in latest or ended >= latest[key][0]:
-            latest[key] = (ended, score)
-    for (annotator, system, segment), (_, score) in latest.items():
-        yield Judgement(annotator, system, segment, score)
+def _latest(found: Sequence[tuple[Matcher, list[Judgement]]]) -> list[Judgement]:
+    """Of scores that an annotator gave an output more than once, the last one, where files say when it was given."""
+    untimed: list[Judgement] = []
+    latest: dict[tuple[str, str, int], tuple[float, Judgement]] = {}
+    for matcher, judgements in found:
+        for one in judgements:
+            key = (one.annotator, one.system, one.segment)
+            if one.ended is None:
+                untimed.append(one)
+                continue
+            if key in latest:
+                matcher.pass_over("scores that their annotator gave anew")
+            if key not in latest or one.ended >= latest[key][0]:
+                latest[key] = one.ended, one
+    return [*untimed, *(one for _, one in latest.values())]
 
 
 def _dump(matcher: Matcher) -> Iterator[Judgement]:
@@ -208,9 +140,11 @@ def _dump(matcher: Matcher) -> Iterator[Judgement]:
     if source is None:
         raise matcher.fault("needs the sources of the evaluation set to find the lines", None)
     rows = [(n, parse_json(line, matcher.path, n, finite=False)) for n, line in numbered_lines(matcher.path)]
-    here = [(number, row) for number, row in rows if _plain_pair(str(row.get("langs", ""))) == _plain_pair(pair)]
+    if rows and {"annotation", "item"} <= rows[0][1].keys():
+        raise matcher.fault("is a log of Pearmut", 1, f"give it as one: `judgements` pearmut={Path(matcher.path).name}")
+    here = [(number, row) for number, row in rows if plain_pair(str(row.get("langs", ""))) == plain_pair(pair)]
     if not here:
-        raise matcher.fault(f"judges nothing of {pair}", None)
+        raise NothingHereError(f"judges nothing of {pair}", file=matcher.path)
     start = 0 if all(_at(source, row, 0) for _, row in here) else 1
     seen: set[str] = set()
     for number, row in here:
@@ -226,48 +160,8 @@ def _dump(matcher: Matcher) -> Iterator[Judgement]:
         if row.get("esa_score") is None:
             missing = "is null" if "esa_score" in row else "is not there"
             raise matcher.fault(f"esa_score {missing}, but {JUDGEMENT_RULE}", number)
-        score = _score(str(row["esa_score"]), matcher, number)
+        score = assessed(str(row["esa_score"]), matcher, number)
         yield Judgement(str(row.get("annotator")), system, row["line_id"] - start, score)
-
-
-def _table(matcher: Matcher) -> dict[str, FloatArray]:
-    """WMT20's and WMT21's table, in which scores are standardised and averaged already."""
-    scores: dict[str, FloatArray] = {}
-    for number, line in numbered_lines(matcher.path):
-        if number == 1:
-            continue
-        fields = line.split()
-        if len(fields) != len(_TABLE):
-            raise matcher.fault(f"{len(fields)} columns, expected {len(_TABLE)}: {' '.join(_TABLE)}", number)
-        document, _, segment = fields[1].rpartition("::")
-        at = matcher.cell(document, segment, number)
-        own = scores.setdefault(matcher.system(fields[0]), np.full(matcher.place.segments, np.nan))
-        if not np.isnan(own[at]):
-            raise matcher.fault(f"{fields[0]!r} has a second score of {fields[1]}", number)
-        own[at] = parse_score(fields[3], matcher.path, number, rule=JUDGEMENT_RULE)
-    return scores
-
-
-def _score(text: str, matcher: Matcher, number: int) -> float:
-    score = parse_score(text, matcher.path, number, rule=JUDGEMENT_RULE)
-    if not 0 <= score <= 100:
-        raise matcher.fault(f"the score is {text}, expected 0 to 100", number)
-    return score
-
-
-def _csv(matcher: Matcher) -> Iterator[tuple[int, list[str]]]:
-    """Rows with the number of their last line; blank lines are none."""
-    reader = csv.reader(_ended(iter_lines(matcher.path)), strict=True)
-    try:
-        for row in reader:
-            if row:
-                yield reader.line_num, row
-    except csv.Error as error:
-        raise matcher.fault(f"broken CSV: {error}", reader.line_num) from None
-
-
-def _ended(lines: Iterable[str]) -> Iterator[str]:
-    return (line + "\n" for line in lines)
 
 
 def _at(source: Sequence[str], row: Mapping[str, Any], start: int) -> bool:
@@ -277,13 +171,76 @@ def _at(source: Sequence[str], row: Mapping[str, Any], start: int) -> bool:
     return str(row.get("src", "")).split() == source[position - start].split()
 
 
-def _plain_pair(langs: str) -> str:
-    return f"{_language(langs)}-{_language(target_language(langs))}"
+def _table(matcher: Matcher) -> Iterator[Judgement]:
+    """WMT20's and WMT21's table, in which scores are standardised and averaged already."""
+    named: set[tuple[str, int]] = set()
+    for number, fields in _rows(matcher, _TABLE):
+        document, _, segment = fields[1].rpartition("::")
+        at = matcher.cell(document, segment, number)
+        system = matcher.system(fields[0])
+        if (system, at) in named:
+            raise matcher.fault(f"{fields[0]!r} has a second score of {fields[1]}", number)
+        named.add((system, at))
+        yield Judgement("", system, at, parse_score(fields[3], matcher.path, number, rule=JUDGEMENT_RULE))
 
 
-def _language(code: str) -> str:
-    short = base(code)
-    return _OF_LIBRARIES.get(short, short)
+def _list(matcher: Matcher) -> Iterator[Judgement]:
+    """Lists of WMT18 to WMT22: a score an annotator and segment, standardised already. ``sid`` counts from 1."""
+    at = {name: number for number, name in enumerate(_LIST)}
+    wanted = plain_pair(matcher.place.pair)
+    rows = []
+    for number, fields in _rows(matcher, _LIST):
+        kind = fields[at["type"]]
+        if kind not in _LISTED | _LIST_CHECKS:
+            expected = ", ".join(sorted(_LISTED | _LIST_CHECKS))
+            raise matcher.fault(f"the type is {shortened(kind)}, expected one of {expected}", number)
+        if kind in _LISTED and plain_pair(f"{fields[at['Input.src']]}-{fields[at['Input.trg']]}") == wanted:
+            rows.append((number, fields, matcher.segment(fields[at["sid"]], number)))
+    if not rows:
+        raise NothingHereError(f"judges nothing of {matcher.place.pair}", file=matcher.path)
+    runs: dict[str, set[int]] = {}
+    for _, fields, segment in rows:
+        runs.setdefault(fields[at["rid"]], set()).add(segment)
+    place = _order(matcher, runs.values())
+    for number, fields, segment in rows:
+        score = parse_score(fields[at["score"]], matcher.path, number, rule=JUDGEMENT_RULE)
+        yield Judgement(fields[at["WorkerId"]], matcher.system(fields[at["sys_id"]]), place[segment], score)
 
 
-READER: Final = GoldReader("da", read_direct)
+def _order(matcher: Matcher, runs: Collection[Collection[int]]) -> Sequence[int]:
+    """Which segment of the set each number means: lines, or segments with the documents in the order of their names.
+
+    What was shown at a time (``rid``) is of one document, which tells one from the other.
+    """
+    documents = matcher.place.documents
+    if documents is None:
+        raise matcher.fault(
+            "numbers segments in an order that only documents tell, but the evaluation set has none",
+            None,
+            f"add documents/{matcher.place.pair}.docs",
+        )
+    lines = range(len(documents))
+    for order in (sorted(lines, key=lambda line: documents[line]), lines):
+        if all(len({documents[order[segment]] for segment in run}) == 1 for run in runs):
+            return order
+    raise matcher.fault(
+        "what was judged together is of several documents of the set, in the order of the set and of their names alike",
+        None,
+        "are these the documents of the set that was judged?",
+    )
+
+
+def _rows(matcher: Matcher, columns: Sequence[str]) -> Iterator[tuple[int, list[str]]]:
+    """The rows under a header, separated by white space of any kind."""
+    for number, line in numbered_lines(matcher.path):
+        fields = line.split()
+        if len(fields) != len(columns):
+            raise matcher.fault(f"{len(fields)} columns, expected {len(columns)}: {' '.join(columns)}", number)
+        if number > 1:
+            yield number, fields
+
+
+_READERS: Final[dict[str, Callable[[Matcher], Iterator[Judgement]]]] = {
+    _LINES: _dump, _AVERAGES: _table, _STANDING: _list,
+}  # fmt: skip
+READER: Final = GoldReader("da", read_direct, several=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from polyref.eval.judgements.registry import gold_reader
 def gold_from_file(
     evalset: EvalSet | MetricsTaskArchive,
     kind: str,
-    path: str | Path,
+    path: str | Path | Sequence[str | Path],
     *,
     system_gold: str | None = None,
     include_human: bool = False,
@@ -30,23 +31,27 @@ def gold_from_file(
 
     Args:
         evalset: Whose outputs were judged.
-        kind: ``mqm`` (marks or averages), ``da`` (DA, DA+SQM, ESA), ``darr`` (relative rankings), or that of a plug-in;
-            see :data:`polyref.eval.judgements.registry.JUDGEMENTS`.
-        path: The file.
+        kind: ``mqm`` (marks or averages), ``da`` (DA, DA+SQM, ESA), ``darr`` (relative rankings), ``pearmut`` (its
+            logs), or that of a plug-in; see :data:`polyref.eval.judgements.registry.JUDGEMENTS`.
+        path: The file; of ``da`` and ``pearmut`` also several that belong together.
         system_gold: Name of a system-level judgement in the set; needed for rankings alone, where the default is that
             of :meth:`~polyref.eval.data.evaluation_set.EvalSet.gold`.
         include_human: Keep translations made by people among the systems.
-        options: Of the reader: ``weights`` of MQM errors; ``pairs`` of rankings. Those that the kind does not have are
-            passed over.
+        options: Of the reader: ``weights`` of MQM errors; ``pairs`` of rankings; ``reliable`` annotators alone. Those
+            that the kind does not have are passed over.
     """
     reader = gold_reader(kind)
+    paths = [path] if isinstance(path, (str, Path)) else list(path)
+    if len(paths) != 1 and not reader.several:
+        raise UsageError(f"judgements of the kind {kind!r} are one file, not {len(paths)}")
     if isinstance(evalset, MetricsTaskArchive) or not evalset.output_files or evalset.segments is None:
         raise UsageError(f"judgements of the kind {kind!r} need a set with outputs, to know what was judged")
     documents = [document for _, document in evalset.documents] if evalset.documents else None
     # A reference may have been judged without being among the outputs.
     named = (*evalset.output_files, *(name for name in evalset.reference_files if name not in evalset.output_files))
     place = Place(evalset.pair, named, evalset.segments, documents, evalset.source)
-    found = reader.read(path, place, **{name: value for name, value in options.items() if name in reader.options})
+    given = paths if reader.several else paths[0]
+    found = reader.read(given, place, **{name: value for name, value in options.items() if name in reader.options})
     kept = [s for s in evalset.output_files if include_human or not evalset.is_human(s)]
     segment = {s: found.segment[s] for s in kept if s in found.segment and not np.isnan(found.segment[s]).all()}
     judged = set(segment)

@@ -37,6 +37,8 @@ WEIGHTS: Final[Mapping[str, float]] = {
 #: Columns that must be there, and the names under which a file has the segment; others may stand between or follow.
 COLUMNS: Final = ("system", "rater", "category", "severity")
 SEGMENT_COLUMNS: Final = ("seg_id", "globalsegid", "global_seg_id")
+#: Categories of errors that are the source's (``Source error``, ``Source issue``), in lower case.
+_OF_SOURCE: Final = "source "
 #: Marks of errors within the texts of a file.
 _SPAN: Final = re.compile(r"</?v>")
 
@@ -51,9 +53,11 @@ class Weights:
     def __init__(self, weights: Mapping[str, float]) -> None:
         self._weights = weights
         self._unknown: Counter[str] = Counter()
+        self._of_source: set[bool] = set()
 
     def of(self, severity: str, category: str) -> float:
         """Weight of one error, by the most specific entry."""
+        self._of_source.add(_folded(category).startswith(_OF_SOURCE))
         if not severity.strip() and _folded(category) == "no-error":
             return 0.0  # Some files leave the severity of no error empty.
         parts = [_folded(severity), *map(_folded, category.split("/"))]
@@ -65,8 +69,9 @@ class Weights:
         return 0.0
 
     def notes(self, path: str | Path) -> tuple[str, ...]:
-        """What weighed nothing because its severity is unknown."""
-        return tuple(
+        """What weighed nothing because its severity is unknown, and that outputs are not what the file judges."""
+        whole = (f"{Path(path).name}: every mark is an error of the source: the file judges sources, not outputs",)
+        return (whole if self._of_source == {True} else ()) + tuple(
             f"{Path(path).name}: errors of the severity {shortened(severity)}, which has no weight and counts 0 "
             f"(`mqm_weights` gives it one): {count}"
             for severity, count in self._unknown.items()

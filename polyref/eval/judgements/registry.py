@@ -23,6 +23,7 @@ JUDGEMENTS: Final = Plugins(
         "mqm": "polyref.eval.judgements.mqm:READER",
         "da": "polyref.eval.judgements.direct_assessment:READER",
         "darr": "polyref.eval.judgements.task_rankings:READER",
+        "pearmut": "polyref.eval.judgements.pearmut:READER",
     },
     "a GoldReader of that kind",
     _is_reader,
