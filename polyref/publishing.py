@@ -13,6 +13,7 @@ import ctypes
 import errno
 import fcntl
 import hashlib
+import io
 import json
 import os
 import secrets
@@ -94,8 +95,10 @@ def published_folder(path: str | Path) -> Iterator[Path]:
         shutil.rmtree(fresh, ignore_errors=True)
 
 
-def publish_together(files: Mapping[Path, bytes]) -> None:
+def publish_together(files: Mapping[Path, bytes | Path]) -> None:
     """Write files of one folder that belong together: all of them are new, or all of them are as they were.
+
+    What is to be in a file is given as bytes, or as a file that holds it, which may be large.
 
     A process that is killed between two renames leaves a record, and the next call for this folder finishes its work.
     """
@@ -110,10 +113,12 @@ def publish_together(files: Mapping[Path, bytes]) -> None:
                 temporary, lock = _begin_file(target)
                 locks.append(lock)
                 moves[temporary.name] = target.name
-                with os.fdopen(os.dup(lock), "wb") as stream:
-                    stream.write(content)
-                    stream.flush()
-                    os.fsync(stream.fileno())
+                with contextlib.ExitStack() as stack:
+                    made = stack.enter_context(os.fdopen(os.dup(lock), "wb"))
+                    source = io.BytesIO(content) if isinstance(content, bytes) else content.open("rb")
+                    shutil.copyfileobj(stack.enter_context(source), made, 1 << 20)
+                    made.flush()
+                    os.fsync(made.fileno())
             together = hashlib.sha256("\n".join(sorted(moves.values())).encode()).hexdigest()[:16]
             record = folder / f".{together}{_PENDING}"
             with _alone(folder):

@@ -19,6 +19,7 @@ import pytest
 import torch
 from esim.judgements import read_training
 from fuzzed_sets import JUDGEMENTS, archive_files, text_release_files, xml_release
+from wmt_items import rows_of, write_items
 
 from polyref.augment.filters.file import read_filter
 from polyref.cache import Cache
@@ -33,7 +34,10 @@ from polyref.eval.data.task_files import FIELDS
 from polyref.eval.judgements.load import gold_from_file
 from polyref.eval.submission import TestSet, validate
 from polyref.eval.submit import Submission, submit
+from polyref.eval.submit_items import check_items
 from polyref.formats import read_outputs
+from polyref.formats.base import Lines
+from polyref.formats.wmt.items import read_items
 from polyref.metrics import get_metric
 from polyref.metrics.embedding.baseline import read_baseline
 from polyref.metrics.esim.files import read_card
@@ -44,8 +48,9 @@ from polyref.models.checkpoints.vocabulary import FairseqDictionary
 from polyref.models.checkpoints.weights import read_weights
 from polyref.paraphrase.rewriting.journal import Answers
 from polyref.publishing import publish_together
-from polyref.references import ReferenceSet
+from polyref.references import Reference, ReferenceSet, Segment
 from polyref.store import Journal, _checksum
+from polyref.textfiles import iter_lines
 
 MINIMAL = Path(__file__).resolve().parent / "eval" / "minimal"
 PAIR = "de-en"
@@ -80,6 +85,7 @@ CARD = {
 TESTSET = TestSet(PAIR, "set", ("d1", "d1"), ("news", "news"))
 
 
+ITEMS = rows_of("eng_Latn-deu_Latn", ["a b", "c"], {"A": ["x y", "z"], "B 2": ["x", ""]}, ["x y", "z w"])
 XML = """<?xml version="1.0"?>
 <dataset id="x"><collection id="g"><doc id="d" origlang="a"><src lang="a"><p><seg id="1">b</seg></p></src>
 <ref translator="A"><p><seg id="1">c &amp; d</seg></p></ref><hyp system="s"><seg id="1">e</seg></hyp></doc>
@@ -93,6 +99,10 @@ def _references_and_outputs(path: Path) -> None:
         ReferenceSet.load(path)
     finally:
         read_outputs(path)
+
+
+def _submitted(path: Path) -> None:
+    submit(path, (), path.with_name("out26.jsonl"), Submission(2026, "m", metric="chrf"))
 
 
 def _journal(path: Path) -> None:
@@ -197,6 +207,19 @@ def corpus(home: Path) -> list[Case]:
     add("general.jsonl", b'{"doc_id": "d", "src_lang": "a", "tgt_lang": "b", "src_text": "x\\n\\ny", "refs": '
                       b'{"A": {"ref": "z\\n\\nw"}}}\n', ReferenceSet.load)  # fmt: skip
     add("outputs.jsonl", b'{"doc_id": "d", "hypothesis": "x\\n\\ny", "metadata": {}}\n', read_outputs)
+    write_items(items := home / "items.jsonl", ITEMS)
+    add("items.jsonl", items.read_bytes(), _references_and_outputs)
+    add("submitted.jsonl", items.read_bytes(), _submitted)
+    add("packed.jsonl.gz", gzip.compress(items.read_bytes(), mtime=0), _submitted)
+    submit(items, (), home / "pred.jsonl", Submission(2026, "m", metric="chrf"))
+    add("pred.jsonl", (home / "pred.jsonl").read_bytes(),
+        lambda path: check_items(path, read_items(Lines("items.jsonl", iter_lines(items)))))  # fmt: skip
+    added = [Segment(row["item_id"], (Reference(row["ref"]["text"]), Reference("x", "paraphrase"))) for row in ITEMS]
+    ReferenceSet(tuple(added)).save(home / "added26.jsonl")
+    what = Submission(2026, "m", metric="chrf", references=home / "added26.jsonl")
+    ordered = write_items(home / "ordered.jsonl", ITEMS, seed=None)
+    add("added26.jsonl", (home / "added26.jsonl").read_bytes(),
+        lambda path: submit(ordered, (), home / "out26.jsonl", what))  # fmt: skip
     add("set.xml", XML.encode(), _references_and_outputs)
     add("set.sgm", b'<refset setid="x" trglang="en">\n<doc docid="d" sysid="ref">\n<seg id="1"> a &amp; b </seg>\n'
                 b"<seg id='2'>c</seg>\n</doc>\n</refset>\n", ReferenceSet.load)  # fmt: skip

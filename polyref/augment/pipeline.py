@@ -194,7 +194,7 @@ class Augmentation:
     def _checked(self, segment: Segment, proposed: Proposed, tally: Tally) -> _Work:
         """What passes the checks of single candidates, best first; all of it, or k where no more are needed."""
         sources = len(paraphrased(segment))
-        tally.empty += len(segment.originals) - sources
+        tally.empty += sum(not ref.text.strip() for ref in segment.originals)
         tally.references += sources
         tally.truncated += proposed.truncated
         tally.failed.update(reason for _, reason in proposed.failed)

@@ -18,19 +18,22 @@ from polyref.tables import shown
 
 @click.command(cls=HeadedCommand)
 @click.argument("set_dir", type=click.Path())
-@click.option("--year", type=click.IntRange(2020, 2025), required=True, help="Whose format to write.")
-@click.option("-l", "--language-pair", "pairs", multiple=True, required=True, metavar="PAIR", help="Language pairs.")
+@click.option("--year", type=click.IntRange(2020, 2026), required=True, help="Whose format to write.")
+@click.option("-l", "--language-pair", "pairs", multiple=True, metavar="PAIR", help="Pairs. [default in 2026: all]")
 @click.option("--ref", "refs", multiple=True, metavar="NAME", help="Human references; needed where there are several.")
 @click.option("--refs", "extra", metavar="FILE", help="Augmented set made from --ref; {set} and {pair} are put in.")
 @format_option(what="the augmented set")
 @fields_option
 @click.option("-m", "--metric", default="bleu", show_default=True, metavar="METRIC", help=METRIC_HELP)
 @click.option("-k", type=click.IntRange(min=0), metavar="K", help="Extra references. [default: all there are]")
+@click.option("--without-reference", metavar="METRIC", help="In 2026: the metric of items that have no reference.")
 @click.option("--name", required=True, metavar="NAME", help="What the submission calls the metric.")
-@click.option("--testset", required=True, metavar="NAME", help="What the task calls the test set.")
+@click.option("--testset", default="", metavar="NAME", help="What the task calls the test set; not in 2026.")
 @click.option("--reference", metavar="NAME", help="What the task calls the reference. [default: from --ref, by year]")
 @click.option("--exclude", "excluded", multiple=True, metavar="SYSTEM", help="Leave systems out.")
-@click.option("-o", "--output", required=True, metavar="DIR", type=click.Path(), help="Directory to write to.")
+@click.option(
+    "-o", "--output", required=True, metavar="PATH", type=click.Path(), help="Directory to write to; in 2026, file."
+)
 @click.option("--collection", metavar="NAME", help="Of a WMT XML release: submit this collection. [default: all]")
 @click.option("--test-suites", is_flag=True, help="Of a WMT XML release: submit the test suites as well.")
 @quiet_option
@@ -46,6 +49,7 @@ def command(
     fields: tuple[str, ...],
     metric: str,
     k: int | None,
+    without_reference: str | None,
     name: str,
     testset: str,
     reference: str | None,
@@ -60,11 +64,13 @@ def command(
     SET_DIR is a directory in the mt-metrics-eval layout or a WMT release; every system output in it is scored but the
     references used, of which a metric that reads the source alone uses none.
     Writes one system-level and one segment-level file, and NAME.provenance.json, which says where every kind of
-    reference came from. Both files are read back and checked before the command ends.
+    reference came from. Both files are read back and checked before the command ends. In 2026, SET_DIR is the task's
+    test file and the result one file of its items.
 
     \b
     polyref submit generaltest2023 --year 2023 -l en-de zh-en --ref refA --refs refs/{pair}.jsonl -m bleu -k 10 \\
         --name parBLEU --testset generaltest2023 -o submission
+    polyref submit mteval-test26.jsonl.gz --year 2026 --refs refs/{pair}.jsonl -m chrf++ --name parCHRF -o pred.jsonl.gz
     """  # noqa: D301
     from polyref.eval.submit import Submission, submit
 
@@ -73,7 +79,20 @@ def command(
             set_dir,
             pairs,
             output,
-            Submission(year, name, testset, metric, refs, extra, k, reference, form, fields_from(fields), excluded),
+            Submission(
+                year,
+                name,
+                testset,
+                metric,
+                refs,
+                extra,
+                k,
+                reference,
+                form,
+                fields_from(fields),
+                excluded,
+                without_reference,
+            ),
             options=options,
             collection=collection,
             test_suites=test_suites,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -13,15 +13,58 @@ import numpy.typing as npt
 
 from polyref.errors import DataError, UsageError
 from polyref.eval.data.task_files import TaskRow, read_rows
+from polyref.references import ReferenceSet
+from polyref.values import texts, whole
 
 FloatArray = npt.NDArray[np.float64]
 
+#: The year whose submission is a file of items.
+ITEMS_YEAR: Final = 2026
 #: What stands in the reference column of a metric that reads the source alone.
 NO_REFERENCE: Final = "src"
 #: What stands in the domain column of scores over all domains, and in the columns that a system's line does not need.
 ALL: Final = "all"
 #: Where a document or domain is not known.
 UNKNOWN: Final = "-"
+
+
+@dataclass(frozen=True)
+class Submission:
+    """What to submit, of every language pair.
+
+    Attributes:
+        year: Whose format to write, 2020 to 2026.
+        name: What the submission calls the metric.
+        testset: What the task calls the test set; files of 2026 do not say it.
+        metric: A metric that polyref computes, by name or specification.
+        ref: Names of human references; needed where there are several.
+        references: Added references: an augmented set or its file, in whose name ``{set}`` and ``{pair}`` are put in;
+            or a list with one added text a segment, or with a list of them. None adds nothing.
+        k: Extra references; None is all there are.
+        reference: What the task calls the reference; None: by the year, from ``ref``.
+        form: Form of the file of the augmented set; None tells it by content.
+        fields: Key or column of that file -> what it is.
+        exclude: Systems to leave out of every pair.
+        without_reference: In 2026, a metric that reads the source alone, for items without any reference.
+    """
+
+    year: int
+    name: str
+    testset: str = ""
+    metric: str = "bleu"
+    ref: tuple[str, ...] = ()
+    references: str | Path | ReferenceSet | Sequence[str] | Sequence[Sequence[str]] | None = None
+    k: int | None = None
+    reference: str | None = None
+    form: str | None = None
+    fields: Mapping[str, str] = field(default_factory=dict)
+    exclude: tuple[str, ...] = ()
+    without_reference: str | None = None
+
+    def __post_init__(self) -> None:
+        for name, check in (("ref", texts), ("exclude", texts), ("year", whole)):
+            object.__setattr__(self, name, check(name, getattr(self, name)))
+        object.__setattr__(self, "k", None if self.k is None else whole("k", self.k))
 
 
 @dataclass(frozen=True)

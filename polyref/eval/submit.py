@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -22,6 +21,7 @@ from polyref.eval.experiments.measure import Say
 from polyref.eval.experiments.series import ComputedSeries
 from polyref.eval.submission import (
     ALL,
+    ITEMS_YEAR,
     NO_REFERENCE,
     UNKNOWN,
     Checked,
@@ -32,49 +32,15 @@ from polyref.eval.submission import (
     system_rows,
     validate,
 )
+from polyref.eval.submission import Submission as Submission
+from polyref.eval.submit_items import submit_items
 from polyref.metrics.base import Metric
 from polyref.metrics.registry import make_metrics
 from polyref.metrics.results.circular import Copies, count_copies, plain_copies, warnings_of_copies
+from polyref.metrics.results.originals import Nearness, near_originals, plain_originals, warnings_of_originals
 from polyref.publishing import publish_together
 from polyref.references import ReferenceSet
-from polyref.values import texts, whole
-
-
-@dataclass(frozen=True)
-class Submission:
-    """What to submit, of every language pair.
-
-    Attributes:
-        year: Whose format to write, 2020 to 2025.
-        name: What the submission calls the metric.
-        testset: What the task calls the test set.
-        metric: A metric that polyref computes, by name or specification.
-        ref: Names of human references; needed where there are several.
-        references: Added references: an augmented set or its file, in whose name ``{set}`` and ``{pair}`` are put in;
-            or a list with one added text a segment, or with a list of them. None adds nothing.
-        k: Extra references; None is all there are.
-        reference: What the task calls the reference; None: by the year, from ``ref``.
-        form: Form of the file of the augmented set; None tells it by content.
-        fields: Key or column of that file -> what it is.
-        exclude: Systems to leave out of every pair.
-    """
-
-    year: int
-    name: str
-    testset: str
-    metric: str = "bleu"
-    ref: tuple[str, ...] = ()
-    references: str | Path | ReferenceSet | Sequence[str] | Sequence[Sequence[str]] | None = None
-    k: int | None = None
-    reference: str | None = None
-    form: str | None = None
-    fields: Mapping[str, str] = field(default_factory=dict)
-    exclude: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        for name, check in (("ref", texts), ("exclude", texts), ("year", whole)):
-            object.__setattr__(self, name, check(name, getattr(self, name)))
-        object.__setattr__(self, "k", None if self.k is None else whole("k", self.k))
+from polyref.values import texts
 
 
 def submit(
@@ -88,15 +54,16 @@ def submit(
     test_suites: bool = False,
     say: Say = lambda kind, message: None,
 ) -> dict[Path, Checked]:
-    """Write one system-level and one segment-level file, and ``NAME.provenance.json``.
+    """Write one system-level and one segment-level file, and ``NAME.provenance.json``; in 2026 one file of items.
 
     Every system output is scored but the references used, of which a metric that reads the source alone uses none.
     Files are read back and checked, and then appear together.
 
     Args:
-        data: A folder in the mt-metrics-eval layout or a WMT release, as :func:`polyref.eval.api.evaluate` takes it.
-        pairs: Language pairs, such as ``zh-en``.
-        output: The folder to write to, made if need be.
+        data: A folder in the mt-metrics-eval layout or a WMT release, as :func:`polyref.eval.api.evaluate` takes it;
+            in 2026, the task's test file.
+        pairs: Language pairs, such as ``zh-en``; in 2026, none are all of them.
+        output: The folder to write to, made if need be; in 2026 the file, such as ``pred.jsonl.gz``.
         what: What to submit.
         options: Of the metric where its specification does not say otherwise, by the names of their flags.
         collection: Of a WMT XML release, submit this collection; default: all.
@@ -111,7 +78,9 @@ def submit(
         UsageError: Something is asked for that the set or the metric does not have, or another metric's scores are
             in the folder.
     """
-    _check_used(what)
+    _check_used(what, xml=collection is not None or test_suites)
+    if what.year == ITEMS_YEAR:
+        return submit_items(data, texts("pairs", pairs), Path(output), what, options or {}, say)
     folder = Path(output)
     names = {level: file_name(what.year, level, what.name) for level in LEVELS}
     if folder.exists() and not folder.is_dir():
@@ -150,8 +119,16 @@ def submit(
     return checked
 
 
-def _check_used(what: Submission) -> None:
+def _check_used(what: Submission, *, xml: bool) -> None:
     """Refuse what nothing would be done with."""
+    given = {"ref": what.ref, "testset": what.testset, "reference": what.reference, "collection` or `test_suites": xml}
+    if what.year == ITEMS_YEAR and (useless := [name for name, value in given.items() if value]):
+        raise UsageError(f"`{useless[0]}` has no use with `year` {what.year}: the test file says it all",
+                         remedy="leave it out")  # fmt: skip
+    if what.year != ITEMS_YEAR and not what.testset:
+        raise UsageError("no `testset`: what does the task call the test set?", remedy="for example generaltest2024")
+    if what.year != ITEMS_YEAR and what.without_reference is not None:
+        raise UsageError(f"`without_reference` is for `year` {ITEMS_YEAR}", remedy="leave it out")
     for name in ("form", "fields"):
         if getattr(what, name) and not isinstance(what.references, (str, Path)):
             raise UsageError(
@@ -209,8 +186,8 @@ def _pair(
         raise DataError(f"{len(documents)} lines of documents, but {len(references)} segments", file=evalset.directory)
     testset = TestSet(evalset.pair, what.testset, tuple(d for _, d in documents), tuple(d for d, _ in documents))
     outputs = dict(zip(systems, texts, strict=True))
-    copies = count_copies(references, outputs, [k])
-    for warning in warnings_of_copies(copies):
+    copies, near = count_copies(references, outputs, [k]), near_originals(references, outputs)
+    for warning in (*warnings_of_originals(near), *warnings_of_copies(copies)):
         say("warning", f"{evalset.pair}: {warning}")
     series = ComputedSeries(metric, outputs, references, [k])
     label = what.reference or reference_name(what.year, chosen[0] if chosen else NO_REFERENCE, what.testset)
@@ -223,7 +200,7 @@ def _pair(
     segments = series.segment(systems, k)
     assert segments is not None
     rows["seg"] += segment_rows(what.year, what.name, testset, label, dict(zip(systems, segments, strict=True)))
-    return testset, _provenance(references, chosen, k, asked, series.signature(asked), copies)
+    return testset, _provenance(references, chosen, k, asked, series.signature(asked), copies, near)
 
 
 def _references(evalset: EvalSet, what: Submission, metric: Metric) -> tuple[tuple[str, ...], ReferenceSet]:
@@ -254,7 +231,13 @@ def _added(what: Submission, evalset: EvalSet) -> str | ReferenceSet | None:
 
 
 def _provenance(
-    references: ReferenceSet, chosen: tuple[str, ...], k: int, asked: int, signature: str, copies: Sequence[Copies]
+    references: ReferenceSet,
+    chosen: tuple[str, ...],
+    k: int,
+    asked: int,
+    signature: str,
+    copies: Sequence[Copies],
+    near: Sequence[Nearness],
 ) -> dict[str, Any]:
     """``k`` is how many extra references a segment has at most in these scores, of ``asked``."""
     extras = [len(segment.extras) for segment in references]
@@ -267,5 +250,6 @@ def _provenance(
         "used": dict(sorted(used.items())),
         "added by": {key: value for key, value in references.meta.items() if key != "references"},
         **({"circular": plain_copies(copies)} if copies else {}),
+        **({"originals": plain_originals(near)} if near else {}),
         "signature": signature,
     }

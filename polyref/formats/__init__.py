@@ -16,7 +16,7 @@ from polyref.formats import keyed, normal, registry, simple, text
 from polyref.formats.base import Format, Lines, Opened, Outputs, Reading
 from polyref.formats.normal import header_line, segment_line, write_segments
 from polyref.formats.roles import check_fields
-from polyref.formats.wmt import folder, general, sacrebleu, xml
+from polyref.formats.wmt import folder, general, items, sacrebleu, xml
 from polyref.remote.files import is_remote, without_scheme
 from polyref.textfiles import display_name, iter_lines
 
@@ -106,7 +106,7 @@ def takes_pair(paths: Sequence[str | Path], reading: Reading) -> bool:
         if str(path).startswith(sacrebleu.SCHEME) or is_remote(path) or not Path(local).is_file():
             return True
         with ExitStack() as stack:
-            if _form(*_peek(local, stack, reading)) in (general.FORMAT, xml.FORMAT):
+            if _form(*_peek(local, stack, reading)) in (general.FORMAT, items.FORMAT, xml.FORMAT):
                 return True
     return False
 

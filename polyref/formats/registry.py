@@ -15,7 +15,7 @@ from polyref.formats import keyed, lists, nbest, normal, simple, table, text
 from polyref.formats.base import Format, first_object, unpacked
 from polyref.formats.elements import as_list, is_texts
 from polyref.formats.roles import role_of
-from polyref.formats.wmt import folder, general, sgml, xml
+from polyref.formats.wmt import folder, general, items, sgml, xml
 from polyref.json_files import try_json
 from polyref.plugins import Plugins, tried
 
@@ -35,6 +35,7 @@ _FORMATS: Final[tuple[Format, ...]] = (
     xml.FORMAT,
     sgml.FORMAT,
     general.FORMAT,
+    items.FORMAT,
     folder.FORMAT,
 )
 #: Those by name, and the formats of other packages.
@@ -46,7 +47,7 @@ FORMATS: Final = Plugins(
     lambda name, found: isinstance(found, Format) and found.name == name,
 )
 #: Names of the forms that are JSON.
-JSON: Final = frozenset(one.FORMAT.name for one in (normal, simple, nbest, keyed, lists, general))
+JSON: Final = frozenset(one.FORMAT.name for one in (normal, simple, nbest, keyed, lists, general, items))
 _MARKUP: Final = re.compile(
     r"\s*<(\?xml|!doctype|html|tmx|xliff|tei|mteval|srcset|refset|tstset|dataset|collection|doc|seg)\b", re.I
 )
@@ -129,13 +130,18 @@ def _json(name: str, sample: Sequence[str]) -> Format | None:
     named = unpacked(name).endswith((".json", ".jsonl"))
     objects = [_object(line) for line in written]
     if (first := objects[0]) is not None and (named or (first and None not in objects)):
-        return general.FORMAT if general.is_general(first) else keyed.FORMAT
+        return _task(first) or keyed.FORMAT
     if not written[0].lstrip().startswith("["):
         return None
     values = [as_list(line) for line in written]
     if all(map(is_texts, values)) and (len(written) > 1 or not unpacked(name).endswith(".json")) and any(values):
         return lists.FORMAT
     return _list(written, named=named)
+
+
+def _task(values: dict[str, Any]) -> Format | None:
+    """The form of a WMT task that an object is of."""
+    return general.FORMAT if general.is_general(values) else items.FORMAT if items.is_item(values) else None
 
 
 def _list(written: Sequence[str], *, named: bool) -> Format | None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from kills import run_program
+from wmt_items import rows_of, write_items
 
 MINIMAL = Path(__file__).resolve().parent.parent / "eval" / "minimal"
 pytestmark = pytest.mark.slow
@@ -108,6 +109,23 @@ assert len(files) == 3
 done = survives(lambda: submit(1), nothing, out, [files], last)
 done += survives(lambda: submit(1), lambda: shutil.copytree("older", out, dirs_exist_ok=True), out, [files], last)
 print(done)
+""",
+        tmp_path,
+    )
+    assert kills > 20
+
+
+def test_submit_items(tmp_path: Path) -> None:
+    texts = [f"The cat number {n} sat there ." for n in range(50)]
+    write_items(tmp_path / "items.jsonl", rows_of("eng_Latn-deu_Latn", texts, {"A": texts, "B": texts[::-1]}, texts))
+    kills = _kills(
+        """
+def work():
+    polyref("submit", "items.jsonl", "-m", "chrf", "--name", "M", "--year", 2026, "-o", out / "pred.jsonl.gz")
+from polyref.publishing import finish_pending
+older = lambda: [(out / name).write_text("old") for name in units[0]]
+units, last = [{"pred.jsonl.gz", "M.provenance.json"}], lambda: finish_pending(out)
+print(survives(work, nothing, out, units, last) + survives(work, older, out, units, last))
 """,
         tmp_path,
     )

@@ -67,6 +67,14 @@ class TaskRow:
 def file_name(year: int, level: str, metric: str) -> str:
     """What the organisers call the file."""
     fields(year, level)
+    check_name(metric)
+    if year == 2025:
+        return "systems.tsv" if level == "sys" else "segments.tsv"
+    return f"{metric}.{level}.score" + (".gz" if year <= 2022 else "")
+
+
+def check_name(metric: str) -> None:
+    """Refuse a name of a metric that cannot be in the name of a file."""
     if (
         not metric
         or metric.startswith(".")
@@ -77,9 +85,6 @@ def file_name(year: int, level: str, metric: str) -> str:
         raise UsageError(
             f"the metric's name {metric!r} holds a slash or white space, begins with a dot, is empty, or is no UTF-8"
         )
-    if year == 2025:
-        return "systems.tsv" if level == "sys" else "segments.tsv"
-    return f"{metric}.{level}.score" + (".gz" if year <= 2022 else "")
 
 
 def fields(year: int, level: str) -> tuple[str, ...]:

@@ -24,6 +24,7 @@ from polyref.eval.statistics.agreement import LENGTH, Row, agreement
 from polyref.eval.statistics.comparisons import check_perm_both, with_correction, with_perm_both
 from polyref.eval.statistics.resampling import BOTH
 from polyref.metrics.results.circular import count_copies, reasons_of_copies, warnings_of_copies, without_circular
+from polyref.metrics.results.originals import near_originals, warnings_of_originals
 from polyref.metrics.signature import inputs_signature
 from polyref.remote.files import without_scheme
 from polyref.store import file_sha256
@@ -86,7 +87,8 @@ def _evaluation(
     """The rows of one combination, and what has to be said of it."""
     counted = found.references is not None and not found.peers
     copies = count_copies(found.references, found.outputs, found.ks) if counted and found.references else []
-    warnings = [*found.warnings, *warnings_of_copies(copies)]
+    near = near_originals(found.references, found.outputs) if counted and found.references else []
+    warnings = [*found.warnings, *warnings_of_originals(near), *warnings_of_copies(copies)]
     for warning in warnings:
         say("warning", warning)
     if found.part is not None:

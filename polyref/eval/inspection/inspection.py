@@ -17,6 +17,7 @@ from polyref.eval.inspection.refusals import read_dropped, refusals
 from polyref.eval.inspection.tables import summary
 from polyref.eval.inspection.text import Mark, brackets, terminal_view
 from polyref.metrics.results.circular import count_copies
+from polyref.metrics.results.originals import near_originals
 from polyref.references import ReferenceSet, as_reference_set
 from polyref.textfiles import check_parallel, check_writable, write_atomically
 from polyref.values import whole
@@ -84,7 +85,8 @@ def inspect(
         examples: Segments to read, 0 or more.
         seed: Chooses the random segments; equal seeds choose the same.
         systems: Name to outputs, one a segment: copies of them among the added references are counted
-            (:mod:`polyref.metrics.results.circular`).
+            (:mod:`polyref.metrics.results.circular`), and among the originals
+            (:mod:`polyref.metrics.results.originals`).
 
     Raises:
         UsageError: ``sample`` or ``examples`` is too small, or ``references`` is no list of texts.
@@ -110,4 +112,5 @@ def inspect(
         tokenize=tokenize,
         seed=seed,
         copies=None if systems is None else count_copies(refset, systems, [max(len(one.extras) for one in refset)]),
+        originals=None if systems is None else near_originals(refset, systems),
     )

@@ -13,6 +13,7 @@ from polyref.eval.inspection.diversity import Diversity
 from polyref.eval.inspection.examples import Example
 from polyref.eval.inspection.refusals import Refusal
 from polyref.metrics.results.circular import Copies, plain_copies
+from polyref.metrics.results.originals import Nearness, plain_originals
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,7 @@ class Measures:
         tokenize: How texts were cut for diversity: sacreBLEU's ``13a``, or ``char``.
         seed: Of everything random.
         copies: Copies of systems' outputs among the added references; None where no outputs were given.
+        originals: How near outputs are to the original references, the nearest to each first; likewise.
     """
 
     name: str
@@ -44,6 +46,7 @@ class Measures:
     tokenize: str
     seed: int
     copies: Sequence[Copies] | None = None
+    originals: Sequence[Nearness] | None = None
 
     @property
     def signature(self) -> str:
@@ -65,6 +68,7 @@ class Measures:
             if self.refusals is None
             else [{"reason": one.reason, "count": one.count} for one in self.refusals],
             **({} if self.copies is None else {"circular": plain_copies(self.copies)}),
+            **({} if self.originals is None else {"originals": plain_originals(self.originals)}),
             "examples": [
                 {"id": one.segment.id, "source": one.segment.source,
                  "references": [ref.text for ref in one.segment.originals],

@@ -63,9 +63,12 @@ def repeats_line(measures: Measures) -> str:
 
 
 def copies_lines(measures: Measures) -> list[str]:
-    """Copies of outputs among the added references, in a sentence for every system."""
+    """Copies of outputs among the references: the nearest to every original one, and every system for added ones."""
+    nearest = {one.reference: one for one in reversed(measures.originals or ())}
+    suspect = {True: ": the reference may have been made from its outputs", False: ""}
+    originals = [f"{one}{suspect[one.suspect]}" for one in reversed(nearest.values())]
     told = {True: "circular: more exact copies than by chance", False: "no more exact copies than by chance"}
-    return [f"{one}: {told[one.circular]}" for one in measures.copies or ()]
+    return [*originals, *(f"{one}: {told[one.circular]}" for one in measures.copies or ())]
 
 
 def summary(measures: Measures) -> str:

@@ -103,6 +103,10 @@ class SequenceMetric(Metric):
         """See :class:`Metric`: the one that it is told to write."""
         return () if self._target_lang is None else (self._target_lang,)
 
+    def between(self, source: str, target: str) -> SequenceMetric:
+        """The same for texts of these languages, where its model has several and nobody named one."""
+        return replace(self, lang=self.lang or target) if len(self.scorer.languages) > 1 else self
+
     @cached_property
     def scorer(self) -> ForcedScorer:
         """The model, loaded at the first use."""
@@ -198,6 +202,11 @@ class SourceMetric(SequenceMetric):
         metavar="LANG",
         heading=MODELS,
     )
+
+    def between(self, source: str, target: str) -> SourceMetric:
+        """See :meth:`SequenceMetric.between`."""
+        marked = replace(self, source_lang=self.source_lang or source) if self.scorer.marks_sources else self
+        return replace(marked, lang=self.lang or target) if len(self.scorer.languages) > 1 else marked
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -9,37 +9,35 @@ system that is not compared (``pseudo``) as often as that of any other one.
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from random import Random
+from functools import partial
 from statistics import median_low
 from typing import Any, Final
 
-from polyref.comparison import UNSPACED
-from polyref.metrics.ngram.bleu import BLEU
-from polyref.metrics.ngram.diversity import tokenizer_for
+from polyref.metrics.results.copies import (
+    LEAST_WORDS,
+    LEVEL,
+    NAMED,
+    SAMPLE,
+    Sample,
+    at_least,
+    first_near,
+    is_copy,
+    key_of,
+    listed,
+    mean_of_others,
+    shown_p,
+    words_of,
+)
 from polyref.references import ReferenceSet, Segment
 from polyref.segments import KINDS
 
-#: Words of the shortest output that counts; characters in scripts without spaces.
-LEAST_WORDS: Final = 6
-#: Word F1 from which on two texts are near copies: the Dice coefficient of their words, which may stand in any order.
-NEAR: Final = 0.9
-#: Level of the binomial test of exact copies.
-LEVEL: Final = 0.001
-#: Segments that BLEU is computed on: a random part of a larger set.
-SAMPLE: Final = 1000
 #: Confidence of the upper bound of the share of outputs that are equal by chance.
 _SURE: Final = 0.95
 #: Most that two who write for themselves agree word for word, as a share of their texts.
 _MOST: Final = 0.5
-#: Systems that a message names.
-_NAMED: Final = 3
-_ASCII_MARKS: Final = bytes(code for code in range(128) if not chr(code).isalnum() and not chr(code).isspace())
-_TO_SPACE: Final = bytes.maketrans(_ASCII_MARKS, b" " * len(_ASCII_MARKS))
-_OTHER_MARKS: Final = re.compile("[\u00ab\u00bb\u2010-\u201f\u2026\u2039\u203a\u3000-\u3011\uff01-\uff0f\uff1a-\uff20]")
 
 
 @dataclass(frozen=True)
@@ -78,7 +76,7 @@ class Copies:
     def __str__(self) -> str:
         text = (
             f"{self.system} (exact copies of its outputs: {self.exact:,} of {self.references:,} added references, at "
-            f"most {100 * self.expected:.2g} % by chance, {_p(self.p)}; near copies: {self.near:,}"
+            f"most {100 * self.expected:.2g} % by chance, {shown_p(self.p)}; near copies: {self.near:,}"
         )
         if self.bleu is None or self.bleu_of_others is None:
             return f"{text})"
@@ -90,13 +88,12 @@ class CopyCount:
 
     Args:
         ks: Numbers of added references, of which 0 is left out.
+        kept: Segments that BLEU is computed on.
     """
 
-    def __init__(self, ks: Iterable[int]) -> None:
+    def __init__(self, ks: Iterable[int], kept: int = SAMPLE) -> None:
         self._ks = sorted({k for k in ks if k > 0})
-        self._chosen = Random(1)
-        self._read = 0
-        self._sample: list[tuple[Segment, dict[str, str]]] = []
+        self._sample = Sample(kept)
         #: Of every system: outputs that count, times human references; and how many are equal to one.
         self._human: dict[str, list[int]] = defaultdict(lambda: [0, 0])
         self._outputs: Counter[str] = Counter()
@@ -116,19 +113,23 @@ class CopyCount:
     def found(self) -> list[Copies]:
         """One for every system and k, in order."""
         every = [self._copies(name, k) for k in self._ks for name in self._outputs]
-        with_bleu = {k: self._bleu(k) for k in {one.k for one in every if one.circular}}
+        with_bleu = {
+            k: self._sample.bleu(partial(_first_extras, k=k), self._outputs)
+            for k in {one.k for one in every if one.circular}
+        }
         return [self._beside_others(one, with_bleu.get(one.k, {})) for one in every]
 
     def _one(self, segment: Segment, outputs: Mapping[str, str]) -> None:
         extras = segment.extras[: self._ks[-1]]
-        cut = {name: _words(text) for name, text in outputs.items()}
-        texts = {name: (_key(words), words) for name, words in cut.items() if len(words) >= LEAST_WORDS}
+        cut = {name: words_of(text) for name, text in outputs.items()}
+        texts = {name: (key_of(words), words) for name, words in cut.items() if len(words) >= LEAST_WORDS}
         for name in outputs:
             self._outputs[name] += name in texts
         if not texts:
             return
-        self._keep(segment, outputs, bool(extras))
-        human = {_key(_words(ref.text)) for ref in segment.originals}
+        if extras:
+            self._sample.add(segment, outputs)
+        human = {key_of(words_of(ref.text)) for ref in segment.originals}
         equal: dict[bytes, list[str]] = defaultdict(list)
         for name, (key, _) in texts.items():
             equal[key].append(name)
@@ -139,8 +140,8 @@ class CopyCount:
             self._agree.update((a, b) for a in names for b in names if a != b)
         added: dict[bytes, tuple[int, str, list[bytes]]] = {}
         for rank, ref in enumerate(extras):
-            words = _words(ref.text)
-            key = _key(words)
+            words = words_of(ref.text)
+            key = key_of(words)
             if key and key not in human:
                 added.setdefault(key, (rank, ref.kind, words))
         if added:
@@ -167,7 +168,7 @@ class CopyCount:
             if key in human:
                 continue
             rank_of_copy = added[key][0] if key in added else None
-            rank_of_near = None if rank_of_copy == 0 else _first_near(words, there)
+            rank_of_near = None if rank_of_copy == 0 else first_near(words, there)
             for k, inside in ranks:
                 if not inside:
                     continue
@@ -181,25 +182,15 @@ class CopyCount:
                 counts[0] += 1
                 counts[1] += exact
                 counts[2] += near
-                if (exact or near) and len(examples := self._examples[name, k]) < _NAMED:
+                if (exact or near) and len(examples := self._examples[name, k]) < NAMED:
                     examples.append(segment)
-
-    def _keep(self, segment: Segment, outputs: Mapping[str, str], wanted: bool) -> None:
-        """A random part of the segments that have added references (reservoir sampling)."""
-        if not wanted:
-            return
-        self._read += 1
-        if len(self._sample) < SAMPLE:
-            self._sample.append((segment, dict(outputs)))
-        elif (place := self._chosen.randrange(self._read)) < SAMPLE:
-            self._sample[place] = segment, dict(outputs)
 
     def _copies(self, name: str, k: int) -> Copies:
         tested = {}
         for kind in KINDS:
             total, equal = self._added.get((name, k, kind), (0, 0))
             if total:
-                tested[kind] = (share := self._expected(name, kind)), _at_least(equal, total, share)
+                tested[kind] = (share := self._expected(name, kind)), at_least(equal, total, share)
         share, p = min(tested.values(), key=lambda one: one[1], default=(1.0, 1.0))
         segments, exact, near = self._segments.get((name, k), (0, 0, 0))
         references = sum(self._added.get((name, k, kind), (0, 0))[0] for kind in KINDS)
@@ -217,20 +208,9 @@ class CopyCount:
             shares.append(min(_upper(shared, self._outputs[name]), _MOST))
         return max(shares, default=_MOST)
 
-    def _bleu(self, k: int) -> dict[str, float]:
-        """BLEU of every system against the first ``k`` added references, on the part that was kept."""
-        references = [[ref.text for ref in segment.extras[:k]] for segment, _ in self._sample]
-        systems = {name: [outputs[name] for _, outputs in self._sample] for name in self._outputs}
-        cut = tokenizer_for([text for texts in references for text in texts])
-        metric = BLEU(tokenize=cut)
-        found = metric.aggregate(metric.statistics(systems, ReferenceSet.from_texts(references), ks=(0,)), k=0)
-        return dict(zip(systems, map(float, found.system), strict=True))
-
     @staticmethod
     def _beside_others(one: Copies, bleu: Mapping[str, float]) -> Copies:
-        others = [value for name, value in bleu.items() if name != one.system]
-        mean = sum(others) / len(others) if others else None
-        return replace(one, bleu=bleu.get(one.system), bleu_of_others=mean)
+        return replace(one, bleu=bleu.get(one.system), bleu_of_others=mean_of_others(one.system, bleu))
 
 
 def count_copies(references: ReferenceSet, systems: Mapping[str, Sequence[str]], ks: Iterable[int]) -> list[Copies]:
@@ -255,14 +235,14 @@ def warnings_of_copies(found: Sequence[Copies]) -> list[str]:
         return []
     return [
         "circular references: outputs that are scored are among the added references more often than chance has it: "
-        f"{_listed(worst, '; ')}. Scores with these references, and gains from them, say who was copied"
+        f"{listed(worst, '; ')}. Scores with these references, and gains from them, say who was copied"
     ]
 
 
 def reasons_of_copies(found: Sequence[Copies], k: int) -> list[str]:
     """Why no gain from the first ``k`` added references is believed; nothing where nothing is circular."""
     worst = sorted((one for one in found if one.circular and one.k == k), key=lambda one: -one.exact)
-    names = _listed([one.system for one in worst], ", ")
+    names = listed([one.system for one in worst], ", ")
     return [f"added references are copies of outputs of {names}"] if worst else []
 
 
@@ -294,8 +274,8 @@ def _without_copies(references: ReferenceSet, outputs: Sequence[str]) -> Referen
     """The references without the added ones that are copies of these outputs: exact ones, or near ones of long ones."""
     segments = []
     for segment, text in zip(references, outputs, strict=True):
-        own = _words(text)
-        kept = [index for index, ref in enumerate(segment.refs) if ref.original or not _is_copy(_words(ref.text), own)]
+        own = words_of(text)
+        kept = [index for index, ref in enumerate(segment.refs) if ref.original or not is_copy(words_of(ref.text), own)]
         moved = {old: new for new, old in enumerate(kept)}
         refs = (segment.refs[index] for index in kept)
         numbered = (ref if ref.of is None else replace(ref, of=moved.get(ref.of)) for ref in refs)
@@ -308,49 +288,8 @@ def plain_copies(found: Iterable[Copies]) -> list[dict[str, Any]]:
     return [{**asdict(one), "examples": list(one.examples)} for one in found]
 
 
-def _is_copy(words: list[bytes], output: list[bytes]) -> bool:
-    return _key(words) == _key(output) or (len(output) >= LEAST_WORDS and _first_near(output, [(0, words)]) is not None)
-
-
-def _words(text: str) -> list[bytes]:
-    """The words, their case folded, without punctuation; characters where words run on."""
-    if text.isascii():
-        return text.lower().encode().translate(_TO_SPACE).split()
-    bare = _OTHER_MARKS.sub(" ", text.casefold())
-    if UNSPACED.search(bare):
-        return [
-            char.encode("utf-8", "surrogatepass")
-            for char in bare
-            if not char.isspace() and (ord(char) > 127 or char.isalnum())
-        ]
-    # What is no Unicode, of file names that were read as text, has to be cut as well.
-    return bare.encode("utf-8", "surrogatepass").translate(_TO_SPACE).split()
-
-
-def _key(words: Iterable[bytes]) -> bytes:
-    """Texts with one key are exact copies of each other, wherever a word is split by a hyphen."""
-    return b"".join(words)
-
-
-def _first_near(words: list[bytes], texts: Iterable[tuple[int, list[bytes]]]) -> int | None:
-    """The smallest rank of a text that is a near copy."""
-    own = frozenset(words)
-    for rank, others in texts:
-        needed = NEAR * (len(words) + len(others)) / 2
-        if min(len(words), len(others)) < needed or len(others) < LEAST_WORDS:
-            continue
-        # Every different word that is missing is one occurrence at least.
-        if len(own.difference(others)) > len(words) - needed:
-            continue
-        if (Counter(words) & Counter(others)).total() >= needed:
-            return rank
-    return None
-
-
-def _listed(items: Sequence[object], between: str) -> str:
-    """The first of them, and how many there are besides."""
-    more = f" and {len(items) - _NAMED} more" if len(items) > _NAMED else ""
-    return between.join(map(str, items[:_NAMED])) + more
+def _first_extras(segment: Segment, k: int) -> list[str]:
+    return [ref.text for ref in segment.extras[:k]]
 
 
 def _upper(equal: int, total: int) -> float:
@@ -358,14 +297,3 @@ def _upper(equal: int, total: int) -> float:
     from scipy.special import betaincinv
 
     return float(betaincinv(equal + 1, total - equal, _SURE)) if equal < total else 1.0
-
-
-def _at_least(count: int, total: int, share: float) -> float:
-    """Probability of so many or more of ``total``."""
-    from scipy.special import betainc
-
-    return float(betainc(count, total - count + 1, share)) if count else 1.0
-
-
-def _p(value: float) -> str:
-    return "p < 1e-16" if value < 1e-16 else f"p = {value:.1g}"
