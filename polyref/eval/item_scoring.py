@@ -71,14 +71,19 @@ class Metrics:
         if self.second is not None and self.second.needs_references:
             raise UsageError(f"`without_reference` is {self.second.name}, which reads references",
                              remedy="for example prism-src")  # fmt: skip
-        if self.second is not None and not self.first.needs_references:
-            raise UsageError(f"`without_reference` has no use: {self.first.label} reads no reference",
+        given = {"without_reference": self.second, "references": what.references, "k": what.k}
+        useless = [name for name, value in given.items() if value is not None]
+        if useless and not self.first.needs_references:
+            raise UsageError(f"`{useless[0]}` has no use: {self.first.label} reads the source alone",
                              remedy="leave it out")  # fmt: skip
 
     def check_references(self, pairs: Mapping[str, Pair], file: str) -> None:
         """Refuse pairs, to which none are added, that have items without a reference where nothing scores these."""
         bare = [f"{name} ({pair.kinds['none']:,} of {pair.items:,} items)" for name, pair in pairs.items()
                 if pair.kinds["none"]]  # fmt: skip
+        if self.second is not None and not bare:
+            raise UsageError("`without_reference` has no use: every item has a reference", file=file,
+                             remedy="leave it out")  # fmt: skip
         if bare and self.second is None and self.first.needs_references:
             raise UsageError(
                 f"there is no reference, which {self.first.label} reads, in {', '.join(bare)}",
@@ -94,6 +99,12 @@ class Metrics:
             self._made[pair] = [one.between(source, target) if isinstance(one, SequenceMetric) else one for one in made]
         first, *rest = self._made[pair]
         return rest[0] if rest and not references else first
+
+    def check_item(self, item: Item, file: str) -> None:
+        """Refuse an item without any reference where nothing scores it."""
+        if self.second is None and self.first.needs_references:
+            raise DataError(f"nothing is added to {shortened(item.name)}, which has no reference", file=file,
+                            remedy="name a metric for such items: `without_reference` prism-src")  # fmt: skip
 
 
 class Added:
@@ -206,6 +217,8 @@ class Scoring:
             systems = tuple(sorted(item.outputs))
             groups[item.pair, bool(segment.refs), systems].append(place)
         for (pair, references, systems), places in groups.items():
+            if not references:
+                self._metrics.check_item(stretch[places[0]], self._added.files.get(pair, ""))
             metric = self._metrics.of(pair, references)
             inside = ReferenceSet(tuple(segments[place] for place in places), self._added.meta_of(pair))
             outputs = {name: [stretch[place].outputs[name].rstrip() for place in places] for name in systems}

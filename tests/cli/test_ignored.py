@@ -19,6 +19,7 @@ import click
 import pytest
 from chat_server import ChatServer
 from fuzzed_sets import xml_release
+from wmt_items import rows_of, write_items
 
 from polyref.cli.main import cli, main
 
@@ -126,6 +127,7 @@ VALUES = {
     "testset": "u",
     "tokenize": "char",
     "convert refs to": "json",
+    "without_reference": "prism-src",
     "year": "2022",
     "combine": "mean",
     "score prism combine": "max",
@@ -173,6 +175,7 @@ CALLS = {
     "submit": f"{_SUBMITTED} 2023",
     "submit refs": f"{_SUBMITTED} 2023 --refs {ADDED}",
     "submit 2025": f"{_SUBMITTED} 2025",
+    "submit 2026": "submit items.jsonl --name x -o out/sub -m bleu --year 2026",
     "inspect": "inspect large.jsonl",
     "inspect json": "inspect large.jsonl --json",
     "inspect page": "inspect set.jsonl -o -",
@@ -279,6 +282,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     table = "".join(f"{line}\n" for line in ["output", *TEXTS["a.en"].splitlines()])
     for name, text in {**TEXTS, "set.jsonl": _lines(small), "large.jsonl": _lines(large), "sys.tsv": table}.items():
         (folder / name).write_text(text, "utf-8")
+    texts = [TEXTS[name].splitlines() for name in ("sources", "a.ref", "a.en", "b.en")]
+    write_items(folder / "items.jsonl", rows_of("de-en", texts[0], dict(zip("ab", texts[2:], strict=True)), texts[1]))
     shutil.copytree(MINIMAL, folder / "set")
     shutil.copytree(MINIMAL / "human-scores", folder / "release" / "human-scores")
     (folder / "release" / "set.de-en.xml").write_text(xml_release(MINIMAL), "utf-8")

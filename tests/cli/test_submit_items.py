@@ -239,6 +239,15 @@ def test_pairs_without_a_reference(tmp_path: Path, polyref: Callable[..., Any]) 
     run = polyref(*base, "-m", "chrf", "--without-reference", "bleu")
     assert (run.code, "--without-reference is bleu, which reads references" in run.err) == (2, True)
     assert polyref(*base, "-m", "chrf", "-l", "de-en").code == 0
+    other = "--without-reference"
+    for more, useless in (
+        (["-m", "chrf", "-l", "de-en", other, "prism-src"], other),
+        (["-m", "prism-src", "-k", "1"], "-k"),
+        (["-m", "prism-src", "--refs", "x"], "--refs"),
+        (["-m", "prism-src", other, "laser-lm-src"], other),
+    ):
+        run = polyref(*base, *more)
+        assert (run.code, f"{useless} has no use: " in run.err) == (2, True), run.err
     # Added references alone do.
     rows = [json.loads(line) for line in path.read_text().splitlines() if "bel_Cyrl" in line]
     made = ReferenceSet(
@@ -246,6 +255,9 @@ def test_pairs_without_a_reference(tmp_path: Path, polyref: Callable[..., Any]) 
     )
     run = polyref(*base, "-m", "chrf", "--refs", f"{tmp_path}/{{pair}}.refs")
     assert run.code == 1
+    ReferenceSet(made.segments[1:]).save(tmp_path / "en-be.refs")
+    run = polyref(*base, "-m", "chrf", "--refs", f"{tmp_path}/{{pair}}.refs")
+    assert run.code == 1 and f"en-be.refs: nothing is added to '{made[0].id}'" in run.err
     made.save(tmp_path / "en-be.refs")
     run = polyref(*base, "-m", "chrf", "--refs", f"{tmp_path}/{{pair}}.refs")
     assert run.code == 0, run.err
