@@ -161,6 +161,34 @@ def test_items_are_found_by_id_then_by_source(tmp_path: Path) -> None:
     )
 
 
+def test_items_without_names(minimal: Path) -> None:
+    def log(*names: str | None) -> str:
+        items = [_shown(str(name), text) for name, text in zip(names, SOURCES, strict=False)]
+        for item, name in zip(items, names, strict=True):
+            item["tgt"] = {"Alpha": "x"}
+            if name is None:
+                del item["item_id"]
+        return as_lines([screen("u", 0, items, [{"Alpha": mark(n)} for n in range(len(items))])])
+
+    # Where no item has a name, the source stands for it; where others have, it is a check of attention.
+    assert _read(minimal, log(None, None, None)).segment["Alpha"][:3].tolist() == [0, 1, 2]
+    found = _read(minimal, log("a", None, "c"))
+    assert np.array_equal(found.segment["Alpha"][:3], [0, np.nan, 2], equal_nan=True)
+    assert found.notes[0] == "log.jsonl: items without item_id passed over: 1"
+
+
+def test_items_that_are_parts_of_a_segment(tmp_path: Path) -> None:
+    place = _place(("<p>a b</p>\n<p>c d</p>", "s", '{"k": "x",\n "l": "y"}', "c"), ("v", "v", "w", "w"))
+    items = (
+        _shown("v_#_0", "<p>a b</p>"), _shown("v_#_1", "<p>c d</p>"), _shown("v_#_2", "s"),
+        _shown("w_#_0", '{"k": "x",'), _shown("w_#_1", '"l": "y"}'), _shown("w_#_2", "c"), _shown("w_#_3", "z"),
+    )  # fmt: skip
+    assert _segments(tmp_path, place, *items) == [0.5, 2, 3.5, 5]
+    notes = read_pearmut(tmp_path / "log", place).notes
+    assert "log: items that are parts of a segment, whose score is their mean: 4" in notes
+    assert notes[0].endswith("of no segment, or of several passed over: 1")
+
+
 def _campaign() -> list[Screen]:
     """Twelve screens of everybody; one annotator calls the best system the worst."""
     rows = []

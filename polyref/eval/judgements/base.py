@@ -197,9 +197,9 @@ class Matcher:
         """Count lines that say nothing about an output; ``why`` is what such lines are, in the plural."""
         self._passed[why] += count
 
-    def remark(self, what: str) -> None:
-        """Count a line of which the user has to know; ``what`` such lines are, in the plural."""
-        self._remarks[what] += 1
+    def remark(self, what: str, count: int = 1) -> None:
+        """Count lines of which the user has to know; ``what`` such lines are, in the plural."""
+        self._remarks[what] += count
 
     def notes(self) -> tuple[str, ...]:
         """What was passed over, for the user.

@@ -1,4 +1,7 @@
-"""Which segment of a set the items of an annotation tool are: by their document and number, else by their source."""
+"""Which segment of a set the items of an annotation tool are: by their document and number, else by their source.
+
+An item may be a part of a segment: WMT26 shows paragraphs and strings of a document (``06b-segment_source.py``).
+"""
 
 from __future__ import annotations
 
@@ -26,14 +29,17 @@ class Items:
     def __init__(self, place: Place) -> None:
         self._has_texts = place.source is not None
         self._texts: dict[str, list[int]] = {}
-        for segment, text in enumerate(place.source or ()):
-            self._texts.setdefault(_plain(text), []).append(segment)
         self._documents: dict[str, Sequence[int] | None] = {}
         for name, positions in place.index.items():
             # The end of a name stands for it where it is that of no other.
             end = _SEPARATOR.split(name)[-1]
             self._documents[end] = None if end in self._documents else positions
+        self._sources = [_plain(text) for text in place.source or ()]
         self._known: dict[str, tuple[str, Sequence[int]]] = {}
+        for segment, source in enumerate(self._sources):
+            self._texts.setdefault(source, []).append(segment)
+        #: Items that are parts of a segment.
+        self.parts = 0
 
     def __len__(self) -> int:
         return len(self._known)
@@ -93,8 +99,12 @@ class Items:
         named = [positions[at]] if positions is not None and 0 <= at < len(positions) else []
         if not self._has_texts:
             return named
-        options = self._texts.get(_plain(text), [])
-        return [one for one in named if one in options] or options
+        plain = _plain(text)
+        if options := self._texts.get(plain, []):
+            return [one for one in named if one in options] or options
+        inside = [one for one in positions or () if plain and plain in self._sources[one]]
+        self.parts += bool(inside)
+        return inside
 
 
 def _plain(text: str) -> str:

@@ -36,6 +36,8 @@ FEWEST_SCREENS: Final = 3
 LEAST_COMPATIBLE: Final = 0.75
 FEWEST_SCORES: Final = 10
 _RESET: Final = "__RESET__"
+#: Begins the names of items without one, which their source stands for; no name of an item has it.
+_UNNAMED: Final = "\0"
 #: What the numbers of screens that are no part of the campaign begin with.
 _APART: Final = ("welcome_", "random_", "goodbye_")
 _EXPECTED: Final = (
@@ -137,8 +139,7 @@ def unreliable(screens: Sequence[tuple[str, Sequence[tuple[str, dict[str, float]
 def _judged(matcher: Matcher, items: Items, screens: Sequence[_Screen]) -> Iterator[Judgement]:
     """The scores, with what they are of."""
     for screen in screens:
-        for why, count in screen.left_out.items():
-            matcher.pass_over(why, count)
+        _pass_over(screen, matcher)
         places = items.places([item for item, _ in screen.items])
         for (_, given), segment in zip(screen.items, places, strict=True):
             if segment is None and given:
@@ -148,6 +149,12 @@ def _judged(matcher: Matcher, items: Items, screens: Sequence[_Screen]) -> Itera
                 system = matcher.system(name)
                 assert segment is not None
                 yield Judgement(screen.user, system, segment, score)
+
+
+def _pass_over(screen: _Screen, matcher: Matcher) -> None:
+    for why, count in screen.left_out.items():
+        if count:
+            matcher.pass_over(why, count)
 
 
 def _kept(matcher: Matcher) -> tuple[Items, list[_Screen]]:
@@ -166,12 +173,19 @@ def _kept(matcher: Matcher) -> tuple[Items, list[_Screen]]:
         else:
             by_user.setdefault(user, []).append(_screen(record, user, items))
     screens = [screen for own in by_user.values() for screen in own]
-    # A screen without an item that counts is none, for the rule of three screens too.
+    if any(not name.startswith(_UNNAMED) for screen in screens for name, _ in screen.items):
+        # Where items have names, one without is a check of attention (02a-filter_data.py).
+        for screen in screens:
+            named = [(name, given) for name, given in screen.items if not name.startswith(_UNNAMED)]
+            screen.left_out["items without item_id"] += len(screen.items) - len(named)
+            screen.items = named
     for screen in screens:
         if not screen.items:
-            for why, count in screen.left_out.items():
-                matcher.pass_over(why, count)
+            # It is none for the rule of three screens too.
+            _pass_over(screen, matcher)
     screens = [screen for screen in screens if screen.items]
+    if items.parts:
+        matcher.remark("items that are parts of a segment, whose score is their mean", items.parts)
     if not any(given for screen in screens for _, given in screen.items):
         raise matcher.fault("has no score of an output", None)
     if not items.found:
@@ -196,8 +210,8 @@ def _screen(record: Record, user: str, items: Items) -> _Screen:
         item = inside.needed("item", inside.child)
         name = item.text("item_id")
         if name is None:
-            screen.left_out["items without item_id"] += 1
-        elif name.startswith("attention_check_"):
+            name = _UNNAMED + item.needed("src", item.text)
+        if name.startswith("attention_check_"):
             screen.left_out["items that check attention"] += 1
         elif "_#_tutorial_#_" in name:
             screen.left_out["items of tutorials"] += 1
