@@ -14,7 +14,7 @@ import pytest
 MINIMAL = Path(__file__).resolve().parent.parent / "eval" / "minimal"
 KEYS = ["set", "pair", "generator", "originals", "gold", "level", "metric", "k", "statistic", "value", "gain", "ci",
         "gain_ci", "n", "segments", "references", "without_added", "p", "p_williams", "p_perm_both", "p_adjusted",
-        "redrawn", "verdict", "signature"]  # fmt: skip
+        "p_sides", "redrawn", "verdict", "signature"]  # fmt: skip
 
 
 @pytest.fixture

@@ -243,6 +243,9 @@ def test_intervals_and_paired_tests(files: Path, polyref: Callable[..., Any]) ->
     people = polyref(*args[:-1], "--paired-bs").out.splitlines()
     assert people[2].count("±") == 2 and "p =" not in people[2]
     assert people[4].count("p = 1.0000") == 2
+    assert {row["p_sides"] for row in (*paired, *shuffled, *shifted)} == {"two"} and "p_sides" not in alone[0]
+    told = "p-values are two-sided, against good.v1.en"
+    assert told in people and told not in polyref(*args[:-1], "--confidence").out
 
 
 def test_expected_credit(files: Path, polyref: Callable[..., Any]) -> None:

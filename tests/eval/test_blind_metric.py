@@ -108,7 +108,8 @@ def test_how_much_length_alone_gives_is_said(data_dir: Path) -> None:
     (chrf,) = [row for row in table.rows if row["control"] == "real" and row["statistic"] == "pearson" and row["k"]]
     (told,) = [remark for remark in table.evaluations[0].remarks if remark.startswith("Length alone gains as well")]
     assert told.startswith("Length alone gains as well (Pearson's r, systems, k = 1): a metric that sees only lengths ")
-    assert f"gains {blind['gain']:.4f}" in told and f"as much as all of the {chrf['gain']:.4f} of chrF" in told
+    assert f"gains {blind['gain']:.4f} (one-sided p = {blind['p']:.4f})" in told
+    assert f"as much as all of the {chrf['gain']:.4f} of chrF" in told
     assert told in str(table)
     left = table.evaluations[0].length_left
     assert left is not None and left.median == 0 and abs(left.mean) < 0.5 and left.beyond < 0.005

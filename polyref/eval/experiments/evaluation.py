@@ -25,6 +25,8 @@ from polyref.references import ReferenceSet
 BoolArray = npt.NDArray[np.bool_]
 #: Controls that stand alone: no verdict is made of them.
 _ALONE: Final = frozenset({PLACEBO, LENGTH})
+#: Of every p-value in a row: how likely so large a gain is without one.
+ONE_SIDED: Final = "one"
 #: Said wherever added references have verdicts and no placebo.
 NO_CONTROL: Final = (
     "The control was not run: `gains` says that a gain is significant, not that it is due to what the added references "
@@ -183,7 +185,7 @@ class Evaluation:
                 where = f"{statistic_name(statistic)}, {level_name(statistic, level)}, k = {alone.k}"
                 yield (
                     f"Length alone gains as well ({where}): a metric that sees only lengths gains {alone.gain:.4f} "
-                    f"(p = {alone.p:.4f}) with the same references, as much as {', '.join(shares)}."
+                    f"(one-sided p = {alone.p:.4f}) with the same references, as much as {', '.join(shares)}."
                 )
 
     def compared_with_placebo(self) -> Iterator[tuple[Row, Row, Row]]:
@@ -226,6 +228,7 @@ class Evaluation:
                 "p_williams": plain(row.p_williams),
                 "p_perm_both": plain(row.p_perm_both),
                 "p_adjusted": plain(row.p_adjusted),
+                "p_sides": ONE_SIDED,
                 "redrawn": row.redrawn or None,
                 "verdict": (told := self.verdict(row)).word or None,
                 **({"withheld": told.reason} if told.reason else {}),

@@ -134,9 +134,10 @@ def jackknife_p(difference: float, without_each: FloatArray) -> float:
         without_each: The same without each system in turn, shape (systems,).
 
     Returns:
-        One-sided p-value of "not above zero"; a two-sided test at 5 % rejects below .025 and above .975. .5 where no
-        system changes anything and there is no difference; NaN for fewer than four systems, or where the difference is
-        undefined, with all systems or without one.
+        One-sided p-value of "not above zero"; a two-sided test at 5 % rejects below .025 and above .975. Where no
+        system changes anything it is .5 without a difference, else 2^-n, the smallest that exchanges of n systems can
+        give, or 1 - 2^-n. NaN for fewer than four systems, or where the difference is undefined, with all systems or
+        without one.
     """
     from scipy.stats import t as student
 
@@ -145,7 +146,8 @@ def jackknife_p(difference: float, without_each: FloatArray) -> float:
         return math.nan
     error = math.sqrt((n - 1) / n * float(((without_each - without_each.mean()) ** 2).sum()))
     if error <= ROUNDING:
-        return 0.5 if abs(difference) <= ROUNDING else float(difference < 0)
+        least: float = 2.0**-n
+        return 0.5 if abs(difference) <= ROUNDING else least if difference > 0 else 1 - least
     return float(student.sf(difference / error, n - 2))
 
 

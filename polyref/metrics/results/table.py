@@ -92,6 +92,7 @@ class ScoreTable:
                 "score": _plain(scores.system[s]),
                 **result.details[s],
                 **{key: _plain(values[s]) for key, values in result.found.items()},
+                **({"p_sides": "two"} if "p_value" in result.found else {}),
             }
             for s, system in enumerate(scores.systems)
         )
@@ -124,7 +125,9 @@ class ScoreTable:
         if verbose and not self.by_segment and (details := [*self._details()]):
             tables.append(text_table(_DETAILS, details))
         signatures = [shown(self._signature(one)) for one in self.results]
-        notes = [self._coverage()] if any(one.scores.k for one in self.results) else []
+        tested = any("p_value" in one.found for one in self.results)
+        notes = [f"p-values are two-sided, against {shown(self.results[0].scores.systems[0])}"] if tested else []
+        notes += [self._coverage()] if any(one.scores.k for one in self.results) else []
         if not full and not self.short:
             hashes = [
                 f"{_title(one, reached=False)} {digest(text)}"
