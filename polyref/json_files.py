@@ -153,8 +153,8 @@ class Record:
         self.error = error
 
     @classmethod
-    def parse(cls, text: str, file: str, line: int) -> Record:
-        """Parse one line.
+    def parse(cls, text: str, file: str, line: int, *, finite: bool = True) -> Record:
+        """Parse one line; ``finite`` as for :func:`parse_json`.
 
         Raises:
             DataError: It is not a JSON object, or holds NaN, infinity or half a surrogate pair.
@@ -162,7 +162,7 @@ class Record:
         expected = "expected one JSON object a line"
         if not text.strip():
             raise DataError("the line is empty", file=file, line=line, remedy=expected)
-        return cls(parse_json(text, file, line, expected=expected), file, line)
+        return cls(parse_json(text, file, line, expected=expected, finite=finite), file, line)
 
     @classmethod
     def read(cls, path: str | Path, remedy: str | None = None) -> Record:

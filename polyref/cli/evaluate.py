@@ -37,10 +37,10 @@ def command(
 ) -> None:
     """Measure agreement with human judgements against the number of references.
 
-    SET_DIR is a directory in the mt-metrics-eval layout or a WMT release; several are measured one after the other. For
-    every metric and k, with the gain over k = 0 and bootstrap intervals: agreement within segments (Kendall's tau
-    without ties, accuracy with calibrated ties), Pearson's r of the systems' scores, and tau-b over all judged outputs.
-    Translations made by people are left out.
+    SET_DIR is a directory in the mt-metrics-eval layout or a WMT release, also one file of JSON lines or XML; several
+    are measured one after the other. For every metric and k, with the gain over k = 0 and bootstrap intervals:
+    agreement within segments (Kendall's tau without ties, accuracy with calibrated ties), Pearson's r of the systems'
+    scores, and tau-b over all judged outputs. Translations made by people are left out.
 
     \b
     polyref evaluate wmt21.news -l zh-en --ref refA --gold mqm -m bleu chrf

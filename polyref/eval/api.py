@@ -40,7 +40,7 @@ _CHECKS: Final[dict[str, Callable[[str, Any], Any]]] = {
     **dict.fromkeys(("pairwise", "include_human", "exclude_outliers", "test_suites", "all_segments", "reliable"), flag),
     **dict.fromkeys(("over", "repeated_pairs"), text),
     **dict.fromkeys(("sys_gold", "baseline", "correction", "collection", "form", "peers"), _optional(text)),
-    **dict.fromkeys(("mqm", "darr", "scores"), _optional(place)),
+    **dict.fromkeys(("mqm", "darr", "scores", "systems"), _optional(place)),
     "da": _optional(lambda name, value: several(name, value, place)),
     **dict.fromkeys(
         ("judgements", "options", "fields"), lambda name, value: mapping(name, {} if value is None else value)
@@ -94,6 +94,7 @@ def evaluate(
     fields: Mapping[str, str] | None = None,
     say: Say = lambda kind, message: None,
     peers: str | None = None,
+    systems: str | Path | None = None,
 ) -> EvaluationTable:
     """Measure agreement with human judgements against the number of references.
 
@@ -102,7 +103,8 @@ def evaluate(
     discordant), Pearson's r of the systems' scores, and tau-b over all judged outputs.
 
     Args:
-        data: A folder in the mt-metrics-eval layout or a WMT release, or several: they are measured one by one.
+        data: A folder in the mt-metrics-eval layout or a WMT release, among them the JSON lines of the general task's
+            human evaluation and of its test sets; or several: they are measured one by one.
         pairs: Language pairs, such as ``zh-en``; every set is measured on those that it has.
         references: Added references: an augmented set or its file, in whose name ``{set}`` and ``{pair}`` are put in;
             human references alone, in a file of any form or as ``ref:NAME`` of the set, which count as added ones;
@@ -167,6 +169,8 @@ def evaluate(
         peers: ``leave-one-out``: for k > 0, the added references of every system are the outputs of the others, as for
             :func:`polyref.score`. There are rows within segments alone, and no verdicts: it measures agreement with the
             other systems, and ranks none.
+        systems: Of a test set of the general task in JSON, the folder of outputs, ``NAME.jsonl``; default: the folder
+            ``systems`` beside it.
 
     Returns:
         A table: ``print`` shows it, ``.rows`` are plain values, ``.report(folder)`` writes a page.
@@ -194,7 +198,7 @@ def evaluate(
         bootstrap=Bootstrap(*(one[name] for name in ("resamples", "confidence", "seed", "over"))),
     )
     one["data"], one["metrics"] = several("data", data, place), metrics if isinstance(metrics, Mapping) else names
-    sets = open_sets(one["data"], one["pairs"], collection, test_suites)
+    sets = open_sets(one["data"], one["pairs"], collection, test_suites, one["systems"])
     if baseline is not None:
         choices = replace(choices, baseline=metric_name(baseline, sets))
     evaluations = measure(sets, choices, say)

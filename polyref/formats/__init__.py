@@ -16,7 +16,7 @@ from polyref.formats import keyed, normal, registry, simple, text
 from polyref.formats.base import Format, Lines, Opened, Outputs, Reading
 from polyref.formats.normal import header_line, segment_line, write_segments
 from polyref.formats.roles import check_fields
-from polyref.formats.wmt import folder, general, items, sacrebleu, xml
+from polyref.formats.wmt import folder, general, human_evaluation, items, sacrebleu, xml
 from polyref.remote.files import is_remote, without_scheme
 from polyref.textfiles import display_name, iter_lines
 
@@ -27,6 +27,7 @@ __all__ = [
     "located",
     "open_plain_outputs",
     "open_references",
+    "opened_lines",
     "read_outputs",
     "segment_line",
     "takes_pair",
@@ -106,7 +107,8 @@ def takes_pair(paths: Sequence[str | Path], reading: Reading) -> bool:
         if str(path).startswith(sacrebleu.SCHEME) or is_remote(path) or not Path(local).is_file():
             return True
         with ExitStack() as stack:
-            if _form(*_peek(local, stack, reading)) in (general.FORMAT, items.FORMAT, xml.FORMAT):
+            pairs = (general.FORMAT, human_evaluation.FORMAT, items.FORMAT, xml.FORMAT)
+            if _form(*_peek(local, stack, reading)) in pairs:
                 return True
     return False
 
@@ -146,6 +148,16 @@ def open_plain_outputs(path: str | Path, stack: ExitStack, reading: Reading = Re
     check_fields(reading.fields)
     lines, sample = _peek(path, stack, reading)
     return lines.lines if _form(lines, sample) is text.FORMAT else None
+
+
+def opened_lines(path: str | Path, stack: ExitStack, reading: Reading = Reading()) -> tuple[Lines, Format]:  # noqa: B008 (frozen)
+    """The lines of a file, and the form that they are in; ``stack`` closes it.
+
+    Raises:
+        DataError: The file is missing, empty or broken, or in no form that can be read.
+    """
+    lines, sample = _peek(path, stack, reading)
+    return lines, _form(lines, sample)
 
 
 def _form(lines: Lines, sample: Sequence[str]) -> Format:

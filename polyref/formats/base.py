@@ -134,6 +134,15 @@ def shortened(text: str, most: int = 60) -> str:
     return repr(text if len(text) <= most else f"{text[: most - 1]}…")
 
 
+def looks(line: str) -> str:
+    """What a line looks like, for messages about a wrong form."""
+    value = try_json(line, object)
+    if isinstance(value, dict):
+        keys = ", ".join(map(repr, list(value)[:8]))
+        return f"a JSON object with the keys {shortened(keys, 200)[1:-1]}" if value else "an empty JSON object"
+    return shortened(line)
+
+
 def unique(segments: Iterator[tuple[int, Segment]], file: str) -> Iterator[Segment]:
     """Refuse two segments with one id."""
     # Most files count from 1: of those ids only the lines are remembered, 8 bytes each.

@@ -7,7 +7,7 @@ Other packages add formats by entry points of the group ``polyref.formats``, whi
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, cast
 
 from polyref.errors import DataError, UsageError
@@ -15,7 +15,7 @@ from polyref.formats import keyed, lists, nbest, normal, simple, table, text
 from polyref.formats.base import Format, first_object, unpacked
 from polyref.formats.elements import as_list, is_texts
 from polyref.formats.roles import role_of
-from polyref.formats.wmt import folder, general, items, sgml, xml
+from polyref.formats.wmt import folder, general, human_evaluation, items, sgml, xml
 from polyref.json_files import try_json
 from polyref.plugins import Plugins, tried
 
@@ -35,8 +35,15 @@ _FORMATS: Final[tuple[Format, ...]] = (
     xml.FORMAT,
     sgml.FORMAT,
     general.FORMAT,
+    human_evaluation.FORMAT,
     items.FORMAT,
     folder.FORMAT,
+)
+#: Forms of WMT that are known by the keys of their first object, before keys of any names are: the first that fits.
+_BY_KEYS: Final[tuple[tuple[Callable[[dict[str, Any]], bool], Format], ...]] = (
+    (general.is_general, general.FORMAT),
+    (human_evaluation.is_evaluation, human_evaluation.FORMAT),
+    (items.is_item, items.FORMAT),
 )
 #: Those by name, and the formats of other packages.
 FORMATS: Final = Plugins(
@@ -47,7 +54,9 @@ FORMATS: Final = Plugins(
     lambda name, found: isinstance(found, Format) and found.name == name,
 )
 #: Names of the forms that are JSON.
-JSON: Final = frozenset(one.FORMAT.name for one in (normal, simple, nbest, keyed, lists, general, items))
+JSON: Final = frozenset(
+    one.FORMAT.name for one in (normal, simple, nbest, keyed, lists, general, human_evaluation, items)
+)
 _MARKUP: Final = re.compile(
     r"\s*<(\?xml|!doctype|html|tmx|xliff|tei|mteval|srcset|refset|tstset|dataset|collection|doc|seg)\b", re.I
 )
@@ -106,7 +115,7 @@ def _own(name: str, sample: Sequence[str]) -> Format | None:
 def _of_others(values: dict[str, Any]) -> bool:
     """Whether an object is of a form that is not polyref's, though a key may be called alike."""
     refs = values.get("refs")
-    if general.is_general(values):
+    if _by_keys(values) is not None:
         return True
     if "polyref" in values or (isinstance(refs, list) and (not refs or any(isinstance(item, dict) for item in refs))):
         return False
@@ -116,6 +125,10 @@ def _of_others(values: dict[str, Any]) -> bool:
     if isinstance(values.get("paraphrases"), list):
         return any(role_of(key) == "reference" or key == "text" for key in others)
     return bool(others) or isinstance(refs, list)
+
+
+def _by_keys(values: dict[str, Any]) -> Format | None:
+    return next((form for fits, form in _BY_KEYS if fits(values)), None)
 
 
 def _object(line: str) -> dict[str, Any] | None:
@@ -130,18 +143,13 @@ def _json(name: str, sample: Sequence[str]) -> Format | None:
     named = unpacked(name).endswith((".json", ".jsonl"))
     objects = [_object(line) for line in written]
     if (first := objects[0]) is not None and (named or (first and None not in objects)):
-        return _task(first) or keyed.FORMAT
+        return _by_keys(first) or keyed.FORMAT
     if not written[0].lstrip().startswith("["):
         return None
     values = [as_list(line) for line in written]
     if all(map(is_texts, values)) and (len(written) > 1 or not unpacked(name).endswith(".json")) and any(values):
         return lists.FORMAT
     return _list(written, named=named)
-
-
-def _task(values: dict[str, Any]) -> Format | None:
-    """The form of a WMT task that an object is of."""
-    return general.FORMAT if general.is_general(values) else items.FORMAT if items.is_item(values) else None
 
 
 def _list(written: Sequence[str], *, named: bool) -> Format | None:

@@ -96,6 +96,12 @@ _MEASURED: Final = (
         help="Two outputs that several relative rankings compare: count each as released, merge them into what most "
         "say, or drop them.",
     ),
+    click.option(
+        "--systems",
+        metavar="DIR",
+        type=click.Path(),
+        help="Of a test set of the general task in JSON lines, the folder of outputs. [default: systems, beside it]",
+    ),
     click.option("--collection", metavar="NAME", help="Of a WMT XML release, take this collection. [default: all]"),
     click.option("--test-suites", is_flag=True, help="Of a WMT XML release, take the test suites as well."),
     click.option(
@@ -207,7 +213,7 @@ HEADINGS: Final = {
     "Judgements": ["sys_gold", "mqm", "mqm_weights", "da", "darr", "judgements", "reliable", "repeated_pairs"],
     "Systems": ["include_human", "excluded", "top", "exclude_outliers"],
     "Segments": ["segments", "all_segments"],
-    "Sets": ["collection", "test_suites", "scores"],
+    "Sets": ["systems", "collection", "test_suites", "scores"],
     "More to measure": ["statistics", "pairwise"],
     "Intervals and tests": ["resamples", "over", "confidence", "perm_both", "correction", "seed", "baseline"],
     "How references combine": ["peers"],

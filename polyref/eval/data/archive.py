@@ -42,6 +42,7 @@ class MetricsTaskArchive:
 
     def __init__(self, directory: str | Path, pair: str) -> None:
         self.directory = Path(directory)
+        self.name = self.directory.resolve().name
         there = sorted(p.name[14:-4] for p in (self.directory / "da").glob("ad-sys-scores-*.csv"))
         self.pair = pair = find_pair(pair, there, directory) or pair
         self.system_file = self.directory / "da" / f"ad-sys-scores-{pair}.csv"

@@ -47,6 +47,7 @@ class EvalSet:
     def __init__(self, directory: str | Path, pair: str) -> None:
         self.directory = Path(directory)
         self.pair = pair
+        self.name = self.directory.resolve().name
         if not self.directory.is_dir():
             raise DataError("no such directory", file=directory, remedy="expected an mt-metrics-eval layout")
         self.reference_files = self._find_references()
@@ -235,11 +236,8 @@ class EvalSet:
         named = system_gold or ("" if name == "darr" else name)
         found = self.system_gold(named or None, include_human=True, optional=system_gold is None)
         system, system_name = found or ({}, None)
-        segment: dict[str, FloatArray] = {}
-        if (path := self.human_files.get((name, "seg"))) is not None:
-            scores = read_segment_scores(path, self.segments, allow_missing=True)
-            segment = {s: v for s, v in scores.items() if not np.isnan(v).all()}
-            self._check_systems(segment, path)
+        segment = self._segment_gold(name) if (name, "seg") in self.human_files else {}
+        segment = {s: v for s, v in segment.items() if not np.isnan(v).all()}
         kept = [s for s in self.output_files if include_human or not self.is_human(s)]
         ranked, notes = self._pairs(kept, pairs) if name == "darr" else (None, ())
         if not include_human:
@@ -267,19 +265,31 @@ class EvalSet:
             UsageError: No such judgement, unless ``optional``.
         """
         chosen = name or self._default_system_gold()
-        path = self.human_files.get((chosen, "sys")) if chosen is not None else None
-        if path is None or chosen is None:
+        if chosen is None or (chosen, "sys") not in self.human_files:
             if name is not None and not optional:
                 raise UsageError(f"no system-level judgement {name!r} for {self.pair}")
             return None
-        system = {s: v for s, v in read_system_scores(path, allow_missing=True).items() if not np.isnan(v)}
-        self._check_systems(system, path)
+        system = self._system_gold(chosen)
         return {s: v for s, v in system.items() if include_human or not self.is_human(s)}, chosen
 
     def golds(self) -> list[str]:
         """Names of the judgements there are for this pair."""
         names = sorted({name for name, _ in self.human_files})
         return (["darr"] if self.darr_file.is_file() else []) + names
+
+    def _segment_gold(self, name: str) -> dict[str, FloatArray]:
+        """Scores of every judged output by the judgement of a name."""
+        path = self.human_files[name, "seg"]
+        scores = read_segment_scores(path, self.segments, allow_missing=True)
+        self._check_systems((s for s, v in scores.items() if not np.isnan(v).all()), path)
+        return scores
+
+    def _system_gold(self, name: str) -> dict[str, float]:
+        """Scores of every judged system by the judgement of a name."""
+        path = self.human_files[name, "sys"]
+        scores = {s: v for s, v in read_system_scores(path, allow_missing=True).items() if not np.isnan(v)}
+        self._check_systems(scores, path)
+        return scores
 
     def _find_references(self) -> dict[str, Path]:
         return self._named("references", (".txt", ".jsonl"))

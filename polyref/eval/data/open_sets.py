@@ -16,15 +16,20 @@ EvaluationSet: TypeAlias = EvalSet | MetricsTaskArchive
 
 
 def open_sets(
-    folders: Sequence[str | Path], pairs: Sequence[str], collection: str | None = None, test_suites: bool = False
+    folders: Sequence[str | Path],
+    pairs: Sequence[str],
+    collection: str | None = None,
+    test_suites: bool = False,
+    systems: str | Path | None = None,
 ) -> list[EvaluationSet]:
     """Every requested pair of every set that has it.
 
     Args:
-        folders: Folders, or XML files.
+        folders: Folders, or files of XML or JSON lines.
         pairs: Language pairs.
         collection: Of the XML releases among them.
         test_suites: Of the XML releases among them.
+        systems: Folder of outputs on the test sets in JSON among them.
     """
     for what, values in (("data", folders), ("pairs", pairs)):
         if not values:
@@ -33,7 +38,7 @@ def open_sets(
     if (collection is not None or test_suites) and not of_xml:
         raise UsageError("`collection` and `test_suites` are for XML releases", remedy=f"{folders[0]} is none")
     opened = [
-        (folder, pair, _opened(folder, pair, collection, test_suites))
+        (folder, pair, _opened(folder, pair, collection, test_suites, systems))
         for folder in dict.fromkeys(folders)
         for pair in dict.fromkeys(pairs)
     ]
@@ -46,34 +51,33 @@ def open_sets(
     return list({(folder, one.pair): one for folder, _, one in found}.values())
 
 
-def _opened(folder: str | Path, pair: str, collection: str | None, test_suites: bool) -> EvaluationSet | DataError:
+def _opened(
+    folder: str | Path, pair: str, collection: str | None, test_suites: bool, systems: str | Path | None
+) -> EvaluationSet | DataError:
     try:
         if is_archive(folder):
             return MetricsTaskArchive(folder, pair)
         xml = is_xml(folder, pair)
-        return open_release(folder, pair, collection=collection if xml else None, test_suites=test_suites and xml)
+        asked = collection if xml else None
+        return open_release(folder, pair, collection=asked, test_suites=test_suites and xml, systems=systems)
     except DataError as error:
         return error
 
 
 def set_name(evalset: EvaluationSet) -> str:
-    """What a set is called: its folder."""
-    return name_as_text(_folder_name(evalset))
+    """What a set is called: its folder, or its file."""
+    return name_as_text(evalset.name)
 
 
 def filled(pattern: str, evalset: EvaluationSet) -> str:
     """A file name with the set and the language pair put in for ``{set}`` and ``{pair}``."""
-    return pattern.replace("{pair}", evalset.pair).replace("{set}", _folder_name(evalset))
-
-
-def _folder_name(evalset: EvaluationSet) -> str:
-    return evalset.directory.resolve().name
+    return pattern.replace("{pair}", evalset.pair).replace("{set}", evalset.name)
 
 
 def check_patterns(files: Sequence[str], sets: Sequence[EvaluationSet], parameter: str) -> None:
     """Refuse one file for several sets or pairs; ``parameter`` is where it was given."""
     for file in files:
-        pairs, folders = {one.pair for one in sets}, {one.directory for one in sets}
+        pairs, folders = {one.pair for one in sets}, {(one.directory, one.name) for one in sets}
         if (len(pairs) > 1 and "{pair}" not in file) or (len(folders) > 1 and "{set}" not in file):
             raise UsageError(
                 f"one {parameter} file for several sets or language pairs: {file}",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,9 +12,7 @@ import numpy.typing as npt
 from polyref.errors import UsageError
 from polyref.eval.data.score_files import FloatArray
 from polyref.eval.judgements.relative_rankings import RankingPairs
-
-#: Names under which WMT lists translations made by people: ``Human-A.0``, ``HUMAN``, ``refB``, ``ref-A``, ``ref``.
-HUMAN_NAME = re.compile(r"human([-_.].*)?|ref([-_]?[a-z])?", re.IGNORECASE)
+from polyref.formats.wmt.documents import HUMAN_NAME as HUMAN_NAME
 
 
 @dataclass(frozen=True)

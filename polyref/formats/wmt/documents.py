@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
-from polyref.errors import DataError
-from polyref.formats.base import Lines, Outputs
+from polyref.errors import DataError, UsageError
+from polyref.formats.base import Lines, Outputs, shortened
 from polyref.formats.roles import DEFAULT_NAME, references
+from polyref.json_files import Record
+from polyref.languages import find_pair
 from polyref.segments import Place, Segment
+
+Made = TypeVar("Made")
 
 #: What wmt-format-tools and mt-metrics-eval write where a segment has no reference.
 NO_REFERENCE: Final = frozenset({"NO TRANSLATION AVAILABLE", "[No translation supplied]"})
+#: Names under which WMT lists translations made by people: ``Human-A.0``, ``HUMAN``, ``refB``, ``ref-A``, ``ref``.
+HUMAN_NAME: Final = re.compile(r"human([-_.].*)?|ref([-_]?[a-z])?", re.IGNORECASE)
 #: Name of a reference that a file does not name.
 UNNAMED: Final = DEFAULT_NAME
 #: What a document is called that has no name, where one is needed.
@@ -63,12 +70,12 @@ class Document:
         )
 
 
-def segments_of(documents: Iterable[Document], *, names: Sequence[str] | None, whole: bool) -> Iterator[Segment]:
+def segments_of(documents: Iterable[Document], *, names: Sequence[str], whole: bool) -> Iterator[Segment]:
     """The segments of documents, in order, with positions for ids.
 
     Args:
         documents: In the order of the file.
-        names: References to take, all if None. A reference that a document lacks is absent.
+        names: References to take. A reference that a document lacks is absent.
         whole: Also give sources, documents, languages and the names of references.
     """
     position = 0
@@ -80,7 +87,7 @@ def segments_of(documents: Iterable[Document], *, names: Sequence[str] | None, w
             texts = [
                 (own, text)
                 for own, text in found.items()
-                if text is not None and text.strip() not in NO_REFERENCE and (names is None or own in names)
+                if text is not None and text.strip() not in NO_REFERENCE and own in names
             ]
             refs = references(texts, whole=whole)
             if not whole:
@@ -115,12 +122,61 @@ def outputs_of(documents: Sequence[Document], file: str) -> Outputs:
     return Outputs(found, [document.name for document in documents for _ in document.numbers])
 
 
-def taken(documents: Sequence[Document], file: Lines) -> list[str] | None:
-    """The references that the user names by ``fields``; None for all."""
-    there = list(dict.fromkeys(name for document in documents for name in document.references))
-    if not there:
+def chosen_of(documents: Sequence[Document], file: Lines) -> list[str]:
+    """:func:`chosen`, of the references that documents have."""
+    return chosen((name for document in documents for name in document.references), file)
+
+
+def chosen(there: Iterable[str], file: Lines) -> list[str]:
+    """The references that the user names by ``fields``, of those there are; without any, all."""
+    names = list(dict.fromkeys(there))
+    if not names:
         raise DataError("holds no reference", file=file.name)
     for name in file.reading.fields:
-        if name not in there:
-            raise DataError(f"no reference {name!r} as `fields` says, there are: {', '.join(there)}", file=file.name)
-    return list(file.reading.fields) or None
+        if name not in names:
+            raise DataError(f"no reference {name!r} as `fields` says, there are: {', '.join(names)}", file=file.name)
+    return list(file.reading.fields) or names
+
+
+def of_pair(
+    file: Lines, records: Iterable[tuple[str | None, Record]], made: Callable[[Record], Made]
+) -> tuple[str | None, list[Made]]:
+    """What is made of the records of one language pair; the others are passed over, and never held.
+
+    Args:
+        file: Whose ``reading`` asks for a pair.
+        records: Each with its pair; None says nothing, and belongs to any.
+        made: What to make of a record.
+
+    Returns:
+        The pair as the file names it, and what was made.
+
+    Raises:
+        DataError: There is nothing of the pair.
+        UsageError: Several pairs, and none is asked for or several fit.
+    """
+    asked = file.reading.pair
+    fits: dict[str | None, bool] = {}
+    found: list[tuple[str | None, Made]] = []
+    for pair, record in records:
+        if pair not in fits:
+            fits[pair] = asked is None or pair is None or find_pair(asked, [pair]) is not None
+            if asked is None and len(several := [one for one in fits if one is not None]) > 1:
+                raise UsageError(
+                    f"several language pairs: {', '.join(several)} ...", file=file.name, remedy="choose one: `pair`"
+                )
+        if fits[pair]:
+            found.append((pair, made(record)))
+    there = [pair for pair in fits if pair is not None]
+    pair = find_pair(asked, there, file.name) if asked is not None else next(iter(there), None)
+    kept = [one for own, one in found if own in {pair, None}]
+    if not kept:
+        nothing = f"no document of {asked}, there are: {', '.join(there)}" if there else "no document"
+        raise DataError(nothing, file=file.name)
+    return pair, kept
+
+
+def check_name(name: str, record: Record) -> None:
+    """Refuse names of systems and references that no file of scores could hold."""
+    if not name or name != name.strip() or re.search("[\0-\x1f\x7f\x85\u2028\u2029]", name):
+        record.fail(f"the name {shortened(name)}, expected one without tabs and line ends", "rename it")

@@ -13,7 +13,7 @@ from typing import Final
 
 from polyref.errors import DataError
 from polyref.formats.base import Format, Lines, Opened, Outputs, shortened, whole_number
-from polyref.formats.wmt.documents import UNNAMED, Document, outputs_of, segments_of, taken
+from polyref.formats.wmt.documents import UNNAMED, Document, chosen_of, outputs_of, segments_of
 
 _TAG: Final = re.compile(r"<(/?)(srcset|refset|tstset|doc|seg)\b([^<>]*)>", re.IGNORECASE)
 _ATTRIBUTE: Final = re.compile(r"""(?<![\w:-])([\w:-]{1,64})\s*=\s*(?:"([^"]*)"|'([^']*)')""")
@@ -156,7 +156,7 @@ def read_sgml(files: Sequence[Lines]) -> list[Document]:
 def _open(files: Sequence[Lines]) -> Opened:
     documents = read_sgml(files)
     reading = files[0].reading
-    return Opened(FORMAT.name, {}, segments_of(documents, names=taken(documents, files[0]), whole=reading.whole))
+    return Opened(FORMAT.name, {}, segments_of(documents, names=chosen_of(documents, files[0]), whole=reading.whole))
 
 
 def _outputs(file: Lines) -> Outputs:

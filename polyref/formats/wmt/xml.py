@@ -17,7 +17,7 @@ from xml.parsers import expat
 
 from polyref.errors import DataError
 from polyref.formats.base import Format, Lines, Opened, Outputs, shortened, whole_number
-from polyref.formats.wmt.documents import UNNAMED, Document, outputs_of, segments_of, taken
+from polyref.formats.wmt.documents import UNNAMED, Document, chosen_of, outputs_of, segments_of
 from polyref.languages import base, split_pair
 from polyref.textfiles import holds_more, is_packed, most_lines, most_unpacked, unpacks_to_more
 
@@ -219,7 +219,7 @@ class XmlReader:
 def _open(files: Sequence[Lines]) -> Opened:
     (file,) = files
     documents = _documents(file)
-    return Opened(FORMAT.name, {}, segments_of(documents, names=taken(documents, file), whole=file.reading.whole))
+    return Opened(FORMAT.name, {}, segments_of(documents, names=chosen_of(documents, file), whole=file.reading.whole))
 
 
 def _outputs(file: Lines) -> Outputs:

@@ -1,0 +1,233 @@
+"""JSON lines of the general task's human evaluation: texts, references and judgements in one file.
+
+2025 (``wmt25-genmt-humeval.jsonl``): a segment a line, with ``doc_id`` (PAIR_#_DOMAIN_#_DOCUMENT_#_SEGMENT),
+``src_text``, ``tgt_text`` {name: text} and ``scores``: {name: [{"score": 90, ...}, ...]}, or as the first releases have
+them {name: {"human1": 90, ..., "human2": ...}}. 2024 (``wmt24_esa.jsonl``): a judgement a line, with ``langs``,
+``line_id``, ``src``, ``tgt``, ``system`` and ``esa_score``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Final
+
+from polyref.errors import DataError
+from polyref.formats.base import Format, Lines, Opened, Outputs, without_blank_end
+from polyref.formats.roles import references
+from polyref.formats.wmt.documents import HUMAN_NAME, NO_DOCUMENT, NO_REFERENCE, check_name, chosen, of_pair
+from polyref.json_files import Record, described
+from polyref.languages import split_pair
+from polyref.segments import Place, Segment
+
+_SEPARATOR: Final = "_#_"
+_ROUND: Final = re.compile(r"human\d*")
+#: Keys by which the lines of 2024 are known.
+_JUDGEMENT: Final = frozenset({"langs", "line_id", "system", "tgt"})
+
+
+@dataclass
+class Item:
+    """One segment.
+
+    Attributes:
+        line: Where it is, or begins.
+        place: What it is called, for messages.
+        domain: ``all`` where the file does not say.
+        document: Name of its document.
+        source: The source.
+        texts: Name -> text of references and systems; in 2024 of those alone that were judged here.
+        scores: Name -> the score of every annotator.
+    """
+
+    line: int
+    place: str
+    domain: str
+    document: str
+    source: str
+    texts: dict[str, str] = field(default_factory=dict)
+    scores: dict[str, list[float]] = field(default_factory=dict)
+
+
+def is_evaluation(values: Mapping[str, object]) -> bool:
+    """Whether an object is a line of such a file."""
+    return values.keys() >= _JUDGEMENT or ("tgt_text" in values and not values.keys().isdisjoint({"doc_id", "scores"}))
+
+
+def read_items(file: Lines) -> tuple[str, list[Item]]:
+    """The pair that is asked for, as the file names it, and its segments.
+
+    Raises:
+        DataError: Something is missing, of another type, there twice, or not there for every segment.
+        UsageError: Several pairs, and none is asked for or several fit.
+    """
+    records = _records(file)
+    first = next(records, None)
+    if first is None:
+        raise DataError("no segments", file=file.name)
+    judgements = first.values.keys() >= _JUDGEMENT
+    named = ((_pair(record, judgements=judgements), record) for record in chain([first], records))
+    pair, items = of_pair(file, named, _judgement if judgements else _segment)
+    return pair or "", _merged(items, file.name) if judgements else _alike(items, file.name)
+
+
+def outputs_in(items: Sequence[Item]) -> dict[str, list[str | None]]:
+    """System -> its outputs, None where the file has none; references that are not called so are among them."""
+    names = dict.fromkeys(name for item in items for name in item.texts)
+    return {name: [item.texts.get(name) for item in items] for name in names}
+
+
+def _records(file: Lines) -> Iterator[Record]:
+    # NaN is read, so that what reads the value can say under which key it stands.
+    return (Record.parse(line, file.name, number, finite=False) for number, line in without_blank_end(file))
+
+
+def _pair(record: Record, *, judgements: bool) -> str:
+    if judgements:
+        return record.needed("langs", record.text)
+    parts = record.needed("doc_id", record.text).split(_SEPARATOR)
+    if len(parts) < 4 or not all(parts):
+        record.fail(f'"doc_id" is {described(record.values["doc_id"])}, expected PAIR_#_DOMAIN_#_DOCUMENT_#_SEGMENT')
+    return parts[0]
+
+
+def _segment(record: Record) -> Item:
+    """A line of 2025."""
+    name = record.needed("doc_id", record.text)
+    _, domain, *document, _ = name.split(_SEPARATOR)
+    source, texts = record.needed("src_text", record.text), record.needed("tgt_text", record.child)
+    found = {}
+    for own in texts.values:
+        check_name(own, texts)
+        text = texts.text(own)
+        if text is None and not HUMAN_NAME.fullmatch(own):
+            texts.fail(f'"{own}" is null, expected the output of a system')
+        if text is not None:
+            found[own] = text
+    scores = record.needed("scores", record.child)
+    judged = {own: _scores(own, scores, found) for own in scores.values}
+    return Item(record.line, name, domain, _SEPARATOR.join(document), source, found, judged)
+
+
+def _scores(name: str, scores: Record, texts: Mapping[str, str]) -> list[float]:
+    """The scores of one output by all who judged it."""
+    value = scores.values[name]
+    if name not in texts:
+        scores.fail(f'"{name}" is judged, but "tgt_text" has no such text')
+    if isinstance(value, dict):
+        rounds = Record(value, scores.file, scores.line, f"{scores.where}{name}: ")
+        keys = [key for key in value if _ROUND.fullmatch(key)]
+        if value and not keys:
+            rounds.fail('no "human1"', "expected the scores of annotators: human1, human2")
+        found = [rounds.number(key) for key in keys]
+    else:
+        found = []
+        for place, item in enumerate(scores.items(name) or ()):
+            where = f"{scores.where}{name}[{place}]: "
+            if not isinstance(item, dict):
+                scores.fail(f'"{name}[{place}]" is {described(item)}, expected an object with a "score"')
+            one = Record(item, scores.file, scores.line, where)
+            # Files of the control have the key `human`.
+            key = "score" if "score" in item or "human" not in item else "human"
+            if key not in item:
+                one.fail('no "score"')
+            found.append(one.number(key))
+    return [score for score in found if score is not None]
+
+
+def _alike(items: list[Item], file: str) -> list[Item]:
+    """Refuse segments that are there twice, and systems that some segments lack."""
+    seen: dict[str, int] = {}
+    systems = [name for name in items[0].texts if not HUMAN_NAME.fullmatch(name)]
+    for item in items:
+        if item.place in seen:
+            raise DataError(
+                f'"doc_id" {item.place!r} was already on line {seen[item.place]}', file=file, line=item.line
+            )
+        seen[item.place] = item.line
+        own = dict.fromkeys(name for name in item.texts if not HUMAN_NAME.fullmatch(name))
+        if missing := [name for name in systems if name not in own]:
+            raise DataError(
+                f'"tgt_text" has no output of {missing[0]!r}, which line {items[0].line} has', file=file, line=item.line
+            )
+        if more := [name for name in own if name not in systems]:
+            raise DataError(
+                f'"tgt_text" has an output of {more[0]!r}, which line {items[0].line} lacks', file=file, line=item.line
+            )
+    return items
+
+
+def _judgement(record: Record) -> Item:
+    """A line of 2024: one output with one score."""
+    number = record.needed("line_id", record.whole)
+    name = record.needed("system", record.text)
+    check_name(name, record)
+    source, text = record.needed("src", record.text), record.needed("tgt", record.text)
+    score = record.needed("esa_score", record.number)
+    who = json.dumps([record.values.get(key) for key in ("annotator", "esa_spans")])
+    domain, document = record.text("domain") or "all", record.text("doc_id") or NO_DOCUMENT
+    return Item(record.line, f"{number}\t{who}", domain, document, source, {name: text}, {name: [score]})
+
+
+def _merged(judgements: list[Item], file: str) -> list[Item]:
+    """The segments that judgements are about, in the order of the test set."""
+    found: dict[int, Item] = {}
+    seen: set[tuple[str, str, float]] = set()
+    for one in judgements:
+        ((name, text),), ((score,),) = one.texts.items(), one.scores.values()
+        if (one.place, name, score) in seen:
+            continue  # recorded twice, as WMT24's own scripts count it
+        seen.add((one.place, name, score))
+        number = int(one.place.partition("\t")[0])
+        item = found.setdefault(number, Item(one.line, str(number), one.domain, one.document, one.source))
+        for key, own, other in (("src", item.source, one.source), ("tgt", item.texts.setdefault(name, text), text)):
+            if own != other:
+                raise DataError(
+                    f'"{key}" of {name!r} differs from an earlier line of "line_id" {item.place}',
+                    file=file,
+                    line=one.line,
+                )
+        item.scores.setdefault(name, []).append(score)
+    return [found[number] for number in sorted(found)]
+
+
+def _open(files: Sequence[Lines]) -> Opened:
+    (file,) = files
+    return Opened(FORMAT.name, {}, _segments(file))
+
+
+def _segments(file: Lines) -> Iterator[Segment]:
+    pair, items = read_items(file)
+    names = chosen(dict.fromkeys(n for item in items for n in item.texts if HUMAN_NAME.fullmatch(n)), file)
+    lang = (split_pair(pair) or (None, None))[1]
+    for position, item in enumerate(items, 1):
+        texts = [(name, item.texts[name]) for name in names if name in item.texts]
+        refs = references([one for one in texts if one[1].strip() not in NO_REFERENCE], whole=file.reading.whole)
+        if not file.reading.whole:
+            yield Segment(Place(position), refs)
+            continue
+        document = None if item.document == NO_DOCUMENT else item.document
+        more = {} if item.domain == "all" else {"domain": item.domain}
+        yield Segment(Place(position), refs, item.source, document, lang, more)
+
+
+def _outputs(file: Lines) -> Outputs:
+    _, items = read_items(file)
+    found: dict[str, list[str]] = {}
+    for name, texts in outputs_in(items).items():
+        if HUMAN_NAME.fullmatch(name):
+            continue
+        there = [text for text in texts if text is not None]
+        if len(there) < len(texts):
+            item = items[texts.index(None)]
+            raise DataError(f"system {name!r} has no output of segment {item.place}", file=file.name, line=item.line)
+        found[name] = there
+    if not found:
+        raise DataError("holds no system output", file=file.name)
+    return Outputs(found, [item.document for item in items])
+
+
+FORMAT: Final = Format("human-evaluation", lambda name, first_line: False, _open, _outputs)
