@@ -19,7 +19,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _FORMAT_HELP = (
     "Form of {what}: plain, normal, simple, nbest, json, lists, tsv, csv, sacrebleu-tsv, xml, sgml, general, "
-    "metrics-task or a plug-in's. [default: told by content]"
+    "human-evaluation, metrics-task or a plug-in's. [default: told by content]"
 )
 _FIELDS_HELP = (
     "What a column (name or number) or key is: id, reference, paraphrase, source, output, doc or lang; of XML, SGML "

@@ -56,7 +56,7 @@ def json_file(place: Path, *, with_systems: bool = False) -> Path | None:
     """
     if not place.is_dir():
         return place if place.is_file() and not is_markup(place) else None
-    if any((place / name).is_dir() for name in ("system-outputs", "human-scores", "references", "darr", "da")):
+    if any((place / name).is_dir() for name in ("system-outputs", "references", "darr", "da")):
         return None
     wanted = (general.FORMAT,) if with_systems else (general.FORMAT, human_evaluation.FORMAT)
     found = [path for path in sorted(place.iterdir()) if path.name.endswith(_PACKED) and _form(path) in wanted]
@@ -111,7 +111,7 @@ def open_json(file: Path, pair: str, systems: str | Path | None = None) -> HeldS
 def _evaluation(pair: str, items: Sequence[human_evaluation.Item]) -> Held:
     texts = human_evaluation.outputs_in(items)
     scores = {}
-    for system in texts:
+    for system in dict.fromkeys(name for item in items for name in item.scores):
         means = [_mean(item.scores.get(system, ())) for item in items]
         if not all(map(math.isnan, means)):
             scores[system] = np.array(means)
