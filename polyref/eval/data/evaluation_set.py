@@ -24,6 +24,7 @@ from polyref.eval.data.text_files import (
     files_by_stem,
     has_byte_order_mark,
     metric_files,
+    pairs_in,
     read_documents,
     read_texts,
 )
@@ -397,11 +398,3 @@ def _equal(output: Sequence[str], reference: Sequence[str | None]) -> bool:
     """Whether they are the same text wherever the reference has one."""
     rows = [(one, other) for one, other in zip(output, reference, strict=False) if other is not None]
     return bool(rows) and all(one == other for one, other in rows)
-
-
-def pairs_in(directory: Path) -> list[str]:
-    """The language pairs for which a directory has any file."""
-    pairs = {path.name.split(".")[0] for path in (directory / "human-scores").glob("*.score")}
-    pairs |= {path.name for path in (directory / "system-outputs").glob("*") if path.is_dir()}
-    pairs |= {path.stem for path in (directory / "darr").glob("*.tsv")}
-    return sorted(map(name_as_text, pairs))

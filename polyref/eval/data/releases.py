@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Final
 
 from polyref.errors import DataError, UsageError
-from polyref.eval.data.evaluation_set import EvalSet, pairs_in
+from polyref.eval.data.evaluation_set import EvalSet
 from polyref.eval.data.held_set import Held, HeldSet
 from polyref.eval.data.json_sets import is_markup, json_file, open_json
-from polyref.eval.data.text_files import checked_reference_name
+from polyref.eval.data.text_files import checked_reference_name, pairs_in
 from polyref.formats.wmt.documents import UNNAMED
 from polyref.formats.wmt.xml import read_xml
 from polyref.languages import base, find_pair, split_pair

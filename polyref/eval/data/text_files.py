@@ -54,6 +54,14 @@ def metric_files(folder: Path) -> dict[str, dict[str, dict[str, Path]]]:
     return found
 
 
+def pairs_in(directory: Path) -> list[str]:
+    """The language pairs for which a directory has any file."""
+    pairs = {path.name.split(".")[0] for path in (directory / "human-scores").glob("*.score")}
+    pairs |= {path.name for path in (directory / "system-outputs").glob("*") if path.is_dir()}
+    pairs |= {path.stem for path in (directory / "darr").glob("*.tsv")}
+    return sorted(map(name_as_text, pairs))
+
+
 def read_documents(path: Path) -> list[tuple[str, str]]:
     """(domain, document) of every line."""
     rows = []
