@@ -46,17 +46,12 @@ def command(
     score_only: bool,
     verbose: bool,
     short: bool,
-    intervals: bool,
-    confidence_n: int,
-    paired_ar: bool,
-    paired_ar_n: int,
-    paired_bs_shift: bool,
-    paired_bs: bool,
-    paired_bs_n: int,
+    asked: dict[str, int],
     seed: int,
     allow_missing: bool,
     force: bool,
     peers: str | None,
+    segments_out: str | None,
     making: dict[str, Any],
     **options: Any,
 ) -> None:
@@ -72,23 +67,23 @@ def command(
     polyref score refs.en -i sysA.en sysB.en -m parbleu --model shipped -k 10
     polyref score refs.polyref.jsonl -i sysA.en sysB.en -m bleu chrf++ -k 0 1 5 10
     """  # noqa: D301
-    refuse_overwriting([*references, *inputs, source, *making["candidates"], making["preset"]], output)
+    refuse_overwriting([*references, *inputs, source, *making["candidates"], making["preset"]], output, segments_out)
     if as_json and layout not in (None, "json"):
         raise UsageError(f"--json and --format {layout} contradict each other")
     if peers is not None and not sentence:
         raise UsageError("--peers gives scores of segments alone, and ranks no systems", remedy="add --sentence")
-    given = {"confidence": (intervals, confidence_n), "paired_ar": (paired_ar, paired_ar_n),
-             "paired_bs_shift": (paired_bs_shift, paired_bs_n), "paired_bs": (paired_bs, paired_bs_n)}  # fmt: skip
-    asked = {kind: trials for kind, (flag, trials) in given.items() if flag}
     test_from(asked, max(len(inputs), 2))  # one file may hold several systems
     adding = making_from(references, reading, making, ks, metrics, options, force=force)
     chosen = make_metrics(metrics, options)
-    refuse_overwriting(named := files_of(chosen.values()), output, models=[*named, *making["model"]])
-    check_writable(output)
+    refuse_overwriting(named := files_of(chosen.values()), output, segments_out, models=[*named, *making["model"]])
+    if segments_out == output:
+        raise UsageError("-o and --segments-out both write to standard output", remedy="name a file for one of them")
+    for file in filter(None, (output, segments_out)):
+        check_writable(file)
     if source is not None:
         check_sources(chosen)
     refuse_second_reader([*references, *inputs, source])
-    plain = source is None and encoding is None and num_refs is None and peers is None and adding is None
+    plain = all(one is None for one in (source, encoding, num_refs, peers, adding, segments_out))
     with naming_a_generator(adding), listening(bars):
         found = score_large(references, inputs, reading, input_form, chosen, ks or None, tell,
                             partial(test_from, asked), seed=seed,
@@ -104,6 +99,9 @@ def command(
     for kind, message in found.messages:
         tell(kind, message)
     found = found.shortened if short else found
+    if segments_out is not None:
+        with write_atomically(segments_out) as stream:
+            stream.writelines([*json_parts(found.signature, found.origins()), "\n"])
     with write_atomically(output) as stream:
         if as_json or layout == "json":
             stream.writelines(json_parts(found.signature, found.each_row(), circular=found.circular))

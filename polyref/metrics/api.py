@@ -65,8 +65,9 @@ def score(
             combine references by mean, expected or blend.
 
     Returns:
-        A table: ``print`` shows it, ``.rows`` are plain values, ``.segment`` is the same of single segments. With
-        ``peers``, it has scores of single segments alone.
+        A table: ``print`` shows it, ``.rows`` are plain values, ``.segment`` is the same of single segments, and
+        ``.origins()`` says which reference each of these came from. With ``peers``, it has scores of single segments
+        alone.
 
     Raises:
         DataError: Lengths differ, a segment has no reference or source that a metric needs, or the references are
@@ -116,7 +117,7 @@ def score(
     notes += notes_of_counts(asked, min(counts), results)
     shared = inputs_signature(refset, tuple(chosen), wanted, weighed, read)
     copies = count_copies(refset, outputs, wanted)
-    return ScoreTable(tuple(results), shared, tuple(notes), copies=tuple(copies))
+    return ScoreTable(tuple(results), shared, tuple(notes), copies=tuple(copies), references=refset)
 
 
 def wanted_ks(asked: Sequence[int], most: int, metrics: Iterable[str] = ()) -> tuple[int, ...]:

@@ -28,6 +28,14 @@ def at_cuts(running: npt.NDArray[Any], cuts: Integers) -> npt.NDArray[Any]:
     return picked.swapaxes(1, 2)
 
 
+def first_best(scores: npt.NDArray[Any]) -> Integers:
+    """``result[:, :, j]`` is the first of references 0 .. j that has the best score; shape (B, S, R), as ``scores``."""
+    best = np.zeros(scores.shape, dtype=np.int64)
+    better = scores[:, :, 1:] > np.maximum.accumulate(scores, axis=2)[:, :, :-1]
+    best[:, :, 1:] = np.maximum.accumulate(np.where(better, np.arange(1, scores.shape[2]), 0), axis=2)
+    return best
+
+
 def added_weights(weights: Floats, originals: Integers) -> Floats:
     """Weights of shape (B, R) with zeros for the human references, which come first: ``originals`` of each segment."""
     return np.where(np.arange(weights.shape[1]) < originals[:, None], 0.0, weights)

@@ -31,7 +31,7 @@ from polyref.errors import DataError, UsageError
 from polyref.metrics.combination import Combination
 from polyref.metrics.option import check_fields, fields_of
 from polyref.metrics.signature import described_sources, read_sources, signature
-from polyref.metrics.statistics import Floats, Integers, Scores, Statistics, check_finite
+from polyref.metrics.statistics import Choices, Floats, Integers, Scores, Statistics, check_finite, check_present
 from polyref.models.language_recognition import language_name, other_language
 from polyref.references import ReferenceSet
 from polyref.values import wholes
@@ -51,6 +51,7 @@ class Texts:
         originals: Shape (N,): how many of them are human.
         weights: Shape (N, R), R the largest cut: unnormalised weights of the references.
         sources: Shape (N,): the source texts, None where a segment has none.
+        chosen: Shape (K, S, N), to be filled by metrics that choose one reference for a sentence: which; -1 is none.
     """
 
     systems: Sequence[Sequence[str]]
@@ -59,6 +60,7 @@ class Texts:
     originals: Integers
     weights: Floats
     sources: Sequence[str | None]
+    chosen: Choices | None = None
 
 
 class Metric(ABC):
@@ -243,10 +245,15 @@ class Metric(ABC):
             originals,
             np.zeros((total, 0)),
             tuple(segment.source for segment in references),
+            chosen := np.full((len(stored), len(names), total), -1, dtype=np.int16),
         )
         values = self._weighed(texts, references)
         for part in values:
             check_finite(self.label, part, names, ids)
+        by_segment = chosen.swapaxes(1, 2)
+        by_segment[cuts == 0] = -1
+        if self.needs_references:  # a single one is what every combination is of
+            by_segment[cuts == 1] = 0
         return Statistics(
             metric=self.name,
             options=self.options,
@@ -258,6 +265,7 @@ class Metric(ABC):
             originals=originals,
             extras=extras,
             meta=read_sources(references) if self.needs_sources else references.meta,
+            chosen=chosen,
         )
 
     def aggregate(self, stats: Statistics, *, k: int, over: npt.ArrayLike | None = None) -> Scores:
@@ -275,10 +283,12 @@ class Metric(ABC):
         values = self._checked(stats, k)
         counts = stats.counts(k)
         segments = stats.segments
+        choices = None if stats.chosen is None else stats.at(k, stats.chosen)
         if over is not None:
             asked = np.asarray(over)
             chosen = np.arange(len(segments))[asked if asked.size else asked.astype(np.int64)]
             values, counts = values[:, chosen], counts[chosen]
+            choices = None if choices is None else choices[:, chosen]
             segments = tuple(segments[index] for index in chosen)
         sentences = self._sentences(values)
         there = counts > 0 if self.needs_references else np.ones(len(counts), dtype=np.bool_)
@@ -310,6 +320,7 @@ class Metric(ABC):
             signature=described[False],
             segment_signature=described[True],
             missing=missing,
+            chosen=choices,
         )
 
     def corpus(self, stats: Statistics, *, k: int) -> Floats:
@@ -379,21 +390,3 @@ class Metric(ABC):
         scores = self.score_sums(values.sum(axis=1, dtype=wide))
         check_finite(self.label, scores, systems)
         return scores
-
-
-def check_present(segments: Sequence[str], counts: Integers, k: int) -> None:
-    """Refuse segments without a reference.
-
-    Args:
-        segments: Ids.
-        counts: Shape (N,): how many references each of them uses.
-        k: Number of extra references that were asked for.
-    """
-    if counts.all():
-        return
-    empty = np.flatnonzero(counts == 0)
-    others = f": {len(empty)} of {len(counts)} segments have none" if len(empty) > 1 else ""
-    raise DataError(
-        f"segment {segments[int(empty[0])]} has no reference with k = {k}{others}",
-        remedy="give it one, ask for larger k, or allow missing references (`allow_missing`)",
-    )

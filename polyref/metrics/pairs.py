@@ -15,10 +15,10 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from polyref.metrics.averages import at_cuts, both_parts, weighted_mean
+from polyref.metrics.averages import at_cuts, both_parts, first_best, weighted_mean
 from polyref.metrics.base import Metric, Texts
 from polyref.metrics.combination import MAXIMUM, Blend, Combination, Maximum, MaximumEach, Mean
-from polyref.metrics.statistics import Floats, Integers, Statistics
+from polyref.metrics.statistics import Choices, Floats, Integers, Statistics
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +74,7 @@ class PairMetric(Metric):
         """:func:`combined` as the metric combines references."""
         how = self.combination
         if not isinstance(how, Blend) or not places.shape[2]:
-            return combined(scored, places, how, self.measure, texts.weights, cuts)
+            return combined(scored, places, how, self.measure, texts.weights, cuts, texts.chosen)
         alone, ones = np.minimum(cuts, texts.originals), np.ones_like(texts.weights)
         human = combined(scored, places, type(self).combination, self.measure, ones, alone)
         single = cells(scored, places, 0.0).transpose(1, 0, 2, 3)
@@ -87,7 +87,13 @@ class PairMetric(Metric):
 
 
 def combined(
-    scored: Floats, places: Integers, combination: Combination, measure: int, weights: Floats, cuts: Integers
+    scored: Floats,
+    places: Integers,
+    combination: Combination,
+    measure: int,
+    weights: Floats,
+    cuts: Integers,
+    chosen: Choices | None = None,
 ) -> npt.NDArray[np.float64]:
     """Combine the references of every segment, for every number of references.
 
@@ -98,6 +104,7 @@ def combined(
         measure: The column by which the maximum is chosen.
         weights: Shape (N, R), for the mean.
         cuts: Shape (K, N).
+        chosen: Where to say which reference the maximum is of, shape (K, S, N).
 
     Returns:
         Shape (K, S, N, M); zeros where a segment has no reference.
@@ -110,12 +117,11 @@ def combined(
         return weighted_mean(cells(scored, places, 0.0).transpose(1, 0, 2, 3), weights, cuts)
     values = cells(scored, places, -np.inf)
     if isinstance(combination, Maximum):
-        key = values[..., measure]
-        best = np.maximum.accumulate(key, axis=2)
-        # The first reference with the running maximum: an equal one that comes later changes nothing.
-        fresh = np.concatenate([np.ones_like(key[..., :1], dtype=bool), key[..., 1:] > best[..., :-1]], axis=2)
-        chosen = np.maximum.accumulate(np.where(fresh, np.arange(most), 0), axis=2)
-        values = np.take_along_axis(values, chosen[..., None], axis=2)
+        # An equal one that comes later changes nothing.
+        best = first_best(values[..., measure])
+        values = np.take_along_axis(values, best[..., None], axis=2)
+        if chosen is not None:
+            chosen[:] = at_cuts(best.transpose(1, 0, 2), cuts)
     else:
         values = np.maximum.accumulate(values, axis=2)
     return np.asarray(at_cuts(values.transpose(1, 0, 2, 3), cuts), dtype=np.float64)

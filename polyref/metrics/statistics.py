@@ -27,6 +27,7 @@ FORMAT_VERSION: Final = 1
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
+Choices = npt.NDArray[np.int16]
 
 
 @dataclass(frozen=True, repr=False)
@@ -46,6 +47,8 @@ class Statistics:
         originals: Shape (N,): human references per segment.
         extras: Shape (N,): extra references per segment.
         meta: The ``meta`` of the reference set.
+        chosen: Shape (K, S, N): which reference a sentence score is of, counted from 0, human ones first; -1 where it
+            is of several or of none. None where nobody knows: it is not in files.
     """
 
     metric: str
@@ -58,13 +61,14 @@ class Statistics:
     originals: Integers
     extras: Integers
     meta: Mapping[str, Any] = field(default_factory=dict)
+    chosen: Choices | None = None
 
     def __repr__(self) -> str:
         ks = ", ".join(map(str, self.ks))
         return f"Statistics({self.metric}: {len(self.systems)} systems, {len(self.segments)} segments, k = {ks})"
 
-    def at(self, k: int) -> npt.NDArray[Any]:
-        """The statistics with the first ``k`` extra references: shape (S, N, C).
+    def at(self, k: int, values: npt.NDArray[Any] | None = None) -> npt.NDArray[Any]:
+        """The statistics with the first ``k`` extra references, shape (S, N, C), or that part of ``values``.
 
         A ``k`` above the largest number of extra references is that number.
 
@@ -74,7 +78,7 @@ class Statistics:
         clamped = min(k, self.most_extras)
         if clamped not in self.ks:
             raise ValueError(f"k is {k}, but statistics are stored for k = {', '.join(map(str, self.ks))}")
-        view: npt.NDArray[Any] = self.values[self.ks.index(clamped)]
+        view: npt.NDArray[Any] = (self.values if values is None else values)[self.ks.index(clamped)]
         return view
 
     @property
@@ -151,7 +155,9 @@ class Statistics:
                 originals=originals,
                 extras=extras,
                 meta=record.needed("meta", record.child).values,
-                **names,
+                systems=names["systems"],
+                segments=names["segments"],
+                columns=names["columns"],
             )
         except FileNotFoundError:
             raise DataError("no such file", file=path, remedy="check the path") from None
@@ -183,6 +189,24 @@ def check_finite(what: str, values: npt.NDArray[Any], systems: Sequence[str], se
     )
 
 
+def check_present(segments: Sequence[str], counts: Integers, k: int) -> None:
+    """Refuse segments without a reference.
+
+    Args:
+        segments: Ids.
+        counts: Shape (N,): how many references each of them uses.
+        k: Number of extra references that were asked for.
+    """
+    if counts.all():
+        return
+    empty = np.flatnonzero(counts == 0)
+    others = f": {len(empty)} of {len(counts)} segments have none" if len(empty) > 1 else ""
+    raise DataError(
+        f"segment {segments[int(empty[0])]} has no reference with k = {k}{others}",
+        remedy="give it one, ask for larger k, or allow missing references (`allow_missing`)",
+    )
+
+
 @dataclass(frozen=True, repr=False)
 class Scores:
     """The scores of all systems with one number of references.
@@ -198,6 +222,7 @@ class Scores:
         signature: Everything that made the corpus-level scores.
         segment_signature: The same of the sentence-level scores, where the metric has other defaults for sentences.
         missing: Segments without any reference, which the corpus-level scores leave out.
+        chosen: Shape (S, N): as in :class:`Statistics`.
     """
 
     name: str
@@ -210,6 +235,7 @@ class Scores:
     signature: str
     segment_signature: str
     missing: int = 0
+    chosen: Choices | None = None
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{name} {score:.4g}" for name, score in zip(self.systems, self.system, strict=True))

@@ -115,6 +115,7 @@ VALUES = {
     "score forms input_form": "json",
     "scores": "nowhere",
     "segments": "3",
+    "segments_out": "out/segments",
     "select": "mmr",
     "sentences": "all",
     "smooth_method": "floor",

@@ -25,7 +25,7 @@ OF_MAKING: Final = {"base_url": ("model",), "retry_failed": ("model",), "preset"
 #: Heading of the help -> options under it; the others come first.
 _HEADINGS: Final = {
     "Intervals and tests": ("confidence_n", "paired_ar_n", "paired_bs_n", "seed"),
-    "Files": ("form", "fields", "input_form", "test_set", "pair", "num_refs", "encoding"),
+    "Files": ("segments_out", "form", "fields", "input_form", "test_set", "pair", "num_refs", "encoding"),
     "How references combine": ("peers",),
 }
 _TESTS: Final = ("intervals", "paired_ar", "paired_bs_shift", "paired_bs")
@@ -46,6 +46,7 @@ _USELESS: Final = {
     **dict.fromkeys(_TESTS, ("sentence",)),
     # augment reads UTF-8, and a reference from each file; scores against the other systems need no added references.
     **dict.fromkeys(("encoding", "num_refs", "peers"), MAKERS),
+    "segments_out": ("peers",),
 }
 #: What the command knows of its options beside what they are.
 DECLARED: Final[dict[str, Any]] = {"headings": _HEADINGS, "needs": _NEEDS, "useless": _USELESS}
@@ -129,6 +130,12 @@ _OPTIONS: Final = (
     ),
     click.option("-o", "--output", default="-", metavar="FILE", help="Where to write. [default: standard output]"),
     click.option(
+        "--segments-out",
+        metavar="FILE",
+        help="Also write JSON with the score of every segment and the reference it came from: `index` (from 0) and "
+        "`origin` (kind, generator). Both are null where several make it: BLEU, mean, expected, blend, max-each.",
+    ),
+    click.option(
         "-w",
         "--width",
         type=click.IntRange(0, 20),
@@ -194,12 +201,20 @@ _OPTIONS: Final = (
 
 
 def score_options(command: Command) -> Command:
-    """Decorate the command with its arguments and options; those of making are a dictionary ``making``."""
+    """Decorate the command with its arguments and options.
+
+    Those of making are a dictionary ``making``, those of tests a dictionary ``asked`` of the tests that are asked for.
+    """
     names = (*MAKERS, *OF_MAKING)
 
     @wraps(command)
     def gathered(**values: Any) -> Any:
-        return command(making={name: values.pop(name) for name in names}, **values)
+        making = {name: values.pop(name) for name in names}
+        flags = {flag: values.pop(flag) for flag in _TESTS}
+        trials = {name: values.pop(name) for name in ("confidence_n", "paired_ar_n", "paired_bs_n")}
+        kinds = zip(TESTS, _TESTS, ("confidence_n", "paired_ar_n", "paired_bs_n", "paired_bs_n"), strict=True)
+        asked = {kind: trials[drawn] for kind, flag, drawn in kinds if flags[flag]}
+        return command(making=making, asked=asked, **values)
 
     made: Any = reading_options(flag="--refs-format")(gathered)
     for option in reversed(_OPTIONS):

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.metadata import version
 from typing import Any, Final
@@ -167,7 +167,7 @@ class BERTScore(EncoderMetric):
             values = self._combined(scored[0], places, texts, cuts)
         else:
             values = np.concatenate(
-                [self._combined(scored[j], places, texts, cuts[j : j + 1]) for j in range(len(cuts))]
+                [self._combined(scored[j], places, _only(texts, j), cuts[j : j + 1]) for j in range(len(cuts))]
             )
         return with_segments(values, cuts)
 
@@ -277,6 +277,11 @@ class Match:
 def _texts(groups: Sequence[Group]) -> list[str]:
     """The distinct texts of groups."""
     return list(dict.fromkeys(text for group in groups for side in group for text in side))
+
+
+def _only(texts: Texts, j: int) -> Texts:
+    """The texts with one number of references, the ``j``-th."""
+    return replace(texts, chosen=None if texts.chosen is None else texts.chosen[j : j + 1])
 
 
 def default_layer(encoder: Encoder, model: str) -> int:

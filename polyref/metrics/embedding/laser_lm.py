@@ -214,5 +214,5 @@ class LaserLMSource(LaserLM):
             )
         cuts = np.ones((1, len(texts.sources)), dtype=np.int64)
         sources = [(source,) if source is not None else () for source in texts.sources]
-        values = super()._count(replace(texts, references=sources, cuts=cuts))
+        values = super()._count(replace(texts, references=sources, cuts=cuts, chosen=None))
         return np.repeat(values, len(texts.cuts), axis=0)

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from sacrebleu.metrics import chrf as sacrebleu
 
-from polyref.metrics.averages import at_cuts, both_parts, credit, weighted_mean
+from polyref.metrics.averages import at_cuts, both_parts, credit, first_best, weighted_mean
 from polyref.metrics.base import Metric, Texts
 from polyref.metrics.combination import MAXIMUM, Blend, Combination, ExpectedCredit, Maximum, Mean
 from polyref.metrics.ngram.counts import Block, Reader, features, incidence, single_matches, text_blocks
@@ -95,13 +95,16 @@ class CHRF(Metric):
             parts = self._parts(rows)
             pairs = self._pairs(parts, shown)
             if isinstance(how, Maximum):
-                values[:, :, chosen] = _chosen(pairs, at_cuts(_best(self._f(pairs)), cuts), cuts)
+                best = at_cuts(first_best(self._f(pairs)), cuts)
+                values[:, :, chosen] = _chosen(pairs, best, cuts)
+                if texts.chosen is not None:
+                    texts.chosen[:, :, chosen] = best
             elif isinstance(how, Mean):
                 single = np.stack([*pairs, self._f(pairs)], axis=3)
                 values[:, :, chosen] = weighted_mean(single, weights, cuts)
             elif isinstance(how, Blend):
                 scores, alone = self._f(pairs), np.minimum(cuts, originals)
-                human = _chosen(pairs, at_cuts(_best(scores), alone), alone)
+                human = _chosen(pairs, at_cuts(first_best(scores), alone), alone)
                 human = np.concatenate([human, self._f(np.moveaxis(human, -1, 0))[..., None]], axis=-1)
                 single = np.stack([*pairs, scores], axis=3)
                 values[:, :, chosen] = how.joined(*both_parts(human, single, weights, originals, cuts))
@@ -178,7 +181,7 @@ class CHRF(Metric):
         result = np.zeros((len(cuts), tried.shape[3], tried.shape[2], len(self.columns)))
         for row in range(len(cuts)):
             each, counted = tried[:, row], np.minimum(cuts[[row]], originals)
-            result[row] = _chosen(each, at_cuts(_best(self._f(each)), counted), counted)[0]
+            result[row] = _chosen(each, at_cuts(first_best(self._f(each)), counted), counted)[0]
         return result
 
     def _score(self, values: npt.NDArray[Any], *, sentence: bool) -> Floats:
@@ -219,14 +222,6 @@ class CHRF(Metric):
         peer.num_refs = -1 if references is None else references
         # sacreBLEU names beta in the metric's name, which this one does not repeat.
         return [f"beta:{self.beta}", *peer.get_signature().format().split("|"), *self.combination.described()]
-
-
-def _best(scores: Floats) -> Integers:
-    """``result[:, :, j]`` is the first of references 0 .. j that has the best score; shape (B, S, R), as ``scores``."""
-    best = np.zeros(scores.shape, dtype=np.int64)
-    better = scores[:, :, 1:] > np.maximum.accumulate(scores, axis=2)[:, :, :-1]
-    best[:, :, 1:] = np.maximum.accumulate(np.where(better, np.arange(1, scores.shape[2]), 0), axis=2)
-    return best
 
 
 def _chosen(pairs: npt.NDArray[Any], best: Integers, cuts: Integers) -> npt.NDArray[Any]:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from sacrebleu.metrics import ter as sacrebleu
 
-from polyref.metrics.averages import at_cuts, both_parts, weighted_mean
+from polyref.metrics.averages import at_cuts, both_parts, first_best, weighted_mean
 from polyref.metrics.base import Metric, Texts
 from polyref.metrics.combination import MAXIMUM, Blend, Combination, Maximum, Mean
 from polyref.metrics.ngram.counts import Reader, text_blocks
@@ -95,6 +95,8 @@ class TER(Metric):
             nearest[..., 1] = np.cumsum(lengths, axis=2) / np.arange(1, shown + 1)
             if isinstance(self.combination, Maximum):
                 values[:, :, chosen] = at_cuts(nearest[..., :2], cuts[:, chosen])
+                if texts.chosen is not None:
+                    texts.chosen[:, :, chosen] = at_cuts(first_best(-edited), cuts[:, chosen])
                 continue
             single = np.empty_like(nearest)
             single[..., 0] = edited

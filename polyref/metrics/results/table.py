@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final
 
+from polyref.errors import UsageError
 from polyref.metrics.results.advice import advice
 from polyref.metrics.results.circular import Copies, plain_copies, warnings_of_copies
 from polyref.metrics.results.scores import MetricScores
-from polyref.metrics.signature import digest, shortened
+from polyref.metrics.signature import digest, flat, shortened
+from polyref.references import Reference, ReferenceSet
+from polyref.segments import ORIGINAL_KINDS
 from polyref.tables import data_frame, html_table, latex_table, shown, text_table
 
 # What is known of a BLEU, under sacreBLEU's names.
@@ -29,6 +32,7 @@ class ScoreTable:
         by_segment: Whether rows are of segments; see :attr:`segment`.
         short: Whether signatures have sacreBLEU's short keys; see :attr:`shortened`.
         copies: Copies of outputs among the added references, of every system and k (not with ``peers``).
+        references: What was scored with; None where it was not kept (``peers``, sets that are read in stretches).
     """
 
     results: tuple[MetricScores, ...]
@@ -37,6 +41,7 @@ class ScoreTable:
     by_segment: bool = False
     short: bool = False
     copies: tuple[Copies, ...] = ()
+    references: ReferenceSet | None = None
 
     @property
     def messages(self) -> Iterator[tuple[str, str]]:
@@ -68,6 +73,32 @@ class ScoreTable:
     def each_row(self) -> Iterator[dict[str, Any]]:
         """The rows one by one: those of segments can be many."""
         return (row for result in self.results for row in self._rows(result))
+
+    def origins(self) -> Iterator[dict[str, Any]]:
+        """The rows of single segments, each with the reference that its score came from.
+
+        ``index`` is its place among the references of the segment, from 0 and in the order of the set. ``origin`` is
+        its ``kind`` and ``generator``; None for what a person wrote. Both are None where several references make the
+        score (``mean``, ``expected``, ``blend``, ``max-each``, BLEU), and where none does. TER counts the edits to that
+        reference, and the average length of all. Of references that are equally good, it is the first.
+
+        Raises:
+            UsageError: The scores are against the outputs of other systems (``peers``).
+        """
+        if self.references is None:
+            raise UsageError("scores with `peers` are of several references each", remedy="leave `peers` out")
+        there = [[*_places(segment.refs)] for segment in self.references]
+        generator = self.references.meta.get("generator")
+        for result in self.results:
+            chosen = result.scores.chosen
+            for number, row in enumerate(self.segment._rows(result)):
+                system, n = divmod(number, len(there))
+                place = -1 if chosen is None else int(chosen[system, n])
+                index = None if place < 0 else there[n][place]
+                ref = None if index is None else self.references[n].refs[index]
+                made = None if ref is None or ref.kind in ORIGINAL_KINDS else ref.generator or generator
+                origin = ref and {"kind": ref.kind, "generator": made and flat(made)}
+                yield {**row, "index": index, "origin": origin}
 
     def _rows(self, result: MetricScores) -> Iterator[dict[str, Any]]:
         scores = result.scores
@@ -194,6 +225,12 @@ class ScoreTable:
             [system, *(_cell(result, s, _digits(result, width)) for result in self.results)]
             for s, system in enumerate(first.systems)
         ]
+
+
+def _places(references: Sequence[Reference]) -> Iterator[int]:
+    """Where the references of a segment are that metrics have in this order: first those of people."""
+    for original in (True, False):
+        yield from (place for place, ref in enumerate(references) if ref.original == original)
 
 
 def _plain(value: float) -> float | None:
