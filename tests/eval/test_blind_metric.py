@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import csv
 import json
-import os
 import subprocess
 import sys
 from operator import itemgetter
@@ -16,46 +16,25 @@ import pytest
 from polyref.eval.api import evaluate
 from polyref.eval.data.evaluation_set import EvalSet
 
-PLUGIN = '''
-import math
-from dataclasses import dataclass
-
-import numpy as np
-
-from polyref.metrics.pairs import PairMetric
+LENGTH = "length-characters"
+EXACTNESS = Path(__file__).resolve().parents[2] / "scripts" / "bench" / "exactness"
 
 
-@dataclass(frozen=True, kw_only=True)
-class LengthOnly(PairMetric):
-    """How close an output's length in characters is to a reference's: no word of either is read."""
-
-    name = "length-only"
-    label = "Length"
-    measures = ("closeness",)
-
-    def _pairs(self, pairs):
-        near = [-abs(math.log((1 + len(output)) / (1 + len(reference)))) for reference, output in pairs]
-        return 100 * np.array(near).reshape(-1, 1)
-
-    def _describe(self, references, *, sentence):
-        return self.combination.described()
-'''
+@pytest.fixture(autouse=True)
+def scripts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(EXACTNESS)
 
 
 @pytest.fixture
 def blind(tmp_path: Path) -> dict[str, str]:
-    """The environment in which the plug-in is installed."""
-    home = tmp_path / "installed"
-    info = home / "polyref_length_only-1.0.dist-info"
-    info.mkdir(parents=True)
-    (home / "polyref_length_only.py").write_text(PLUGIN)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: polyref-length-only\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[polyref.metrics]\nlength-only = polyref_length_only:LengthOnly\n")
-    return {**os.environ, "PYTHONPATH": str(home)}
+    """The environment in which metrics of lengths are plug-ins."""
+    from length_only import installed
+
+    return installed(tmp_path / "installed")
 
 
 def _rows(environment: dict[str, str], *arguments: str) -> list[dict[str, Any]]:
-    command = [sys.executable, "-m", "polyref", "evaluate", *arguments, "-m", "length-only", "--json"]
+    command = [sys.executable, "-m", "polyref", "evaluate", *arguments, "-m", LENGTH, "--json"]
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr
     rows: list[dict[str, Any]] = json.loads(done.stdout)["rows"]
@@ -99,6 +78,25 @@ def test_nothing_is_better_for_a_metric_that_sees_lengths_alone(
         assert row["verdict"] is None
 
 
+def test_no_kind_of_length_is_better_and_a_planted_gain_is(
+    data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The script that makes the table of the docs, on one of its sets."""
+    import length_only
+
+    arguments = ["--data", str(data_dir), "--work", str(tmp_path), "--out", str(tmp_path), "--sets", "bio21.mqm ru-en"]
+    monkeypatch.setattr("sys.argv", ["length_only.py", *arguments, "--added", "refB", "planted", "--placebo", "2"])
+    length_only.main()
+    with (tmp_path / "length_only.csv").open(encoding="utf-8", newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    assert [(row["metric"], row["added"]) for row in rows] == [
+        *((name, "refB") for name in length_only.METRICS), ("chrf", "planted"),
+    ]  # fmt: skip
+    assert [int(row["better"]) > 0 for row in rows] == [False, False, False, True]
+    # Every statistic that has verdicts has one.
+    assert {row["verdicts"] for row in rows} == {"10"}
+
+
 def test_how_much_length_alone_gives_is_said(data_dir: Path) -> None:
     """On this set a metric that sees only lengths gains for systems from one reference by a language model."""
     table = evaluate(data_dir / "wmt22.mqm", "en-de", ref="refA", gold="mqm", ks=1, metrics="chrf", resamples=0,
@@ -124,7 +122,7 @@ def test_lengths_alone_are_better_than_no_metric_that_reads(
     rows = _rows(blind, str(data_dir / folder), "-l", pair, "--ref", ref, "--gold", gold, "-m", "chrf", "--baseline",
                  "chrf", "-k", "0", "-n", "200", "--over", over)  # fmt: skip
     told = [row for row in rows if row["verdict"] is not None]
-    assert {row["metric"] for row in told} == {"length-only"}
+    assert {row["metric"] for row in told} == {LENGTH}
     assert not [row for row in told if row["verdict"] == "better"]
     assert [row for row in told if row["verdict"] == "worse"]
 
