@@ -7,16 +7,17 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from polyref.augment.candidates import as_lists, open_lists
+from polyref.augment.context import translatable
 from polyref.augment.filters.chain import FilterChain
 from polyref.augment.filters.load import filter_chain, fitting_chain
 from polyref.augment.inputs import Given
-from polyref.augment.language import language_of
+from polyref.augment.language import check_sources, language_of
 from polyref.augment.pipeline import OVERGENERATE, Augmentation
 from polyref.augment.select import Dropped, Select, selection
 from polyref.augment.sentences import filtered_sentences
 from polyref.augment.sources import Generated, Several, Source
 from polyref.augment.tally import Tally
-from polyref.errors import UsageError
+from polyref.errors import DataError, UsageError
 from polyref.paraphrase.diverse_beam import Decoding
 from polyref.paraphrase.loading import load_paraphraser
 from polyref.paraphrase.paraphraser import Paraphraser
@@ -38,6 +39,7 @@ def augment(
     decoding: Decoding | None = None,
     sentences: str = "long",
     lang: str | None = None,
+    source_lang: str | None = None,
     progress: bool = False,
     tally: Tally | None = None,
     dropped: list[Dropped] | None = None,
@@ -64,6 +66,8 @@ def augment(
         lang: Language of the references: chooses the checks of a chain that is given by name, and what a model that is
             given by name writes. None: what the set's header records, what the generators write, or what the texts are
             clearly in.
+        source_lang: Where no segment has a human reference: language of their sources, which are translated into
+            ``lang``. The translations become references of the kind ``translation``.
         progress: Show a bar on stderr.
         tally: Counts what happened to the candidates, if given.
         dropped: The candidates that the filter refused are added here with their reasons, if given.
@@ -81,6 +85,8 @@ def augment(
             too mixed to tell.
     """
     before = as_reference_set(references)
+    if source_lang is not None:
+        _check_untranslated(before, lang)
     given = as_lists(candidates)
     if paraphraser is None:
         paraphraser = () if given else "shipped"
@@ -90,31 +96,54 @@ def augment(
     if lang is None:
         lang, _ = language_of(before, several, meta=before.meta)
     if isinstance(filters, str):
-        filter_chain(filters, lang, models=False)  # refused before anything is loaded
+        filter_chain(filters, lang, models=False, source_lang=source_lang)  # refused before anything is loaded
     chosen = selection(select) if isinstance(select, str) else select
     if k < 1:
         raise UsageError(f"`k` is {k}, expected 1 or more paraphrases a segment")
     held = Given(before)
+    asked = before.segments if source_lang is None else tuple(translatable(before))
     with ExitStack() as stack:
         # Before any model: it takes less time to find out that they do not fit.
-        lists = open_lists(given, held, stack)
+        texts = held if source_lang is None else Given(ReferenceSet(asked))
+        lists = open_lists(given, texts, stack)
         sources: list[Source] = []
         for one in several:
-            loaded = one if isinstance(one, Paraphraser) else load_paraphraser(one, lang=lang)
-            if not force:
+            loaded = one
+            if not isinstance(loaded, Paraphraser):
+                loaded = load_paraphraser(loaded, lang=lang, source_lang=source_lang)
+            if not force and source_lang is not None:
+                check_sources((segment.source or "" for segment in before), source_lang)
+            elif not force:
                 loaded.check_texts((ref.text for segment in before for ref in segment.originals), lang)
-            own = filter_chain(filters, lang, loaded.need, models=False) if isinstance(filters, str) else filters
-            sources.append(Generated(filtered_sentences(loaded, own, lang, sentences), OVERGENERATE * k, decoding))
+            own = filters
+            if isinstance(own, str):
+                own = filter_chain(own, lang, loaded.need, models=False, source_lang=source_lang)
+            written = filtered_sentences(loaded, own, source_lang or lang, sentences, copies=source_lang is None)
+            sources.append(Generated(written, OVERGENERATE * k, decoding))
         sources += lists
         source = sources[0] if len(sources) == 1 else Several(sources)
-        chain = fitting_chain(filters, lang, source.needs) if isinstance(filters, str) else filters
-        source.prepare(before)
-        work = Augmentation(source, k, chain, lang, select=chosen)
+        chain = fitting_chain(filters, lang, source.needs, source_lang) if isinstance(filters, str) else filters
+        source.prepare(asked)
+        work = Augmentation(source, k, chain, lang, select=chosen, source_lang=source_lang)
         segments: list[Segment] = []
-        for shard in work.shards(before, total=len(before), progress=progress):
+        for shard in work.shards(asked, total=len(before), progress=progress):
             segments += shard.segments
             if tally is not None:
                 tally.add(shard.tally)
             if dropped is not None:
                 dropped += shard.dropped
     return ReferenceSet(tuple(segments), work.meta(before.meta, held.files))
+
+
+def _check_untranslated(references: ReferenceSet, lang: str | None) -> None:
+    """Refuse a set of which no translations can be made."""
+    if lang is None:
+        raise UsageError("`source_lang` is given, but no language to translate into", remedy="`lang`")
+    for segment in references:
+        if segment.originals:
+            raise UsageError(
+                f"`source_lang` is given, but segment {segment.id} has a human reference, which is paraphrased",
+                remedy="leave it out; or take the human references out of the set",
+            )
+        if segment.source is None:
+            raise DataError(f"segment {segment.id} has no source, which is to be translated")

@@ -8,7 +8,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from polyref.errors import DataError
-from polyref.models.language_recognition import Language, known_languages, recognised
+from polyref.models.language_recognition import (
+    Language,
+    known_languages,
+    language_name,
+    other_language,
+    recognised,
+)
 from polyref.paraphrase.generators import find_generator
 from polyref.paraphrase.paraphraser import Paraphraser
 from polyref.references import Segment
@@ -66,6 +72,21 @@ def language_of(
             remedy="name it with `lang`, such as en, de or zh",
         )
     return told.code, told
+
+
+def check_sources(texts: Iterable[str], lang: str, file: str | None = None) -> None:
+    """Refuse sources that are clearly in another language than the one to translate from.
+
+    Raises:
+        DataError: Naming the language that was found.
+    """
+    if (found := other_language(texts, [lang])) is not None:
+        expected = language_name(lang)
+        raise DataError(
+            f"the text is {found.name}, but it is to be translated from {expected}",
+            file=file,
+            remedy="name the pair as SOURCE-TARGET, or `force` to go on",
+        )
 
 
 def _only_language(generator: Paraphraser | str | Path) -> str | None:

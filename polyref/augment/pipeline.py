@@ -24,7 +24,7 @@ from polyref.references import Reference, Segment
 #: Candidates asked for per wanted paraphrase: filters drop about half of a small model's n-best list.
 OVERGENERATE: Final = 2
 #: What a header says of a run only where it applies; polyref 0.1.0 wrote ``share`` and ``candidates``.
-_OPTIONAL: Final = ("lists", "share", "merge", "candidates", "select", "seed")
+_OPTIONAL: Final = ("lists", "share", "merge", "candidates", "select", "seed", "source_lang")
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,8 @@ class Augmentation:
         lang: Language of the references, for the record.
         seed: For the record.
         select: Which k of what may be kept.
+        source_lang: Where segments have no human reference: the code of the language of their sources, of which
+            translations are made. They come as :func:`polyref.augment.context.translatable` gives them.
         arithmetic: What moves sums in their last digits and is not for the record, such as the memory of a batch: a
             run that was interrupted goes on with the same.
     """
@@ -64,6 +66,7 @@ class Augmentation:
     seed: int | None = None
     select: Select = Rank()  # noqa: RUF009 (frozen)
     arithmetic: Mapping[str, Any] = field(default_factory=dict)
+    source_lang: str | None = None
 
     def __post_init__(self) -> None:
         if self.k < 1:
@@ -76,7 +79,16 @@ class Augmentation:
         select = [] if self.select == Rank() else [f"select:{self.select.name}"]
         facts = self.source.facts
         merge = [f"merge:{facts['merge']}"] if "merge" in facts else []
-        parts = [f"k:{self.k}", *merge, f"filters:{self.filters.name}", *select, f"lang:{self.lang}", *seed]
+        translated = [] if self.source_lang is None else [f"from:{self.source_lang}"]
+        parts = [
+            f"k:{self.k}",
+            *translated,
+            *merge,
+            f"filters:{self.filters.name}",
+            *select,
+            f"lang:{self.lang}",
+            *seed,
+        ]
         return "|".join([self.source.signature, self.source.decoding, *parts, f"polyref:{__version__}"])
 
     def meta(self, before: Mapping[str, Any], inputs: Sequence[Mapping[str, str]]) -> dict[str, Any]:
@@ -97,6 +109,8 @@ class Augmentation:
             "polyref": __version__,
             **self.source.facts,
         }
+        if self.source_lang is not None:
+            now["source_lang"] = self.source_lang
         if self.select != Rank():
             now["select"] = self.select.name
         if self.seed is not None:
@@ -198,7 +212,9 @@ class Augmentation:
         tally.references += sources
         tally.truncated += proposed.truncated
         tally.failed.update(reason for _, reason in proposed.failed)
-        offers = self.filters.start((ref.text for ref in segment.originals), (ref.text for ref in segment.extras))
+        # A translation may be what its source is: whether it may, a check says.
+        originals = segment.originals if self.source_lang is None else ()
+        offers = self.filters.start((ref.text for ref in originals), (ref.text for ref in segment.extras))
         first = self.select == Rank() and not self.filters.measures and not self.source.several
         work = _Work(_marked(segment, proposed))
         for one in proposed.candidates:
@@ -206,7 +222,10 @@ class Augmentation:
                 break
             tally.candidates += 1
             text = segment.refs[one.of].text
-            reason = offers.offer(text, one.text, beginning=one.truncated, composed=one.composed, need=one.need)
+            if one.truncated and self.source_lang is not None:
+                reason: str | None = "beginning"
+            else:
+                reason = offers.offer(text, one.text, beginning=one.truncated, composed=one.composed, need=one.need)
             if reason is None:
                 work.passed.append(one)
             else:
@@ -218,11 +237,16 @@ class Augmentation:
 
     def _selected(self, work: _Work, tally: Tally) -> Segment:
         segment = work.segment
+        if self.source_lang is not None:
+            segment = _without_source(segment)
         chosen = self.select.order(work.passed, [ref.text for ref in segment.refs], self.k)
         tally.kept += len(chosen)
         tally.surplus += len(work.passed) - len(chosen)
-        tally.short += bool(paraphrased(segment)) and len(chosen) < self.k
-        return replace(segment, refs=(*segment.refs, *map(_reference, chosen)))
+        tally.short += bool(paraphrased(work.segment)) and len(chosen) < self.k
+        if self.source_lang is not None and work.dropped and not chosen and not segment.refs:
+            tally.failed["nothing passed the filter"] += 1
+        made = (_reference(one, translated=self.source_lang is not None) for one in chosen)
+        return replace(segment, refs=(*segment.refs, *made))
 
 
 def _marked(segment: Segment, proposed: Proposed) -> Segment:
@@ -253,12 +277,19 @@ class _Work:
     dropped: list[Dropped] = field(default_factory=list)
 
 
-def _reference(candidate: Candidate) -> Reference:
+def _without_source(segment: Segment) -> Segment:
+    """A segment of which translations were made, with its references alone; what failed is said of the segment."""
+    source, *refs = segment.refs
+    rest = {name: value for name, value in segment.extra.items() if name != "failed"}
+    return replace(segment, refs=tuple(refs), extra={**rest, **source.extra})
+
+
+def _reference(candidate: Candidate, *, translated: bool) -> Reference:
     made = candidate.kind == "paraphrase"
     return Reference(
         candidate.text,
-        kind=candidate.kind,
-        of=candidate.of if made else None,
+        kind="translation" if made and translated else candidate.kind,
+        of=candidate.of if made and not translated else None,
         rank=candidate.rank if made else None,
         weight=candidate.weight,
         logprob=candidate.score,

@@ -91,9 +91,11 @@ class Tally:
         short = f"polyref: {self.short} of {self.segments} segments got fewer than {k} new references"
         return f"{table}\n{short}" if self.short else table
 
-    def warnings(self) -> list[str]:
-        """What a user should know about references that are empty, too long, or failed."""
+    def warnings(self, *, translated: bool = False) -> list[str]:
+        """What a user should know about references, or sources, that are empty, too long, or failed."""
         found = []
+        if translated:
+            return self._of_sources()
         if self.empty:
             some = "reference is" if self.empty == 1 else "references are"
             found.append(f"{self.empty} {some} empty: kept, without paraphrases")
@@ -107,6 +109,15 @@ class Tally:
             why = ", ".join(f"{reason} ({count})" for reason, count in sorted(self.failed.items()))
             found.append(f"{self.failed.total()} {some} failed and got no paraphrases: {why}")
         return found
+
+    def _of_sources(self) -> list[str]:
+        why = ", ".join(f"{reason} ({count})" for reason, count in sorted(self.failed.items()))
+        counts = {
+            "empty": self.empty,
+            "longer than the model reads: what was made of the beginning is left out": self.truncated,
+            f"without a translation: {why}": self.failed.total(),
+        }
+        return [f"{count} source{'' if count == 1 else 's'} {what}" for what, count in counts.items() if count]
 
 
 #: The shape of a record (see :func:`polyref.json_files.misfit`).

@@ -13,24 +13,23 @@ from polyref.augment.pipeline import Augmentation
 from polyref.augment.select import selection
 from polyref.augment.sentences import filtered_sentences
 from polyref.augment.writer import augment_file, check_output
-from polyref.cli.files.augmented import check_files, say_filters, say_resumed
+from polyref.cli.files.augmented import check_files, check_texts, say_filters, say_resumed
 from polyref.cli.options.augment import input_options, output_options
 from polyref.cli.options.generation import GeneratingCommand, arithmetic, engine_from, generation_options, options_for
-from polyref.cli.options.origin import Origin, generators_from, source_from, told_language, use_filter_threads
+from polyref.cli.options.origin import Origin, generators_from, languages_from, source_from, use_filter_threads
 from polyref.cli.options.quiet import say
 from polyref.cli.options.reading import reading_options
-from polyref.cli.options.rewriting import open_inputs, rewriting_options, summaries, write_requests
+from polyref.cli.options.rewriting import of_generators, open_inputs, rewriting_options, summaries, write_requests
 from polyref.cli.options.search import SENTENCES
 from polyref.cli.printing import bars, json_object, tell
 from polyref.formats import Reading
 from polyref.paraphrase import Paraphraser, load_paraphraser
 from polyref.progress import listening
-from polyref.textfiles import display_name
 
 
 @click.command("augment", cls=GeneratingCommand)
 @input_options
-@reading_options()
+@reading_options(sources=True)
 @generation_options(several=True)
 @SENTENCES
 @rewriting_options(sets=True)
@@ -66,6 +65,9 @@ def command(
     are matched to the references by id, or by line where they have no ids of their own. A text that they hold must be a
     reference of the segment.
 
+    Without REFS, or with a set without human references, the sources (--source) are translated from the first language
+    of -l into the second: -l en-de. Such references are of the kind translation.
+
     With --peers, the outputs of systems that are not compared become pseudo-references; copies are left out.
 
     A run with -o that was interrupted is taken up where it stopped by the same command: until it is done, finished
@@ -75,40 +77,39 @@ def command(
     way, requests = rewriting["batch"] or (None, "")
     wanted, seed = origin.wanted(k), search["seed"]
     engine = engine_from(loading)
-    generators = generators_from(origin, wanted, loading, search, rewriting, output)
+    generators = generators_from(origin, wanted, loading, search, of_generators(references, rewriting), output)
     chosen = selection(select)
     check_output(output, dropped)
     loaded: list[Paraphraser] = []
 
     def load(name: str, **options: Any) -> Paraphraser:
         options = options_for(name, loading, options, inputs.length, also)
-        loaded.append(load_paraphraser(name, lang=language, **options))
+        loaded.append(load_paraphraser(name, lang=language, source_lang=source_lang, **options))
         stack.callback(loaded[-1].close)
         if not force:
-            texts = (ref.text for segment in inputs.segments() for ref in segment.originals)
-            loaded[-1].check_texts(texts, language, display_name(references[0]))
-        own = filter_chain(preset, language, loaded[-1].need, models=False)
-        return filtered_sentences(loaded[-1], own, language, sentences)
+            check_texts(loaded[-1], inputs, language, source_lang)
+        own = filter_chain(preset, language, loaded[-1].need, models=False, source_lang=source_lang)
+        return filtered_sentences(loaded[-1], own, source_lang or language, sentences, copies=source_lang is None)
 
     with ExitStack() as stack, listening(bars):
         models = loading["model"] if generators else ()
         inputs = stack.enter_context(open_inputs(references, reading, models, rewriting))
-        language, note = told_language(lang, inputs, models, reading.pair, inputs.names[0])
-        filter_chain(preset, language, models=False)  # refused before anything is loaded
+        language, source_lang, note = languages_from(lang, inputs, models, reading.pair)
+        filter_chain(preset, language, models=False, source_lang=source_lang)  # refused before anything is loaded
         also = use_filter_threads(loading["threads"], preset, origin, generators)
         source = source_from(origin, inputs, generators, load, stack, reading.pair)
         note()
         if way == "write" and requests:
             write_requests(source, inputs.segments(), requests)
             return
-        chain = fitting_chain(preset, language, source.needs)
-        work = Augmentation(source, wanted, chain, language, seed, chosen, arithmetic(loading))
+        chain = fitting_chain(preset, language, source.needs, source_lang)
+        work = Augmentation(source, wanted, chain, language, seed, chosen, arithmetic(loading), source_lang)
         said = partial(say_resumed, output)
         tally = augment_file(inputs, output, work, dropped, progress=True, engine=engine, resumed=said)
     say(tally.summary(chain.reasons, wanted))
     say_filters(filters := filters_in(preset, source.needs))
     more = summaries(loaded, rewriting)
-    for warning in tally.warnings():
+    for warning in tally.warnings(translated=source_lang is not None):
         tell("warning", warning)
     if as_json:
         click.echo(json_object(work.signature, [{"filter": filters, **tally.as_row(chain.reasons), **more}]))

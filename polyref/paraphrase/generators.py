@@ -32,6 +32,7 @@ OPTIONS: Final[Mapping[str, Any]] = {
     "device": "cpu",
     "threads": None,
     "lang": None,
+    "source_lang": None,
     "prefix": None,
     "prism_a": 0.0,
     "prism_b": PRISM_B,
@@ -68,6 +69,11 @@ class Generator:
         parameters = inspect.signature(factory).parameters.values()
         its_own = {parameter.name for parameter in parameters if parameter.default is not parameter.empty}
         # The language is checked here for those who do not ask for it.
+        if options.get("source_lang") is not None and "source_lang" not in taken:
+            raise UsageError(
+                f"the generator {self.name} writes paraphrases, and translates nothing",
+                remedy="openai:NAME, chat:DIR, causal:DIR, or the folder of a translation model",
+            )
         for name in options.keys() - taken - {"lang"}:
             if options[name] != OPTIONS[name]:
                 raise UsageError(f"`{name}` is {options[name]!r}, but the generator {self.name} takes no such option")

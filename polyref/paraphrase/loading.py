@@ -24,6 +24,7 @@ def load_paraphraser(
     device: str = "cpu",
     threads: int | None = None,
     lang: str | None = None,
+    source_lang: str | None = None,
     prefix: str | None = None,
     backend: str = "polyref",
     prism_a: float = 0.0,
@@ -46,6 +47,8 @@ def load_paraphraser(
         threads: Threads of torch (None: leave as they are).
         lang: Language to write, for models of several languages; models of one language check it. ``en``, ``eng``,
             ``eng_Latn`` and ``en_XX`` are the same language, whatever the model calls it.
+        source_lang: Language of the texts, where they are to be translated into ``lang``: by a translation model, or a
+            language model. None: they are paraphrased.
         prefix: First target token of every sentence, such as a tag ``<en>``, instead of that of ``lang``.
         backend: ``polyref``; ``fairseq`` to run a fairseq checkpoint by fairseq 0.12.2 itself; or ``ctranslate2`` to
             run a folder that was converted for CTranslate2.
@@ -74,12 +77,15 @@ def load_paraphraser(
     for name, value in (("threads", threads), ("memory", memory), ("jobs", jobs)):
         if value is not None and value < 1:
             raise UsageError(f"`{name}` is {value}, expected 1 or more")
+    if source_lang is not None and lang is None:
+        raise UsageError("`source_lang` is given, but no language to translate into", remedy="`lang`")
     generator, argument = named_generator(str(name_or_path), backend)
     jobs = max(jobs, len(devices(device)))
     options: dict[str, Any] = {
         "device": own_device(device),
         "threads": threads,
         "lang": lang,
+        "source_lang": source_lang,
         "prefix": prefix,
         "prism_a": prism_a,
         "prism_b": prism_b,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -69,9 +70,13 @@ def markup(text: str) -> list[str]:
     return found
 
 
-def is_placeholder(mark: str) -> bool:
-    """Whether a part of :func:`markup` is a placeholder, and neither a tag nor a part of JSON."""
-    return not mark.startswith("<") and _PLACEHOLDER.fullmatch(mark) is not None
+def same_markup(text: str, other: str, *, translated: bool = False) -> bool:
+    """Whether two texts have the same markup in the same order; placeholders of a translation may change places."""
+    there, here = markup(text), markup(other)
+    if not translated:
+        return there == here
+    fixed = [[one for one in found if one[:1] == "<" or not _PLACEHOLDER.fullmatch(one)] for found in (there, here)]
+    return fixed[0] == fixed[1] and Counter(there) == Counter(here)
 
 
 def pieces(text: str, sentences: Callable[[str], Sequence[str]]) -> list[Piece]:

@@ -58,6 +58,7 @@ class SentenceBySentence(Paraphraser):
         mode: Which texts are split into sentences: "long" (of more than ``LONG`` words), "all", or "whole" (none).
             Others are given to the paraphraser as they are, but for markup.
         keep: Which paraphrases of a sentence may stand in a paragraph; None takes all.
+        copies: Whether a sentence may be copied: of a translation none may.
     """
 
     def __init__(
@@ -66,10 +67,11 @@ class SentenceBySentence(Paraphraser):
         lang: str = "en",
         mode: str = "long",
         keep: Callable[[NBest], Iterable[Hypothesis]] | None = None,
+        copies: bool = True,
     ) -> None:
         if mode not in MODES:
             raise UsageError(f"`sentences` is {mode!r}, expected one of {', '.join(MODES)}")
-        self.inner, self.splitting, self.mode, self.keep = paraphraser, lang, mode, keep
+        self.inner, self.splitting, self.mode, self.keep, self.copies = paraphraser, lang, mode, keep, copies
         self.name, self.signature = paraphraser.name, paraphraser.signature
         self.languages, self.lang, self.need = paraphraser.languages, paraphraser.lang, paraphraser.need
 
@@ -121,7 +123,7 @@ class SentenceBySentence(Paraphraser):
                 yield first
             else:
                 nbests = [first, *islice(found, len(parts) - 1)]
-                made = tuple(combine(parts, [*map(self._choices, nbests)], k))
+                made = tuple(combine(parts, [*map(self._choices, nbests)], k, copies=self.copies))
                 failures = (one.failure for one in nbests if one.failure is not None)
                 yield NBest(text, made, composed=True, failure=None if made else next(failures, None))
 
@@ -169,21 +171,30 @@ def _is_whole(parts: Sequence[Piece]) -> bool:
     return not others and not first.escaped and not first.before.strip() and not first.after.strip()
 
 
-def combine(sentences: Sequence[str | Piece], choices: Sequence[Sequence[Choice]], k: int) -> Iterator[Hypothesis]:
+def combine(
+    sentences: Sequence[str | Piece], choices: Sequence[Sequence[Choice]], k: int, *, copies: bool = True
+) -> Iterator[Hypothesis]:
     """Up to ``k`` distinct paragraphs from the paraphrases of their sentences, each with at least one of them.
 
     Args:
         sentences: As they are in the paragraph, with the space around them.
         choices: The paraphrases of each sentence; none where it can only be copied.
         k: Most paragraphs.
+        copies: Whether a sentence may be copied.
     """
     parts = [one if isinstance(one, Piece) else pieces(one, lambda text: [text])[0] for one in sentences]
-    ways = [_with_copy(part.text, found) for part, found in zip(parts, choices, strict=True)]
+    ways = [
+        _with_copy(part.text, found) if copies or not part.text else list(dict.fromkeys(found))
+        for part, found in zip(parts, choices, strict=True)
+    ]
+    if not all(ways):
+        return
     used: list[Counter[int]] = [Counter() for _ in ways]
     # The paragraph as it was is no paraphrase of it.
-    taken = {tuple(len(found) - 1 for found in ways)}
-    texts = {_joined(parts, [part.text for part in parts])}
-    while len(texts) <= k:
+    taken = {tuple(len(found) - 1 for found in ways)} if copies else set()
+    texts = {_joined(parts, [part.text for part in parts])} if copies else set()
+    most = k + len(texts)
+    while len(texts) < most:
         worth = [
             [(one.score or 0.0) - STRENGTH * count[place] for place, one in enumerate(found)]
             for found, count in zip(ways, used, strict=True)

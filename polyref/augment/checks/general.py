@@ -13,7 +13,7 @@ from polyref.augment.checks.base import Check
 from polyref.comparison import UNSPACED, WORD, comparison_key, digit_strings, words
 from polyref.errors import UsageError
 from polyref.languages import base
-from polyref.paraphrase.markup import markup
+from polyref.paraphrase.markup import same_markup
 
 _LINK: Final = re.compile(
     # Han, kana, Hangul, Thai and full-width marks after an address belong to the sentence, which has no spaces there.
@@ -99,7 +99,7 @@ def _links(text: str) -> Counter[str]:
 
 def placeholders() -> Check:
     """``{name}``, ``%s``, ``<tag>``, ``&amp;``, ``__NAME__``, ``[NAME]`` and the keys of JSON survive, in order."""
-    return Check("placeholders", lambda reference, candidate: markup(reference) == markup(candidate))
+    return Check("placeholders", same_markup)
 
 
 def language() -> Check:

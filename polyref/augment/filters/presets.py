@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from polyref.augment.checks import english, grammar, negation, quantities, writing
+from polyref.augment.checks import english, grammar, negation, quantities, translation, writing
 from polyref.augment.checks import general as checks
 from polyref.augment.checks.base import Check
 from polyref.languages import base
@@ -14,6 +14,9 @@ from polyref.languages import base
 #: the faults of small models as well.
 NEEDS: Final = ("good-writer", "small-model")
 PRESETS: Final = ("default", *NEEDS, "strict", "none")
+#: Least and most share of the length of a source, and letters that are always allowed. Of 10 human references of WMT
+#: with 17,746 segments the first keeps all, the second all but 0.02 %, the third all but 0.3 %.
+_LENGTHS: Final = {"good-writer": (0.1, 6.0, 20), "small-model": (0.4, 2.5, 15), "strict": (0.5, 2.0, 10)}
 
 
 def is_english(lang: str) -> bool:
@@ -21,10 +24,25 @@ def is_english(lang: str) -> bool:
     return base(lang) == "en"
 
 
-def preset_checks(preset: str, lang: str) -> dict[str, Check]:
-    """The checks of a preset, in order, by the names they have in filter files. It is not ``default``."""
+def preset_checks(preset: str, lang: str, source_lang: str | None = None) -> dict[str, Check]:
+    """The checks of a preset, in order, by the names they have in filter files. It is not ``default``.
+
+    Where candidates are translations from ``source_lang``, they compare with the source.
+    """
     if preset == "none":
         return {}
+    if source_lang is not None:
+        return {
+            "talk": writing.talk(),
+            "several": writing.several(),
+            "untranslated": translation.untranslated(),
+            "numbers": translation.numbers(),
+            "names": translation.names(lang),
+            **({} if preset == "good-writer" else {"links": checks.links()}),
+            "placeholders": translation.placeholders(),
+            "language": translation.language(lang),
+            "length": translation.length(*_LENGTHS[preset]),
+        }
     if preset == "good-writer":
         return {
             "talk": writing.talk(),

@@ -6,12 +6,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from polyref.augment.filters.presets import PRESETS
+from polyref.augment.inputs import Inputs
+from polyref.augment.language import check_sources
 from polyref.augment.writer import journal_path
 from polyref.cli.files.overwriting import refuse_overwriting, refuse_second_reader
 from polyref.cli.options.origin import Origin
 from polyref.cli.options.quiet import say
 from polyref.cli.options.rewriting import answer_files
 from polyref.errors import UsageError
+from polyref.paraphrase import Paraphraser
 from polyref.tables import shown
 from polyref.textfiles import is_stream
 
@@ -52,6 +55,15 @@ def check_files(
     if not is_stream(output):
         journals.append(str(journal_path(output)))
     refuse_overwriting([*read, reads], output, dropped, writes, journals=journals, models=models)
+
+
+def check_texts(paraphraser: Paraphraser, inputs: Inputs, language: str, source_lang: str | None) -> None:
+    """Refuse references, or sources to be translated, that are clearly in another language than they should be."""
+    texts = (ref.text for segment in inputs.segments() for ref in segment.originals)
+    if source_lang is None:
+        paraphraser.check_texts(texts, language, inputs.names[0])
+    else:
+        check_sources(texts, source_lang, inputs.names[0])
 
 
 def say_resumed(output: str, segments: int) -> None:

@@ -10,6 +10,7 @@ from typing import Any, Final
 import click
 
 from polyref.augment.candidates import open_lists, open_peers
+from polyref.augment.context import Untranslated
 from polyref.augment.filters.file import names_models
 from polyref.augment.filters.presets import PRESETS
 from polyref.augment.inputs import Inputs
@@ -22,6 +23,7 @@ from polyref.cli.options.search import decoding_from
 from polyref.cli.parsing.idle import was_given
 from polyref.cli.printing import tell
 from polyref.errors import UsageError
+from polyref.languages import split_pair
 from polyref.models.device import use_threads
 from polyref.paraphrase.paraphraser import Paraphraser
 from polyref.references import ReferenceSet
@@ -165,3 +167,19 @@ def told_language(
         return code, lambda: None
     note = f"{file}: taken for {told.name}; --lang {code} says so, or names another language"
     return code, lambda: tell("note", note)
+
+
+def languages_from(
+    lang: str | None, inputs: Inputs, generators: Sequence[str], pair: str | None
+) -> tuple[str, str | None, Callable[[], None]]:
+    """As :func:`told_language`; in the middle, where sources are translated, the language of these."""
+    source_lang = None
+    if isinstance(inputs, Untranslated):
+        if (languages := split_pair(pair or "")) is None:
+            raise UsageError(
+                f"{inputs.names[0]} has no human reference, and no languages to translate sources between are named",
+                remedy="-l SOURCE-TARGET, such as -l en-de",
+            )
+        source_lang = languages[0]
+    language, note = told_language(lang, inputs, generators, pair, inputs.names[0])
+    return language, source_lang, note

@@ -35,13 +35,14 @@ def format_option(flag: str = "--format", what: str = "the references", name: st
 fields_option = click.option("--fields", multiple=True, metavar="KEY=ROLE", help=_FIELDS_HELP)
 
 
-def reading_options(*, flag: str = "--format", sets: bool = True) -> Callable[[F], F]:
+def reading_options(*, flag: str = "--format", sets: bool = True, sources: bool = False) -> Callable[[F], F]:
     """Add ``--format``, ``--fields`` and ``-l``; the command gets them as a ``reading``.
 
     Args:
         flag: What the first one is called, where that name is taken.
         sets: Add ``-t`` for test sets by name too. The command then has references in the parameter ``references``, to
             which the set that is named is added.
+        sources: Whether ``--source`` may stand in the place of references.
     """
 
     def decorate(command: F) -> F:
@@ -50,10 +51,13 @@ def reading_options(*, flag: str = "--format", sets: bool = True) -> Callable[[F
             test_set = values.pop("test_set", None)
             reading = Reading(values.pop("form"), fields_from(values.pop("fields")), values.pop("pair"))
             if sets:
-                values["references"] = _references(values["references"], test_set)
+                instead = values.get("source") if sources else None
+                values["references"] = _references(values["references"], test_set, instead)
+            files = values["references"] if sets else (values["file"],)
             # Names of files hold it, and where no option does it names the language of the references.
-            if reading.pair is not None and values.get("to") != FOLDER.name and values.get("lang", "") is not None:
-                _check_pair(values["references"] if sets else (values["file"],), reading, values)
+            named = values.get("to") == FOLDER.name or values.get("lang", "") is None
+            if reading.pair is not None and files and not named:
+                _check_pair(files, reading, values)
             return command(reading=reading, **values)
 
         made: Any = gathered
@@ -79,9 +83,11 @@ def _check_pair(references: Sequence[str], reading: Reading, values: Mapping[str
         )
 
 
-def _references(references: Sequence[str], test_set: str | None) -> tuple[str, ...]:
+def _references(references: Sequence[str], test_set: str | None, source: str | None) -> tuple[str, ...]:
     if test_set is not None and references:
         raise UsageError(f"-t {test_set} and {references[0]} both name references", remedy="leave one of them out")
+    if test_set is None and not references and source is not None:
+        return ()
     if test_set is None and not references:
         raise UsageError("Missing argument 'REFS...'", remedy="the files of references; or name a test set: -t")
     return tuple(references) if test_set is None else (f"{SCHEME}{test_set}",)

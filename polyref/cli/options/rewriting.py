@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from polyref.augment.context import InputsInContext
+from polyref.augment.context import InputsInContext, Untranslated
 from polyref.augment.inputs import Inputs
 from polyref.augment.sources import Generated, Source
 from polyref.cli.options.quiet import say
@@ -32,7 +32,11 @@ ANSWERS: Final = ".answers"
 _option = partial(click.option, cls=HeadedOption, heading="Language models (--model openai:NAME, chat:DIR)")
 _ANY = (
     _option("--base-url", metavar="URL", help="Server of openai:NAME, such as http://localhost:8000/v1."),
-    _option("--prompt", metavar="NAME|FILE", help="faithful, diverse, or a TOML file. [default: faithful]"),
+    _option(
+        "--prompt",
+        metavar="NAME|FILE",
+        help="faithful, diverse, or a TOML file. [default: faithful, or one that translates]",
+    ),
     _option(
         "--answer-form",
         type=click.Choice(FORMS),
@@ -50,7 +54,11 @@ _ANY = (
 #: Options that speak of a server that answers.
 _ASKING: Final = ("base_url", "concurrency", "retries", "timeout")
 _SETS = (
-    _option("--source", metavar="FILE", help="Sources of the segments, one a line, shown to the language model."),
+    _option(
+        "--source",
+        metavar="FILE",
+        help="Sources, one a line, shown to language models; translated without REFS.",
+    ),
     _option("--context", type=int, metavar="N", help="Neighbours on each side, shown to it too. [default: 0]"),
     _option(
         "--batch",
@@ -177,10 +185,35 @@ def hash_of(source: str | None) -> str | None:
 
 
 def open_inputs(references: Sequence[str], reading: Reading, models: Sequence[str], given: Mapping[str, Any]) -> Inputs:
-    """The references; for a language model with what stands around them, and the sources that they bring."""
+    """The references; for a language model with what stands around them, and the sources that they bring.
+
+    Without a human reference, the sources, which are to be translated.
+    """
+    neighbours = given["context"] or 0
+    if not references:
+        return Untranslated([given["source"]], None, neighbours, reading)
+    inputs = _open_references(references, reading, models, given)
+    if any(segment.originals for segment in inputs.segments()) or any(map(is_stream, references)):
+        return inputs
+    sources = Untranslated(references, given["source"], neighbours, reading)
+    if not any(segment.source for segment in sources.segments()):
+        sources.__exit__(None, None, None)
+        return inputs
+    inputs.__exit__(None, None, None)
+    return sources
+
+
+def _open_references(
+    references: Sequence[str], reading: Reading, models: Sequence[str], given: Mapping[str, Any]
+) -> Inputs:
     if any((found := find_generator(model)) is not None and found[0].name in GENERATORS for model in models):
         return InputsInContext(references, given["source"], given["context"] or 0, reading)
     return Inputs(references, reading)
+
+
+def of_generators(references: Sequence[str], given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The options of language models that generators are asked with: without references, sources are no such option."""
+    return given if references else {**given, "source": None}
 
 
 def write_requests(source: Source, segments: Iterable[Segment], path: str) -> None:

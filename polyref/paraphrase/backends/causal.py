@@ -19,6 +19,7 @@ from polyref.models.checkpoints.files import hash_model
 from polyref.models.checkpoints.tokenizer import load_tokenizer
 from polyref.models.device import torch_device, use_threads
 from polyref.models.find import LONGEST_SOURCE
+from polyref.models.language_recognition import language_name
 from polyref.models.networks.causal import CausalModel
 from polyref.paraphrase.search_paraphraser import SearchParaphraser, batch_limits
 from polyref.textfiles import read_lines
@@ -27,6 +28,7 @@ from polyref.textfiles import read_lines
 PLACE: Final = "{text}"
 #: The prompt of whoever names none.
 PROMPT: Final = "The same sentence in two different wordings.\nFirst wording: {text}\nSecond wording:"
+_TRANSLATION: Final = "A text in {0} and its translation into {1}.\n{0}: {{text}}\n{1}:"
 _DTYPES: Final = ("float32", "bfloat16", "float16")
 
 
@@ -77,6 +79,8 @@ def load(
     *,
     device: str = "cpu",
     threads: int | None = None,
+    lang: str | None = None,
+    source_lang: str | None = None,
     dtype: str = "float32",
     memory: int | None = None,
 ) -> SearchParaphraser:
@@ -87,6 +91,8 @@ def load(
             which the model continues by a line.
         device: A torch device.
         threads: Threads of torch (None: leave as they are).
+        lang: The language to translate into.
+        source_lang: The language to translate from; None where texts are paraphrased.
         dtype: What the network computes in: ``float32``, ``bfloat16`` or ``float16``.
         memory: About the memory that a batch may take beside the model, in MB.
     """
@@ -98,7 +104,8 @@ def load(
         raise UsageError(f"`dtype` is {dtype!r}, expected one of {', '.join(_DTYPES)}")
     use_threads(threads)
     torch_device(device)
-    prompt = read_prompt(file) if file else PROMPT
+    named = [language_name(code) for code in (source_lang, lang) if code]
+    prompt = read_prompt(file) if file else PROMPT if source_lang is None else _TRANSLATION.format(*named)
     tokenizer = load_tokenizer(folder)
     loaded: Any = load_network("AutoModelForCausalLM", folder, "language model")
     network = loaded.to(torch.device(device), getattr(torch, dtype))

@@ -46,6 +46,7 @@ def load(
     device: str = "cpu",
     threads: int | None = None,
     lang: str | None = None,
+    source_lang: str | None = None,
     prefix: str | None = None,
     prism_a: float = 0.0,
     prism_b: float = PRISM_B,
@@ -53,7 +54,7 @@ def load(
     memory: int | None = None,
 ) -> SearchParaphraser:
     """A model of a folder, or of the Hugging Face hub."""
-    return opened(argument, device, threads, prism_a, prism_b, dtype, memory)(lang, prefix, None)
+    return opened(argument, device, threads, prism_a, prism_b, dtype, memory)(lang, prefix, source_lang)
 
 
 def opened(

@@ -15,7 +15,7 @@ from typing import Any, Final
 from polyref.comparison import words
 from polyref.errors import ModelError
 from polyref.languages import base
-from polyref.paraphrase.markup import markup
+from polyref.paraphrase.markup import same_markup
 from polyref.paraphrase.rewriting.answers import CROSSED_OUT
 from polyref.paraphrase.rewriting.context import TextInContext
 from polyref.paraphrase.tidying import lines, several, talks, tidied
@@ -27,12 +27,17 @@ _NO_TEXT: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\
 _COMMON: Final = 7
 #: A rewrite longer than this many times its text, and some letters, explains something.
 _LONGEST: Final = 3
+#: The same of a translation: a text in Han has few letters.
+_LONGEST_TRANSLATION: Final = 10
 _SLACK: Final = 80
 #: A rewrite is in another language when this much speaks for it, no more than that for the expected one, and at least
 #: so much for the expected one in the text itself: names and quotations make a text look foreign, and its rewrites too.
 _OTHER: Final = 0.5
 _OWN: Final = 0.02
 _TEXT: Final = 0.1
+#: A text of so few words may be the same in another language; one of fewer characters does not tell its language.
+_FEW: Final = 3
+_SHORT: Final = 40
 #: Without a language that is named, that of the text counts, where it is as certain as this.
 _CERTAIN: Final = 0.8
 
@@ -43,11 +48,13 @@ class Checks:
     Args:
         instructions: The fixed parts of the prompt: no rewrite may repeat them.
         language: Code of the language to write; None takes that of each text.
+        source_language: Code of the language of the texts, where these are translated.
     """
 
-    def __init__(self, instructions: Iterable[str], language: str | None) -> None:
+    def __init__(self, instructions: Iterable[str], language: str | None, source_language: str | None = None) -> None:
         _identifier()  # here, and not in every thread
         self._language = None if language is None else base(language)
+        self._translating = source_language is not None
         self._instructions = frozenset().union(*(_grams(text) for text in instructions))
 
     def sort(self, text: TextInContext, found: Sequence[str], have: Sequence[str] = ()) -> tuple[list[str], list[str]]:
@@ -83,22 +90,24 @@ class Checks:
         key = _key(rewrite)
         if not key:
             return "empty"
-        if key == _key(text):
+        if key == _key(text) and not (self._translating and len(words(text)) <= _FEW):
             return "a copy"
         around = (text.source or "", *text.before, *text.after)
-        if markup(rewrite) != markup(text):
+        if not same_markup(text, rewrite, translated=self._translating):
             return "other tags, placeholders or keys"
         if key in {_key(one) for one in around}:
             return "a copy of the context"
         if (_grams(rewrite) - _grams(text)) & self._instructions:
             return "the prompt"
-        if _explains(text, rewrite):
+        if _explains(text, rewrite, _LONGEST_TRANSLATION if self._translating else _LONGEST):
             return "an explanation"
         if self._foreign(text, rewrite):
             return "another language"
         return None
 
     def _foreign(self, text: str, rewrite: str) -> bool:
+        if self._translating:
+            return self._untranslated(rewrite)
         own = _ranking(text)
         expected = self._language
         if expected is None:
@@ -112,6 +121,12 @@ class Checks:
             own.get(expected, 0.0) >= _TEXT and best != expected and found[best] >= _OTHER and found[expected] <= _OWN
         )
 
+    def _untranslated(self, rewrite: str) -> bool:
+        found = _ranking(rewrite)
+        best, expected = next(iter(found)), self._language or ""
+        certain = len(rewrite) >= _SHORT and expected in found and found[best] >= _CERTAIN
+        return certain and best != expected and found[expected] <= _OWN
+
 
 def _tidied(rewrite: str, text: str) -> str:
     """On one line where the text is, without what lists put around it."""
@@ -119,8 +134,8 @@ def _tidied(rewrite: str, text: str) -> str:
     return tidied(" ".join(rewrite.splitlines()) if lines(rewrite) == lines(text) == 1 else rewrite, text)
 
 
-def _explains(text: str, rewrite: str) -> bool:
-    return len(rewrite) > _LONGEST * len(text) + _SLACK or several(rewrite, text) or talks(rewrite, text)
+def _explains(text: str, rewrite: str, longest: int) -> bool:
+    return len(rewrite) > longest * len(text) + _SLACK or several(rewrite, text) or talks(rewrite, text)
 
 
 def _key(text: str) -> str:

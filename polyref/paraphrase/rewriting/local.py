@@ -45,6 +45,7 @@ def load(
     device: str = "cpu",
     threads: int | None = None,
     lang: str | None = None,
+    source_lang: str | None = None,
     dtype: str = "float32",
     rewriting: RewritingOptions | None = None,
 ) -> Rewriter:
@@ -55,6 +56,7 @@ def load(
         device: A torch device.
         threads: Threads of torch (None: leave as they are).
         lang: Code of the language to write; None for that of each text.
+        source_lang: Code of the language to translate from; None where texts are rewritten.
         dtype: What the network computes in: ``float32``, ``bfloat16`` or ``float16``.
         rewriting: How to ask.
     """
@@ -79,7 +81,7 @@ def load(
     use_threads(threads)
     torch_device(device)
     chat = LocalChat(folder, device, dtype)
-    return Rewriter("chat", chat, [], options, Answers(options.answers), lang)
+    return Rewriter("chat", chat, [], options, Answers(options.answers), lang, source_lang)
 
 
 class LocalChat:

@@ -12,12 +12,15 @@ from jinja2.sandbox import SandboxedEnvironment
 
 from polyref.errors import DataError, UsageError
 from polyref.json_files import read_toml
+from polyref.models.language_recognition import language_name
 from polyref.paraphrase.rewriting.context import TextInContext
 from polyref.paraphrase.search.options import check_real
 from polyref.textfiles import read_lines
 
 FOLDER: Final = Path(__file__).parent / "prompts"
 PROMPTS: Final = ("faithful", "diverse")
+#: The one that asks for translations.
+TRANSLATE: Final = "translate"
 _TEXTS: Final = ("system", "list", "sample", "repair")
 _LONGEST_NAME: Final = 40
 _TEMPLATES: Final = SandboxedEnvironment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
@@ -45,16 +48,22 @@ class Prompt:
     sample: str
     repair: str
 
-    def messages(self, text: TextInContext, k: int | None, language: str | None) -> list[dict[str, str]]:
+    def messages(
+        self, text: TextInContext, k: int | None, language: str | None, source_language: str | None = None
+    ) -> list[dict[str, str]]:
         """What to send for a text.
 
         Args:
             text: The text in its context.
             k: Number of rewrites in the answer; None asks for a sample.
             language: Code of the language to write; None for that of the text, whatever it is.
+            source_language: Code of the language of the text, where that is another one.
         """
         said = "the language of the text" + (f" ({language})" if language else "")
+        if source_language is not None:
+            said = _named(language or "")
         values: dict[str, Any] = {"text": str(text), "k": k, "language": said}
+        values["source_language"] = None if source_language is None else _named(source_language)
         values |= {"source": text.source, "before": list(text.before), "after": list(text.after)}
         system = [{"role": "system", "content": _render(self.system, values)}] if self.system else []
         asked = self.sample if k is None else self.several
@@ -66,14 +75,21 @@ class Prompt:
         return [*messages, {"role": "assistant", "content": answer}, {"role": "user", "content": again}]
 
 
+def _named(code: str) -> str:
+    """A language as people call it, and its code, which may say a region: ``German (de_AT)``."""
+    name = language_name(code)
+    return code if name == code else f"{name} ({code})"
+
+
 def _render(template: str, values: dict[str, Any]) -> str:
     return _TEMPLATES.from_string(template).render(values).strip()
 
 
 def load_prompt(name: str) -> Prompt:
     """A prompt of polyref by name, or a file of that form."""
-    path = FOLDER / f"{name}.toml" if name in PROMPTS else Path(name)
-    if name not in PROMPTS and not path.is_file():
+    own = name in (*PROMPTS, TRANSLATE)
+    path = FOLDER / f"{name}.toml" if own else Path(name)
+    if not own and not path.is_file():
         raise DataError(f"no such prompt: `prompt` is {', '.join(PROMPTS)}, or a TOML file", file=name)
     text = "".join(f"{line}\n" for line in read_lines(path))
     values = read_toml(text, path)

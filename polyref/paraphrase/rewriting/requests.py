@@ -60,13 +60,21 @@ class Requests:
         prompt: What to say.
         options: How to ask.
         language: Code of the language to write, or None.
+        source_language: Code of the language to translate from, or None.
     """
 
-    def __init__(self, model: str, prompt: Prompt, options: RewritingOptions, language: str | None) -> None:
+    def __init__(
+        self,
+        model: str,
+        prompt: Prompt,
+        options: RewritingOptions,
+        language: str | None,
+        source_language: str | None = None,
+    ) -> None:
         self.model = model
         self.prompt = prompt
         self.options = options
-        self.language = language
+        self.language, self.source_language = language, source_language
         self.temperature = prompt.temperature if options.temperature is None else options.temperature
 
     def first(self, text: TextInContext, k: int) -> list[Request]:
@@ -77,7 +85,7 @@ class Requests:
         return [self._request(text, 1, False, number, messages) for number in range(k)]
 
     def _messages(self, text: TextInContext, k: int | None) -> list[dict[str, str]]:
-        *before, asked = self.prompt.messages(text, k, self.language)
+        *before, asked = self.prompt.messages(text, k, self.language, self.source_language)
         kept = ", ".join(mark for mark in dict.fromkeys(markup(text)) if any(map(str.isalpha, mark)))
         return [*before, {**asked, "content": f"{asked['content']}\n\n{KEEP}{kept}"}] if kept else [*before, asked]
 
@@ -94,7 +102,7 @@ class Requests:
             "messages": messages,
             "temperature": self.temperature,
             "seed": self.options.seed + number,
-            "max_tokens": self.options.max_tokens or _enough(text, wanted),
+            "max_tokens": self.options.max_tokens or _enough(text, wanted, self.source_language is not None),
         }
         if listed:
             body["response_format"] = _schema(wanted)
@@ -102,9 +110,13 @@ class Requests:
         return Request(text, wanted, listed, number, {name: part for name, part in body.items() if part is not None})
 
 
-def _enough(text: str, wanted: int) -> int:
-    """More tokens than such an answer needs: a token for every two bytes, and a few around them."""
-    return 256 + wanted * (32 + len(text.encode("utf-8", "surrogatepass")) // 2)
+def _enough(text: str, wanted: int, translated: bool) -> int:
+    """More tokens than such an answer needs: a token for every two bytes, and a few around them.
+
+    The letters of a translation may be of more bytes: two for every byte.
+    """
+    bytes_ = len(text.encode("utf-8", "surrogatepass"))
+    return 256 + wanted * (32 + (2 * bytes_ if translated else bytes_ // 2))
 
 
 def _schema(wanted: int) -> dict[str, Any]:

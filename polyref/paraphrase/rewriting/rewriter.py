@@ -21,7 +21,7 @@ from polyref.paraphrase.rewriting.checks import Checks
 from polyref.paraphrase.rewriting.context import TextInContext, in_context
 from polyref.paraphrase.rewriting.journal import Answers, identity
 from polyref.paraphrase.rewriting.options import RewritingOptions
-from polyref.paraphrase.rewriting.prompts import load_prompt
+from polyref.paraphrase.rewriting.prompts import PROMPTS, TRANSLATE, load_prompt
 from polyref.paraphrase.rewriting.requests import KEEP, Request, Requests
 from polyref.paraphrase.rewriting.retries import GivenUpError, Patience, RefusedError, StoppedError
 from polyref.paraphrase.search.options import in_full
@@ -71,6 +71,7 @@ class Rewriter(Paraphraser):
         options: What is asked for, and how.
         answers: Where the answers are kept.
         language: Code of the language to write; None for that of each text.
+        source_language: Code of the language to translate from; None where texts are rewritten.
 
     Attributes:
         answers: As given; ``answers.usage`` counts requests and tokens.
@@ -87,18 +88,23 @@ class Rewriter(Paraphraser):
         options: RewritingOptions,
         answers: Answers,
         language: str | None,
+        source_language: str | None = None,
     ) -> None:
-        prompt = load_prompt(options.prompt)
+        prompt = load_prompt(_prompt_name(options.prompt, translating=source_language is not None))
         self.answers = answers
-        self.requests = Requests(chat.model, prompt, options, language)
+        self.requests = Requests(chat.model, prompt, options, language, source_language)
         self._chat = chat
         self._options = options
         #: Parts of requests that the server refused in the first one: they are left out of all.
         self.without: tuple[str, ...] = ()
         self._runs: dict[ThreadPoolExecutor, Patience] = {}
         self._closed = False
-        bare = [message["content"] for k in (None, 2) for message in prompt.messages(TextInContext(""), k, language)]
-        self._checks = Checks([*bare, prompt.repair, KEEP], language)
+        bare = [
+            message["content"]
+            for k in (None, 2)
+            for message in prompt.messages(TextInContext(""), k, language, source_language)
+        ]
+        self._checks = Checks([*bare, prompt.repair, KEEP], language, source_language)
         self._fingerprint: str | None = None
         #: Requests that nobody could answer, by their keys, in the order of the texts.
         self.unanswered: dict[str, Request] = {}
@@ -114,11 +120,13 @@ class Rewriter(Paraphraser):
             "context": options.context or None,
             "source": options.source,
             "lang": language,
+            "from": source_language,
         }
         self._settings = [f"{name}:{value}" for name, value in said.items() if value is not None]
         self._known = known is not None
         self._introduce(known or ())
-        self.procedure = f"rewriting({prompt.name},{options.form})"
+        what = "rewriting" if source_language is None else "translating"
+        self.procedure = f"{what}({prompt.name},{options.form})"
 
     def _introduce(self, known: Iterable[str]) -> None:
         self.signature = "|".join(map(plain, (self.name, *known, *self._settings)))
@@ -304,6 +312,16 @@ class Rewriter(Paraphraser):
                 without.append(refused)
             else:
                 return replace(answer, without=",".join(without)) if without else answer
+
+
+def _prompt_name(name: str, *, translating: bool) -> str:
+    """The prompt that is meant: where none is named, that of the task."""
+    if translating and name == RewritingOptions.prompt:
+        return TRANSLATE
+    if name in (PROMPTS if translating else (TRANSLATE,)):
+        what = "translations" if name == TRANSLATE else "rewrites of references"
+        raise UsageError(f"`prompt` is {name}, which asks for {what}", remedy="leave it out")
+    return name
 
 
 def _digest(body: Mapping[str, Any]) -> str | None:

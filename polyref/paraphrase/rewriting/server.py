@@ -32,12 +32,19 @@ _LONGEST: Final = 16 << 20
 _SHOWN: Final = 300
 
 
-def load(argument: str | None, *, lang: str | None = None, rewriting: RewritingOptions | None = None) -> Rewriter:
+def load(
+    argument: str | None,
+    *,
+    lang: str | None = None,
+    source_lang: str | None = None,
+    rewriting: RewritingOptions | None = None,
+) -> Rewriter:
     """A model behind a server, or the answers of a batch.
 
     Args:
         argument: Name of the model, as the server calls it.
         lang: Code of the language to write; None for that of each text.
+        source_lang: Code of the language to translate from; None where texts are rewritten.
         rewriting: How to ask. Without the address of a server nothing is asked.
     """
     if not argument:
@@ -52,14 +59,14 @@ def load(argument: str | None, *, lang: str | None = None, rewriting: RewritingO
         if options.batch is not None:
             answers.take_over(read_batch(options.batch))
         # Nobody is asked: there is nothing to wait for.
-        return Rewriter(
-            "openai", Nobody(argument), answers.identity(argument), replace(options, concurrency=1), answers, lang
-        )
+        alone = replace(options, concurrency=1)
+        known = answers.identity(argument)
+        return Rewriter("openai", Nobody(argument), known, alone, answers, lang, source_lang)
     server = Server(argument, options)
     answers = Answers(options.answers, options.base_url, retry_failed=options.retry_failed)
     if options.batch is not None:
         answers.take_over(read_batch(options.batch))
-    return Rewriter("openai", server, None, options, answers, lang)
+    return Rewriter("openai", server, None, options, answers, lang, source_lang)
 
 
 class Server:
