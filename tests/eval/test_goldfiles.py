@@ -423,6 +423,17 @@ def test_waves_are_one_file(minimal: Path, rows: list[list[str]], polyref: Calla
         gold_from_file(evalset, "mqm", waves)
 
 
+@pytest.mark.parametrize("order", [1, -1])
+def test_the_latest_of_two_scores_counts_whichever_file_it_is_in(minimal: Path, order: int) -> None:
+    rows = _esa(ROWS[:3])
+    anew = [*rows[0][:6], "20", *rows[0][7:11], "9.5"]
+    waves = [_csv(minimal / "one.csv", rows), _csv(minimal / "two.csv", [anew])][::order]
+    gold = gold_from_file(EvalSet(minimal, "de-en"), "da", waves)
+    given = [20.0, 60.0, 10.0]
+    assert gold.segment["Alpha"][0] == pytest.approx((20 - statistics.mean(given)) / statistics.stdev(given))
+    assert gold.notes == (f"{waves[1].name}: scores that their annotator gave anew passed over: 1",)
+
+
 def test_references_are_called_as_people_call_translators(minimal: Path) -> None:
     for name in ("translator-B", "ref.B", "HUMAN-B", "Human-B.0", "refb"):
         rows = [[*row[:1], name if row[1] == "Alpha" else row[1], *row[2:]] for row in ROWS]

@@ -151,6 +151,12 @@ def test_items_are_found_by_id_then_by_source(tmp_path: Path) -> None:
     assert _segments(tmp_path, place, _shown("q", "<img src='a'/>", src_text="t")) == [nan, nan, 0, nan]
     # Of several segments with one source, that next to the neighbours on the screen.
     assert _segments(tmp_path, place, _shown("q-1", "s"), _shown("q-2", "t"), _shown("q-3", "s")) == [nan, 0, 1, 2]
+    # Those next to a neighbour come first, and no two are one; here a segment between them was not shown.
+    gap = _place(("s", "s", "u", "t"))
+    assert _segments(tmp_path, gap, _shown("q-1", "s"), _shown("q-2", "s"), _shown("q-3", "t")) == [0, 1, nan, 2]
+    # As near on one side as on the other is nowhere.
+    sides = _place(("s", "t", "s", "u"))
+    assert _segments(tmp_path, sides, _shown("q-1", "t"), _shown("q-2", "x"), _shown("q-3", "s")) == [nan, 0, 2, nan]
     # Without sources only ids tell.
     assert _segments(tmp_path, _place(None, ("x", "x", "y", "y")), _shown("x_#_1", "?")) == [nan, 0, nan, nan]
     path = tmp_path / "log"
@@ -222,7 +228,8 @@ def test_unreliable_annotators(minimal: Path, polyref: Callable[..., Any]) -> No
     assert unreliable(screens) == pytest.approx(expected) and set(expected) == {"upside"}
     # Two screens are too few to say, and ten scores of a system as well.
     assert unreliable([one for one in screens if one[1][0][0] != "q2"]) == {}
-    assert unreliable([*screens[:9], ("other", [("q", {"Beta.1": 3.0})])]) == {}
+    ten = [*screens[:9], ("other", [("q", {"Alpha": 90.0, "Beta.1": 50.0})])]
+    assert unreliable(ten) == {} and set(unreliable([*ten, ten[-1]])) == {"upside"}
     others = _read(minimal, as_lines([row for row in rows if row["user_id"] != "upside"]), name="others")
     found, kept = _read(minimal, as_lines(rows)), _read(minimal, as_lines(rows), reliable=True)
     assert found.segment["Alpha"][0] < 85 < kept.segment["Alpha"][0]

@@ -80,17 +80,15 @@ class Items:
         """
         options = [self._known[name][1] for name in names]
         sure = {number: own[0] for number, own in enumerate(options) if len(own) == 1}
-        places: list[int | None] = []
-        for number, own in enumerate(options):
-            if len(own) < 2 or not sure:
-                places.append(sure.get(number))
-                continue
-            near = min(sure, key=lambda at: (abs(at - number), at))
+        unclear = [number for number, own in enumerate(options) if len(own) > 1]
+        while sure and unclear:
+            near, number = min(((at, one) for one in unclear for at in sure), key=lambda pair: abs(pair[0] - pair[1]))
+            unclear.remove(number)
             expected = sure[near] + number - near
-            free = sorted((abs(one - expected), one) for one in own if one not in places)
-            unclear = not free or (len(free) > 1 and free[0][0] == free[1][0])
-            places.append(None if unclear else free[0][1])
-        return places
+            free = sorted((abs(one - expected), one) for one in options[number] if one not in sure.values())
+            if free and (len(free) == 1 or free[0][0] < free[1][0]):
+                sure[number] = free[0][1]
+        return [sure.get(number) for number in range(len(names))]
 
     def _options(self, name: str, text: str) -> Sequence[int]:
         *_, document, number = ("", "", *_SEPARATOR.split(name))
