@@ -373,6 +373,7 @@ def test_lists_of_good_standing(minimal: Path, tab: str) -> None:
          "what was judged together is of several documents of the set"),
         ([("w", "Alpha", "1", "OTHER", 1, 0.5)], ":2: the type is 'OTHER', expected one of BAD_REF, REF, REPEAT, SYS"),
         ([("w", "Alpha", "1", "SYSTEM", 6, 0.5)], ":2: segment '6', expected a number from 1 to 5"),
+        ([("w", "Alpha", "1", "SYSTEM", 1, -1e300)], ":2: the score is -1e+300, expected at most 1e+06"),
         ([("w", "Alpha", "1", "SYSTEM", 1, math.nan)], ":2: the score is 'nan', expected a finite number"),
         ([("w", "Al pha", "1", "SYSTEM", 1, 1.0)], ":2: 13 columns, expected 12: HITId WorkerId"),
         ([("w", "Delta", "1", "SYSTEM", 1, 1.0)], ": judges no output of the set, only Delta (1)"),

@@ -276,6 +276,10 @@ SPOILT = {
     "name with a tab": (_with(item=[ITEM | {"tgt": {"A\tB": "x"}}]), r":2: item 1: item: tgt: the name 'A\tB', exp"),
     "NaN": (_with(annotation=[{"A": mark(float("nan"))}]), ':2: item 1: annotation: A: "score" is NaN, expected a fi'),
     "large": (_with(annotation=[{"A": mark(10**400)}]), ':2: item 1: annotation: A: "score" is a number of 401 digi'),
+    "larger than any scale": (
+        _with(annotation=[{"A": mark(1e300)}]),
+        ':2: item 1: annotation: A: "score" is 1e+300, expected a finite number of at most 1e+06',
+    ),
     "mark of another type": (_with(annotation=[{"A": 5}]), ':2: item 1: annotation: "A" is 5, expected an object'),
     "spans of another type": (
         _with(annotation=[{"A": {"score": 1, "error_spans": 3}}]),

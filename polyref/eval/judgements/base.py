@@ -16,6 +16,8 @@ from polyref.eval.judgements.gold import HUMAN_NAME
 from polyref.eval.judgements.relative_rankings import RankingPairs
 
 T = TypeVar("T")
+#: No scale is as large; sums and squares of more could not be computed.
+LARGEST_SCORE: Final = 1e6
 #: What WMT's files of judgements call a reference: ``Human-B.0``, ``translator-B``, ``ref.B``, ``ref-B``.
 _REFERENCE: Final = re.compile(r"(?:human|translator|ref)[-_.]?([a-z])(?:\.\d+)?", re.IGNORECASE)
 #: Numbers that WMT's files put after the name of a system: ``Online-A.8``.

@@ -22,7 +22,15 @@ from polyref.eval.data.score_files import (
     shortened,
 )
 from polyref.eval.judgements.appraise import Judgement, assessed, plain_pair, read_exports
-from polyref.eval.judgements.base import GoldReader, Judgements, Matcher, NothingHereError, Place, those_that_judge
+from polyref.eval.judgements.base import (
+    LARGEST_SCORE,
+    GoldReader,
+    Judgements,
+    Matcher,
+    NothingHereError,
+    Place,
+    those_that_judge,
+)
 from polyref.json_files import parse_json
 from polyref.textfiles import iter_lines
 
@@ -204,6 +212,8 @@ def _list(matcher: Matcher) -> Iterator[Judgement]:
     place = _order(matcher, runs.values())
     for number, fields, segment in rows:
         score = parse_score(fields[at["score"]], matcher.path, number, rule=JUDGEMENT_RULE)
+        if abs(score) > LARGEST_SCORE:
+            raise matcher.fault(f"the score is {score:g}, expected at most {LARGEST_SCORE:g}", number)
         yield Judgement(fields[at["WorkerId"]], matcher.system(fields[at["sys_id"]]), place[segment], score)
 
 

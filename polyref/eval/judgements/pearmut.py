@@ -15,7 +15,6 @@ from __future__ import annotations
 import itertools
 import re
 import statistics
-import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -24,7 +23,15 @@ from typing import Any, Final
 
 from polyref.eval.data.score_files import numbered_lines, shortened
 from polyref.eval.judgements.appraise import Judgement
-from polyref.eval.judgements.base import GoldReader, Judgements, Matcher, NothingHereError, Place, those_that_judge
+from polyref.eval.judgements.base import (
+    LARGEST_SCORE,
+    GoldReader,
+    Judgements,
+    Matcher,
+    NothingHereError,
+    Place,
+    those_that_judge,
+)
 from polyref.eval.judgements.direct_assessment import averaged
 from polyref.eval.judgements.items import Items
 from polyref.json_files import Record, described, parse_json, try_json
@@ -243,8 +250,8 @@ def _scores(given: Record, item: Record, screen: _Screen) -> dict[str, float]:
             screen.left_out["scores that are no number"] += 1
             continue
         assert marks is not None
-        if not abs(score) <= sys.float_info.max:
-            marks.fail(f'"score" is {described(score)}, expected a finite number')
+        if not abs(score) <= LARGEST_SCORE:
+            marks.fail(f'"score" is {described(score)}, expected a finite number of at most {LARGEST_SCORE:g}')
         scores[name] = float(score)
         screen.spans += len(marks.items("error_spans") or ())
     return scores
