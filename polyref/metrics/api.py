@@ -92,7 +92,8 @@ def score(
         check_leave_one_out(peers, outputs, refset, chosen, ks, test)
     counts = [len(segment.extras) for segment in refset]
     asked = wholes("ks", ks)
-    wanted = wanted_ks(asked, max(counts), chosen)
+    human = any(segment.originals for segment in refset)
+    wanted = wanted_ks(asked, max(counts), chosen, human=human)
     for metric in () if force else chosen.values():
         metric.check_language(refset)
     tokenizers = {metric.tokenize for metric in chosen.values() if hasattr(metric, "tokenize")}
@@ -114,24 +115,31 @@ def score(
     for name, metric in chosen.items():
         stats = metric.statistics(outputs, refset, ks=wanted, allow_missing=allow_missing)
         results += [measured(name, metric, stats, k, test, trials, seed) for k in wanted]
-    notes += notes_of_counts(asked, min(counts), results)
+    notes += notes_of_counts(asked, min(counts), results, human=human)
     shared = inputs_signature(refset, tuple(chosen), wanted, weighed, read)
     copies = count_copies(refset, outputs, wanted)
     return ScoreTable(tuple(results), shared, tuple(notes), copies=tuple(copies), references=refset)
 
 
-def wanted_ks(asked: Sequence[int], most: int, metrics: Iterable[str] = ()) -> tuple[int, ...]:
+def wanted_ks(asked: Sequence[int], most: int, metrics: Iterable[str] = (), *, human: bool = True) -> tuple[int, ...]:
     """The numbers of extra references to score with, where segments have ``most`` of them at most.
 
     Args:
-        asked: What the user asks for; nothing is 0 and all there are.
+        asked: What the user asks for; nothing is 0 and all there are, or these alone where no reference is human.
         most: Of any segment.
         metrics: What rows call the metrics; some (``parbleu``) need added references.
+        human: Whether there are human references.
 
     Raises:
-        UsageError: There are none and some are asked for.
+        UsageError: There are none and some are asked for; or 0 is asked for, and no reference is human.
     """
-    wanted = tuple(dict.fromkeys(asked or (0, most)))
+    alone = most > 0 and not human
+    if alone and 0 in asked:
+        raise UsageError(
+            "`ks` 0 is the human references alone, and there is no human reference",
+            remedy="ask for 1 or more: k counts the references there are from the first",
+        )
+    wanted = tuple(dict.fromkeys(asked or ((most,) if alone else (0, most))))
     if (named := needs_added(metrics)) and not max(wanted):
         plain = plain_name(named[0].partition("(")[0])
         needs = f"{named[0]} is {plain} with added references"
@@ -149,8 +157,15 @@ def wanted_ks(asked: Sequence[int], most: int, metrics: Iterable[str] = ()) -> t
     return wanted
 
 
-def notes_of_counts(asked: Sequence[int], fewest: int, results: Sequence[MetricScores]) -> Iterator[str]:
-    """What to tell where segments have fewer extra references than were asked for, ``fewest`` of them at least."""
+def notes_of_counts(
+    asked: Sequence[int], fewest: int, results: Sequence[MetricScores], *, human: bool = True
+) -> Iterator[str]:
+    """What to tell where segments have fewer extra references than were asked for, ``fewest`` of them at least.
+
+    And where no reference is human.
+    """
+    if not human and results[0].scores.k:
+        yield "no human reference: all are added ones, and k counts them from the first"
     if asked and max(asked) > fewest:
         have = f"have only {fewest} extra reference{'s' * (fewest > 1)}" if fewest else "have no extra reference"
         yield f"some segments {have}: `ks` {max(asked)} uses what there is"

@@ -20,6 +20,7 @@ from rule_paraphraser import RuleParaphraser
 from tiny_chat import chat_model
 from tiny_seq2seq import TEXT, write_bart, write_m2m
 
+from polyref import score
 from polyref.augment import augment
 from polyref.augment.context import translatable
 from polyref.augment.filters.load import filter_chain
@@ -332,3 +333,36 @@ def test_a_prompt_of_translations_is_none_of_rewrites(
         *("--prompt", "translate"),
     )
     assert result.code == 2 and "--prompt is translate, which asks for translations" in result.err
+
+
+def test_scores_count_from_the_first_translation(polyref: Callable[..., Any], tmp_path: Path) -> None:
+    rows = [
+        ["The board met today.", "The board meets."],
+        ["It is raining here."],
+        ["Nobody came here.", "None came at all."],
+    ]
+    for name, refs in (("set", rows), ("some", [*rows[:2], []])):
+        lines = (
+            {"id": str(n), "source": "x", "refs": [{"text": one, "kind": "translation"} for one in found]}
+            for n, found in enumerate(refs)
+        )
+        (tmp_path / name).write_text("".join(json.dumps(line) + "\n" for line in lines))
+    outputs = ["The board met today.", "It is raining hard here.", "None came at all."]
+    (tmp_path / "sys").write_text("".join(f"{text}\n" for text in outputs))
+    command = ("score", tmp_path / "set", "-i", tmp_path / "sys", "-m", "chrf", "--json")
+    result = polyref(*command, "-k", "1", "2")
+    assert result.code == 0, result.err
+    assert "warning: no human reference: all are added ones, and k counts them from the first" in result.err
+    expected = [score({"sys": outputs}, [found[:k] for found in rows], "chrf").rows[0]["score"] for k in (1, 2)]
+    assert [row["score"] for row in json.loads(result.out)["rows"]] == pytest.approx(expected)
+    (alone,) = json.loads(polyref(*command).out)["rows"]
+    assert alone["k"] == 2 and alone["score"] == pytest.approx(expected[1])
+    none = polyref(*command, "-k", "0")
+    assert none.code == 2 and "-k 0 is the human references alone, and there is no human reference" in none.err
+    lacking = polyref("score", tmp_path / "some", "-i", tmp_path / "sys", "-m", "chrf")
+    assert lacking.code == 1 and "segment 2 has no reference with k = 2" in lacking.err
+    streamed = polyref(*command, "-m", "bleu", "-k", "2")
+    assert "no human reference" in streamed.err and streamed.code == 0
+    with pytest.raises(UsageError, match="there is no human reference"):
+        score({"sys": outputs}, ReferenceSet.load(tmp_path / "set"), "chrf", ks=[0, 1])
+    assert "5 translation references, no human reference" in polyref("inspect", tmp_path / "set").out

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from polyref.eval.inspection.measures import Measures
+from polyref.segments import ORIGINAL_KINDS
 
 #: In place of a number that is not defined.
 MISSING: Final = "–"
@@ -74,7 +75,9 @@ def copies_lines(measures: Measures) -> list[str]:
 def summary(measures: Measures) -> str:
     """Segments and references in a sentence."""
     kinds = ", ".join(f"{whole(one.total)} {one.kind}" for one in measures.counts.spreads)
-    return f"{whole(measures.segments)} segment{'s' * (measures.segments != 1)}: {kinds or 'no'} references"
+    human = ORIGINAL_KINDS & {one.kind for one in measures.counts.spreads}
+    alone = ", no human reference" if kinds and not human else ""
+    return f"{whole(measures.segments)} segment{'s' * (measures.segments != 1)}: {kinds or 'no'} references{alone}"
 
 
 def sample_note(measures: Measures) -> str:

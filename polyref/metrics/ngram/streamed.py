@@ -80,7 +80,8 @@ def score_streamed(
         raise DataError("no segment: nothing to score")
     extras = np.concatenate(gathered.extras)
     segments = tuple(gathered.segments)
-    wanted = wanted_ks(asked, int(extras.max()), metrics)
+    human = any(counts.any() for counts in gathered.originals)
+    wanted = wanted_ks(asked, int(extras.max()), metrics, human=human)
     results = []
     for name, metric in metrics.items():
         stats = gathered.statistics(name, metric, segments, extras, wanted)
@@ -88,7 +89,7 @@ def score_streamed(
             check_present(stats.segments, stats.counts(stats.ks[0]), stats.ks[0])
         results += [measured(name, metric, stats, k, test, trials, seed) for k in wanted]
     notes = [*note_of_empty(gathered.empty), *gathered.doubts.found()]
-    notes += notes_of_counts(asked, int(extras.min()), results)
+    notes += notes_of_counts(asked, int(extras.min()), results, human=human)
     # Where nobody said how many, it is all there are.
     counted = (replace(one, k=min(one.k, wanted[-1]) if not asked else one.k) for one in gathered.copies.found())
     copies = tuple(one for one in counted if one.k in wanted and one.k)
