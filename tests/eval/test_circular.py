@@ -149,7 +149,7 @@ def test_inspect_says_so(folder: Path, tmp_path: Path, polyref: Callable[..., An
     for text in (shown.out, page.read_text()):
         flat = " ".join(text.split())
         assert "sys2.txt (exact copies of its outputs: 80 of 237 added references" in flat
-        assert "circular: more exact copies than by chance" in flat
+        assert "circular: more copies than by chance" in flat
     (row,) = polyref("inspect", tmp_path / "both.jsonl", "-i", *outputs, "--json").json()["rows"]
     assert [one["circular"] for one in row["circular"]] == [False, True]
     assert "circular" not in polyref("inspect", tmp_path / "both.jsonl").out

@@ -165,6 +165,21 @@ def test_what_is_measured_again_has_no_copies_of_any_output() -> None:
     assert without_circular(fair, systems, [1]) == (fair, [])
 
 
+def test_outputs_with_a_word_more_are_circular_references() -> None:
+    changed = [f"{text} indeed" for text in SYSTEMS["sys2"]]
+    assert _circular(_set(_rows(changed))) == ["sys2"]
+    # Of a third of the segments they may be chance.
+    others = _sentences(9)
+    assert _circular(_set(_rows([*changed[:20], *others[20:]]))) == []
+    # Near copies of a human reference that the output is near to are no news of the output.
+    human = [" ".join(text.split()[1:]) for text in SYSTEMS["sys2"]]
+    assert _circular(_set(_rows(changed), human=human)) == []
+    kept, copied = without_circular(
+        _set([[text, more] for text, more in zip(changed, others, strict=True)]), SYSTEMS, [2]
+    )
+    assert copied == ["sys2"] and [[ref.text for ref in segment.extras] for segment in kept] == _rows(others)
+
+
 def test_score_says_so() -> None:
     found = polyref.score(SYSTEMS, _set(_rows(SYSTEMS["sys2"])), "bleu")
     (warning,) = [text for kind, text in found.messages if kind == "warning"]

@@ -138,9 +138,9 @@ def _without_copies(
     assert found.references is not None
     kept, copied = without_circular(found.references, found.outputs, sorted(found.ks))
     rest = gold.without([system for system in copied if system in gold.systems])
-    # A placebo exchanges references of two segments or more.
-    needed = 2 if choices.placebo else 1
-    if sum(bool(segment.extras) for segment in kept) < needed or len(rest.systems) < _FEWEST:
+    before, after = (sum(bool(segment.extras) for segment in one) for one in (found.references, kept))
+    # Few segments that are left are no fair part of the set, and a placebo exchanges references of two or more.
+    if after < max(before / 2, 2 if choices.placebo else 1) or len(rest.systems) < _FEWEST:
         say("note", f"nothing to compare is left without copies of outputs of {', '.join(copied)}, and without these")
         return
     note = f"{WITHOUT_COPIES}: left out are {', '.join(copied)}, and all added references that are copies of outputs"

@@ -68,7 +68,7 @@ def copies_lines(measures: Measures) -> list[str]:
     nearest = {one.reference: one for one in reversed(measures.originals or ())}
     suspect = {True: ": the reference may have been made from its outputs", False: ""}
     originals = [f"{one}{suspect[one.suspect]}" for one in reversed(nearest.values())]
-    told = {True: "circular: more exact copies than by chance", False: "no more exact copies than by chance"}
+    told = {True: "circular: more copies than by chance", False: "no more copies than by chance"}
     return [*originals, *(f"{one}: {told[one.circular]}" for one in measures.copies or ())]
 
 

@@ -53,7 +53,8 @@ class Copies:
         near: Other segments where one has a word F1 of 0.9 or more to the output.
         expected: Largest share of ``references`` that would be equal to an output by chance, 0 to 1.
         p: One-sided p-value of the binomial test of more exact copies than that.
-        circular: Whether it is below 0.001.
+        circular: Whether it is below 0.001, or more than half of the segments have a copy, exact or near, of an output
+            that is no near copy of a human reference (binomial test, p < 0.001): outputs with a word changed.
         examples: Ids of the first segments with a copy.
         bleu: BLEU of the outputs against the added references alone, 0 to 100; None where nothing is circular.
         bleu_of_others: The mean of the other systems (Kloudová, Bojar and Popel 2021: references that were made from
@@ -100,7 +101,8 @@ class CopyCount:
         self._agree: Counter[tuple[str, str]] = Counter()
         #: (system, k, kind) -> added references, and those that are equal to an output.
         self._added: dict[tuple[str, int, str], list[int]] = defaultdict(lambda: [0, 0])
-        self._segments: dict[tuple[str, int], list[int]] = defaultdict(lambda: [0, 0, 0])
+        #: Segments with added references, with an exact copy, with a near one, and with one that is near no human one.
+        self._segments: dict[tuple[str, int], list[int]] = defaultdict(lambda: [0, 0, 0, 0])
         self._examples: dict[tuple[str, int], list[str]] = defaultdict(list)
 
     def add(self, references: Iterable[Segment], systems: Mapping[str, Sequence[str]]) -> None:
@@ -129,7 +131,7 @@ class CopyCount:
             return
         if extras:
             self._sample.add(segment, outputs)
-        human = {key_of(words_of(ref.text)) for ref in segment.originals}
+        human = {key_of(words): words for words in (words_of(ref.text) for ref in segment.originals)}
         equal: dict[bytes, list[str]] = defaultdict(list)
         for name, (key, _) in texts.items():
             equal[key].append(name)
@@ -151,7 +153,7 @@ class CopyCount:
         self,
         segment: str,
         texts: Mapping[str, tuple[bytes, list[bytes]]],
-        human: set[bytes],
+        human: Mapping[bytes, list[bytes]],
         added: Mapping[bytes, tuple[int, str, list[bytes]]],
     ) -> None:
         """What a segment adds to the counts.
@@ -159,7 +161,7 @@ class CopyCount:
         Args:
             segment: Its id.
             texts: System -> key and words of its output.
-            human: Keys of the human references.
+            human: Key of a human reference -> words.
             added: Key of an added reference -> rank, kind, words.
         """
         there = [(rank, words) for rank, _, words in added.values()]
@@ -169,6 +171,8 @@ class CopyCount:
                 continue
             rank_of_copy = added[key][0] if key in added else None
             rank_of_near = None if rank_of_copy == 0 else first_near(words, there)
+            copied = rank_of_copy is not None or rank_of_near is not None
+            alone = copied and first_near(words, [(0, own) for own in human.values()]) is None
             for k, inside in ranks:
                 if not inside:
                     continue
@@ -182,6 +186,7 @@ class CopyCount:
                 counts[0] += 1
                 counts[1] += exact
                 counts[2] += near
+                counts[3] += alone and (exact or near)
                 if (exact or near) and len(examples := self._examples[name, k]) < NAMED:
                     examples.append(segment)
 
@@ -192,10 +197,11 @@ class CopyCount:
             if total:
                 tested[kind] = (share := self._expected(name, kind)), at_least(equal, total, share)
         share, p = min(tested.values(), key=lambda one: one[1], default=(1.0, 1.0))
-        segments, exact, near = self._segments.get((name, k), (0, 0, 0))
+        segments, exact, near, alone = self._segments.get((name, k), (0, 0, 0, 0))
         references = sum(self._added.get((name, k, kind), (0, 0))[0] for kind in KINDS)
         examples = tuple(self._examples.get((name, k), ()))
-        return Copies(name, k, segments, references, exact, near, share, p, p < LEVEL, examples)
+        circular = p < LEVEL or at_least(alone, segments, _MOST) < LEVEL
+        return Copies(name, k, segments, references, exact, near, share, p, circular, examples)
 
     def _expected(self, name: str, kind: str) -> float:
         """The largest share of added references that are equal to an output by chance."""
@@ -230,7 +236,7 @@ def warnings_of_copies(found: Sequence[Copies]) -> list[str]:
     """What to tell of circular references; nothing where there are none. Of several k the largest speaks."""
     circular = [one for one in found if one.circular]
     most = max((one.k for one in circular), default=0)
-    worst = sorted((one for one in circular if one.k == most), key=lambda one: -one.exact)
+    worst = sorted((one for one in circular if one.k == most), key=lambda one: -one.exact - one.near)
     if not worst:
         return []
     return [
@@ -241,7 +247,7 @@ def warnings_of_copies(found: Sequence[Copies]) -> list[str]:
 
 def reasons_of_copies(found: Sequence[Copies], k: int) -> list[str]:
     """Why no gain from the first ``k`` added references is believed; nothing where nothing is circular."""
-    worst = sorted((one for one in found if one.circular and one.k == k), key=lambda one: -one.exact)
+    worst = sorted((one for one in found if one.circular and one.k == k), key=lambda one: -one.exact - one.near)
     names = listed([one.system for one in worst], ", ")
     return [f"added references are copies of outputs of {names}"] if worst else []
 
@@ -262,7 +268,7 @@ def without_circular(
     """
     copied: list[str] = []
     while found := [one for one in count_copies(references, systems, ks) if one.circular and one.system not in copied]:
-        copied.append(max(found, key=lambda one: (one.k, one.exact)).system)
+        copied.append(max(found, key=lambda one: (one.k, one.exact + one.near)).system)
         references = _without_copies(references, systems[copied[-1]])
     if copied:
         for outputs in systems.values():
