@@ -164,7 +164,8 @@ def rows_of(rows: Sequence[Mapping[str, Any]], head: Mapping[str, Any]) -> Itera
     """Rows of an evaluation with placebos: each with its gain beyond them beside it."""
     beyond = {_place(row): row for row in rows if row["control"] == "real - placebo"}
     for row in rows:
-        if row["statistic"] not in SHOWN or row["control"] not in ("real", "length"):
+        again = not row["k"] and row["metric"] in OTHERS  # k = 0 is the same for every use
+        if again or row["statistic"] not in SHOWN or row["control"] not in ("real", "length"):
             continue
         other = beyond.get(_place(row), {}) if row["control"] == "real" else {}
         yield {
