@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from pearmut_logs import Screen, as_lines, mark, pearmut_log, screen
+from wmt_json import general_task
 
 from polyref import evaluate
 from polyref.errors import DataError, UsageError
@@ -77,6 +78,23 @@ def test_a_log_gives_what_the_folder_has(minimal: Path, polyref: Callable[..., A
         assert row["value"] == pytest.approx(other["value"], abs=1e-9)
     again = polyref(*base, "--judgements", *(f"pearmut={one}" for one in parts)).json()["rows"]
     assert [row["value"] for row in again] == [row["value"] for row in rows]
+
+
+def test_a_test_set_of_the_general_task_with_a_log(minimal: Path, tmp_path: Path, polyref: Callable[..., Any]) -> None:
+    (minimal / "darr/de-en.tsv").unlink()
+    file = general_task(tmp_path / "general")
+    log = pearmut_log(EvalSet(minimal, "de-en"), "mqm")
+    path = tmp_path / "annotations.json.gz"
+    path.write_bytes(gzip.compress(json.dumps({"deu_Latn---eng_Latn": log, "eng_Latn---zho_Hans": []}).encode()))
+    added = ("--refs", minimal / "paraphrases/de-en.refA.jsonl", "--pairwise", "-n", "20", "--include-human", "--json")
+    asked = ("-l", "de-en", "--ref", "refA", "-m", "bleu", "chrf++", *added)
+    rows = polyref("evaluate", file, *asked, "--judgements", f"pearmut={path}").json()["rows"]
+    expected = polyref("evaluate", minimal, *asked, "--gold", "mqm").json()["rows"]
+    assert len(rows) == len(expected) > 20
+    for row, other in zip(rows, expected, strict=True):
+        for key in other.keys() - {"pair", "set", "gold"}:
+            approx = pytest.approx(other[key], abs=1e-9) if isinstance(other[key], (float, list)) else other[key]
+            assert row[key] == approx, (key, other)
 
 
 @pytest.mark.parametrize(
