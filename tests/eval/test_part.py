@@ -219,12 +219,28 @@ def test_placebos_and_reports_are_of_the_part(everything: Path, added: list[list
     # Placebos are drawn from all segments.
     metric = Overlap()
     _evaluated(everything, metric, references=added, segments=6, placebo=2)
+    assert len({reference for reference, _ in metric.asked}) <= 6 * (1 + 2 + 2 * 2)
     (one,) = table.evaluations
     assert one.scored is not None
     inside = {text for n in np.flatnonzero(one.scored) for text in added[n]}
     assert any(reference not in inside for texts in added for reference in texts if reference in dict(metric.asked))
     page = table.report(tmp_path / "report")
     assert "scored:random*6" in page.read_text()
+
+
+@pytest.mark.parametrize("given", [{}, {"segments": 6}])
+def test_what_is_left_without_copies_is_scored_where_it_is_judged(
+    everything: Path, added: list[list[str]], given: dict[str, int]
+) -> None:
+    lines = (everything / "system-outputs/de-en/Elm.txt").read_text().splitlines()
+    copies = [[line, more[0]] for line, more in zip(lines, added, strict=True)]
+    first, rest = _evaluated(everything, Overlap(), references=copies, **given).evaluations
+    assert rest.generator == "without copies" and "Elm" not in rest.gold.systems
+    assert first.scored is not None and rest.scored is not None
+    # Copies are counted in all segments.
+    assert next(one for one in first.copies if one.system == "Elm").segments > 20
+    assert first.scored.tolist() == rest.scored.tolist()
+    assert first.scored.sum() == given.get("segments", 11)
 
 
 def test_peers_are_scored_where_they_are_judged(everything: Path) -> None:
