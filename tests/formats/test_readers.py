@@ -350,3 +350,21 @@ def test_outputs(tmp_path: Path) -> None:
     assert read_outputs(write(tmp_path / "a.txt", "I.\nII.\n")).systems == {"": ["I.", "II."]}
     with pytest.raises(UsageError, match=r"s\.jsonl: is in the normal form, which holds references, not the outputs"):
         read_outputs(write(tmp_path / "s.jsonl", '{"polyref": 1}\n{"refs": []}\n'))
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        (
+            '{"scores": {}, "doc_id": "x"}',
+            "is no XML: the first line is a JSON object with the keys 'scores', 'doc_id'",
+        ),
+        ("A sentence.", "is no XML: the first line is 'A sentence.'"),
+        ("<html><body>x<br></body></html>", "is markup (<html>)"),
+    ],
+)
+def test_what_is_not_wmts_xml_is_said_to_be_something_else(tmp_path: Path, text: str, fault: str) -> None:
+    (tmp_path / "x").write_text(f"{text}\n", "utf-8")
+    with pytest.raises(DataError) as error:
+        ReferenceSet.load(tmp_path / "x", form="xml")
+    assert str(error.value) == f"{tmp_path / 'x'}:1: {fault} (expected WMT's XML, which begins with <dataset>)"

@@ -16,13 +16,15 @@ from typing import Any, BinaryIO, Final
 from xml.parsers import expat
 
 from polyref.errors import DataError
-from polyref.formats.base import Format, Lines, Opened, Outputs, shortened, whole_number
+from polyref.formats.base import Format, Lines, Opened, Outputs, looks, shortened, whole_number
 from polyref.formats.wmt.documents import UNNAMED, Document, chosen_of, outputs_of, segments_of
 from polyref.languages import base, split_pair
 from polyref.textfiles import holds_more, is_packed, most_lines, most_unpacked, unpacks_to_more
 
 #: Bytes or characters that are given to the parser at a time.
 _BLOCK: Final = 1 << 20
+_ROOTS: Final = frozenset({"dataset", "collection", "doc"})
+_EXPECTED: Final = "expected WMT's XML, which begins with <dataset>"
 
 
 def read_xml(file: Path, source_language: str | None = None) -> list[Document]:
@@ -71,6 +73,8 @@ class XmlReader:
         self.segment: int | None = None
         self.pieces: list[str] = []
         self.known: set[tuple[str | None, str]] = set()
+        self.first = ""
+        self.rooted = False
         self.room = most_lines() if is_packed(file) else sys.maxsize
         self.parser: Any = expat.ParserCreate()
         self.parser.buffer_text = True
@@ -106,6 +110,7 @@ class XmlReader:
             return 0
         text = held[0][:0].join(held)
         held.clear()
+        self.first = self.first or (text.decode("utf-8", "replace") if isinstance(text, bytes) else text)[:_BLOCK]
         self.parser.Parse(text, False)
         return len(text) if isinstance(text, bytes) else len(text.encode("utf-8"))
 
@@ -113,6 +118,10 @@ class XmlReader:
         try:
             parse()
         except expat.ExpatError as error:
+            start = self.first.lstrip("\ufeff\ufffd\0 \t\r\n")
+            if not start.startswith("<"):
+                found = f"is no XML: the first line is {looks(start.partition(chr(10))[0])}"
+                raise DataError(found, file=self.file, line=1, remedy=_EXPECTED) from None
             raise DataError(f"broken XML: {expat.ErrorString(error.code)}", file=self.file, line=error.lineno) from None
         except (LookupError, ValueError) as error:
             # What Expat does not know itself goes to Python's codecs, which know one-byte encodings alone.
@@ -132,6 +141,14 @@ class XmlReader:
         self.room -= 1
         if self.room < 0:
             raise holds_more(self.file, "elements", line=self.parser.CurrentLineNumber)
+        if not self.rooted and name not in _ROOTS:
+            raise DataError(
+                f"is markup (<{shortened(name)[1:-1]}>)",
+                file=self.file,
+                line=self.parser.CurrentLineNumber,
+                remedy=_EXPECTED,
+            )
+        self.rooted = True
         if name == "collection":
             self.collection = attributes.get("id")
         elif name == "doc":
