@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 import torch
+import wmt_json
 from esim.judgements import read_training
 from fuzzed_sets import JUDGEMENTS, archive_files, text_release_files, xml_release
 from wmt_items import rows_of, write_items
@@ -141,6 +142,14 @@ def read_whole(evalset: EvalSet) -> None:
     for metric, references in evalset.stored_names().items():
         for reference in references:
             evalset.stored(metric, reference.split("."))
+
+
+def _evaluated_and_loaded(path: Path) -> None:
+    """As a set and as references, whatever the first one finds."""
+    try:
+        read_whole(open_release(path, PAIR))
+    finally:
+        ReferenceSet.load(path, pair=PAIR)
 
 
 def read_archive(folder: Path) -> None:
@@ -286,6 +295,13 @@ def corpus(home: Path) -> list[Case]:
         lambda path: read_whole(open_release(path.parent, PAIR, test_suites=True)))  # fmt: skip
     add_folder("text", text_release_files(MINIMAL), lambda folder: read_whole(open_release(folder, PAIR)))
     add_folder("archive", archive_files(), read_archive)
+    for name, rows in (("humeval.jsonl", wmt_json.human_evaluation()), ("esa.jsonl", wmt_json.judgements()),
+                       ("first.jsonl.gz", wmt_json.human_evaluation(rounds=True))):  # fmt: skip
+        path = wmt_json.write(home / "json" / name, rows)
+        add(f"json/{name}", path.read_bytes(), _evaluated_and_loaded)
+    task = wmt_json.general_task(home / "task")
+    general = {str(path.relative_to(task.parent)): path.read_bytes() for path in task.parent.rglob("*.jsonl")}
+    add_folder("task", general, lambda folder: read_whole(open_release(folder / task.name, PAIR)))
     shutil.copytree(MINIMAL, home / "judged")
     for name, (kind, text) in JUDGEMENTS.items():
         read = partial(gold_from_file, EvalSet(home / "judged", PAIR), kind)

@@ -288,3 +288,27 @@ def test_a_wrong_form_is_named(polyref: Callable[..., Any], tmp_path: Path, text
             f"{name}:1: is no evaluation set: the first line is {looks} (expected JSON lines of the general" in run.err
         )
         assert "broken XML" not in run.err
+
+
+def test_equal_judgements_are_tied_however_many_annotators_gave_them(tmp_path: Path) -> None:
+    rows = wmt_json.human_evaluation()
+    scores = {"Alpha": [{"score": -1.1}], "Beta.1": [{"score": -1.1 + 3}, {"score": -1.1 - 3}], "Gamma-2": []}
+    assert (scores["Beta.1"][0]["score"] + scores["Beta.1"][1]["score"]) / 2 != -1.1
+    rows[0]["scores"] = {**scores, "refB": None}
+    rows[1]["scores"] = {}
+    gold = open_release(wmt_json.write(tmp_path / "h.jsonl", rows), "de-en").gold("esa", include_human=True)
+    assert {name: column[0] for name, column in gold.segment.items() if not np.isnan(column[0])} == {
+        "Alpha": -1.1, "Beta.1": -1.1}  # fmt: skip
+    assert all(np.isnan(column[1]) for column in gold.segment.values())
+
+
+def test_a_line_without_end_is_one_error(
+    polyref: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("POLYREF_MAX_LINE", "2000")
+    rows = wmt_json.human_evaluation()
+    rows[1]["src_text"] = "x" * 3000
+    run = polyref("evaluate", wmt_json.write(tmp_path / "h.jsonl", rows), *ASKED)
+    assert run.code == 1
+    assert "h.jsonl:2: " in run.err and "2000" in run.err
+    assert run.err.count("\n") == 1

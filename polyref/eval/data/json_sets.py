@@ -14,6 +14,7 @@ import numpy as np
 
 from polyref.errors import DataError, UsageError
 from polyref.eval.data.held_set import Held, HeldSet
+from polyref.eval.data.score_files import mean_score
 from polyref.eval.data.text_files import files_by_stem
 from polyref.formats import opened_lines
 from polyref.formats.base import Format, Reading, looks
@@ -27,8 +28,6 @@ ESA: Final = "esa"
 #: Where outputs are, beside a test set, if nobody says.
 _SYSTEMS: Final = "systems"
 _PACKED: Final = (".jsonl", ".jsonl.gz", ".jsonl.xz")
-#: Means are rounded to so many digits: equal judgements stay equal however many annotators they are the mean of.
-_DIGITS: Final = 10
 _EXPECTED: Final = (
     "expected JSON lines of the general task's human evaluation (wmt25-genmt-humeval.jsonl, wmt24_esa.jsonl) or of its "
     "test set, WMT's XML, or a folder"
@@ -112,7 +111,7 @@ def _evaluation(pair: str, items: Sequence[human_evaluation.Item]) -> Held:
     texts = human_evaluation.outputs_in(items)
     scores = {}
     for system in dict.fromkeys(name for item in items for name in item.scores):
-        means = [_mean(item.scores.get(system, ())) for item in items]
+        means = [mean_score(item.scores.get(system, ())) for item in items]
         if not all(map(math.isnan, means)):
             scores[system] = np.array(means)
     return Held(
@@ -123,10 +122,6 @@ def _evaluation(pair: str, items: Sequence[human_evaluation.Item]) -> Held:
         texts,
         {ESA: scores} if scores else {},
     )
-
-
-def _mean(scores: Sequence[float]) -> float:
-    return round(math.fsum(scores) / len(scores), _DIGITS) if scores else math.nan
 
 
 def _outputs(file: Path, pair: str, systems: str | Path | None) -> dict[str, tuple[Path, dict[str, list[str]]]]:

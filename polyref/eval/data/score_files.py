@@ -7,7 +7,7 @@ human score and is never allowed in a metric's file. A missing score is NaN in m
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -23,6 +23,16 @@ FloatArray = npt.NDArray[np.float64]
 #: Rules for :func:`parse_score`: of metrics' scores, and of files that have a line for every judgement.
 METRIC_RULE: Final = "a metric must score everything"
 JUDGEMENT_RULE: Final = "every line is a judgement: leave out what was not judged"
+#: Means of scores are rounded to so many digits.
+_DIGITS: Final = 10
+
+
+def mean_score(scores: Sequence[float]) -> float:
+    """The mean of the scores that annotators gave, NaN without any.
+
+    Rounded: outputs that are judged alike stay tied, however many annotators their means are of.
+    """
+    return round(math.fsum(scores) / len(scores), _DIGITS) if scores else math.nan
 
 
 def read_system_scores(path: Path, *, allow_missing: bool) -> dict[str, float]:

@@ -10,6 +10,7 @@ import json
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Any, Final
 
 import numpy as np
@@ -98,14 +99,16 @@ def standardised(judgements: Sequence[Judgement], segments: int) -> dict[str, Fl
     return averaged(moved, segments)
 
 
-def averaged(judgements: Sequence[Judgement], segments: int) -> dict[str, FloatArray]:
+def averaged(
+    judgements: Sequence[Judgement], segments: int, mean: Callable[[Sequence[float]], float] = fmean
+) -> dict[str, FloatArray]:
     """The mean score of every output, whoever gave it; NaN where nobody did."""
     cells: dict[tuple[str, int], list[float]] = {}
     for one in judgements:
         cells.setdefault((one.system, one.segment), []).append(one.score)
     result = {system: np.full(segments, np.nan) for system in dict.fromkeys(one.system for one in judgements)}
     for (system, segment), values in cells.items():
-        result[system][segment] = math.fsum(values) / len(values)
+        result[system][segment] = mean(values)
     return result
 
 
@@ -151,6 +154,10 @@ def _dump(matcher: Matcher) -> Iterator[Judgement]:
     if rows and {"annotation", "item"} <= rows[0][1].keys():
         raise matcher.fault("is a log of Pearmut", 1, f"give it as one: `judgements` pearmut={Path(matcher.path).name}")
     here = [(number, row) for number, row in rows if plain_pair(str(row.get("langs", ""))) == plain_pair(pair)]
+    if not any("langs" in row for _, row in rows):
+        keys = ", ".join(list(rows[0][1])[:10])
+        found = f"is no file of judgements: the first line has the keys {keys}"
+        raise matcher.fault(found, 1, "expected lines of ESA, with langs, line_id, src, system and esa_score")
     if not here:
         raise NothingHereError(f"judges nothing of {pair}", file=matcher.path)
     start = 0 if all(_at(source, row, 0) for _, row in here) else 1

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from polyref.eval.data.score_files import numbered_lines, shortened
+from polyref.eval.data.score_files import mean_score, numbered_lines, shortened
 from polyref.eval.judgements.appraise import Judgement
 from polyref.eval.judgements.base import (
     LARGEST_SCORE,
@@ -102,7 +102,9 @@ def read_pearmut(paths: str | Path | Sequence[str | Path], place: Place, *, reli
     notes.append(
         f"Pearmut: {len(judgements)} judgements by {len(users) - len(out)} annotators; {spans} error spans, not scored"
     )
-    return Judgements("esa" if spans else "da", averaged(judgements, place.segments), notes=(*notes, *absent))
+    return Judgements(
+        "esa" if spans else "da", averaged(judgements, place.segments, mean_score), notes=(*notes, *absent)
+    )
 
 
 def unreliable(screens: Sequence[tuple[str, Sequence[tuple[str, dict[str, float]]]]]) -> dict[str, float]:
