@@ -391,6 +391,56 @@ def test_mutated_files(cases: list[Case], most: int, seed: int, monkeypatch: pyt
         assert time.process_time() - start < 20, f"case {count}, {path}: {made[:500]!r}"
 
 
+#: Put in the place of a value of JSON.
+VALUES = (
+    None,
+    True,
+    -1,
+    1.5,
+    "",
+    " ",
+    "a\tb",
+    "x" * 999,
+    "official_###_en_###_de_###_x_###_0",
+    [],
+    ["a"],
+    {},
+    {"a": "b"},
+)
+
+
+def _spoilt_rows(drawn: random.Random) -> list[Any]:
+    """Items of which one value is another, or is gone; or which are another number."""
+    rows: list[Any] = json.loads(json.dumps(ITEMS))
+    place = drawn.choice([rows, *rows, *(row[key] for row in rows for key in ("ref", "hyps"))])
+    key = drawn.choice(range(len(place)) if isinstance(place, list) else [*place])
+    kind = drawn.random()
+    if kind < 0.7:
+        place[key] = drawn.choice(VALUES)
+    elif kind < 0.85:
+        del place[key]
+    elif isinstance(place, list):
+        place.append(place[key])
+    else:
+        place[str(drawn.choice(VALUES))] = place[key]
+    return rows
+
+
+def test_items_with_other_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "fsync", lambda handle: None)
+    drawn, taken = random.Random(3), 0
+    for count in range(200):
+        path = write_items(tmp_path / "items.jsonl", _spoilt_rows(drawn))
+        (tmp_path / "out26.jsonl").unlink(missing_ok=True)
+        try:
+            _submitted(path)
+            taken += 1
+        except PolyrefError as error:
+            assert error.file is not None, f"case {count}: {error}"
+            assert not (tmp_path / "out26.jsonl").exists()
+    assert 20 < taken < 120
+
+
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::polyref.errors.PolyrefWarning")
 @pytest.mark.parametrize("most", [MOST // 250])
