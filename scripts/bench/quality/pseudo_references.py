@@ -52,8 +52,8 @@ def main() -> None:
             raise UsageError("the checkout has changes: a look at a test set is from a commit", remedy="commit first")
         if args.test:
             found = list(stand_ins(args.data, "zh-en"))
-            options = {"outputs of two systems instead": "of refA"}
-            run = Run("", "wmt22.mqm", "zh-en", "refA", ZH, (0, 1), metrics=METRICS, options=options)
+            added = {"outputs of two systems instead of refA": ""}
+            run = Run("", "wmt22.mqm", "zh-en", "refA", added, (0, 1), metrics=METRICS)
             note_look(args.out / "ledger.csv", run, here, "")
         else:
             found = [*post_edits(args.data, "en-de"), *stand_ins(args.data, "en-de")]
