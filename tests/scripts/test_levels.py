@@ -6,6 +6,8 @@ level reject in .05 with a standard deviation of .011; the seeds are fixed.
 
 from __future__ import annotations
 
+from functools import partial
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -14,14 +16,15 @@ import pytest
 from polyref.metrics import get_metric
 from polyref.references import ReferenceSet
 
-SCRIPTS = Path(__file__).resolve().parent.parent.parent / "scripts" / "bench" / "quality"
+BENCH = Path(__file__).resolve().parent.parent.parent / "scripts" / "bench"
 TRIALS = 400
 LOW, HIGH = 0.02, 0.08
 
 
 @pytest.fixture(autouse=True)
 def scripts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(SCRIPTS)
+    for folder in ("quality", "exactness"):
+        monkeypatch.syspath_prepend(BENCH / folder)
 
 
 @pytest.mark.slow
@@ -93,30 +96,79 @@ def test_agreement_of_two_metrics() -> None:
     assert rates["PERM-BOTH systems, systems exchanged"] > HIGH, rates
 
 
-@pytest.mark.slow
-def test_verdicts_hold_their_level_for_outputs_and_for_systems() -> None:
-    from parts.levels import VERDICTS, rejected, standard, verdict_trial
-
-    from polyref.eval.statistics.named import SOFT_PAIRWISE_ACCURACY
+def _judged(spread: float, noises: tuple[float, ...]) -> tuple[list[np.ndarray], np.ndarray]:
+    """Metrics that see what people see, with a bias for each system and noise, and people's scores: 12 x 300."""
+    from parts.levels import standard
 
     rng = np.random.default_rng(4)
     human = np.round(rng.normal(size=(12, 1)) + rng.normal(size=(12, 300)), 1)
-    good, poor = (
-        standard(human + 0.5 * rng.normal(size=(12, 1)) + noise * rng.normal(size=human.shape)) for noise in (1, 2)
-    )
-    rates = rejected(lambda number: verdict_trial([good, poor], human, number, 60, VERDICTS), TRIALS)
-    rates |= rejected(lambda number: verdict_trial([good, poor], human, number, 12, [SOFT_PAIRWISE_ACCURACY]), 60)
-    assert max(rates.values()) < HIGH, rates
-    for how in ("outputs", "systems"):
-        assert rates[f"kendall-without-ties (seg), {how} exchanged"] > 0.01, rates
-    # A metric that is better for all systems is found in nearly every trial.
-    from polyref.eval.statistics.base import People
-    from polyref.eval.statistics.named import ACC23, KENDALL_WITHOUT_TIES
-    from polyref.eval.statistics.significance import jackknife_p
+    cells = [human + spread * rng.normal(size=(12, 1)) + noise * rng.normal(size=human.shape) for noise in noises]
+    return [standard(one) for one in cells], human
 
-    people = People(human)
-    for statistic in (KENDALL_WITHOUT_TIES, ACC23):
-        one, other = (statistic.without_each(scores, people) for scores in (good, poor))
-        gain = statistic.against(people)(good) - statistic.against(people)(poor)
-        assert one is not None and other is not None
-        assert jackknife_p(float(gain[0]), one - other) < 0.025
+
+@pytest.mark.slow
+def test_verdicts_hold_their_level_for_outputs_and_for_systems() -> None:
+    from interval_levels import counted, exchanged, judged, verdicts, with_verdict
+
+    cells, human = _judged(0.5, (1, 2))
+    trials = 300
+    found = counted(partial(exchanged, cells, human, 12, 60), range(1, trials + 1), verdicts)
+    rates = {(null, name): count / trials for (null, name, _, _), count in found.items()}
+    of_scores = {one.name for one in with_verdict() if one.needs != "rankings"}
+    assert set(rates) == set(product(("outputs exchanged", "systems exchanged"), of_scores))
+    # Three standard errors of 300 trials above 5 %.
+    assert max(rates.values()) < 0.088, rates
+    for null in ("outputs exchanged", "systems exchanged"):
+        for name in ("kendall-without-ties", "pearson", "pearson-items"):
+            assert rates[null, name] > 0.01, rates
+    # A metric that is better for all systems is found within segments.
+    wrong = verdicts(*cells, judged(human, human.mean(axis=1)), 1)
+    assert {name for (name, level, _), told in wrong.items() if level == "seg" and told} == {
+        "kendall-without-ties", "acc23", "kendall-tau-b-items", "pearson-items",
+    }  # fmt: skip
+
+
+def test_the_script_judges_as_evaluations_do() -> None:
+    """P-values and verdicts are those of the rows of ``polyref evaluate`` for the same scores."""
+    from interval_levels import judged, verdicts, with_verdict
+
+    from polyref.eval.experiments.series import StoredSeries
+    from polyref.eval.judgements.gold import StoredScores
+    from polyref.eval.statistics.agreement import agreement
+    from polyref.eval.statistics.comparisons import verdict
+    from polyref.eval.statistics.resampling import Bootstrap
+
+    cells, human = _judged(0.2, (0.5, 4))
+    gold = judged(human, human.mean(axis=1))
+    names = list(gold.segment)
+    series = []
+    for name, scores in zip(("first", "second"), cells, strict=True):
+        of_systems = dict(zip(names, map(float, scores.mean(axis=1)), strict=True))
+        of_outputs = dict(zip(names, scores, strict=True))
+        series.append(StoredSeries(name, StoredScores(name, "", of_systems, of_outputs, {}), Path()))
+    asked = [one.name for one in with_verdict() if one.needs != "rankings"]
+    rows = agreement(series, gold, known=None, systems=names, bootstrap=Bootstrap(0), baseline="second",
+                     statistics=asked)  # fmt: skip
+    told = {(row.statistic, row.level): verdict(row).word for row in rows if row.metric == "first"}
+    found = {(name, level): found for (name, level, _), found in verdicts(*cells, gold, 1).items()}
+    assert found == {key: told[key] == "better" for key in found}
+    assert set(found.values()) == {False, True}
+    # Every other row has no verdict.
+    assert not any(told[key] for key in told.keys() - found)
+
+
+@pytest.mark.slow
+def test_trials_go_on_where_the_table_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import interval_levels
+
+    def table(folder: Path, *trials: int) -> str:
+        for number in trials:
+            arguments = ["--scores", "bias 0.3", "--trials", str(number), "--intervals", "2", "--out", str(folder)]
+            monkeypatch.setattr("sys.argv", ["interval_levels.py", *arguments])
+            interval_levels.main()
+        return (folder / "interval_levels.csv").read_text()
+
+    monkeypatch.setattr(interval_levels, "STRETCH", 4)
+    at_once, in_parts = table(tmp_path / "one", 9), table(tmp_path / "two", 3, 9)
+    assert sorted(at_once.splitlines()) == sorted(in_parts.splitlines())
+    assert at_once.splitlines()[0] == ",".join(interval_levels.COLUMNS)

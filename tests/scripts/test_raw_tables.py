@@ -16,7 +16,7 @@ BENCH = REPOSITORY / "scripts" / "bench"
 
 @pytest.fixture(autouse=True)
 def scripts(monkeypatch: pytest.MonkeyPatch) -> None:
-    for folder in (BENCH, BENCH / "quality", BENCH / "speed"):
+    for folder in (BENCH, *(BENCH / name for name in ("quality", "speed", "exactness"))):
         monkeypatch.syspath_prepend(folder)
 
 
@@ -35,6 +35,8 @@ def scripts(monkeypatch: pytest.MonkeyPatch) -> None:
         ("parts.quality", "NOISE_COLUMNS", "noise"),
         ("parts.references", "COLUMNS", "references"),
         ("parts.levels", "COLUMNS", "false-positives"),
+        ("interval_levels", "COLUMNS", "interval_levels"),
+        ("length_only", "COLUMNS", "length_only"),
         ("metrics", "COLUMNS", "speed-metrics"),
         ("bertscore", "COLUMNS", "speed-bertscore"),
         ("seqscore", "COLUMNS", "speed-likelihood"),

@@ -12,11 +12,9 @@ tests are polyref's own, with 1,000 samples each, and see the same trials. There
   by output (each output keeps or exchanges its two scores), or by system (all outputs of a system do, and its corpus
   score; scores of systems are then corpus scores or means of those of outputs). Neither metric is better in both cases;
   but where systems are exchanged, each metric has a bias for or against each system, so that only tests about systems
-  can hold their level. Verdicts on Pearson's r of systems are from PERM-SYSTEMS.
-- ``verdicts``: what all other verdicts are made from, the jackknife over systems, two-sided, for every statistic that
-  has one, exchanged by output and by system, on WMT22 en-de and zh-en; ``rankings`` the same of those of relative
-  rankings, on WMT19 lt-en, and ``soft`` the same of soft pairwise accuracy,
-  which takes long.
+  can hold their level.
+
+What verdicts are made from is measured by ``scripts/bench/exactness/interval_levels.py``, for every statistic.
 """
 
 from __future__ import annotations
@@ -35,11 +33,8 @@ import numpy.typing as npt
 from polyref.eval.data.evaluation_set import EvalSet
 from polyref.eval.data.reference_sets import reference_set
 from polyref.eval.experiments.system_pairs import paired_t_p, rank_sum_p
-from polyref.eval.statistics import named
-from polyref.eval.statistics.base import People, Statistic
-from polyref.eval.statistics.resampling import Bootstrap, bootstrap_p
+from polyref.eval.statistics.resampling import bootstrap_p
 from polyref.eval.statistics.significance import (
-    jackknife_p,
     perm_both,
     perm_systems,
     pooled_pearson,
@@ -58,16 +53,6 @@ SYSTEMS = (("Online-A", "Online-B"), ("JDExploreAcademy", "LanguageX"))
 AGREEMENT = (
     (("bleu", ("refA",)), ("chrf++", ("refA",))),
     (("bleu", ("refA",)), ("bleu", ("refA", "refB"))),
-)
-#: Statistics whose verdicts are made from the jackknife over systems, and that are quick.
-VERDICTS: Final = (
-    named.KENDALL_WITHOUT_TIES,
-    named.ACC23,
-    named.KENDALL_TAU_B_ITEMS,
-    named.PAIRWISE_ACCURACY,
-    named.SPEARMAN[0],
-    named.KENDALL_TAU_B[0],
-    named.KENDALL_TAU_C[0],
 )
 LEVEL = 0.05
 KEY: Final = ("kind", "metric", "systems", "test")
@@ -271,81 +256,6 @@ def agreement_trial(
     }
 
 
-# -- verdicts --------------------------------------------------------------------------------------------------------
-
-
-def verdict_trials(
-    data: Path, segments: int, statistics: Sequence[Statistic] = VERDICTS
-) -> Iterator[tuple[str, str, Any]]:
-    for language_pair, pair in itertools.product(("en-de", PAIR), AGREEMENT):
-        evalset = EvalSet(data / "wmt22.mqm", language_pair)
-        gold = {name: scores for name, scores in evalset.gold("mqm").segment.items() if not name.startswith("ref")}
-        human = np.stack(list(gold.values()))
-        judged = ~np.isnan(human).any(axis=0)
-        cells = [standard(of_segments(evalset, name, list(gold), refs)[:, judged]) for name, refs in pair]
-        yield (
-            "/".join(f"{name} {'+'.join(refs)}" for name, refs in pair),
-            f"{len(gold)} of {language_pair}",
-            lambda number, c=cells, h=human[:, judged]: verdict_trial(c, h, number, segments, statistics),
-        )
-
-
-def verdict_trial(
-    cells: Sequence[Floats], human: Floats, number: int, segments: int, statistics: Sequence[Statistic]
-) -> Tests:
-    """Two-sided tests of "the metrics do not agree equally well", the metrics' scores exchanged."""
-    rng = np.random.default_rng((10, number))
-    chosen = rng.choice(human.shape[1], min(segments, human.shape[1]), replace=False)
-    here = human[:, chosen]
-    first, second = (scores[:, chosen] for scores in cells)
-    swap = rng.integers(2, size=len(here), dtype=bool)
-    given = {
-        "outputs exchanged": swapped(first, second, rng),
-        "systems exchanged": exchanged_systems(first, second, swap),
-    }
-    none = Bootstrap(0, seed=number)
-    of_outputs, of_systems = People(here, bootstrap=none), People(here.mean(axis=1), bootstrap=none)
-
-    def p_value(statistic: Statistic, scores: Sequence[Floats]) -> float:
-        people = of_outputs
-        if statistic.needs == "systems":
-            people, scores = of_systems, [one.mean(axis=1)[None] for one in scores]
-        return of_verdict(statistic, scores, people)
-
-    return {
-        f"{statistic.name} ({statistic.level}), {how}": lambda s=statistic, o=scores: p_value(s, o)
-        for statistic in statistics
-        for how, scores in given.items()
-    }
-
-
-def ranking_trials(data: Path) -> Iterator[tuple[str, str, Any]]:
-    evalset = EvalSet(data / "wmt19", "lt-en")
-    pairs = evalset.gold("darr").pairs
-    assert pairs is not None
-    cells = [standard(of_segments(evalset, name, pairs.systems, ("ref",))) for name in ("bleu", "chrf++")]
-    people = People(np.zeros(0), bootstrap=Bootstrap(0), pairs=pairs)
-
-    def trial(number: int) -> Tests:
-        rng = np.random.default_rng((11, number))
-        swap = rng.integers(2, size=len(pairs.systems), dtype=bool)
-        given = {"outputs exchanged": swapped(*cells, rng), "systems exchanged": exchanged_systems(*cells, swap)}
-        return {
-            f"{statistic.name} (seg), {how}": lambda s=statistic, o=scores: of_verdict(s, o, people)
-            for statistic in (named.KENDALL_DARR_WITHOUT_TIES, named.KENDALL_DARR)
-            for how, scores in given.items()
-        }
-
-    yield "bleu ref/chrf++ ref", f"{len(pairs.systems)} of lt-en", trial
-
-
-def of_verdict(statistic: Statistic, scores: Sequence[Floats], people: People) -> float:
-    """The two-sided p-value that a verdict on two metrics is made from."""
-    found = [(statistic.against(people)(one)[0], statistic.without_each(one, people)) for one in scores]
-    (value, without), (other, without_other) = found
-    return two_sided(jackknife_p(float(value - other), without - without_other))
-
-
 def bootstrap_difference(first: Floats, second: Floats, human: Floats, *, resamples: int, seed: int) -> float:
     """P-value of "the first does not agree better" in Pearson's r over all outputs (BOOT-INPUTS, Deutsch et al. 2021).
 
@@ -387,7 +297,4 @@ KINDS = {
     "corpus": corpus_trials,
     "outputs": output_trials,
     "agreement": agreement_trials,
-    "verdicts": lambda data, segments, _: verdict_trials(data, segments),
-    "rankings": lambda data, *_: ranking_trials(data),
-    "soft": lambda data, segments, _: verdict_trials(data, segments, (named.SOFT_PAIRWISE_ACCURACY,)),
 }
