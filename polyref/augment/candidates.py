@@ -202,8 +202,7 @@ class _Reader:
 
     def _places(self, segment: Segment, row: Segment, line: int) -> dict[int | None, int]:
         """Index of every reference that the file holds -> its index among the references of the segment."""
-        sources = paraphrased(segment)
-        there = {_bare(ref.text): n for n, ref in reversed([*enumerate(segment.refs)]) if ref.original or n in sources}
+        there = {_bare(ref.text): index for index, ref in reversed([*enumerate(segment.refs)]) if ref.original}
         found: dict[int | None, int] = {}
         for index, ref in enumerate(row.refs):
             if not ref.original:

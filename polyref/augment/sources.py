@@ -179,13 +179,8 @@ def _generated(reload: Callable[[], Paraphraser], asked: int, decoding: Decoding
 
 
 def paraphrased(segment: Segment) -> list[int]:
-    """Indices of the references that are paraphrased: those of people that are not blank.
-
-    Where there are none, a pseudo-reference that came with the test set, without a generator, is.
-    """
-    there = [(index, ref) for index, ref in enumerate(segment.refs) if ref.text.strip()]
-    chosen = [index for index, ref in there if ref.kind == "pseudo" and ref.generator is None]
-    return [index for index, ref in there if ref.original] or chosen[:1]
+    """Indices of the references that are paraphrased: those of people that are not blank."""
+    return [index for index, ref in enumerate(segment.refs) if ref.original and ref.text.strip()]
 
 
 def rounded(score: float | None) -> float | None:

@@ -155,13 +155,14 @@ def fits(pair: str, name: str) -> bool:
 
 
 def test_added_references(every: Path, tmp_path: Path, polyref: Callable[..., Any]) -> None:
+    every.write_text(every.read_text().replace('"pseudo"', '"human"'))
     refs = _augmented(every, tmp_path, polyref)
     german = ReferenceSet.load(refs / "de-en.jsonl")
     items = [one for one in map(json.loads, every.read_text().splitlines()) if fits("de-en", one["item_id"])]
     # Kinds are kept, and ids are those of the items.
     assert [(one.id, one.refs[0].kind) for one in german] == [(one["item_id"], one["ref"]["type"]) for one in items]
     chinese = ReferenceSet.load(refs / f"{CHINESE}.jsonl")
-    assert {tuple(ref.kind for ref in one.refs) for one in chinese} == {("pseudo", "paraphrase", "paraphrase")}
+    assert {tuple(ref.kind for ref in one.refs) for one in chinese} == {("human", "paraphrase", "paraphrase")}
     base = ("submit", every, "--year", "2026", "-m", "chrf", "--name", "par", "-o", tmp_path / "out.jsonl")
     for k in (1, 2):
         run = polyref(*base, "--refs", f"{refs}/{{pair}}.jsonl", "-k", str(k))
@@ -414,7 +415,7 @@ def test_the_file_is_a_set(every: Path, polyref: Callable[..., Any]) -> None:
     # Of a set, a pseudo-reference is no original: k counts it.
     base = ("score", every, "-i", every, "-l", "en-zh", "-m", "chrf", "--json")
     found = polyref(*base, "-k", "0")
-    assert (found.code, "has no reference with k = 0: 5 of 5" in found.err) == (1, True)
+    assert (found.code, "there is no human reference" in found.err) == (2, True)
     assert [row["score"] for row in polyref(*base, "-k", "1").json()["rows"] if row["system"] == "C"] == [100]
     path = write_items(every.with_name("one.jsonl"), german())
     rows = polyref("score", path, "-i", path, "-m", "chrf", "--json").json()["rows"]
