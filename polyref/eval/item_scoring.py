@@ -20,6 +20,7 @@ from polyref.eval.experiments.inputs import short_of
 from polyref.eval.submission import Submission
 from polyref.formats import Reading, open_references
 from polyref.formats.base import shortened
+from polyref.formats.wmt.documents import HUMAN_NAME
 from polyref.formats.wmt.items import Item, fits
 from polyref.languages import base
 from polyref.metrics.base import Metric
@@ -224,7 +225,10 @@ class Scoring:
             outputs = {name: [stretch[place].outputs[name].rstrip() for place in places] for name in systems}
             if stretch[places[0]].set_name == OFFICIAL:
                 self._copies[pair].add(inside, outputs)
-                self._originals[pair].add(inside, outputs)
+                # A reference that stands among the outputs was made by people, and is not suspect.
+                self._originals[pair].add(
+                    inside, {name: texts for name, texts in outputs.items() if not HUMAN_NAME.fullmatch(name)}
+                )
             self._extras[pair].update(len(segment.extras) for segment in inside)
             self._used[pair].update(ref.kind for segment in inside for ref in segment.extras[: self._k])
             found = metric.statistics(outputs, inside, ks=[self._k])

@@ -129,8 +129,10 @@ def test_submissions_say_so(folder: Path, polyref: Callable[..., Any], tmp_path:
     assert run.code == 0 and f"warning: de-en: {TOLD.format('refA', 'refA')}" in run.err
     near = json.loads((tmp_path / "out/x.provenance.json").read_text())["pairs"]["de-en"]["originals"]
     assert (near[0]["system"], near[0]["exact"], near[0]["suspect"], len(near)) == ("sys2", 30, True, 4)
+    # The reference itself stands among the outputs, as people's do in real files: it is no suspect.
+    outputs = {**SYSTEMS, "refA": _edited(0.6)}
     items = write_items(
-        tmp_path / "items", rows_of("deu_Latn-eng_Latn", _sentences(0), SYSTEMS, _edited(0.6), "pseudo")
+        tmp_path / "items", rows_of("deu_Latn-eng_Latn", _sentences(0), outputs, _edited(0.6), "pseudo")
     )
     run = polyref("submit", items, "--year", "2026", "-m", "chrf", "--name", "x", "-o", tmp_path / "pred.jsonl")
     told = TOLD.format("the reference", "the reference")
