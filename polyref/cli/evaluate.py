@@ -77,7 +77,7 @@ def command(
         page = found.report(output, settings())
         tell("note", f"report: {page}")
     if as_json:
-        click.echo(json_object(found.signature, found.rows, circular=found.circular))
+        click.echo(json_object(found.signature, found.rows, circular=found.circular, notes=found.without_human))
         return
     remember(signatures(found))
     click.echo(found.text(width, full=verbose))

@@ -107,7 +107,8 @@ def evaluate(
             human evaluation and of its test sets; or several: they are measured one by one.
         pairs: Language pairs, such as ``zh-en``; every set is measured on those that it has.
         references: Added references: an augmented set or its file, in whose name ``{set}`` and ``{pair}`` are put in;
-            human references alone, in a file of any form or as ``ref:NAME`` of the set, which count as added ones;
+            human references alone, in a file of any form or as ``ref:NAME`` of the set, which count as added ones (of a
+            set without references, a file's are its references, and k counts from 1 where none of them is human);
             a list with one added text a segment, or with a list of them; or a mapping from names to sets or files, to
             compare several generators.
         ref: Names of human references; needed where there are several.
@@ -200,7 +201,7 @@ def evaluate(
     one["data"], one["metrics"] = several("data", data, place), metrics if isinstance(metrics, Mapping) else names
     sets = open_sets(one["data"], one["pairs"], collection, test_suites, one["systems"])
     if baseline is not None:
-        choices = replace(choices, baseline=metric_name(baseline, sets))
+        choices = replace(choices, baseline=metric_name(baseline, sets, bool(choices.references)))
     evaluations = measure(sets, choices, say)
     averages = []
     if len({(one.set_name, one.pair) for one in evaluations}) > 1:

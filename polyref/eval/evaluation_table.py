@@ -9,9 +9,10 @@ from typing import Any
 
 from polyref.errors import UsageError
 from polyref.eval.averages import average_rows
-from polyref.eval.experiments.evaluation import Evaluation
+from polyref.eval.experiments.evaluation import Evaluation, without_human
 from polyref.eval.statistics.resampling import Bootstrap
 from polyref.eval.text_tables import evaluation_text, statistic_tables
+from polyref.metrics.api import NO_HUMAN
 from polyref.metrics.results.circular import plain_copies
 from polyref.tables import data_frame, html_table
 
@@ -54,6 +55,11 @@ class EvaluationTable:
     def notes(self) -> list[str]:
         """What the reader has to know: systems left out, segments without outputs, too few references."""
         return list(dict.fromkeys(note for one in self.evaluations for note in one.notes))
+
+    @property
+    def without_human(self) -> list[str]:
+        """What is said of evaluations whose references are all added ones."""
+        return [f"{one.name}: {NO_HUMAN}" for one in self.evaluations if without_human(one.references)]
 
     @property
     def circular(self) -> list[dict[str, Any]]:

@@ -14,7 +14,7 @@ from polyref.errors import DataError, UsageError
 from polyref.eval.data.evaluation_set import EvalSet
 from polyref.eval.data.languages import bleu_tokenizer
 from polyref.eval.data.open_sets import check_patterns, filled, open_sets
-from polyref.eval.data.reference_sets import as_added, check_sources, reference_set, sources_alone
+from polyref.eval.data.reference_sets import as_added, check_sources, chosen_references, reference_set, sources_alone
 from polyref.eval.data.task_files import LEVELS, TaskRow, file_name, read_rows, write_rows
 from polyref.eval.experiments.inputs import short_of
 from polyref.eval.experiments.measure import Say
@@ -189,7 +189,7 @@ def _pair(
     copies, near = count_copies(references, outputs, [k]), near_originals(references, outputs)
     for warning in (*warnings_of_originals(near), *warnings_of_copies(copies)):
         say("warning", f"{evalset.pair}: {warning}")
-    series = ComputedSeries(metric, outputs, references, [k])
+    series = ComputedSeries(metric, outputs, references, [k], zero=False)
     label = what.reference or reference_name(what.year, chosen[0] if chosen else NO_REFERENCE, what.testset)
     by_domain = {}
     for domain in domains_to_score(what.year, testset):
@@ -210,7 +210,7 @@ def _references(evalset: EvalSet, what: Submission, metric: Metric) -> tuple[tup
         if useless := [name for name, value in given.items() if value]:
             raise UsageError(f"`{useless[0]}` has no use: {metric.label} reads the source alone", remedy="leave it out")
         return (), sources_alone(evalset)
-    chosen = evalset.choose_references(what.ref)
+    chosen = chosen_references(evalset, what.ref, what.references is not None)
     if what.reference is None and len(chosen) > 1:
         raise UsageError(
             f"{'+'.join(chosen)} are several references", remedy="say what the task calls them: `reference`"

@@ -87,7 +87,7 @@ def _headline(table: Table) -> str:
     """What all tables share."""
     names = ", ".join(one.name for one in table.evaluations)
     said = [f"Agreement with people: {shown(names)}"]
-    gains = f"{table.baseline}" if table.baseline else "the same metric with k = 0"
+    gains = f"{table.baseline}" if table.baseline else f"the same metric with k = {first_ks(table.evaluations)}"
     if table.bootstrap.resamples:
         over = {"both": "segments and systems"}.get(table.bootstrap.over, table.bootstrap.over)
         said.append(f"{_percent(table)} intervals: {over} redrawn {table.bootstrap.resamples} times")
@@ -95,6 +95,12 @@ def _headline(table: Table) -> str:
     if any(row.p is not None for one in table.evaluations for row in one.rows):
         said.append("p-values are one-sided, verdicts two-sided at 5 %")
     return f"{'; '.join(said)}."
+
+
+def first_ks(evaluations: Sequence[Evaluation]) -> str:
+    """The values of k that gains start from."""
+    firsts = {k for one in evaluations for series in one.series for k in series.ks[:1]}
+    return " or ".join(map(str, sorted(k for k in firsts if k is not None))) or "0"
 
 
 def _percent(table: Table) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 
 from polyref.errors import DataError, UsageError
 from polyref.metrics.base import Metric
@@ -17,6 +18,9 @@ from polyref.metrics.signature import inputs_signature
 from polyref.metrics.significance import SEED
 from polyref.references import ReferenceSet, as_reference_set
 from polyref.values import as_texts, text, whole, wholes
+
+#: Said wherever scores are of added references alone.
+NO_HUMAN: Final = "no human reference: all are added ones, and k counts them from the first"
 
 
 class NoAddedReferencesError(UsageError):
@@ -165,7 +169,7 @@ def notes_of_counts(
     And where no reference is human.
     """
     if not human and results[0].scores.k:
-        yield "no human reference: all are added ones, and k counts them from the first"
+        yield NO_HUMAN
     if asked and max(asked) > fewest:
         have = f"have only {fewest} extra reference{'s' * (fewest > 1)}" if fewest else "have no extra reference"
         yield f"some segments {have}: `ks` {max(asked)} uses what there is"

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import wmt_json
 
 MINIMAL = Path(__file__).resolve().parent.parent / "eval" / "minimal"
 KEYS = ["set", "pair", "generator", "originals", "gold", "level", "metric", "k", "statistic", "value", "gain", "ci",
@@ -637,3 +638,28 @@ def test_official_gains_of_parbleu(polyref: Callable[..., Any], data_dir: Path) 
         else:
             assert published == 0.12  # what the tables write for all others
     assert [row["p_williams"] < 0.05 for row in rows[:-1]] == [False, True, True, False]
+
+
+def test_translations_where_there_is_no_reference(polyref: Callable[..., Any], minimal: Path, tmp_path: Path) -> None:
+    names = ("refA", "refB")
+    texts = [(minimal / f"references/de-en.{name}.txt").read_text("utf-8").splitlines() for name in names]
+    translated = wmt_json.translations(tmp_path / "t.jsonl", *texts)
+    asked = ("-l", "de-en", "--gold", "mqm", "-m", "chrf", "-n", "20")
+    expected = polyref("evaluate", minimal, *asked, "--ref", "refA", "--refs", "ref:refB", "--json").json()["rows"]
+    shutil.rmtree(minimal / "references")
+    run = polyref("evaluate", minimal, *asked, "--refs", translated, "--json")
+    assert run.code == 0, run.err
+    none = "no human reference: all are added ones, and k counts them from the first"
+    assert f"note: {none}" in run.err and run.json()["notes"] == [f"minimal de-en: {none}"]
+    assert [(row["k"], row["value"]) for row in run.json()["rows"]] == [
+        (row["k"] + 1, row["value"]) for row in expected
+    ]
+    run = polyref("evaluate", minimal, *asked, "--refs", translated, "-o", tmp_path / "report")
+    assert f"minimal de-en: {none}" in run.out and none in (tmp_path / "report/index.html").read_text()
+    for more, message in (
+        (["-k", "0"], "-k 0 is the human references alone, and there is no human reference"),
+        (["--placebo", "2"], "--placebo has no use: there is no human reference"),
+        (["--originals", "replaced"], "--originals has no use: there is no human reference"),
+    ):
+        run = polyref("evaluate", minimal, *asked, "--refs", translated, *more)
+        assert (run.code, message in run.err) == (2, True), run.err

@@ -312,3 +312,18 @@ def test_a_line_without_end_is_one_error(
     assert run.code == 1
     assert "h.jsonl:2: " in run.err and "2000" in run.err
     assert run.err.count("\n") == 1
+
+
+def test_translations_of_a_set_without_references(polyref: Callable[..., Any], folder: Path, tmp_path: Path) -> None:
+    asked = ("-l", "de-en", "-n", "20", "-m", "chrf", "--json")
+    translated = wmt_json.translations(tmp_path / "t.jsonl", [text[::-1] for text in wmt_json.SOURCE])
+    shutil.rmtree(folder / "references")
+    expected = _rows(polyref("evaluate", folder, *asked, "--gold", "mqm", "--refs", translated))
+    rows = wmt_json.human_evaluation()
+    for row in rows:
+        row["tgt_text"] = {name: text for name, text in row["tgt_text"].items() if not name.startswith("ref")}
+        row["scores"] = {name: marks for name, marks in row["scores"].items() if not name.startswith("ref")}
+    file = wmt_json.write(tmp_path / "h.jsonl", rows)
+    run = polyref("evaluate", file, *asked, "--refs", translated)
+    _same(_rows(run), expected)
+    assert {row["k"] for row in expected} == {1} and "no human reference" in run.json()["notes"][0]

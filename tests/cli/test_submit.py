@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import sacrebleu
+import wmt_json
 
 from polyref.eval.data.evaluation_set import EvalSet
 from polyref.eval.data.task_files import file_name, read_rows
@@ -223,3 +224,20 @@ def test_a_metric_of_the_source_alone(
     (minimal / "sources/de-en.txt").unlink()
     run = polyref(*base, "--year", "2024", "-o", tmp_path / "p")
     assert (run.code, "no sources for de-en" in run.err, "sources/de-en.txt" in run.err) == (1, True, True)
+
+
+def test_translations_where_there_is_no_reference(polyref: Callable[..., Any], minimal: Path, tmp_path: Path) -> None:
+    (minimal / "darr/de-en.tsv").unlink()
+    texts = EvalSet(minimal, "de-en").reference("refA")
+    wmt_json.translations(tmp_path / "de-en.jsonl", [text or "" for text in texts])
+    shutil.rmtree(minimal / "references")
+    asked = ("submit", minimal, "-l", "de-en", "-m", "chrf", "--name", "x", "--year", "2025", "--testset", "t")
+    run = polyref(*asked, "-o", tmp_path / "none")
+    assert (run.code, "references: no references for de-en" in run.err) == (1, True)
+    assert polyref(*asked, "-o", tmp_path / "out", "--refs", f"{tmp_path}/{{pair}}.jsonl").code == 0
+    facts = json.loads((tmp_path / "out/x.provenance.json").read_text())["pairs"]["de-en"]
+    assert (facts["references"], facts["k"], facts["used"]) == ([], 1, {"translation": 5})
+    rows = read_rows(tmp_path / "out" / file_name(2025, "sys", "x"), 2025, "sys")
+    (score,) = [r.score for r in rows if r.fields["system_id"] == "Beta.1" and r.fields.get("domain", "all") == "all"]
+    outputs = EvalSet(MINIMAL, "de-en").outputs(["Beta.1"])[0]
+    assert score == pytest.approx(sacrebleu.CHRF().corpus_score(outputs, [texts]).score, abs=1e-9)

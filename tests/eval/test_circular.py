@@ -237,3 +237,23 @@ def test_a_real_run_withholds_its_verdicts(data_dir: Path) -> None:
     rows = [row for row in found.rows if row["k"] == 1 and row["generator"] is None and row["verdict"]]
     assert rows and {row["verdict"] for row in rows} == {"withheld"}
     assert inspect(copied, systems=outputs).copies
+
+
+def test_segments_that_are_left_without_reference_are_told_of(folder: Path, tmp_path: Path) -> None:
+    rows = [json.loads(line)["paraphrases"] for line in (tmp_path / "both.jsonl").read_text().splitlines()]
+    # In the last ten segments the copied system's output is the only one.
+    kept = [texts if number < SIZE - 10 else texts[:1] for number, texts in enumerate(rows)]
+    added = ReferenceSet.from_texts([[] for _ in kept], paraphrases=kept)
+    # With a human reference in every segment, the rest is measured.
+    assert len(evaluate(folder, references=added, **ASKED).evaluations) == 2
+    for human in (True, False):
+        said: list[tuple[str, str]] = []
+        if not human:
+            (folder / "references" / "de-en.refA.txt").unlink()
+        asked = ASKED | {"originals": "replaced" if human else "kept", "ks": [0, 1] if human else [1, 3]}
+        found = evaluate(folder, references=added, say=lambda *told: said.append(told), **asked)  # noqa: B023
+        assert len(found.evaluations) == 1 and "withheld" in {row["verdict"] for row in found.rows}
+        assert [text for kind, text in said if kind == "note" and "without copies" in text] == [
+            f"nothing is evaluated without copies of outputs of sys2: 10 of {SIZE} segments have no reference left "
+            "without them"
+        ]

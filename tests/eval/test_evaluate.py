@@ -309,3 +309,122 @@ def test_perm_both_leaves_out_a_pair_that_has_too_little(two_pairs: Path, choice
     assert tested == {"de-en"} and ("note", note) in said and note in table.notes
     with pytest.raises(UsageError, match=fault):
         evaluate(**{**asked, "pairs": "fr-en"})
+
+
+@pytest.fixture
+def bare(minimal: Path, tmp_path: Path) -> Path:
+    """The set without references."""
+    folder = Path(shutil.copytree(minimal, tmp_path / "bare"))
+    shutil.rmtree(folder / "references")
+    return folder
+
+
+def _translations(minimal: Path) -> ReferenceSet:
+    """Its references and their paraphrases, as translations of its sources."""
+    given = ReferenceSet.load(minimal / "paraphrases/de-en.refA.jsonl")
+    sources = (minimal / "sources/de-en.txt").read_text("utf-8").splitlines()
+    return ReferenceSet(
+        tuple(
+            replace(one, source=source, refs=tuple(replace(ref, kind="translation", of=None) for ref in one.refs))
+            for one, source in zip(given, sources, strict=True)
+        )
+    )
+
+
+#: What tells a run over references from one over translations of the same texts.
+APART = {"set", "k", "generator", "signature", "without_added"}
+
+
+def test_translations_of_the_source_alone(choices: dict[str, Any], minimal: Path, bare: Path, tmp_path: Path) -> None:
+    more = {"originals": "kept", "pairwise": True, "perm_both": 20}
+    translated = _translations(minimal)
+    said: list[str] = []
+    asked = {**choices, **more, "data": bare, "ref": (), "references": translated, "ks": (1, 2, 3)}
+    found = evaluate(**asked, say=lambda kind, text: said.append(text))
+    expected = evaluate(**choices | more).rows
+    rows = found.rows
+    assert {row["k"] for row in rows} == {1, 2, 3} and len(rows) == len(expected)
+    for one, other in zip(rows, expected, strict=True):
+        assert one["k"] == other["k"] + 1
+        wanted = {key: value for key, value in other.items() if key not in APART}
+        if not other["k"]:  # where gains start, nothing is gained
+            assert (one["gain"], one["gain_ci"], one["verdict"]) == (None, None, None)
+            wanted |= dict.fromkeys(("gain", "gain_ci", "p", "p_williams", "p_perm_both"))
+        assert {key: one[key] for key in wanted} == wanted
+    # Every value of k that there is, and never 0.
+    assert {row["k"] for row in evaluate(**asked | {"ks": ()}).rows} == {1, 3}
+    assert {row["gain"] for row in evaluate(**asked | {"ks": 2, "pairwise": False}).rows} == {None}
+    none = "no human reference: all are added ones, and k counts them from the first"
+    assert none in said and none in found.notes and f"bare de-en: {none}" in found.text()
+    assert "gains over the same metric with k = 1;" in found.text()
+    assert found.signature.split("|ref:")[1].startswith("none|")
+    page = found.report(tmp_path / "report").read_text()
+    assert none in page and "over the same metric with k = 1" in page and "without added references" not in page
+    # A set with a reference has k = 0, and nothing of this is said.
+    assert none not in evaluate(**choices).text()
+
+
+def test_a_set_without_references_takes_those_of_a_file(choices: dict[str, Any], minimal: Path, bare: Path) -> None:
+    asked = {**choices, "data": bare, "ref": ()}
+    for one, other in zip(evaluate(**asked).rows, evaluate(**choices).rows, strict=True):
+        assert {k: v for k, v in one.items() if k != "set"} == {k: v for k, v in other.items() if k != "set"}
+    human = minimal / "references/de-en.refA.txt"
+    rows = evaluate(**asked | {"references": human, "ks": (), "originals": "kept"}).rows
+    assert {(row["k"], row["references"]) for row in rows} == {(0, 1.0)}
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"ks": (0, 1)}, "`ks` 0 is the human references alone, and there is no human reference"),
+        ({"placebo": 1}, "`placebo` has no use: there is no human reference"),
+        ({"originals": "replaced"}, "`originals` has no use: there is no human reference"),
+        ({"ref": "refA"}, "references: no references for de-en"),
+        ({"peers": "leave-one-out", "references": None, "ks": ()}, "no stored scores of 'chrf'"),
+    ],
+)
+def test_faults_without_human_reference(
+    choices: dict[str, Any], minimal: Path, bare: Path, given: dict[str, Any], message: str
+) -> None:
+    asked = {**choices, "data": bare, "ref": (), "references": _translations(minimal), "ks": (), "metrics": "chrf",
+             "originals": "kept"}  # fmt: skip
+    with pytest.raises((UsageError, DataError)) as caught:
+        evaluate(**asked | given)
+    assert message in str(caught.value)
+
+
+def test_translations_of_other_sources(choices: dict[str, Any], minimal: Path, bare: Path, tmp_path: Path) -> None:
+    asked = {**choices, "data": bare, "ref": (), "ks": (), "originals": "kept"}
+    translated = _translations(minimal)
+    for changed, message in (
+        (lambda one: replace(one, source="Etwas anderes."), "segment 2: its source is 'Etwas anderes.', that of the"),
+        (lambda one: replace(one, refs=()), "segment 2 has no reference with k = 1"),
+    ):
+        segments = [changed(one) if number == 1 else one for number, one in enumerate(translated)]
+        ReferenceSet(tuple(segments)).save(tmp_path / "t.jsonl")
+        with pytest.raises(DataError, match=message):
+            evaluate(**asked | {"references": tmp_path / "t.jsonl"})
+    with pytest.raises(DataError, match=r"has 4 segments, but .*system-outputs.* has 5"):
+        evaluate(**asked | {"references": ReferenceSet(translated.segments[:4])})
+
+
+def test_pairs_with_and_without_references(two_pairs: Path, choices: dict[str, Any], tmp_path: Path) -> None:
+    _translations(two_pairs).save(tmp_path / "fr-en.jsonl")
+    shutil.copy(two_pairs / "paraphrases/de-en.refA.jsonl", tmp_path / "de-en.jsonl")
+    for file in (two_pairs / "references").glob("fr-en.*"):
+        file.unlink()
+    asked = {**choices, "data": two_pairs, "pairs": ["de-en", "fr-en"], "originals": "kept", "metrics": "chrf"}
+    found = evaluate(**asked | {"references": f"{tmp_path}/{{pair}}.jsonl", "ks": (0, 1, 3)})
+    assert {(row["pair"], row["k"]) for row in found.rows if row["pair"] != "average"} == {
+        ("de-en", 0), ("de-en", 1), ("de-en", 3), ("fr-en", 1), ("fr-en", 3),
+    }  # fmt: skip
+    assert "with k = 0 or 1;" in found.text() and found.without_human[0].startswith("minimal fr-en: no human reference")
+    assert len(found.without_human) == 1
+
+
+def test_score_files_beside_translations(choices: dict[str, Any], minimal: Path, bare: Path) -> None:
+    asked = {**choices, "data": bare, "references": _translations(minimal), "ks": (), "originals": "kept"}
+    found = evaluate(**asked | {"metrics": ["chrf", "Adequacy-2", "length"]}).rows
+    alone = evaluate(bare, "de-en", gold="mqm", metrics=["Adequacy-2", "length"], ref="refA", resamples=30).rows
+    assert [row["value"] for row in found if row["k"] is None] == [row["value"] for row in alone]
+    assert {row["k"] for row in found if row["metric"] == "chrf"} == {1, 3}

@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
+from polyref.references import Reference, ReferenceSet, Segment
+
 MINIMAL: Final = Path(__file__).resolve().parent.parent / "eval" / "minimal"
 PLACES: Final = (("news", "home", 0), ("news", "home", 1), ("news", "market", 0), ("talk", "weather", 0),
                  ("talk", "weather", 1))  # fmt: skip
@@ -39,6 +41,14 @@ def write(path: Path, rows: Iterable[Any]) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode()
     path.write_bytes(gzip.compress(text, mtime=0) if path.suffix == ".gz" else text)
+    return path
+
+
+def translations(path: Path, *texts: Iterable[str]) -> Path:
+    """References that were made of the small set's sources, so many each, in the normal form."""
+    rows = zip(SOURCE, *texts, strict=True)
+    refs = [(source, [Reference(text, "translation", rank=n) for n, text in enumerate(row)]) for source, *row in rows]
+    ReferenceSet(tuple(Segment(str(n), tuple(own), source) for n, (source, own) in enumerate(refs, 1))).save(path)
     return path
 
 

@@ -18,6 +18,13 @@ from polyref.textfiles import check_parallel
 OF_SET: Final = "ref:"
 
 
+def chosen_references(evalset: EvalSet, names: Sequence[str], added: bool) -> tuple[str, ...]:
+    """Names of references of the set, checked; none where it has none, none is named, and others are ``added``."""
+    if not evalset.reference_files and added and not names:
+        return ()
+    return evalset.choose_references(names)
+
+
 def reference_set(
     evalset: EvalSet,
     names: Sequence[str],
@@ -29,17 +36,19 @@ def reference_set(
 
     Args:
         evalset: Where the human references are.
-        names: Which of them.
+        names: Which of them; none where the set has none, and then the references are those of ``extra`` as they are.
         extra: An augmented set, or its file: one segment for each of the set's. The human references in it must be
             among the chosen ones: that proves that the two belong together. Or human references alone, which are then
-            added ones: a file of them, or ``ref:NAME`` of the set.
+            added ones: a file of them, or ``ref:NAME`` of the set. Where the set has none, sources prove it.
         form: Of the file, as for :meth:`polyref.references.ReferenceSet.load`.
         fields: Of the file, likewise.
 
     Raises:
-        DataError: Another number of segments, a human reference that the set does not have, or no extra reference.
+        DataError: Another number of segments, a human reference or a source that the set does not have, or no extra
+            reference.
     """
-    base = _with_sources(ReferenceSet.from_texts(evalset.references(names), meta={"references": list(names)}), evalset)
+    texts = evalset.references(names) if names else [[] for _ in range(evalset.segments or 0)]
+    base = _with_sources(ReferenceSet.from_texts(texts, meta={"references": list(names)}), evalset)
     if extra is None:
         return base
     if isinstance(extra, ReferenceSet):
@@ -50,12 +59,15 @@ def reference_set(
         added = ReferenceSet.load(extra, form=form, fields=fields, pair=evalset.pair)
     file = None if isinstance(extra, ReferenceSet) else extra
     if len(added) != len(base):
-        first = evalset.reference_files[names[0]]
+        first = evalset.reference_files[names[0]] if names else _first_file(evalset)
         raise DataError(
             f"has {len(added)} segments, but {first} has {len(base)}",
             file=file,
             remedy="one segment for every line of the set, in the same order",
         )
+    if not names:
+        return ReferenceSet(tuple(_alone(*both, file) for both in zip(base, added, strict=True)),
+                            {**added.meta, **base.meta})  # fmt: skip
     if not any(segment.extras for segment in added):
         added = _other_humans(added, base)
     segments = [_append(ours, theirs, names, file) for ours, theirs in zip(base, added, strict=True)]
@@ -113,9 +125,24 @@ def _with_sources(references: ReferenceSet, evalset: EvalSet) -> ReferenceSet:
     if evalset.source is None:
         return references
     path = evalset.source_file or evalset.directory
-    check_parallel([(next(iter(evalset.reference_files.values())), len(references)), (path, len(evalset.source))])
+    check_parallel([(_first_file(evalset), len(references)), (path, len(evalset.source))])
     pairs = zip(references, evalset.source, strict=True)
     return ReferenceSet(tuple(replace(segment, source=text) for segment, text in pairs), references.meta)
+
+
+def _first_file(evalset: EvalSet) -> Path:
+    """A file with as many lines as the set has segments."""
+    return next(iter((evalset.reference_files or evalset.output_files).values()))
+
+
+def _alone(ours: Segment, theirs: Segment, file: str | Path | None) -> Segment:
+    """A segment of a set without references, with those of the same source."""
+    if ours.source is not None and theirs.source is not None and ours.source.strip() != theirs.source.strip():
+        there = f"{_short(theirs.source)}, that of the set {_short(ours.source)}"
+        raise DataError(f"segment {ours.id}: its source is {there}",
+                        file=file, remedy="give references that were made from this set's sources")  # fmt: skip
+    refs = tuple(replace(ref, text=ref.text.rstrip()) for ref in theirs.refs)
+    return replace(ours, refs=refs, source=ours.source or theirs.source, doc=theirs.doc, lang=theirs.lang)
 
 
 def _append(ours: Segment, theirs: Segment, names: Sequence[str], file: str | Path | None) -> Segment:

@@ -19,8 +19,10 @@ from polyref.eval.judgements.gold import Gold
 from polyref.eval.names import level_name, metric_names, statistic_name
 from polyref.eval.statistics.agreement import LENGTH, PLACEBO, REAL_MINUS_PLACEBO, Row
 from polyref.eval.statistics.comparisons import GAINS, Verdict, verdict
+from polyref.metrics.api import NO_HUMAN
 from polyref.metrics.results.circular import Copies
 from polyref.references import ReferenceSet
+from polyref.segments import ORIGINAL_KINDS
 
 BoolArray = npt.NDArray[np.bool_]
 #: Controls that stand alone: no verdict is made of them.
@@ -32,6 +34,16 @@ NO_CONTROL: Final = (
     "The control was not run: `gains` says that a gain is significant, not that it is due to what the added references "
     "say; any text can gain. Only with a placebo (--placebo 5) is a verdict `better`."
 )
+#: Said of verdicts where no reference is human.
+NO_PLACEBO: Final = (
+    "Gains are over the fewest of them that rows have, and `gains` says that one is significant, without a control."
+)
+
+
+def without_human(references: ReferenceSet | None) -> bool:
+    """Whether there are references, and none of them is by people."""
+    kinds = {ref.kind for segment in references or () for ref in segment.refs}
+    return bool(kinds) and not kinds & ORIGINAL_KINDS
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -159,10 +171,12 @@ class Evaluation:
     def remarks(self) -> list[str]:
         """What has to be said below a table of verdicts: a control that was not run, and why verdicts are withheld."""
         told = [self.verdict(row) for row in self.rows]
+        bare = [f"{self.name}: {NO_HUMAN}. {NO_PLACEBO}"] if without_human(self.references) else []
         added = any(row.k and one.word for row, one in zip(self.rows, told, strict=True))
-        missing = [NO_CONTROL] if added and not self.controls else []
+        missing = [NO_CONTROL] if added and not self.controls and not bare else []
         reasons = Counter(one for one in told if one.reason)
         return [
+            *bare,
             *missing,
             *([str(self.length_left)] if self.length_left else []),
             *self._of_length(),

@@ -11,7 +11,7 @@ from polyref.errors import UsageError
 from polyref.eval.data.evaluation_set import EvalSet
 from polyref.eval.data.languages import bleu_tokenizer
 from polyref.eval.data.open_sets import EvaluationSet, filled
-from polyref.eval.data.reference_sets import check_sources, reference_set
+from polyref.eval.data.reference_sets import check_sources, chosen_references, reference_set
 from polyref.eval.experiments.cached_series import series_of
 from polyref.eval.experiments.choices import KEPT, REPLACED, Choices
 from polyref.eval.experiments.judged import references_of
@@ -26,11 +26,13 @@ from polyref.eval.experiments.series import (
     StoredSeries,
 )
 from polyref.eval.judgements.gold import Gold
+from polyref.metrics.api import wanted_ks
 from polyref.metrics.base import Metric
 from polyref.metrics.leave_one_out import CONSENSUS, check_leave_one_out, leave_one_out, segment_scores
 from polyref.metrics.registry import (
     is_metric,
     make_metrics,
+    metric_class,
     metric_options,
     needs_added,
     read_specification,
@@ -84,21 +86,32 @@ class Inputs:
     part: Part | None = None
 
 
-def metric_name(name: str, sets: Sequence[EvaluationSet]) -> str:
-    """What the rows call a metric that was asked for by ``name``.
+def metric_name(name: str, sets: Sequence[EvaluationSet], added: bool) -> str:
+    """What the rows call a metric that was asked for by ``name``, with ``added`` references or without.
 
     Metrics with their options are in one spelling, names of metrics in small letters; names of score files are as they
     are, and so are all names where none of the sets has texts to score.
     """
-    computed = any(isinstance(one, EvalSet) and one.has_texts for one in sets)
-    return str(read_specification(name)) if computed and is_metric(name) else name
+    return str(read_specification(name)) if any(_is_computed(name, one, added) for one in sets) else name
 
 
-def _row_names(metrics: Sequence[str], options: Mapping[str, Any], evalset: EvaluationSet) -> list[str]:
+def _is_computed(name: str, evalset: EvaluationSet, added: bool) -> bool:
+    """Whether a name is that of a metric which has something to score here, and references to score it with."""
+    if not isinstance(evalset, EvalSet) or not evalset.output_files or not is_metric(name):
+        return False
+    return added or bool(evalset.reference_files) or not _needs_references(name)
+
+
+def _needs_references(name: str) -> bool:
+    kind, _ = metric_class(read_specification(name).name)
+    return kind.needs_references
+
+
+def _row_names(choices: Choices, evalset: EvaluationSet) -> list[str]:
     """:func:`metric_name` of metrics that are asked for together, with options for all that have them."""
-    names = [name for text in metrics for name in split(text)]
-    known = [name for name in names if is_metric(name)] if isinstance(evalset, EvalSet) and evalset.has_texts else []
-    read = iter(read_specifications(known, options))
+    names = [name for text in choices.metrics for name in split(text)]
+    known = [name for name in names if _is_computed(name, evalset, bool(choices.references))]
+    read = iter(read_specifications(known, choices.options))
     return [str(next(read)) if name in known else name for name in names]
 
 
@@ -106,7 +119,7 @@ def inputs(evalset: EvaluationSet, gold: Gold, choices: Choices, several: bool) 
     """Every combination of added references, and human ones kept or replaced."""
     refs = references_of(evalset, choices.ref, several)
     systems = list(dict.fromkeys([*gold.system, *gold.segment, *(gold.pairs.systems if gold.pairs else ())]))
-    metrics = _row_names(choices.metrics, choices.options, evalset)
+    metrics = _row_names(choices, evalset)
     made = _computed(evalset, metrics, choices)
     folder = {"folder": choices.scores} if choices.scores else {}
     stored: dict[str, Series] = {
@@ -133,12 +146,15 @@ def inputs(evalset: EvaluationSet, gold: Gold, choices: Choices, several: bool) 
         yield _against_peers(choices.peers, made, outputs, human, known, part)
         return
     cache = None if choices.options.get("cache") is False else default_cache()
+    reading = any(metric.needs_references for metric in made.values())
     for generator, added in choices.references.items() or [("", None)]:
         source = filled(added, evalset) if isinstance(added, str) else added
-        references = reference_set(evalset, evalset.choose_references(refs), source, choices.form, choices.fields)
+        asked = () if (stored or several) and not evalset.reference_files else refs  # score files name theirs too
+        names = chosen_references(evalset, asked, added is not None or not reading)
+        references = reference_set(evalset, names, source, choices.form, choices.fields)
         check_sources(evalset, references, made.values())
         counts = [len(segment.extras) for segment in references]
-        wanted = set(choices.ks) or {0, max(counts)}
+        wanted = _wanted(choices, references, max(counts), several)
         if added is None and wanted != {0}:
             raise UsageError(f"k = {max(wanted)} without added references", remedy="give them with `references`")
         if added is None and choices.placebo is not None:
@@ -202,12 +218,15 @@ def _against_peers(
 
 def _computed(evalset: EvaluationSet, metrics: Sequence[str], choices: Choices) -> dict[str, Metric]:
     """The metrics that are computed here, by the names of rows."""
-    if not isinstance(evalset, EvalSet) or not evalset.has_texts:
-        own: dict[str, Metric] = {}
-    else:
-        named = [name for name in dict.fromkeys(metrics) if is_metric(name) and name not in choices.made]
+    own: dict[str, Metric] = {}
+    if isinstance(evalset, EvalSet) and evalset.output_files:
+        added = bool(choices.references)
+        given = {name: metric for name, metric in choices.made.items()
+                 if added or evalset.reference_files or not metric.needs_references}  # fmt: skip
+        named = [name for name in dict.fromkeys(metrics)
+                 if name not in choices.made and _is_computed(name, evalset, added)]  # fmt: skip
         fresh = make_metrics(named, _of_metrics(named, choices), tokenize=bleu_tokenizer(evalset.pair)) if named else {}
-        both = {**fresh, **choices.made}
+        both = {**fresh, **given}
         own = {name: both[name] for name in dict.fromkeys(metrics) if name in both}
     if not own and (choices.references or choices.options):
         name = "references" if choices.references else next(iter(choices.options))
@@ -222,6 +241,23 @@ def _computed(evalset: EvaluationSet, metrics: Sequence[str], choices: Choices) 
     if not own and max(choices.ks, default=0):
         raise UsageError("`ks` has no use: every metric here is a score file", remedy="leave it out")
     return own
+
+
+def _wanted(choices: Choices, references: ReferenceSet, most: int, several: bool) -> set[int]:
+    """The numbers of added references; where none is human, they begin with 1.
+
+    Raises:
+        UsageError: None is human, and 0 is asked for, alone or of one set; or something that takes human ones.
+    """
+    if not most or any(segment.originals for segment in references):
+        return set(choices.ks) or {0, most}
+    for name, useless in (("placebo", choices.placebo), ("originals", choices.originals != (KEPT,))):
+        if useless:
+            raise UsageError(f"`{name}` has no use: there is no human reference, and gains are over added ones",
+                             remedy="leave it out")  # fmt: skip
+    # Other sets may have some.
+    asked = [k for k in choices.ks if k or not several] or choices.ks
+    return set(wanted_ks(asked or (1, most), most, human=False))
 
 
 def _of_metrics(named: Sequence[str], choices: Choices) -> dict[str, Any]:

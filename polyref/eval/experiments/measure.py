@@ -14,7 +14,7 @@ from polyref.errors import UsageError
 from polyref.eval.data.open_sets import EvaluationSet, check_patterns, filled, set_name
 from polyref.eval.data.reference_sets import OF_SET
 from polyref.eval.experiments.choices import KEPT, Choices
-from polyref.eval.experiments.evaluation import Evaluation
+from polyref.eval.experiments.evaluation import Evaluation, without_human
 from polyref.eval.experiments.inputs import Inputs, inputs
 from polyref.eval.experiments.judged import check_excluded, check_names, judgement
 from polyref.eval.experiments.rows import outcome_rows
@@ -23,6 +23,7 @@ from polyref.eval.judgements.gold import Gold
 from polyref.eval.statistics.agreement import LENGTH, Row, agreement
 from polyref.eval.statistics.comparisons import check_perm_both, with_correction, with_perm_both
 from polyref.eval.statistics.resampling import BOTH
+from polyref.metrics.api import NO_HUMAN
 from polyref.metrics.results.circular import count_copies, reasons_of_copies, warnings_of_copies, without_circular
 from polyref.metrics.results.originals import near_originals, warnings_of_originals
 from polyref.metrics.signature import inputs_signature
@@ -101,6 +102,7 @@ def _evaluation(
     part = found.part
     partial -= {None, evalset.segments if part is None else part.segments}
     partly = [] if part is None else [part.note(choices.bootstrap.seed)]
+    partly += [NO_HUMAN] if without_human(found.references) else []
     partly += [f"systems are scored on the {count} segments whose outputs are all known" for count in partial]
     if choices.perm_both is not None and (why := _lacking(_inside(gold, scored))):
         partly.append(f"{evalset.pair} is without PERM-BOTH: {why.message}")
@@ -142,6 +144,11 @@ def _without_copies(
     # Few segments that are left are no fair part of the set, and a placebo exchanges references of two or more.
     if after < max(before / 2, 2 if choices.placebo else 1) or len(rest.systems) < _FEWEST:
         say("note", f"nothing to compare is left without copies of outputs of {', '.join(copied)}, and without these")
+        return
+    inside = kept if found.part is None else found.part.references(kept)
+    if bare := sum(not (one.refs if found.originals == KEPT else one.extras) for one in inside):
+        say("note", f"nothing is evaluated without copies of outputs of {', '.join(copied)}: "
+                    f"{bare:,} of {len(inside):,} segments have no reference left without them")  # fmt: skip
         return
     note = f"{WITHOUT_COPIES}: left out are {', '.join(copied)}, and all added references that are copies of outputs"
     say("note", note)
@@ -270,6 +277,6 @@ def _signature(evalset: EvaluationSet, gold: Gold, choices: Choices, found: Inpu
     if found.originals != KEPT:
         parts.append(f"originals:{found.originals}")
     computed = [one.metric for one in found.series if not isinstance(one, StoredSeries)]
-    parts.append(f"ref:{'+'.join(found.references.meta['references'])}")
+    parts.append(f"ref:{'+'.join(found.references.meta['references']) or 'none'}")
     shared = inputs_signature(found.references, computed, sorted(found.ks), found.weighed, found.reads_sources)
     return "|".join([*parts, shared])

@@ -73,14 +73,14 @@ def _outcome_rows(series: Sequence[Series], gold: Gold, scored: BoolArray | None
 def _with_gains(rows: Iterable[Row], baseline: str | None) -> list[Row]:
     """The rows with their gains over the first row of the baseline (default: of the same metric) that is like them."""
     rows = list(rows)
-    first: dict[tuple[str, str], float] = {}
+    first: dict[tuple[str, str], Row] = {}
     for row in rows:
-        first.setdefault((row.metric, row.statistic), row.value)
+        first.setdefault((row.metric, row.statistic), row)
     result = []
     for row in rows:
         start = first.get((baseline or row.metric, row.statistic))
         # As in the usual rows, a score file is no baseline of its own.
-        if start is not None and not (baseline is None and row.k is None):
-            row = replace(row, gain=row.value - start)
+        if start is not None and not (baseline is None and row.k is None) and not (row is start and row.k):
+            row = replace(row, gain=row.value - start.value)
         result.append(row)
     return result

@@ -73,7 +73,7 @@ def examples(evaluation: Evaluation, shown: int = SHOWN) -> list[Example]:
     if not chosen or not names or evaluation.references is None:
         return []
     series = chosen[0]
-    ks = _some(sorted({0, *(k for k in evaluation.shown_ks(series) if k is not None)}))
+    ks = _some(sorted({k for k in (*evaluation.ends(series), *evaluation.shown_ks(series)) if k is not None}))
     scores = {k: series.segment(names, k) for k in ks}
     first, last = scores[ks[0]], scores[ks[-1]]
     if first is None or last is None:

@@ -22,6 +22,7 @@ from polyref.eval.report.page_tables import Table
 from polyref.eval.report.reference_summary import reference_summaries
 from polyref.eval.report.settings import Settings
 from polyref.eval.statistics.resampling import BOTH
+from polyref.eval.text_tables import first_ks
 
 #: Anchor, which is also the name of the template, and heading.
 _SECTIONS: Final = {
@@ -73,6 +74,7 @@ def page(
         bootstrap=settings.bootstrap,
         confidence=_percent(settings),
         baseline=settings.baseline and metrics[settings.baseline],
+        start=first_ks(evaluations),
         permuted=any(row.p_perm_both is not None for _, row in headline),
         corrected=any(row.p_adjusted is not None for _, row in headline),
         gains=table(page_tables.agreement_table(headline, "Gains", settings.correction, metrics)),

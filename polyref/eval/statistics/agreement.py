@@ -131,7 +131,7 @@ def agreement(
         systems: The rows of ``known``.
         bootstrap: How intervals are made.
         baseline: Name of the metric (at its smallest k) that gains are measured from; default: each metric itself at
-            k = 0, and none for stored scores.
+            its smallest k, and none for stored scores.
         statistics: Names of further statistics, see :data:`polyref.eval.statistics.registry.STATISTICS`; at every
             level that has them.
         placebos: The same metrics over placebos of the references, one list for every seed
@@ -280,7 +280,8 @@ def _compared(
     for item in measured:
         statistic = item.statistic
         base = first.get((baseline or item.metric, statistic.level, statistic.name))
-        if baseline is None and item.k is None:
+        # What gains start from gains nothing; k = 0, which people know, says so.
+        if (baseline is None and item.k is None) or (item is base and item.k):
             base = None
         yield _row(item, base, bootstrap)
         placebos = [items[_key(item)] for items in known if _key(item) in items]
