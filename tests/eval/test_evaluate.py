@@ -380,7 +380,8 @@ def test_a_set_without_references_takes_those_of_a_file(choices: dict[str, Any],
         ({"placebo": 1}, "`placebo` has no use: there is no human reference"),
         ({"originals": "replaced"}, "`originals` has no use: there is no human reference"),
         ({"ref": "refA"}, "references: no references for de-en"),
-        ({"peers": "leave-one-out", "references": None, "ks": ()}, "no stored scores of 'chrf'"),
+        ({"references": None}, "no references for de-en, which chrf reads (give translations of its sources"),
+        ({"references": None, "metrics": "chrg"}, "no stored scores of 'chrg'"),
     ],
 )
 def test_faults_without_human_reference(
@@ -428,3 +429,23 @@ def test_score_files_beside_translations(choices: dict[str, Any], minimal: Path,
     alone = evaluate(bare, "de-en", gold="mqm", metrics=["Adequacy-2", "length"], ref="refA", resamples=30).rows
     assert [row["value"] for row in found if row["k"] is None] == [row["value"] for row in alone]
     assert {row["k"] for row in found if row["metric"] == "chrf"} == {1, 3}
+
+
+@pytest.mark.slow
+def test_a_metric_of_the_source_alone_needs_no_reference(
+    choices: dict[str, Any], bare: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    from tiny_seq2seq import write_m2m
+
+    model = write_m2m(tmp_path_factory.mktemp("models") / "m2m")
+    asked = {
+        **choices,
+        "references": None,
+        "ks": (),
+        "originals": "kept",
+        "metrics": "prism-src",
+        "options": {"prism_model": str(model), "source_lang": "de", "target_lang": "en"},
+    }
+    found, expected = evaluate(**asked | {"data": bare, "ref": ()}), evaluate(**asked).rows
+    assert [(row["k"], row["value"]) for row in found.rows] == [(0, row["value"]) for row in expected]
+    assert found.without_human == []

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from polyref.cache import default_cache
-from polyref.errors import UsageError
+from polyref.errors import DataError, UsageError
 from polyref.eval.data.evaluation_set import EvalSet
 from polyref.eval.data.languages import bleu_tokenizer
 from polyref.eval.data.open_sets import EvaluationSet, filled
@@ -86,7 +86,7 @@ class Inputs:
     part: Part | None = None
 
 
-def metric_name(name: str, sets: Sequence[EvaluationSet], added: bool) -> str:
+def metric_name(name: str, sets: Sequence[EvaluationSet], added: bool = False) -> str:
     """What the rows call a metric that was asked for by ``name``, with ``added`` references or without.
 
     Metrics with their options are in one spelling, names of metrics in small letters; names of score files are as they
@@ -122,6 +122,11 @@ def inputs(evalset: EvaluationSet, gold: Gold, choices: Choices, several: bool) 
     metrics = _row_names(choices, evalset)
     made = _computed(evalset, metrics, choices)
     folder = {"folder": choices.scores} if choices.scores else {}
+    if isinstance(evalset, EvalSet) and evalset.output_files and not evalset.reference_files:
+        own = {*made, *evalset.stored_names(**folder)}
+        if lacking := [name for name in metrics if is_metric(name) and name not in own]:
+            raise DataError(f"no references for {evalset.pair}, which {lacking[0]} reads", file=evalset.directory,
+                            remedy="give translations of its sources as added ones: `references`")  # fmt: skip
     stored: dict[str, Series] = {
         name: StoredSeries(name, evalset.stored(name.removeprefix(STORED), refs, **folder), evalset.directory)
         for name in metrics
