@@ -123,6 +123,7 @@ VALUES = {
     "source_lang": "de",
     "statistics": "spearman",
     "sys_gold": "wmt-z",
+    "evaluate systems": "set",
     "target_lang": "zh",
     "test_set": "nowhere",
     "testset": "u",

@@ -642,7 +642,7 @@ def test_in_a_browser(browsed: tuple[str, list[dict[str, Any]], list[str]]) -> N
         assert seen["inner"] == width
         assert seen["scroll"] <= width, "the page scrolls sideways"
         assert seen["hidden"] == []
-        assert len(seen["drawings"]) == 10
+        assert len(seen["drawings"]) == 8
         for drawn, high, shapes, label in seen["drawings"]:
             assert 250 <= drawn <= width and high > 50 and shapes > 5 and len(label) > 20
         (_, up, ascending), (_, down, descending), (_, by_name, names) = seen["sorted"]
