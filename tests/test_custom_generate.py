@@ -126,8 +126,9 @@ def test_generate_gives_the_lists_of_transformers_4_56(golden: Path, m2m: Any, n
 
 
 def test_generate_gives_the_100_best(golden: Path, m2m: Any) -> None:
-    """All 2000 hypotheses of 20 sentences."""
-    assert _generate(golden, m2m, "group100", 100) == 0
+    """All 2000 hypotheses of 20 sentences, but for one choice that is a tie to within float32 rounding (sentence 4,
+    group 8): it may go the other way than it was recorded, as in ``test_transformers_lists``."""
+    assert _generate(golden, m2m, "group100", 100) <= 1
 
 
 def _best(_: Any, scores: torch.Tensor) -> torch.Tensor:
