@@ -90,7 +90,7 @@ class Product:
         exact = self.precision == "float32"
         self._kept = (weight, bias) if keep and not exact else None
         self.reversible = not plain and (exact or keep)
-        # oneDNN packs bfloat16 only where the processor has AVX-512 (or newer) for it; PyTorch's own products work anywhere.
+        # oneDNN packs bfloat16 only where the processor can (AVX-512 and newer); PyTorch's own products work anywhere.
         self._packed = packs(weight) and (
             self.precision != "bfloat16" or bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
         )
