@@ -12,9 +12,9 @@ from functools import cache
 from pathlib import Path
 
 #: Modules of one folder, without its ``__init__``.
-MOST_MODULES = 16
+MOST_MODULES = 20
 #: Lines of one module.
-MOST_LINES = 400
+MOST_LINES = 600
 
 
 @dataclass(frozen=True)
