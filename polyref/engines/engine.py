@@ -8,10 +8,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Final, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from polyref.errors import UsageError
 
@@ -22,6 +22,49 @@ R_co = TypeVar("R_co", covariant=True)
 
 #: Processes of this machine; the workers of a Ray cluster.
 ENGINES: Final = ("local", "ray")
+
+#: The heading of what metrics with a model share.
+MODELS: Final = "Metrics with a model"
+# Options that say where networks compute, with one flag for all who have one.
+DEVICE: Final[Mapping[str, Any]] = {
+    "help": "Where to compute; cuda:0,1 is several devices, with a process each.",
+    "flag": "--device",
+    "heading": MODELS,
+    "metavar": "NAME",
+}
+JOBS: Final[Mapping[str, Any]] = {
+    "help": "Processes; they change no score.",
+    "flag": "--jobs",
+    "heading": MODELS,
+    "least": 1,
+    "otherwise": "one a core, where there is enough to do",
+}
+ENGINE: Final[Mapping[str, Any]] = {
+    "help": "Who computes forced scores and vectors: processes of this machine, or the workers of a Ray cluster, "
+    "--jobs of them or as many as it has room for; the same scores.",
+    "flag": "--engine",
+    "heading": MODELS,
+    "choices": ENGINES,
+}
+ADDRESS: Final[Mapping[str, Any]] = {
+    "help": "Of the Ray cluster: auto, HOST:6379.",
+    "flag": "--address",
+    "heading": MODELS,
+    "metavar": "ADDRESS",
+    "otherwise": "$RAY_ADDRESS, or one on this machine",
+}
+GPUS: Final[Mapping[str, Any]] = {
+    "help": "GPUs of a Ray worker.",
+    "flag": "--gpus",
+    "heading": MODELS,
+    "least": 0,
+    "otherwise": "1 with --device cuda",
+}
+CACHE: Final[Mapping[str, Any]] = {
+    "help": "Keep what networks compute, and what evaluate counts, in ~/.cache/polyref, or $POLYREF_CACHE.",
+    "flag": "--cache",
+    "heading": MODELS,
+}
 
 
 class Workers(Protocol[T_contra, R_co]):

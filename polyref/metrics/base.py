@@ -29,15 +29,22 @@ import numpy.typing as npt
 
 from polyref.errors import DataError, UsageError
 from polyref.metrics.combination import Combination
-from polyref.metrics.option import check_fields, fields_of
 from polyref.metrics.signature import described_sources, read_sources, signature
 from polyref.metrics.statistics import Choices, Floats, Integers, Scores, Statistics, check_finite, check_present
 from polyref.models.language_recognition import language_name, other_language
+from polyref.options import check_fields, fields_of
 from polyref.references import ReferenceSet
 from polyref.values import wholes
 
 #: Segments whose sentence-level scores are computed together.
 _AT_ONCE: Final = 1 << 15
+#: The option that metrics of n-grams share.
+LOWERCASE: Final[Mapping[str, Any]] = {
+    "help": "Ignore case (TER does anyway).",
+    "flag": "--lowercase",
+    "short": "-lc",
+    "common": True,
+}
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from polyref.errors import DataError, UsageError
-from polyref.metrics.option import Option, check_fields, fields_of, option
 from polyref.metrics.signature import exact
 from polyref.metrics.statistics import Floats, Integers
+from polyref.options import Option, check_fields, fields_of, option
 from polyref.references import ReferenceSet, Segment
 
 WEIGHTS: Final = ("uniform", "given", "logprob")

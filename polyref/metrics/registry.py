@@ -16,8 +16,8 @@ from polyref.errors import UsageError
 from polyref.metrics.base import Metric
 from polyref.metrics.combination import COMBINATIONS, Combination, combination_options, idle
 from polyref.metrics.ngram.tokenizers import tokenizer_of
-from polyref.metrics.option import Option, fields_of
 from polyref.metrics.specification import NAME, Specification, parse, split
+from polyref.options import Option, fields_of
 from polyref.plugins import Plugins, tried
 from polyref.values import several, text
 

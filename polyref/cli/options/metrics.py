@@ -12,7 +12,7 @@ import click
 from polyref.cli.parsing.headings import HeadedOption
 from polyref.metrics import registry
 from polyref.metrics.base import Metric
-from polyref.metrics.option import Option, fields_of
+from polyref.options import Option, fields_of
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

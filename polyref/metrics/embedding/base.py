@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from polyref.engines.engine import Engine
+from polyref.engines.engine import ADDRESS, CACHE, DEVICE, ENGINE, GPUS, JOBS, Engine
 from polyref.metrics.embedding.encoders.base import Encoder
 from polyref.metrics.embedding.encoders.load import load_encoder
-from polyref.metrics.option import ADDRESS, CACHE, DEVICE, ENGINE, GPUS, JOBS, option
 from polyref.metrics.pairs import PairMetric
+from polyref.options import option
 
 
 @dataclass(frozen=True, kw_only=True)

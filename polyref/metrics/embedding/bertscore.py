@@ -36,10 +36,10 @@ from polyref.metrics.embedding.encoders.default_layers import default_layers
 from polyref.metrics.embedding.encoders.huggingface import TransformersEncoder
 from polyref.metrics.embedding.encoders.pointer import PointerEncoder
 from polyref.metrics.embedding.workers import Encoding, Helpers
-from polyref.metrics.option import option
 from polyref.metrics.pairs import with_segments
 from polyref.metrics.statistics import Floats
 from polyref.models.device import own_device
+from polyref.options import option
 from polyref.progress import Part, listening, work
 
 IDF: Final = ("none", "human", "all")

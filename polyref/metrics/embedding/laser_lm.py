@@ -33,11 +33,11 @@ from polyref.metrics.embedding.embeddings import Embeddings
 from polyref.metrics.embedding.encoders.base import Tokens
 from polyref.metrics.embedding.encoders.load import load_encoder
 from polyref.metrics.embedding.workers import Encoding, Helpers
-from polyref.metrics.option import option
 from polyref.metrics.signature import described_sources, exact
 from polyref.metrics.statistics import Floats, Scores, Statistics
 from polyref.models.language_recognition import language_name, other_language
 from polyref.models.scoring.language_model import LanguageModel, load_language_model
+from polyref.options import option
 from polyref.progress import Advance, Part, listening, work
 
 #: Texts that are pooled in one go.

@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from polyref.cache import default_cache
+from polyref.engines.engine import CACHE, DEVICE
 from polyref.errors import PolyrefWarning
 from polyref.metrics.combination import MEAN, Combination
-from polyref.metrics.option import CACHE, DEVICE, option
 from polyref.metrics.pairs import PairMetric
 from polyref.metrics.statistics import Floats
 from polyref.models.device import arithmetic
+from polyref.options import option
 from polyref.progress import Part, listening, work
 
 if TYPE_CHECKING:

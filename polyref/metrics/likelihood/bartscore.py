@@ -23,10 +23,10 @@ import numpy.typing as npt
 from polyref.errors import UsageError
 from polyref.metrics.combination import MEAN, Combination
 from polyref.metrics.likelihood.base import SequenceMetric, SourceMetric, TextPair, both_ways, mean_of
-from polyref.metrics.option import option
 from polyref.metrics.pairs import PairMetric
 from polyref.metrics.signature import flat
 from polyref.metrics.statistics import Floats
+from polyref.options import option
 
 DIRECTIONS: Final = ("precision", "recall", "f")
 PROMPT_SIDES: Final = ("source", "target")

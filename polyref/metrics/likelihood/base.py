@@ -17,13 +17,13 @@ import numpy.typing as npt
 
 from polyref import __version__
 from polyref.cache import default_cache
-from polyref.engines.engine import Engine
+from polyref.engines.engine import ADDRESS, CACHE, DEVICE, ENGINE, GPUS, JOBS, MODELS, Engine
 from polyref.errors import UsageError
 from polyref.metrics.base import Metric, Texts
-from polyref.metrics.option import ADDRESS, CACHE, DEVICE, ENGINE, GPUS, JOBS, MODELS, option
 from polyref.metrics.signature import described_sources, flat
 from polyref.metrics.statistics import Floats, Scores, Statistics
 from polyref.models.scoring.base import DTYPES
+from polyref.options import option
 from polyref.references import ReferenceSet
 
 if TYPE_CHECKING:

@@ -20,10 +20,10 @@ import numpy.typing as npt
 
 from polyref.errors import UsageError
 from polyref.metrics.likelihood.base import SourceMetric, TextPair
-from polyref.metrics.option import option
 from polyref.metrics.signature import exact
 from polyref.metrics.statistics import Floats
 from polyref.models.scoring.base import seed_of
+from polyref.options import option
 from polyref.progress import each
 
 #: How many values become one; larger is better for all: the standard deviation is negated, because it is uncertainty.

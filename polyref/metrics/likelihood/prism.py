@@ -20,9 +20,9 @@ import numpy.typing as npt
 from polyref.errors import UsageError
 from polyref.metrics.combination import MEAN, Combination
 from polyref.metrics.likelihood.base import SequenceMetric, SourceMetric, TextPair, both_ways, mean_of
-from polyref.metrics.option import option
 from polyref.metrics.pairs import PairMetric
 from polyref.metrics.statistics import Floats, Statistics
+from polyref.options import option
 
 
 @dataclass(frozen=True, kw_only=True)

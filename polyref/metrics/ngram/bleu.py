@@ -19,7 +19,7 @@ from sacrebleu.metrics import bleu as sacrebleu
 
 from polyref.errors import ModelError
 from polyref.metrics.averages import at_cuts, both_parts, credit, weighted_mean
-from polyref.metrics.base import Metric, Texts
+from polyref.metrics.base import LOWERCASE, Metric, Texts
 from polyref.metrics.combination import MAXIMUM, Blend, Combination, ExpectedCredit, Maximum, Mean
 from polyref.metrics.ngram.counts import (
     Block,
@@ -32,9 +32,9 @@ from polyref.metrics.ngram.counts import (
     text_blocks,
 )
 from polyref.metrics.ngram.tokenizers import check_present
-from polyref.metrics.option import LOWERCASE, option
 from polyref.metrics.signature import exact
 from polyref.metrics.statistics import Floats, Integers, Statistics
+from polyref.options import option
 
 SMOOTHING: Final = tuple(sacrebleu.BLEU.SMOOTH_DEFAULTS)
 TOKENIZERS: Final = tuple(sacrebleu.BLEU.TOKENIZERS)

@@ -16,8 +16,8 @@ from polyref.metrics.base import Metric, Texts
 from polyref.metrics.combination import MAXIMUM, Blend, Combination, Maximum, Mean
 from polyref.metrics.ngram.counts import Reader, text_blocks
 from polyref.metrics.ngram.edit_rate import edit_matrix
-from polyref.metrics.option import option
 from polyref.metrics.statistics import Floats
+from polyref.options import option
 
 
 @dataclass(frozen=True)

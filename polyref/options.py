@@ -20,61 +20,11 @@ from functools import cache
 from numbers import Integral, Real
 from typing import Any, Final, Union, get_args, get_origin, get_type_hints
 
-from polyref.engines.engine import ENGINES
 from polyref.errors import UsageError
 from polyref.values import list_of
 
 _KEY: Final = "polyref"
 _BOOLEANS: Final = {"true": True, "false": False, "yes": True, "no": False}
-
-#: The heading of what metrics with a model share.
-MODELS: Final = "Metrics with a model"
-# Options that metrics of several families share, with one flag.
-LOWERCASE: Final[Mapping[str, Any]] = {
-    "help": "Ignore case (TER does anyway).",
-    "flag": "--lowercase",
-    "short": "-lc",
-    "common": True,
-}
-DEVICE: Final[Mapping[str, Any]] = {
-    "help": "Where to compute; cuda:0,1 is several devices, with a process each.",
-    "flag": "--device",
-    "heading": MODELS,
-    "metavar": "NAME",
-}
-JOBS: Final[Mapping[str, Any]] = {
-    "help": "Processes; they change no score.",
-    "flag": "--jobs",
-    "heading": MODELS,
-    "least": 1,
-    "otherwise": "one a core, where there is enough to do",
-}
-ENGINE: Final[Mapping[str, Any]] = {
-    "help": "Who computes forced scores and vectors: processes of this machine, or the workers of a Ray cluster, "
-    "--jobs of them or as many as it has room for; the same scores.",
-    "flag": "--engine",
-    "heading": MODELS,
-    "choices": ENGINES,
-}
-ADDRESS: Final[Mapping[str, Any]] = {
-    "help": "Of the Ray cluster: auto, HOST:6379.",
-    "flag": "--address",
-    "heading": MODELS,
-    "metavar": "ADDRESS",
-    "otherwise": "$RAY_ADDRESS, or one on this machine",
-}
-GPUS: Final[Mapping[str, Any]] = {
-    "help": "GPUs of a Ray worker.",
-    "flag": "--gpus",
-    "heading": MODELS,
-    "least": 0,
-    "otherwise": "1 with --device cuda",
-}
-CACHE: Final[Mapping[str, Any]] = {
-    "help": "Keep what networks compute, and what evaluate counts, in ~/.cache/polyref, or $POLYREF_CACHE.",
-    "flag": "--cache",
-    "heading": MODELS,
-}
 
 
 @dataclass(frozen=True, kw_only=True)
