@@ -16,12 +16,10 @@ import numpy as np
 from polyref.cli.options.threads import threads_option
 from polyref.cli.printing import bars
 from polyref.errors import DataError, PolyrefError
-from polyref.metrics.embedding.baseline import HEADER
-from polyref.metrics.embedding.embeddings import Embeddings
-from polyref.metrics.embedding.encoders.base import Encoder
-from polyref.metrics.embedding.encoders.load import load_encoder
-from polyref.metrics.embedding.matching import Side, match
+from polyref.metrics.embedding.bertscore import HEADER, Side, match
 from polyref.metrics.statistics import Floats
+from polyref.models.embeddings import Embeddings
+from polyref.models.encoders import Encoder, load_encoder
 from polyref.progress import listening
 from polyref.tables import shown
 from polyref.textfiles import check_writable, read_lines, write_atomically

@@ -34,12 +34,12 @@ import torch
 from torch import Tensor
 
 from polyref.errors import ModelError, PolyrefError, UsageError
-from polyref.models.checkpoints.fairseq import FairseqParts, is_fairseq_directory, read_fairseq
+from polyref.models.checkpoints.fairseq import FairseqParts, read_fairseq
 from polyref.models.checkpoints.huggingface import load_transformers
-from polyref.models.networks.config import TransformerConfig
-from polyref.models.networks.layers import sinusoids
-from polyref.models.networks.transformer import Transformer
-from polyref.models.scoring.lean import Scorer
+from polyref.models.networks.attention import sinusoids
+from polyref.models.networks.transformer import Transformer, TransformerConfig
+from polyref.models.opening import is_fairseq_directory
+from polyref.models.scorers import Scorer
 from polyref.publishing import published_folder
 
 #: Log-probabilities (nats) of a converted model may differ this much from the original's: rounding of float32.

@@ -42,10 +42,10 @@ from tqdm import tqdm
 
 from polyref.eval.data.evaluation_set import EvalSet
 from polyref.metrics.base import Metric
-from polyref.metrics.embedding.embeddings import Embeddings
-from polyref.metrics.embedding.encoders.load import load_encoder
-from polyref.metrics.esim.files import SHIPPED
+from polyref.metrics.esim.network import SHIPPED
 from polyref.metrics.registry import get_metric
+from polyref.models.embeddings import Embeddings
+from polyref.models.encoders import load_encoder
 from polyref.references import ReferenceSet
 from polyref.textfiles import write_atomically
 

@@ -16,7 +16,7 @@ from tiny_t5 import SOURCES, t5
 
 from polyref.errors import UsageError
 from polyref.models.checkpoints.fairseq import read_fairseq_checkpoint
-from polyref.models.networks.huggingface import HuggingFaceModel
+from polyref.models.networks.hugging_face import HuggingFaceModel
 from polyref.paraphrase.search import SearchOptions, search
 
 transformers = pytest.importorskip("transformers")

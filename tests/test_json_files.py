@@ -16,10 +16,10 @@ from polyref.errors import DataError, ModelError, PolyrefError
 from polyref.eval.data.text_files import read_texts
 from polyref.eval.inspection.refusals import read_dropped
 from polyref.json_files import Record, parse_json, read_json, read_toml, try_json
-from polyref.metrics.embedding.encoders.pointer import PointerEncoder
-from polyref.metrics.esim.files import SHIPPED, read_card
-from polyref.models.checkpoints.files import read_config
+from polyref.metrics.esim.network import SHIPPED, read_card
 from polyref.models.checkpoints.weights import read_weights
+from polyref.models.encoders import PointerEncoder
+from polyref.models.opening import read_config
 from polyref.paraphrase.backends.converted_tokens import read_vocabulary
 from polyref.paraphrase.rewriting.prompts import load_prompt
 from polyref.references import ReferenceSet

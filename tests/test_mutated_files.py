@@ -40,13 +40,13 @@ from polyref.formats import read_outputs
 from polyref.formats.base import Lines
 from polyref.formats.wmt.items import read_items
 from polyref.metrics import get_metric
-from polyref.metrics.embedding.baseline import read_baseline
-from polyref.metrics.esim.files import read_card
+from polyref.metrics.embedding.bertscore import read_baseline
+from polyref.metrics.esim.network import read_card
 from polyref.metrics.statistics import Statistics
 from polyref.models.checkpoints.fairseq import read_fairseq_checkpoint
-from polyref.models.checkpoints.files import read_config
-from polyref.models.checkpoints.vocabulary import FairseqDictionary
+from polyref.models.checkpoints.text import FairseqDictionary
 from polyref.models.checkpoints.weights import read_weights
+from polyref.models.opening import read_config
 from polyref.paraphrase.rewriting.journal import Answers
 from polyref.publishing import publish_together
 from polyref.references import Reference, ReferenceSet, Segment

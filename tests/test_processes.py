@@ -92,7 +92,7 @@ def test_the_function_is_built_once_and_shared() -> None:
 def scoring() -> Callable[[str], tuple[int, float]]:
     import torch
 
-    from polyref.models.scoring.load import load_scorer
+    from polyref.models.scorers import load_scorer
 
     torch.set_num_threads(1)
     scorer, builder = load_scorer(), os.getpid()

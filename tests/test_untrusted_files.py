@@ -29,16 +29,15 @@ from polyref.augment.tally import Tally
 from polyref.errors import DataError, ModelError, PolyrefError
 from polyref.eval.data.releases import open_release
 from polyref.formats import read_outputs
-from polyref.metrics.embedding.baseline import read_baseline
-from polyref.metrics.embedding.encoders.load import load_encoder
-from polyref.metrics.esim.files import CONFIG, load_network, read_card
+from polyref.metrics.embedding.bertscore import read_baseline
+from polyref.metrics.esim.network import CONFIG, load_network, read_card
 from polyref.metrics.statistics import Statistics
 from polyref.models.checkpoints.fairseq import read_fairseq_checkpoint
-from polyref.models.checkpoints.files import read_config
-from polyref.models.checkpoints.load import load_checkpoint
-from polyref.models.checkpoints.pointer import is_pointer_folder, load_pointer
+from polyref.models.checkpoints.huggingface import load_checkpoint
+from polyref.models.checkpoints.pointer import load_pointer
 from polyref.models.checkpoints.weights import check_archive, read_weights
-from polyref.models.find import SHIPPED
+from polyref.models.encoders import load_encoder
+from polyref.models.opening import SHIPPED, is_pointer_folder, read_config
 from polyref.paraphrase.rewriting.journal import Answers
 from polyref.publishing import publish_together
 from polyref.references import ReferenceSet

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from polyref.errors import ModelError, UsageError
-from polyref.models.networks.huggingface import HuggingFaceModel, token_ids
+from polyref.models.networks.hugging_face import HuggingFaceModel, token_ids
 from polyref.models.step import Parts
 from polyref.paraphrase.search.engine import run
 from polyref.paraphrase.search.huggingface import HfBeamRule, HfGroupRule, Process

@@ -28,7 +28,7 @@ def command(model: str | None, as_json: bool) -> None:
         rows = [{"hash": model, "signature": line} for line in signature.splitlines()]
         click.echo(json_object(signature.splitlines()[0], rows) if as_json else signature)
         return
-    from polyref.models.networks.matmul_library import library_choice
+    from polyref.models.networks.matmul import library_choice
     from polyref.paraphrase.generators import generators
     from polyref.paraphrase.info import properties
 

@@ -63,7 +63,7 @@ def arithmetic(device: str = "cpu", threads: int | None = None) -> tuple[str, ..
     """
     import torch
 
-    from polyref.models.networks.matmul_library import library_choice
+    from polyref.models.networks.matmul import library_choice
 
     versions = (str(torch.__version__), version("transformers"))
     device = own_device(device)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from polyref.models.find import shipped_languages
+from polyref.models.opening import shipped_languages
 from polyref.paraphrase.diverse_beam import Decoding, DiverseBeam
 from polyref.paraphrase.loading import load_paraphraser
 from polyref.paraphrase.nbest import Hypothesis, NBest

@@ -70,9 +70,7 @@ def model_info(name_or_path: str | Path = "shipped") -> ModelInfo:
     Raises:
         ModelError: There is no such model, or it is broken.
     """
-    from polyref.models.checkpoints.fairseq import is_fairseq_directory
-    from polyref.models.checkpoints.hub import locate
-    from polyref.models.find import find_model
+    from polyref.models.opening import find_model, is_fairseq_directory, locate
 
     name = str(name_or_path)
     folder, shipped = find_model(name)
@@ -160,9 +158,9 @@ def _fairseq(folder: Path) -> ModelInfo:
 
 def _huggingface(folder: Path, name: str) -> ModelInfo:
     from polyref.models.checkpoints import huggingface as hf
-    from polyref.models.checkpoints.files import hash_model, read_config
-    from polyref.models.checkpoints.tokenizer import HuggingFaceCodec, load_tokenizer
+    from polyref.models.checkpoints.text import HuggingFaceCodec, load_tokenizer
     from polyref.models.checkpoints.weights import faults_of, read_weights
+    from polyref.models.opening import hash_model, read_config
 
     config = read_config(folder)
     hf.check_family(config, folder)

@@ -9,7 +9,7 @@ from typing import Any
 from polyref.cache import default_cache
 from polyref.errors import ModelError, UsageError
 from polyref.models.device import devices, own_device
-from polyref.models.find import find_model
+from polyref.models.opening import find_model
 from polyref.paraphrase.generators import Generator, built_in, find_generator, generators
 from polyref.paraphrase.in_processes import InProcesses
 from polyref.paraphrase.loading_options import BACKENDS, PRISM_B, check_penalty

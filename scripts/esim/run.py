@@ -16,10 +16,9 @@ from esim.state import TrainingOptions
 from esim.training import Trained, encode, hold_out, train
 from polyref import __version__
 from polyref.errors import DataError, UsageError
-from polyref.metrics.embedding.encoders.load import load_encoder
-from polyref.metrics.esim.files import CONFIG, EsimCard
-from polyref.metrics.esim.texts import LONGEST, Reader
+from polyref.metrics.esim.network import CONFIG, LONGEST, EsimCard, Reader
 from polyref.models.device import torch_device
+from polyref.models.encoders import load_encoder
 from polyref.store import file_sha256
 from polyref.textfiles import check_writable
 

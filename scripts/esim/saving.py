@@ -1,4 +1,4 @@
-"""Writing an ESIM model: what ``polyref.metrics.esim.files`` reads."""
+"""Writing an ESIM model: what ``polyref.metrics.esim.network`` reads."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from typing import Any, Final
 from safetensors.torch import save
 
 from polyref.errors import DataError
-from polyref.metrics.embedding.encoders.base import Encoder
-from polyref.metrics.esim.files import CONFIG, FORMAT, WEIGHTS, EsimCard, read_card
-from polyref.metrics.esim.network import EsimNetwork
+from polyref.metrics.esim.network import CONFIG, FORMAT, WEIGHTS, EsimCard, EsimNetwork, read_card
+from polyref.models.encoders import Encoder
 from polyref.publishing import published_folder
 from polyref.store import file_sha256
 

@@ -21,9 +21,7 @@ from esim.judgements import Judged, Ranked, TrainingSet
 from esim.network import DroppingNetwork, Masks
 from esim.state import TrainingOptions, TrainingState
 from polyref.errors import DataError, UsageError
-from polyref.metrics.esim.network import EsimNetwork
-from polyref.metrics.esim.scoring import compare_texts, read_texts
-from polyref.metrics.esim.texts import Reader, padded
+from polyref.metrics.esim.network import EsimNetwork, Reader, compare_texts, padded, read_texts
 
 #: Weight of the squared scores beside the ranking loss, which by itself leaves their level and scale open.
 PIN: Final = 1e-3

@@ -13,7 +13,7 @@ import tiny_encoders
 
 from polyref.augment.filters.file import read_filter
 from polyref.errors import DataError, UsageError
-from polyref.models.scoring.language_model import Causal
+from polyref.models.language_model import Causal
 
 REFERENCE = "the cat sat on the mat"
 CANDIDATES = ["the cat sat on a mat", "on the mat the cat sat", "cat mat", REFERENCE]

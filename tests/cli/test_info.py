@@ -58,7 +58,7 @@ def test_what_is_no_model_is_one_line(polyref: Callable[..., Any], tmp_path: Pat
 
 @pytest.mark.slow
 def test_what_a_model_says_of_itself_is_shown_and_not_obeyed(polyref: Callable[..., Any], tmp_path: Path) -> None:
-    from polyref.models.find import SHIPPED
+    from polyref.models.opening import SHIPPED
 
     folder = Path(shutil.copytree(SHIPPED / "en", tmp_path / "m\x1b[31m"))
     run = polyref("info", folder)

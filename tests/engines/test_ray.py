@@ -201,7 +201,7 @@ def test_scores(
     polyref: Callable[..., Any],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("polyref.models.scoring.base._STRETCH", 100)
+    monkeypatch.setattr("polyref.models.forced._STRETCH", 100)
     for name, lines in (("refs", LINES[:40]), ("more", LINES[7:47]), ("a", LINES[3:43]), ("b", LINES[:40][::-1])):
         (tmp_path / name).write_text("".join(lines), "utf-8")
     files = [tmp_path / name for name in ("refs", "more")]
@@ -217,7 +217,7 @@ def test_scores(
             os.kill(actors()[0], signal.SIGKILL)
             killed_at.append(len(results))
 
-    monkeypatch.setattr("polyref.models.scoring.stretches.tell", came)
+    monkeypatch.setattr("polyref.models.elsewhere.tell", came)
     there = polyref(*asked, "--engine", "ray", "--address", address, "--jobs", "2")
     assert (local.code, there.code) == (0, 0), there.err
     assert there.out == local.out

@@ -18,11 +18,10 @@ from polyref.cache import default_cache
 from polyref.errors import DataError, PolyrefWarning, UsageError
 from polyref.metrics.base import Metric
 from polyref.metrics.combination import COMBINATIONS, MaximumEach
-from polyref.metrics.embedding.baseline import read_baseline
-from polyref.metrics.embedding.bertscore import BERTScore
-from polyref.metrics.embedding.encoders.load import load_encoder
+from polyref.metrics.embedding.bertscore import BERTScore, read_baseline
 from polyref.metrics.registry import get_metric
 from polyref.metrics.statistics import Statistics
+from polyref.models.encoders import load_encoder
 from polyref.references import Reference, ReferenceSet, Segment
 
 #: What bert_score 0.3.13 gives, recorded by scripts/data/bertscore_goldens.py.

@@ -12,11 +12,11 @@ import tiny_encoders
 
 from polyref.errors import DataError, PolyrefWarning, UsageError
 from polyref.metrics.combination import MaximumEach
-from polyref.metrics.embedding.encoders.load import load_encoder
 from polyref.metrics.embedding.laser_lm import LaserLM, LaserLMSource
 from polyref.metrics.registry import get_metric
 from polyref.metrics.statistics import Scores
-from polyref.models.scoring.language_model import Causal, load_language_model
+from polyref.models.encoders import load_encoder
+from polyref.models.language_model import Causal, load_language_model
 from polyref.references import Reference, ReferenceSet, Segment
 
 HUMAN = ["the old bridge was closed", "nobody knows why", "the cat sat on the mat"]

@@ -11,12 +11,12 @@ import torch
 
 from polyref.engines.engine import Engine
 from polyref.errors import ModelError
-from polyref.metrics.embedding import workers
 from polyref.metrics.embedding.bertscore import BERTScore
-from polyref.metrics.embedding.embeddings import Embeddings
-from polyref.metrics.embedding.encoders.load import load_encoder
 from polyref.metrics.embedding.laser_lm import Pooled
-from polyref.metrics.embedding.workers import Encoding, Helpers
+from polyref.models import elsewhere
+from polyref.models.elsewhere import Encoding, Helpers
+from polyref.models.embeddings import Embeddings
+from polyref.models.encoders import load_encoder
 from polyref.processes import available
 from polyref.references import ReferenceSet
 
@@ -28,7 +28,7 @@ TEXTS = [f"{what} {number} times." for number in range(20) for what in ("He call
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Little is enough for several processes; and all compute with one thread, as those do."""
-    monkeypatch.setattr(workers, "WORTH", 10)
+    monkeypatch.setattr(elsewhere, "WORTH_ENCODING", 10)
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield

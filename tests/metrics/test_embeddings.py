@@ -17,9 +17,8 @@ import tiny_encoders
 from polyref.augment.filters import adequacy
 from polyref.cache import Cache
 from polyref.errors import DataError, ModelError, PolyrefWarning, UsageError
-from polyref.metrics.embedding.embeddings import Embeddings
-from polyref.metrics.embedding.encoders.huggingface import TransformersEncoder
-from polyref.metrics.embedding.encoders.load import load_encoder
+from polyref.models.embeddings import Embeddings
+from polyref.models.encoders import TransformersEncoder, load_encoder
 
 TEXTS = [
     "The old bridge was closed.",
@@ -204,7 +203,7 @@ def test_faults_of_encoders(tmp_path: Path, bert: str, monkeypatch: pytest.Monke
         load_encoder("nowhere")
     with pytest.raises(ModelError, match="no model 'shipped/xx' in the package"):
         load_encoder("shipped/xx")
-    monkeypatch.setattr("polyref.metrics.embedding.encoders.load.MINILM", "no_such_package")
+    monkeypatch.setattr("polyref.models.encoders.MINILM", "no_such_package")
     load_encoder.cache_clear()
     with pytest.raises(ModelError, match=r"pip install 'polyref\[minilm\]'"):
         load_encoder("minilm")

@@ -13,13 +13,20 @@ from tiny_encoders import bert, roberta
 
 from polyref.errors import ModelError, PolyrefWarning, UsageError
 from polyref.metrics.combination import ExpectedCredit, Maximum, Mean
-from polyref.metrics.embedding.encoders.load import load_encoder
-from polyref.metrics.esim import files
-from polyref.metrics.esim.files import find_model, load_network, load_reader, read_card
+from polyref.metrics.esim import network as esim_network
 from polyref.metrics.esim.metric import ESIM
-from polyref.metrics.esim.network import EsimConfig, EsimNetwork
-from polyref.metrics.esim.scoring import compare_texts, read_texts
-from polyref.metrics.esim.texts import Reader
+from polyref.metrics.esim.network import (
+    EsimConfig,
+    EsimNetwork,
+    Reader,
+    compare_texts,
+    find_model,
+    load_network,
+    load_reader,
+    read_card,
+    read_texts,
+)
+from polyref.models.encoders import load_encoder
 from polyref.references import Reference, ReferenceSet, Segment
 
 Array = np.ndarray
@@ -302,11 +309,11 @@ def test_order_and_duplicates_of_references(esim: Callable[..., ESIM]) -> None:
 
 
 def test_each_text_is_read_once(esim: Callable[..., ESIM], monkeypatch: pytest.MonkeyPatch) -> None:
-    from polyref.metrics.esim import scoring
+    from polyref.metrics.esim import network as esim_network
 
     seen: list[int] = []
-    real = scoring.read_texts
-    monkeypatch.setattr(scoring, "read_texts", lambda net, states: seen.append(len(states)) or real(net, states))
+    real = esim_network.read_texts
+    monkeypatch.setattr(esim_network, "read_texts", lambda net, states: seen.append(len(states)) or real(net, states))
     metric = esim()
     refs = ragged()
     metric.statistics(SYSTEMS, refs)
@@ -321,8 +328,8 @@ def test_each_text_is_read_once(esim: Callable[..., ESIM], monkeypatch: pytest.M
 @pytest.mark.slow
 def test_the_weights_are_hashed_once(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hashed: list[Path] = []
-    real = files.file_sha256
-    monkeypatch.setattr(files, "file_sha256", lambda path: hashed.append(path) or real(path))
+    real = esim_network.file_sha256
+    monkeypatch.setattr(esim_network, "file_sha256", lambda path: hashed.append(path) or real(path))
     metric = ESIM(model=str(model))
     metric.aggregate(metric.statistics(SYSTEMS, ragged()), k=1)
     assert hashed == [model / "model.safetensors"]

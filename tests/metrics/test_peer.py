@@ -12,7 +12,7 @@ from scipy.stats import kendalltau, pearsonr
 
 from polyref.errors import DataError, UsageError
 from polyref.metrics.likelihood.peer import Peer
-from polyref.models.scoring.load import load_scorer
+from polyref.models.scorers import load_scorer
 from polyref.references import ReferenceSet, Segment
 
 SOURCES = ["two children throw bread to the ducks", "a grey heron waits", "the wind turns the boats", ""]

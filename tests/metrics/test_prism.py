@@ -17,9 +17,9 @@ from polyref.metrics import Statistics, get_metric
 from polyref.metrics.combination import COMBINATIONS
 from polyref.metrics.likelihood.prism import PrismRef, PrismSrc
 from polyref.models.checkpoints.pointer import load_pointer
-from polyref.models.find import SHIPPED
-from polyref.models.scoring.base import ForcedScorer
-from polyref.models.scoring.load import load_scorer
+from polyref.models.forced import ForcedScorer
+from polyref.models.opening import SHIPPED
+from polyref.models.scorers import load_scorer
 from polyref.references import Reference, ReferenceSet, Segment
 
 HUMAN = [["the old mill stands near the river"], ["nobody has seen the ferry"], [""]]
@@ -254,8 +254,7 @@ def test_prism_src_needs_sources_and_a_model_that_translates(
 
 
 def test_a_stretch_begins_without_the_states_of_the_one_before(seq2seq: dict[str, Path]) -> None:
-    from polyref.models.scoring.lean import LeanScorer
-    from polyref.models.scoring.load import load_scorer
+    from polyref.models.scorers import LeanScorer, load_scorer
 
     scorer = load_scorer(seq2seq["m2m"])
     assert isinstance(scorer, LeanScorer)

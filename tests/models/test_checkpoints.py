@@ -17,11 +17,10 @@ from torch import Tensor
 from torch.nn import functional
 
 from polyref.errors import DataError, ModelError, PolyrefError, UsageError
-from polyref.metrics.embedding.encoders.default_layers import default_layers
 from polyref.models.checkpoints import fairseq as checkpoints
 from polyref.models.checkpoints.fairseq import load_fairseq
-from polyref.models.checkpoints.files import hash_model
-from polyref.models.checkpoints.hub import locate
+from polyref.models.encoders import default_layers
+from polyref.models.opening import hash_model, locate
 from polyref.paraphrase.info import model_info
 from polyref.paraphrase.search import SearchOptions, search
 

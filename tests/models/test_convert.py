@@ -14,10 +14,9 @@ from convert_model import Conversion, convert_to_huggingface
 from tiny_models import DIM, TEXT, settings, state, symbols, write
 
 from polyref.errors import ModelError, UsageError
-from polyref.models.checkpoints.base import Seq2Seq
-from polyref.models.checkpoints.fairseq import load_fairseq
-from polyref.models.checkpoints.load import load_checkpoint
-from polyref.models.scoring.lean import Scorer
+from polyref.models.checkpoints.fairseq import Seq2Seq, load_fairseq
+from polyref.models.checkpoints.huggingface import load_checkpoint
+from polyref.models.scorers import Scorer
 from polyref.paraphrase import load_paraphraser
 from polyref.paraphrase.search import SearchOptions, search
 

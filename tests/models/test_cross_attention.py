@@ -9,11 +9,9 @@ import pytest
 import torch
 
 from polyref.models.networks import transformer
-from polyref.models.networks.config import TransformerConfig
-from polyref.models.networks.cross_attention import FoldedCrossAttention, pays
-from polyref.models.networks.layers import attend, join_heads, split_heads
+from polyref.models.networks.attention import FoldedCrossAttention, attend, join_heads, pays, split_heads
 from polyref.models.networks.matmul import Precision, computing_in
-from polyref.models.networks.transformer import Transformer
+from polyref.models.networks.transformer import Transformer, TransformerConfig
 from polyref.paraphrase.search import Candidate, SearchOptions, search
 
 DIM, HEADS, VOCAB, LAYERS = 64, 2, 1100, 2

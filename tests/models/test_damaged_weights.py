@@ -24,15 +24,15 @@ from tiny_seq2seq import write_bart
 from polyref.cache import Cache
 from polyref.errors import DataError, ModelError
 from polyref.metrics.base import Metric
-from polyref.metrics.embedding.embeddings import Embeddings
-from polyref.metrics.embedding.encoders.load import load_encoder
-from polyref.metrics.esim.files import load_network, read_card
+from polyref.metrics.esim.network import load_network, read_card
 from polyref.metrics.registry import get_metric
 from polyref.metrics.statistics import Floats
 from polyref.models.checkpoints.pointer import load_pointer
 from polyref.models.checkpoints.weights import check_numbers
-from polyref.models.find import SHIPPED
-from polyref.models.scoring.load import load_scorer
+from polyref.models.embeddings import Embeddings
+from polyref.models.encoders import load_encoder
+from polyref.models.opening import SHIPPED
+from polyref.models.scorers import load_scorer
 from polyref.paraphrase import load_paraphraser
 from polyref.references import Reference, ReferenceSet
 

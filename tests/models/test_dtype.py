@@ -14,10 +14,9 @@ from typing import Any
 import pytest
 
 from polyref.errors import UsageError
-from polyref.models.checkpoints.base import Seq2Seq
-from polyref.models.checkpoints.fairseq import load_fairseq
+from polyref.models.checkpoints.fairseq import Seq2Seq, load_fairseq
 from polyref.models.networks.matmul import Precision, computing_in
-from polyref.models.scoring.lean import Scorer
+from polyref.models.scorers import Scorer
 from polyref.paraphrase import load_paraphraser
 from polyref.paraphrase.search import SearchOptions, search
 

@@ -11,9 +11,8 @@ from tiny_models import TEXT, write
 
 from polyref.errors import ModelError, UsageError
 from polyref.models.checkpoints.fairseq import load_fairseq
-from polyref.models.scoring.base import seed_of
-from polyref.models.scoring.lean import Scorer
-from polyref.models.scoring.load import load_scorer
+from polyref.models.forced import seed_of
+from polyref.models.scorers import Scorer, load_scorer
 
 
 @pytest.fixture

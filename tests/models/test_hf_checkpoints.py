@@ -13,8 +13,7 @@ import torch
 from torch import Tensor
 
 from polyref.errors import ModelError
-from polyref.models.checkpoints.huggingface import load_network
-from polyref.models.checkpoints.load import load_checkpoint
+from polyref.models.checkpoints.huggingface import load_checkpoint, load_network
 from polyref.models.networks.transformer import Transformer
 from polyref.paraphrase.search import SearchOptions, search
 

@@ -14,10 +14,9 @@ from tiny_hf_folders import FAMILIES, MULTILINGUAL, Family
 from tiny_models import TEXT
 
 from polyref.errors import ModelError, UsageError
-from polyref.models.checkpoints.tokenizer import HuggingFaceCodec, language_codes, load_tokenizer
-from polyref.models.networks.huggingface import HuggingFaceModel
-from polyref.models.scoring.huggingface import HuggingFaceScorer
-from polyref.models.scoring.load import load_scorer
+from polyref.models.checkpoints.text import HuggingFaceCodec, language_codes, load_tokenizer
+from polyref.models.networks.hugging_face import HuggingFaceModel
+from polyref.models.scorers import HuggingFaceScorer, load_scorer
 from polyref.paraphrase import SearchOptions, load_paraphraser
 
 transformers = pytest.importorskip("transformers")

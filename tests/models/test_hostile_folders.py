@@ -13,7 +13,7 @@ from model_readers import READERS, encode
 from tiny_encoders import bert
 
 from polyref.errors import ModelError, PolyrefError
-from polyref.metrics.embedding.encoders.load import load_encoder
+from polyref.models.encoders import load_encoder
 
 pytestmark = pytest.mark.usefixtures("quiet_transformers")
 KINDS = ("AutoConfig", "AutoModel", "AutoModelForCausalLM", "AutoModelForSeq2SeqLM", "GenerationConfig")

@@ -8,7 +8,7 @@ import pytest
 
 from polyref.errors import UsageError
 from polyref.languages import _TO_SHORT, base, find_pair, is_language, matching, resolve
-from polyref.models.checkpoints.vocabulary import FairseqDictionary, language_of
+from polyref.models.checkpoints.text import FairseqDictionary, language_of
 
 NLLB = ["arb_Arab", "arz_Arab", "deu_Latn", "eng_Latn", "lvs_Latn", "nno_Latn", "nob_Latn", "zho_Hans", "zho_Hant"]
 MBART = ["ar_AR", "de_DE", "en_XX", "zh_CN"]

@@ -9,8 +9,7 @@ import pytest
 import torch
 
 from polyref.errors import UsageError
-from polyref.models.networks.matmul import Product, packs
-from polyref.models.networks.matmul_library import has_onednn, library_choice
+from polyref.models.networks.matmul import Product, has_onednn, library_choice, packs
 
 WEIGHT = torch.zeros(2, 2)
 

@@ -11,9 +11,8 @@ import pytest
 from tiny_models import TEXT, write
 
 from polyref.errors import UsageError
-from polyref.models.checkpoints.base import Seq2Seq
-from polyref.models.checkpoints.fairseq import load_fairseq
-from polyref.models.scoring.lean import Scorer
+from polyref.models.checkpoints.fairseq import Seq2Seq, load_fairseq
+from polyref.models.scorers import Scorer
 from polyref.paraphrase.search import SearchOptions, search
 
 

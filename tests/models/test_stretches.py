@@ -10,9 +10,9 @@ import pytest
 from polyref.cache import Cache
 from polyref.engines.engine import Engine
 from polyref.metrics.likelihood.prism import PrismRef
-from polyref.models.scoring import stretches
-from polyref.models.scoring.base import Job
-from polyref.models.scoring.stretches import load_stretched
+from polyref.models import elsewhere
+from polyref.models.elsewhere import load_stretched
+from polyref.models.forced import Job
 
 WORDS = ("harbour", "station", "market", "mill", "garden", "bridge", "castle", "school", "theatre")
 
@@ -25,16 +25,16 @@ def jobs_of(scorer: object) -> list[Job]:
 
 @pytest.mark.slow
 def test_the_same_digits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("polyref.models.scoring.base._STRETCH", 200)
+    monkeypatch.setattr("polyref.models.forced._STRETCH", 200)
     plain = load_stretched("shipped", engine=Engine(jobs=1))
     jobs = jobs_of(plain)
     expected = plain.score(jobs)
 
     # In two processes.
-    monkeypatch.setattr(stretches, "WORTH", 100)
+    monkeypatch.setattr(elsewhere, "WORTH_SCORING", 100)
     several = load_stretched("shipped", engine=Engine(jobs=2))
     assert all(np.array_equal(a, b) for a, b in zip(several.score(jobs), expected, strict=True))
-    assert isinstance(several.through, stretches.Stretches) and several.through._workers is not None
+    assert isinstance(several.through, elsewhere.Stretches) and several.through._workers is not None
     several.through._workers.close()
 
     # Into the cache, and out of it: a part that was computed before, and all of it.

@@ -16,7 +16,7 @@ from tiny_seq2seq import TEXT, token_logprobs
 
 from polyref.cli.options.search import decoding_from
 from polyref.errors import ModelError, UsageError
-from polyref.models.scoring.load import load_scorer
+from polyref.models.scorers import load_scorer
 from polyref.paraphrase import SearchOptions, SearchParaphraser, load_paraphraser
 
 pytestmark = pytest.mark.usefixtures("quiet_transformers")

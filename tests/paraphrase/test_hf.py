@@ -9,7 +9,7 @@ import torch
 from tiny_t5 import SOURCES, t5
 
 from polyref.errors import ModelError
-from polyref.models.networks.huggingface import HuggingFaceModel
+from polyref.models.networks.hugging_face import HuggingFaceModel
 from polyref.paraphrase.search import SearchOptions, search
 
 transformers = pytest.importorskip("transformers")

@@ -10,7 +10,7 @@ import torch
 from tiny_models import write
 
 from polyref.errors import ModelError, UsageError
-from polyref.models.find import SHIPPED
+from polyref.models.opening import SHIPPED
 from polyref.paraphrase import DiverseBeam, SearchOptions, SearchParaphraser, load_paraphraser
 
 transformers = pytest.importorskip("transformers")

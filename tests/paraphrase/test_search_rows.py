@@ -8,9 +8,9 @@ import pytest
 import torch
 from tables import TableModel
 
-from polyref.models.checkpoints.base import Seq2Seq
+from polyref.models.checkpoints.fairseq import Seq2Seq
 from polyref.models.networks import transformer
-from polyref.models.networks.self_attention import AncestryCache
+from polyref.models.networks.attention import AncestryCache
 from polyref.models.step import Parts
 from polyref.paraphrase.diverse_beam import DiverseBeam
 from polyref.paraphrase.search import SearchOptions, search

@@ -13,9 +13,9 @@ import tiny_encoders
 from bertscore_baseline import compute_baseline
 from esim_fixtures import rankings, write_rows
 
-from polyref.metrics.embedding.baseline import read_baseline
-from polyref.metrics.embedding.encoders.load import load_encoder
-from polyref.metrics.esim.files import load_network, read_card
+from polyref.metrics.embedding.bertscore import read_baseline
+from polyref.metrics.esim.network import load_network, read_card
+from polyref.models.encoders import load_encoder
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 pytestmark = pytest.mark.slow

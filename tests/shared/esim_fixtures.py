@@ -11,8 +11,8 @@ from esim.network import initialise
 from esim.saving import save_model
 from tiny_encoders import bert
 
-from polyref.metrics.embedding.encoders.load import load_encoder
 from polyref.metrics.esim.network import EsimConfig, EsimNetwork
+from polyref.models.encoders import load_encoder
 
 TEXT = "the old new bridge closed open monday she bought apple market nobody light went out rain wind cat"
 WORDS = TEXT.split()

@@ -9,8 +9,7 @@ import pytest
 import sentencepiece
 from tiny_models import TEXT
 
-from polyref.models.checkpoints.base import Seq2Seq
-from polyref.models.checkpoints.fairseq import load_fairseq
+from polyref.models.checkpoints.fairseq import Seq2Seq, load_fairseq
 
 
 @pytest.fixture(scope="session")

@@ -12,10 +12,10 @@ from tiny_encoders import bert, gpt
 from tiny_seq2seq import write_bart, write_t5
 
 from polyref.augment.filters import adequacy
-from polyref.metrics.embedding.encoders.load import load_encoder
 from polyref.models.checkpoints.huggingface import read_generation
-from polyref.models.scoring.language_model import load_language_model
-from polyref.models.scoring.load import load_scorer
+from polyref.models.encoders import load_encoder
+from polyref.models.language_model import load_language_model
+from polyref.models.scorers import load_scorer
 from polyref.paraphrase import load_paraphraser
 from polyref.paraphrase.rewriting.local import LocalChat
 

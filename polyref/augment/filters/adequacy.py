@@ -104,9 +104,8 @@ class TransformersEncoder(Encoder):
     """Any encoder of a Hugging Face folder; of an encoder-decoder its encoder."""
 
     def __init__(self, folder: Path, name: str) -> None:
-        from polyref.models.checkpoints.automodel import load_network
-        from polyref.models.checkpoints.files import hash_model, most_positions, read_config
-        from polyref.models.checkpoints.tokenizer import load_tokenizer
+        from polyref.models.checkpoints.text import load_tokenizer
+        from polyref.models.opening import hash_model, load_network, most_positions, read_config
 
         self._tokenizer = load_tokenizer(folder)
         model: Any = load_network("AutoModel", folder, "encoder")
@@ -127,9 +126,8 @@ class TransformersEncoder(Encoder):
 
 def load_encoder(name: str = "shipped") -> Encoder:
     """An encoder by name: ``shipped``, a folder of that kind, a Hugging Face folder, or a name on the hub."""
-    from polyref.models.checkpoints.hub import locate
-    from polyref.models.checkpoints.pointer import is_pointer_folder, load_pointer
-    from polyref.models.find import SHIPPED
+    from polyref.models.checkpoints.pointer import load_pointer
+    from polyref.models.opening import SHIPPED, is_pointer_folder, locate
 
     folder = SHIPPED / (name.partition("/")[2] or "en") if name.partition("/")[0] == "shipped" else Path(name)
     if is_pointer_folder(folder):
@@ -161,13 +159,13 @@ class Forced:
     As a weight, the geometric mean of the token probabilities.
 
     Args:
-        name: As for :func:`polyref.models.scoring.load.load_scorer`.
+        name: As for :func:`polyref.models.scorers.load_scorer`.
         lang: Language of the texts.
         backward: p(reference | candidate) instead of p(candidate | reference).
     """
 
     def __init__(self, name: str, lang: str, *, backward: bool) -> None:
-        from polyref.models.scoring.load import load_scorer
+        from polyref.models.scorers import load_scorer
 
         self._scorer = load_scorer(name)
         self._lang = lang if self._scorer.languages else None
@@ -195,12 +193,12 @@ class Fluency:
     As a weight, the ratio of the probabilities, 1 at most.
 
     Args:
-        name: As for :func:`polyref.models.scoring.language_model.load_language_model`.
+        name: As for :func:`polyref.models.language_model.load_language_model`.
         dtype: As there.
     """
 
     def __init__(self, name: str, dtype: str = "float32") -> None:
-        from polyref.models.scoring.language_model import load_language_model
+        from polyref.models.language_model import load_language_model
 
         self._model = load_language_model(name, dtype=dtype)
         self.signature = f"{self._model.name}|sha:{self._model.digest}"

@@ -8,9 +8,8 @@ from functools import cached_property
 from typing import Any
 
 from polyref.engines.engine import ADDRESS, CACHE, DEVICE, ENGINE, GPUS, JOBS, Engine
-from polyref.metrics.embedding.encoders.base import Encoder
-from polyref.metrics.embedding.encoders.load import load_encoder
 from polyref.metrics.pairs import PairMetric
+from polyref.models.encoders import Encoder, load_encoder
 from polyref.options import option
 
 
@@ -20,7 +19,7 @@ class EncoderMetric(PairMetric):
 
     Attributes:
         model: The encoder: ``shipped``, ``minilm``, a folder or a hub name (see
-            :func:`polyref.metrics.embedding.encoders.load.load_encoder`).
+            :func:`polyref.models.encoders.load_encoder`).
         layer: The layer whose vectors are used; None takes the metric's own choice.
         device: A torch device.
         jobs: Processes that encode; None: one a core on the CPU, one on other devices. It changes no score.

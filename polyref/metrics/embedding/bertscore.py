@@ -10,37 +10,42 @@ text) chooses the best reference once, by F. Special tokens can be matched, but 
 token, P, R and F are 0.
 
 How it is fast: every distinct text is encoded once, whatever the number of systems and references, and kept
-(:mod:`polyref.metrics.embedding.embeddings`); all outputs of a segment meet its references in one matrix product.
+(:mod:`polyref.models.embeddings`); all outputs of a segment meet its references in one matrix product.
 """
 
 from __future__ import annotations
 
+import csv
+import hashlib
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.metadata import version
-from typing import Any, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from polyref.cache import default_cache
-from polyref.errors import UsageError
+from polyref.errors import DataError, UsageError
 from polyref.metrics.base import Texts
 from polyref.metrics.embedding.base import EncoderMetric
-from polyref.metrics.embedding.baseline import Baseline, read_baseline
-from polyref.metrics.embedding.embeddings import DTYPES, Embeddings
-from polyref.metrics.embedding.encoders.base import Encoder, Tokens
-from polyref.metrics.embedding.encoders.default_layers import default_layers
-from polyref.metrics.embedding.encoders.huggingface import TransformersEncoder
-from polyref.metrics.embedding.encoders.pointer import PointerEncoder
-from polyref.metrics.embedding.workers import Encoding, Helpers
 from polyref.metrics.pairs import with_segments
 from polyref.metrics.statistics import Floats
 from polyref.models.device import own_device
+from polyref.models.elsewhere import Encoding, Helpers
+from polyref.models.embeddings import DTYPES, Embeddings
+from polyref.models.encoders import Encoder, PointerEncoder, Tokens, TransformersEncoder, default_layers
 from polyref.options import option
 from polyref.progress import Part, listening, work
+from polyref.textfiles import read_lines
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
 
 IDF: Final = ("none", "human", "all")
 MEASURES: Final = ("precision", "recall", "f")
@@ -258,8 +263,6 @@ class Match:
 
     def __call__(self, embeddings: Embeddings) -> list[Floats]:
         """One array a group."""
-        from polyref.metrics.embedding.matching import Side, match
-
         device = own_device(self.device)
         here = _texts(self.groups)
         vectors = embeddings.encode(here, [self.tokens[text] for text in here], keep=self.again)
@@ -314,3 +317,145 @@ def _idf(documents: Sequence[Counter[str]], tokens: dict[str, Tokens]) -> Floats
         seen = np.bincount(np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64), times, minlength=ids)
         weights[j] = np.log((counter.total() + 1) / (seen + 1))
     return weights
+
+
+#: Most similarities held at once (float32: 64 MB).
+_CELLS = 1 << 24
+
+
+@dataclass(frozen=True)
+class Side:
+    """A text, ready to be matched.
+
+    Attributes:
+        vectors: Shape (T, d): token vectors of length 1.
+        weights: Shape (J, T): weights of its tokens, each row with sum 1, under J weightings; zeros for a text in
+            which nothing has weight.
+    """
+
+    vectors: npt.NDArray[np.float32]
+    weights: npt.NDArray[np.float32]
+
+    @classmethod
+    def of(cls, vectors: npt.NDArray[np.float32], tokens: Tokens, idf: Floats | None) -> Side:
+        """Normalise.
+
+        Args:
+            vectors: Shape (T, d).
+            tokens: The T tokens.
+            idf: Shape (J, ids): weights by token id; None weighs them the same. Special tokens weigh nothing.
+        """
+        raw = np.ones((1, len(tokens))) if idf is None else idf[:, tokens.ids]
+        raw = np.where(tokens.special, 0.0, raw)
+        total = raw.sum(axis=1, keepdims=True)
+        weights = np.divide(raw, total, out=np.zeros_like(raw), where=total > 0)
+        norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+        return cls(np.divide(vectors, norms, out=np.zeros_like(vectors), where=norms > 0), weights.astype(np.float32))
+
+
+def match(outputs: Sequence[Side], references: Sequence[Side], device: str = "cpu") -> Floats:
+    """Precision, recall and F of all outputs with all references.
+
+    Args:
+        outputs: U of them.
+        references: V of them, with as many weightings.
+        device: A torch device.
+
+    Returns:
+        Shape (J, U, V, 3). A pair in which a side has no weight has 0 throughout.
+    """
+    import torch
+
+    if not outputs or not references:
+        weightings = len((*outputs, *references)[0].weights) if outputs or references else 1
+        return np.zeros((weightings, len(outputs), len(references), 3))
+    hypotheses, precision_weights = _padded(outputs, device)
+    rows, width = hypotheses.shape[0] * hypotheses.shape[1], hypotheses.shape[2]
+    precision = np.empty((len(precision_weights), len(outputs), len(references)), dtype=np.float32)
+    recall = np.empty_like(precision)
+    # References of similar length together: little padding, and no more similarities at once than fit.
+    order = sorted(range(len(references)), key=lambda v: len(references[v].vectors))
+    while order:
+        longest = len(references[order[-1]].vectors)
+        block = order[-max(1, _CELLS // (rows * longest)) :]
+        order = order[: len(order) - len(block)]
+        targets, recall_weights = _padded([references[v] for v in block], device)
+        similar = hypotheses.reshape(rows, width) @ targets.reshape(-1, width).T
+        similar = similar.view(len(outputs), -1, len(block), longest)
+        precision[:, :, block] = torch.einsum("ulv,jul->juv", similar.amax(3), precision_weights).cpu().numpy()
+        recall[:, :, block] = torch.einsum("uvl,jvl->juv", similar.amax(1), recall_weights).cpu().numpy()
+    weighed = np.stack([side.weights.any(axis=1) for side in outputs], 1)[:, :, None]
+    weighed = weighed & np.stack([side.weights.any(axis=1) for side in references], 1)[:, None, :]
+    p, r = (np.where(weighed, found, 0).astype(np.float64) for found in (precision, recall))
+    f = np.divide(2 * p * r, p + r, out=np.zeros_like(p), where=p + r != 0)
+    return np.stack([p, r, f], axis=-1)
+
+
+def _padded(sides: Sequence[Side], device: str) -> tuple[Tensor, Tensor]:
+    """Vectors [N, T, d] and weights [J, N, T] of texts of several lengths.
+
+    A short text is filled up with its own first token, without weight: no maximum changes.
+    """
+    import torch
+
+    longest = max(len(side.vectors) for side in sides)
+    vectors = np.empty((len(sides), longest, sides[0].vectors.shape[1]), dtype=np.float32)
+    weights = np.zeros((len(sides[0].weights), len(sides), longest), dtype=np.float32)
+    for n, side in enumerate(sides):
+        length = len(side.vectors)
+        vectors[n, :length] = side.vectors
+        vectors[n, length:] = side.vectors[0]
+        weights[:, n, :length] = side.weights
+    return torch.from_numpy(vectors).to(device), torch.from_numpy(weights).to(device)
+
+
+HEADER: Final = ["LAYER", "P", "R", "F"]
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """Mean precision, recall and F of unrelated texts.
+
+    Attributes:
+        values: Shape (3,), each below 1.
+        digest: SHA-256 over the values, 64 hex digits.
+    """
+
+    values: Floats
+
+    @property
+    def digest(self) -> str:
+        """See above."""
+        return hashlib.sha256(",".join(map(repr, self.values.tolist())).encode()).hexdigest()
+
+    def rescale(self, scores: Floats) -> Floats:
+        """(x - b) / (1 - b) of scores of shape (..., 3): unrelated texts get about 0, equal ones stay at 1."""
+        rescaled: Floats = (scores - self.values) / (1 - self.values)
+        return rescaled
+
+
+def read_baseline(path: str | Path, layer: int) -> Baseline:
+    """The line of a layer."""
+    lines = read_lines(path)
+    try:
+        header, *rows = csv.reader(lines)
+    except csv.Error as error:
+        raise DataError(f"no lines of a layer and three numbers: {error}", file=path) from None
+    if header != HEADER:
+        raise DataError(f"the header is {lines[0]!r}, expected {','.join(HEADER)}", file=path, line=1)
+    for number, row in enumerate(rows, 2):
+        try:
+            found, *values = int(row[0]), *map(float, row[1:])
+        except (ValueError, IndexError):
+            raise DataError(f"{','.join(row)!r}, expected a layer and three numbers", file=path, line=number) from None
+        if found != number - 2 or len(values) != 3 or not all(math.isfinite(value) and value < 1 for value in values):
+            raise DataError(
+                f"{','.join(row)!r}, expected layer {number - 2} and three numbers below 1", file=path, line=number
+            )
+        if found == layer:
+            return Baseline(np.array(values))
+    raise DataError(
+        f"has layers 0 to {len(rows) - 1}, but layer {layer} is used",
+        file=path,
+        remedy="is it a baseline of this encoder? scripts/bertscore_baseline.py in the repository makes one",
+    )

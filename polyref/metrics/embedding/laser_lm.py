@@ -29,14 +29,13 @@ from polyref.errors import PolyrefWarning
 from polyref.metrics.base import Texts
 from polyref.metrics.combination import Combination, Maximum
 from polyref.metrics.embedding.base import EncoderMetric
-from polyref.metrics.embedding.embeddings import Embeddings
-from polyref.metrics.embedding.encoders.base import Tokens
-from polyref.metrics.embedding.encoders.load import load_encoder
-from polyref.metrics.embedding.workers import Encoding, Helpers
 from polyref.metrics.signature import described_sources, exact
 from polyref.metrics.statistics import Floats, Scores, Statistics
+from polyref.models.elsewhere import Encoding, Helpers
+from polyref.models.embeddings import Embeddings
+from polyref.models.encoders import Tokens, load_encoder
+from polyref.models.language_model import LanguageModel, load_language_model
 from polyref.models.language_recognition import language_name, other_language
-from polyref.models.scoring.language_model import LanguageModel, load_language_model
 from polyref.options import option
 from polyref.progress import Advance, Part, listening, work
 

@@ -29,9 +29,7 @@ from polyref.progress import Part, listening, work
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from polyref.metrics.esim.files import EsimCard
-    from polyref.metrics.esim.network import EsimNetwork
-    from polyref.metrics.esim.texts import Reader
+    from polyref.metrics.esim.network import EsimCard, EsimNetwork, Reader
 
 #: Pairs that are scored between two visits to the encoder.
 _CHUNK: Final = 8192
@@ -93,19 +91,19 @@ class ESIM(PairMetric):
     @cached_property
     def card(self) -> EsimCard:
         """What the model says of itself."""
-        from polyref.metrics.esim.files import find_model, read_card
+        from polyref.metrics.esim.network import find_model, read_card
 
         return read_card(find_model(self.model))
 
     @cached_property
     def _reader(self) -> Reader:
-        from polyref.metrics.esim.files import load_reader
+        from polyref.metrics.esim.network import load_reader
 
         return load_reader(self.card, self.encoder, self.device)
 
     @cached_property
     def _network(self) -> EsimNetwork:
-        from polyref.metrics.esim.files import load_network
+        from polyref.metrics.esim.network import load_network
 
         return load_network(self.card, self.device)
 
@@ -144,7 +142,7 @@ class ESIM(PairMetric):
         return scores
 
     def _compared(self, pairs: Sequence[tuple[str, str]], reader: Reader) -> Floats:
-        from polyref.metrics.esim.scoring import compare_texts
+        from polyref.metrics.esim.network import compare_texts
 
         read = self._read(list(dict.fromkeys(text for pair in pairs for text in pair)), reader)
         return compare_texts(self._network, read, pairs, self.batch)
@@ -158,7 +156,7 @@ class ESIM(PairMetric):
         """What the first LSTM makes of texts: shape (T, 2h) each."""
         import torch
 
-        from polyref.metrics.esim.scoring import read_texts
+        from polyref.metrics.esim.network import read_texts
 
         held = self._held
         found = {text: held[text] for text in texts if text in held}

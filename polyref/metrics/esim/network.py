@@ -15,12 +15,28 @@ Sequences are packed, so that padding enters no LSTM and a score does not depend
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property, partial
+from pathlib import Path
 from typing import Any, Final, cast
 
+import numpy as np
 import torch
+from safetensors import SafetensorError
+from safetensors.torch import load
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence, pad_sequence
+
+from polyref.errors import ModelError
+from polyref.json_files import Record
+from polyref.metrics.statistics import Floats
+from polyref.models.checkpoints.weights import check_numbers
+from polyref.models.device import own_device, torch_device
+from polyref.models.embeddings import Embeddings
+from polyref.models.encoders import Encoder, load_encoder
+from polyref.progress import work
+from polyref.store import file_sha256
 
 #: What stands for minus infinity where a maximum is taken.
 _NEVER: Final = -1e7
@@ -115,3 +131,250 @@ def _pool(v: Tensor, inside: Tensor) -> tuple[Tensor, Tensor]:
     kept = inside[:, :, None]
     mean = (v * kept).sum(1) / inside.sum(1, keepdim=True)
     return mean, v.masked_fill(~kept, _NEVER).amax(1)
+
+
+#: Most tokens of a text that ESIM reads, without special ones (Mathur et al. 2019).
+LONGEST = 100
+
+
+class Reader:
+    """Vectors of texts, without those of special tokens.
+
+    An empty text keeps the vector of its last special token (the separator or end), so that every pair has a score.
+    """
+
+    def __init__(self, encoder: Encoder, layers: Sequence[int], *, lowercase: bool, longest: int = LONGEST) -> None:
+        """Prepare; nothing is loaded yet.
+
+        Args:
+            encoder: The frozen encoder.
+            layers: Its layers, 1 to ``encoder.layers``.
+            lowercase: Whether texts are lowercased first.
+            longest: Most tokens of a text, without special ones.
+        """
+        self.encoder = encoder
+        self.layers = tuple(layers)
+        self._lowercase = lowercase
+        self._longest = longest
+        self._embeddings: Embeddings | None = None
+
+    def __call__(self, texts: Sequence[str]) -> list[Tensor]:
+        """Vectors of texts: shape (L, T, d) each, T at least 1, float32."""
+        if self._embeddings is None:
+            special = len(self.encoder.tokens([""])[0])
+            # Kept by those who ask, after what they do with them: here they would take a hundred times the room.
+            self._embeddings = Embeddings(self.encoder, self.layers, longest=self._longest + special, memory=0)
+        read = [text.lower() for text in texts] if self._lowercase else list(texts)
+        tokens = self._embeddings.tokens(read)
+        found = []
+        for vectors, token in zip(self._embeddings.encode(read, tokens), tokens, strict=True):
+            places = [place for place, special in enumerate(token.special) if not special] or [len(token) - 1]
+            found.append(torch.from_numpy(vectors[:, places]))
+        return found
+
+
+def padded(states: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+    """Texts of shape (L, T, d) as one tensor (N, L, longest T, d), float32, and their lengths."""
+    lengths = torch.tensor([state.shape[1] for state in states])
+    together = pad_sequence([state.transpose(0, 1) for state in states], batch_first=True)
+    return together.transpose(1, 2).float(), lengths
+
+
+#: Most pairs, and most tokens of their longer sides with padding, in one batch.
+PAIRS: Final = 64
+TOKENS: Final = 4096
+
+
+def read_texts(network: EsimNetwork, states: Sequence[Tensor], tokens: int = TOKENS) -> list[Tensor]:
+    """The first LSTM's outputs for texts of shape (L, T, d): shape (T, 2h) each, in their order.
+
+    On the CPU each is read alone, for the last digits of a product depend on how many rows it has: so they do not
+    depend on the other texts, nor on what a cache holds. Elsewhere they do, below 1e-6.
+    """
+    found: list[Tensor] = [torch.empty(0)] * len(states)
+    order = sorted(range(len(states)), key=lambda place: states[place].shape[1])
+    device = network.gamma.device
+    with torch.inference_mode():
+        size = 1 if device.type == "cpu" else len(order)
+        for chosen in _batches(order, [states[place].shape[1] for place in order], size, tokens):
+            batch, lengths = padded([states[place] for place in chosen])
+            read = network.read(batch.to(device), lengths)
+            for row, place in enumerate(chosen):
+                found[place] = read[row, : lengths[row]].clone()
+    return found
+
+
+def compare_texts(
+    network: EsimNetwork,
+    read: Mapping[str, Tensor],
+    pairs: Sequence[tuple[str, str]],
+    size: int = PAIRS,
+    tokens: int = TOKENS,
+) -> Floats:
+    """Scores of (reference, output) pairs.
+
+    Args:
+        network: The network, without dropout.
+        read: Text -> what :func:`read_texts` gives for it.
+        pairs: P pairs.
+        size: Most pairs in a batch.
+        tokens: Most tokens in a batch, padding included.
+
+    Returns:
+        Shape (P,).
+    """
+    sizes = [(len(read[ref]), len(read[output])) for ref, output in pairs]
+    order = sorted(range(len(pairs)), key=lambda place: sizes[place])
+    scores = np.empty(len(pairs))
+    with torch.inference_mode(), work("comparing", "texts", len(pairs)) as advance:
+        for chosen in _batches(order, [max(sizes[place]) for place in order], size, tokens):
+            sides = [[read[pairs[place][side]] for place in chosen] for side in (0, 1)]
+            m, n = (torch.tensor([len(text) for text in side]) for side in sides)
+            a, b = (pad_sequence(side, batch_first=True) for side in sides)
+            scores[chosen] = network.compare(a, b, m, n).double().cpu().numpy()
+            advance(len(chosen))
+    return scores
+
+
+def _batches(order: Sequence[int], lengths: Sequence[int], size: int, tokens: int) -> Iterator[list[int]]:
+    """``order`` in pieces of at most ``size`` entries, and ``tokens`` with padding, but of at least one entry."""
+    batch: list[int] = []
+    longest = 0
+    for place, length in zip(order, lengths, strict=True):
+        if batch and (len(batch) == size or max(longest, length) * (len(batch) + 1) > tokens):
+            yield batch
+            batch, longest = [], 0
+        batch.append(place)
+        longest = max(longest, length)
+    if batch:
+        yield batch
+
+
+FORMAT: Final = 1
+CONFIG: Final = "config.json"
+WEIGHTS: Final = "model.safetensors"
+#: Models that come with polyref: name -> folder.
+SHIPPED: Final = Path(__file__).resolve().parent / "shipped"
+
+
+@dataclass(frozen=True)
+class EsimCard:
+    """What a model is, without its weights.
+
+    Attributes:
+        folder: Where it is.
+        name: Its name in signatures.
+        encoder: ``load`` (what :func:`load_encoder` takes), ``name`` and ``sha256`` of the encoder.
+        layers: The encoder's layers that are mixed.
+        config: Sizes of the network.
+        longest: Most tokens of a text.
+        lowercase: Whether texts are lowercased.
+        data: Names of what it was trained on.
+    """
+
+    folder: Path
+    name: str
+    encoder: Mapping[str, str]
+    layers: tuple[int, ...]
+    config: EsimConfig
+    longest: int
+    lowercase: bool
+    data: tuple[str, ...]
+
+    @cached_property
+    def sha256(self) -> str:
+        """SHA-256 of the weights' file, read once."""
+        return file_sha256(self.folder / WEIGHTS)
+
+
+def find_model(name: str) -> Path:
+    """The folder of a model: one that comes with polyref, by its name, or any folder.
+
+    Raises:
+        ModelError: There is none.
+    """
+    shipped = sorted(path.parent.name for path in SHIPPED.glob(f"*/{CONFIG}"))
+    folder = SHIPPED / name if name in shipped else Path(name)
+    if not (folder / CONFIG).is_file():
+        raise ModelError(
+            f"no ESIM model there (no {CONFIG})",
+            file=name,
+            remedy=f"give the folder of an ESIM model, or one of {', '.join(shipped) or 'none'}",
+        )
+    return folder
+
+
+def read_card(folder: Path) -> EsimCard:
+    """Read what a model says of itself.
+
+    Raises:
+        ModelError: A file is missing or not of this kind.
+    """
+    path = folder / CONFIG
+    found = Record.read(path)
+    if found.needed("polyref_esim", found.whole) != FORMAT:
+        found.fail(f"model format {found.values['polyref_esim']}, expected {FORMAT}", "update polyref")
+    encoder = found.needed("encoder", found.child)
+    layers = found.each("layers", Record.whole)
+    size = partial(found.whole, least=1)
+    width, hidden, longest = (found.needed(key, size) for key in ("width", "hidden", "longest"))
+    card = EsimCard(
+        folder,
+        found.needed("name", found.text),
+        {key: encoder.needed(key, encoder.text) for key in ("load", "name", "sha256")},
+        tuple(layers),
+        EsimConfig(width, len(layers), hidden),
+        longest,
+        found.needed("lowercase", found.flag),
+        tuple(data.needed("name", data.text) for data in found.each("data", Record.child)),
+    )
+    if not (folder / WEIGHTS).is_file():
+        raise ModelError(f"no {WEIGHTS} in the model folder", file=folder)
+    return card
+
+
+def load_network(card: EsimCard, device: str = "cpu") -> EsimNetwork:
+    """The trained part, in float32 and inference mode.
+
+    Raises:
+        ModelError: The weights cannot be read or do not fit the card.
+    """
+    path = card.folder / WEIGHTS
+    # Before the memory is taken: an LSTM in two directions, of two bytes a weight.
+    least = 2 * 8 * card.config.hidden * (card.config.width + card.config.hidden)
+    if (found := path.stat().st_size) < least:
+        raise ModelError(f"no weights that fit {CONFIG}: {found} bytes, expected at least {least}", file=path)
+    network = EsimNetwork(card.config)
+    try:
+        weights = load(path.read_bytes())
+        network.load_state_dict({name: weight.float() for name, weight in weights.items()})
+        check_numbers(network.named_parameters(), path)
+    except (SafetensorError, OSError, RuntimeError) as error:
+        # PyTorch names the class first, then, line by line, what does not fit.
+        reason = next((line.strip() for line in str(error).splitlines() if not line.endswith(":")), str(error))
+        raise ModelError(f"no weights that fit {CONFIG}: {reason}", file=path) from None
+    return network.to(torch_device(own_device(device))).eval().requires_grad_(False)
+
+
+def load_reader(card: EsimCard, encoder: str | None = None, device: str = "cpu") -> Reader:
+    """The encoder that a model was trained with.
+
+    Args:
+        card: The model.
+        encoder: Where the encoder is now; None takes what the card says.
+        device: A torch device.
+
+    Raises:
+        ModelError: The encoder is not there, or not the one of the training: scores would mean nothing.
+    """
+    name = encoder or card.encoder["load"]
+    found = load_encoder(name, device)
+    if found.digest != card.encoder["sha256"]:
+        raise ModelError(
+            f"was trained on the encoder {card.encoder['name']} ({card.encoder['sha256'][:12]}), "
+            f"but {name} is {found.name} ({found.digest[:12]})",
+            file=card.folder,
+            remedy="give the encoder of the training (--esim-encoder), or train anew: "
+            "scripts/esim/train.py in the repository",
+        )
+    return Reader(found, card.layers, lowercase=card.lowercase, longest=card.longest)

@@ -22,12 +22,12 @@ from polyref.errors import UsageError
 from polyref.metrics.base import Metric, Texts
 from polyref.metrics.signature import described_sources, flat
 from polyref.metrics.statistics import Floats, Scores, Statistics
-from polyref.models.scoring.base import DTYPES
+from polyref.models.forced import DTYPES
 from polyref.options import option
 from polyref.references import ReferenceSet
 
 if TYPE_CHECKING:
-    from polyref.models.scoring.base import ForcedScorer, Job
+    from polyref.models.forced import ForcedScorer, Job
 
 
 #: Key of the statistics' ``meta`` under which the model's part of the signature is kept.
@@ -42,7 +42,7 @@ TextPair = tuple[str, str]
 @lru_cache(maxsize=1)
 def _loaded(model: str, device: str, dtype: str, engine: Engine, cache: bool) -> ForcedScorer:
     """The model, shared by metrics of one run that name the same one."""
-    from polyref.models.scoring.stretches import load_stretched
+    from polyref.models.elsewhere import load_stretched
 
     return load_stretched(model, device=device, dtype=dtype, engine=engine, cache=default_cache() if cache else None)
 
@@ -52,7 +52,7 @@ class SequenceMetric(Metric):
     """A metric that asks a sequence-to-sequence model how likely texts are.
 
     Attributes:
-        model: A name or folder as for :func:`polyref.models.scoring.load.load_scorer`.
+        model: A name or folder as for :func:`polyref.models.scorers.load_scorer`.
         lang: Language of the outputs, for models of several languages. None: English.
         dtype: ``float32``, ``bfloat16`` or ``float16``.
         device: A torch device.

@@ -22,7 +22,7 @@ from polyref.errors import UsageError
 from polyref.metrics.likelihood.base import SourceMetric, TextPair
 from polyref.metrics.signature import exact
 from polyref.metrics.statistics import Floats
-from polyref.models.scoring.base import seed_of
+from polyref.models.forced import seed_of
 from polyref.options import option
 from polyref.progress import each
 

@@ -16,12 +16,32 @@ import torch
 from torch import Tensor
 
 from polyref.errors import ModelError, PolyrefError
-from polyref.models.checkpoints.base import Seq2Seq
-from polyref.models.checkpoints.files import hash_files
-from polyref.models.checkpoints.vocabulary import FairseqCodec, FairseqDictionary, load_sentencepiece
+from polyref.models.checkpoints.text import FairseqCodec, FairseqDictionary, TextCodec, load_sentencepiece
 from polyref.models.checkpoints.weights import check_archive, faults_of
-from polyref.models.networks.config import Positions, TransformerConfig
-from polyref.models.networks.transformer import Transformer
+from polyref.models.networks.transformer import Positions, Transformer, TransformerConfig
+from polyref.models.opening import hash_files
+
+
+@dataclass(frozen=True)
+class Seq2Seq:
+    """A loaded model.
+
+    Attributes:
+        network: Ready for :func:`polyref.paraphrase.search.search` and forced scoring.
+        codec: Text to ids and back.
+        family: ``fairseq`` or the Hugging Face model type.
+        name: ``prism-m39v1`` where it is recognised, else the directory's name.
+        fingerprint: SHA-256 of the model's files, in hexadecimal.
+        path: Where it was loaded from.
+    """
+
+    network: Transformer
+    codec: TextCodec
+    family: str
+    name: str
+    fingerprint: str
+    path: Path
+
 
 #: Prism's released model (Thompson & Post 2020): md5 over its four files, in the order of ``FINGERPRINTED``.
 PRISM_MD5: Final = "8412b2044da4b9b2c0a8ce87b305d0d1"
@@ -45,11 +65,6 @@ _ACTIVATIONS: Final = {
 }
 # Copies that fairseq 0.12.2 writes for its fused inference path.
 _FUSED_COPIES: Final = ("in_proj_", "out_proj_", "fc1_", "fc2_")
-
-
-def is_fairseq_directory(path: str | Path) -> bool:
-    """Whether ``path`` is a directory with a ``checkpoint.pt`` in it."""
-    return (Path(path) / "checkpoint.pt").is_file()
 
 
 @dataclass(frozen=True)

@@ -16,12 +16,13 @@ import torch
 from torch import Tensor
 
 from polyref.errors import ModelError
-from polyref.models.checkpoints.automodel import from_folder
-from polyref.models.checkpoints.automodel import load_network as load_automodel
-from polyref.models.checkpoints.files import read_config
+from polyref.models.checkpoints import huggingface
+from polyref.models.checkpoints.fairseq import Seq2Seq, load_fairseq
+from polyref.models.checkpoints.text import load_codec
 from polyref.models.checkpoints.weights import faults_of, read_weights
-from polyref.models.networks.config import Positions, TransformerConfig
-from polyref.models.networks.transformer import Transformer
+from polyref.models.networks.transformer import Positions, Transformer, TransformerConfig
+from polyref.models.opening import from_folder, hash_model, is_fairseq_directory, locate, read_config
+from polyref.models.opening import load_network as load_automodel
 
 #: Model type to (pre-norm, kind of positions).
 FAMILIES: Final[Mapping[str, tuple[bool, Positions]]] = {
@@ -161,3 +162,17 @@ def read_generation(folder: Path) -> dict[str, Any]:
         raise ModelError(f"no generation settings that Transformers can read: {reason}", file=file) from None
     # What is no setting of its own it keeps as it was given.
     return {name: value for name, value in found.to_dict().items() if value is not None and name != "trust_remote_code"}
+
+
+def load_checkpoint(
+    name: str | Path, *, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32
+) -> Seq2Seq:
+    """Load a fairseq or Hugging Face directory, or a model of the Hugging Face hub by its name."""
+    directory = locate(name)
+    if is_fairseq_directory(directory):
+        return load_fairseq(directory, device=device, dtype=dtype)
+    network = huggingface.load_network(directory, device=device, dtype=dtype)
+    codec = load_codec(directory, network)
+    family = str(read_config(directory).get("model_type"))
+    label = str(name) if not Path(name).is_dir() else directory.resolve().name
+    return Seq2Seq(network, codec, family, label, hash_model(directory), directory)

@@ -22,9 +22,9 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 from polyref.errors import ModelError
-from polyref.models.checkpoints.files import read_config
 from polyref.models.checkpoints.weights import check_numbers, faults_of
 from polyref.models.networks.pointer import CLOSENESS_LEVELS, MASK, PointerConfig, PointerTransformer
+from polyref.models.opening import read_config
 
 FORMAT = 1
 #: Vocabularies, widths and positions are smaller.
@@ -53,14 +53,6 @@ class PointerModel:
     strength: float
     min_score: float | None
     digest: str
-
-
-def is_pointer_folder(folder: Path) -> bool:
-    """Whether ``folder`` holds a model of this kind (its configuration says so)."""
-    try:
-        return "polyref_model" in read_config(folder)
-    except ModelError:
-        return False
 
 
 def load_pointer(folder: Path) -> PointerModel:

@@ -1,29 +1,64 @@
-"""Matrix products of the networks: oneDNN with packed weights on the CPU, or PyTorch's own.
+"""Which library multiplies matrices on the CPU: oneDNN with packed weights, or PyTorch's default (its BLAS).
 
-Which of the two is :mod:`polyref.models.networks.matmul_library`'s affair.
+PyTorch's float32 ``linear`` goes to MKL, which on AMD processors takes a path at less than half their speed, and on
+Intel ones is 10 - 20 % behind oneDNN at a beam's shapes (a hundred rows). So the rule is oneDNN on x86-64 and the
+default elsewhere. ``POLYREF_PRODUCTS`` names a library instead.
 
-Two approximate modes, on the CPU: ``bfloat16`` rounds weights, inputs and results of the products; ``int8`` rounds
-weights to eight bits with one scale an output, and inputs to eight bits with one scale a row (so that no row sets the
-scale of another), and adds up integers. All else stays float32, whose last bits differ between processors: where an
-input lies at a boundary of the rounding, they move it by a whole step. (The shipped kind of network rounds float64, see
-:func:`polyref.models.networks.pointer_decoder.inner_type`.)
-
-No row of a product depends on the others. Of ``int8`` that is so by construction, integers having no order to be added
-up in; of float32 it was seen, with either library, for 4 to 400 rows, so that fewer are filled up to 4.
+The last digit of a score depends on the library. The rule looks at nothing but the platform, so the choice is the same
+from run to run.
 """
 
 from __future__ import annotations
 
+import os
+import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Final, Literal
+from dataclasses import dataclass
+from typing import Final, Literal, cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from polyref.models.networks.matmul_library import library_choice
+from polyref.errors import UsageError
+
+Library = Literal["onednn", "default"]
+LIBRARIES: Final = ("onednn", "default")
+#: Environment variable that names a library, or says ``auto``.
+PRODUCTS: Final = "POLYREF_PRODUCTS"
+
+
+@dataclass(frozen=True)
+class LibraryChoice:
+    """The library and the reason for it, in words."""
+
+    library: Library
+    reason: str
+
+
+def library_choice() -> LibraryChoice:
+    """What the products of this process's networks are computed with, on the CPU in float32."""
+    named = os.environ.get(PRODUCTS) or "auto"
+    if named not in ("auto", *LIBRARIES):
+        raise UsageError(f"{PRODUCTS} is {named!r}, expected one of auto, {', '.join(LIBRARIES)}")
+    if not has_onednn():
+        return LibraryChoice("default", "this PyTorch cannot pack weights for oneDNN")
+    if named != "auto":
+        return LibraryChoice(cast(Library, named), f"{PRODUCTS} says so")
+    machine = platform.machine()
+    return LibraryChoice("onednn" if machine in ("x86_64", "AMD64") else "default", f"the rule for {machine}")
+
+
+def has_onednn() -> bool:
+    """Whether this PyTorch multiplies with weights packed for oneDNN."""
+    return (
+        torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
+        and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+        and hasattr(torch.ops.mkldnn, "_reorder_linear_weight")
+    )
+
 
 #: What the products of a network are computed in; anything but float32 is approximate.
 Precision = Literal["float32", "bfloat16", "int8"]

@@ -1,14 +1,10 @@
-"""A lean encoder-decoder for inference: fairseq transformer, Marian, M2M100, NLLB, BART, mBART.
-
-Weights are plain tensors under the family's common names (``encoder.layers.0.self_attn.q_proj.weight``, ...), so that a
-fairseq checkpoint and a Hugging Face one become the same network. The encoder runs once a sentence, and its states and
-the cross-attention keys and values are kept once a sentence: their memory does not grow with the beam.
-"""
+"""Shape and conventions of the lean encoder-decoder."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, Literal
 
 import torch
 import torch.nn.functional as F
@@ -16,22 +12,81 @@ from torch import Tensor
 
 from polyref.errors import ModelError, UsageError
 from polyref.models.checkpoints.weights import check_numbers
-from polyref.models.networks.config import ACTIVATIONS, Positions, TransformerConfig
-from polyref.models.networks.cross_attention import FoldedCrossAttention, Sentences, pays
-from polyref.models.networks.layers import (
+from polyref.models.networks.attention import (
+    AncestryCache,
     CrossAttention,
     DecoderState,
+    FoldedCrossAttention,
     Groups,
     Layer,
+    Sentences,
     attend,
     join_heads,
     norm,
+    pays,
     sinusoids,
     split_heads,
 )
 from polyref.models.networks.matmul import Product
-from polyref.models.networks.self_attention import AncestryCache
 from polyref.models.step import Parts
+
+Positions = Literal["fairseq", "marian", "learned", "none"]
+ACTIVATIONS: Final = ("relu", "gelu", "gelu_tanh", "swish", "tanh", "linear")
+
+
+@dataclass(frozen=True)
+class TransformerConfig:
+    """Shape and conventions of a network.
+
+    Attributes:
+        dim: d, width of the embeddings and layers.
+        encoder_layers: Number of encoder layers.
+        decoder_layers: Number of decoder layers.
+        encoder_heads: Attention heads of an encoder layer.
+        decoder_heads: Attention heads of a decoder layer.
+        encoder_pre_norm: Normalise before (True) or after every sub-layer.
+        decoder_pre_norm: The same for the decoder.
+        activation: One of ``ACTIVATIONS``.
+        scale: Factor of the token embeddings (sqrt(d) or 1).
+        encoder_positions: ``fairseq`` (sinusoids, first token at ``pad + 1``), ``marian`` (sinusoids, first token at
+            0), ``learned`` (weights ``encoder.positions``, row i for position i) or ``none``.
+        decoder_positions: The same for the decoder.
+        pad: Padding token.
+        eos: End of sentence.
+        unk: Unknown token.
+        start: First decoder input.
+        max_source: Most source tokens, the end of sentence included.
+        max_target: Most decoder positions.
+    """
+
+    dim: int
+    encoder_layers: int
+    decoder_layers: int
+    encoder_heads: int
+    decoder_heads: int
+    encoder_pre_norm: bool
+    decoder_pre_norm: bool
+    activation: str
+    scale: float
+    encoder_positions: Positions
+    decoder_positions: Positions
+    pad: int
+    eos: int
+    unk: int
+    start: int
+    max_source: int
+    max_target: int
+
+    def __post_init__(self) -> None:
+        for side, heads in (("encoder", self.encoder_heads), ("decoder", self.decoder_heads)):
+            if heads < 1 or self.dim % heads:
+                raise ModelError(f"{heads} {side} heads do not divide the width of the model, {self.dim}")
+        for name in ("max_source", "max_target"):
+            if getattr(self, name) < 1:
+                raise ModelError(
+                    f"the longest {name.removeprefix('max_')} is {getattr(self, name)}, expected 1 or more"
+                )
+
 
 #: Most logits of one product; beyond 32 MB the C library maps fresh pages for every tensor.
 _LOGITS: Final = (1 << 23) - 1

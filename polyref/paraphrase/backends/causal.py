@@ -14,13 +14,11 @@ from typing import Any, Final
 import torch
 
 from polyref.errors import DataError, ModelError, UsageError
-from polyref.models.checkpoints.automodel import load_network
-from polyref.models.checkpoints.files import hash_model
-from polyref.models.checkpoints.tokenizer import load_tokenizer
+from polyref.models.checkpoints.text import load_tokenizer
 from polyref.models.device import torch_device, use_threads
-from polyref.models.find import LONGEST_SOURCE
 from polyref.models.language_recognition import language_name
-from polyref.models.networks.causal import CausalModel
+from polyref.models.networks.hugging_face import CausalModel
+from polyref.models.opening import LONGEST_SOURCE, hash_model, load_network
 from polyref.paraphrase.search_paraphraser import SearchParaphraser, batch_limits
 from polyref.textfiles import read_lines
 

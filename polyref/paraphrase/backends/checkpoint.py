@@ -15,23 +15,19 @@ import torch
 
 from polyref.errors import ModelError, UsageError
 from polyref.models.checkpoints import huggingface
-from polyref.models.checkpoints.fairseq import is_fairseq_directory
-from polyref.models.checkpoints.files import hash_model, read_config
-from polyref.models.checkpoints.hub import locate
-from polyref.models.checkpoints.load import load_checkpoint
-from polyref.models.checkpoints.tokenizer import HuggingFaceCodec, load_tokenizer
-from polyref.models.checkpoints.vocabulary import LanguageCodec, first_tokens
+from polyref.models.checkpoints.huggingface import load_checkpoint
+from polyref.models.checkpoints.text import HuggingFaceCodec, LanguageCodec, first_tokens, load_tokenizer
 from polyref.models.device import torch_device, use_threads
-from polyref.models.find import LONGEST_SOURCE
-from polyref.models.networks.huggingface import HuggingFaceModel, token_ids
+from polyref.models.networks.hugging_face import HuggingFaceModel, token_ids
 from polyref.models.networks.matmul import computing_in
+from polyref.models.opening import LONGEST_SOURCE, hash_model, is_fairseq_directory, locate, read_config
 from polyref.paraphrase.loading_options import PRISM_B, check_dtype
 from polyref.paraphrase.rules.copy_penalty import CopyPenaltyRules
 from polyref.paraphrase.search.saved import SavedGeneration
 from polyref.paraphrase.search_paraphraser import SearchParaphraser, batch_limits, read_as
 
 if TYPE_CHECKING:
-    from polyref.models.checkpoints.vocabulary import TextCodec
+    from polyref.models.checkpoints.text import TextCodec
     from polyref.models.networks.matmul import Precision
     from polyref.models.networks.transformer import Transformer
 

@@ -9,8 +9,7 @@ from typing import Any, Final, Protocol
 from polyref.errors import ModelError
 from polyref.json_files import read_json
 from polyref.languages import resolve
-from polyref.models.checkpoints.tokenizer import HuggingFaceCodec, load_tokenizer
-from polyref.models.checkpoints.vocabulary import language_of, load_sentencepiece
+from polyref.models.checkpoints.text import HuggingFaceCodec, language_of, load_sentencepiece, load_tokenizer
 
 _SENTENCEPIECE: Final = ("source.spm", "spm.model", "sentencepiece.bpe.model", "sentencepiece.model", "spiece.model")
 

@@ -19,9 +19,8 @@ import torch
 from polyref.errors import ModelError, UsageError
 from polyref.json_files import read_json
 from polyref.languages import resolve
-from polyref.models.checkpoints.files import hash_files
 from polyref.models.device import torch_device
-from polyref.models.find import LONGEST_SOURCE
+from polyref.models.opening import LONGEST_SOURCE, hash_files
 from polyref.paraphrase.backends.converted_tokens import Tokens, load_tokens, read_vocabulary
 from polyref.paraphrase.diverse_beam import Decoding, DiverseBeam
 from polyref.paraphrase.nbest import Hypothesis, NBest

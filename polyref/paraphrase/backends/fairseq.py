@@ -26,7 +26,7 @@ from torch import Tensor
 from polyref.cache import Cache
 from polyref.errors import ModelError, UsageError
 from polyref.models.checkpoints.fairseq import FairseqParts, read_fairseq
-from polyref.models.checkpoints.vocabulary import LanguageCodec, first_tokens
+from polyref.models.checkpoints.text import LanguageCodec, first_tokens
 from polyref.models.checkpoints.weights import check_numbers
 from polyref.models.device import torch_device, use_threads
 from polyref.paraphrase.diverse_beam import Decoding

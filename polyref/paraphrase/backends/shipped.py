@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, cast
 from polyref.errors import ModelError, UsageError
 from polyref.languages import base
 from polyref.models.checkpoints.pointer import load_pointer
-from polyref.models.checkpoints.vocabulary import SentencePieceCodec
+from polyref.models.checkpoints.text import SentencePieceCodec
 from polyref.models.device import torch_device, use_threads
-from polyref.models.find import find_model
+from polyref.models.opening import find_model
 from polyref.paraphrase.diverse_beam import DiverseBeam
 from polyref.paraphrase.loading_options import DTYPE_SHIPPED, PRISM_B, check_dtype
 from polyref.paraphrase.rules.base import BothRules, Rules

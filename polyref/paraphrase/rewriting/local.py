@@ -17,10 +17,9 @@ import torch
 import transformers
 
 from polyref.errors import ModelError, UsageError
-from polyref.models.checkpoints.automodel import load_network
-from polyref.models.checkpoints.files import hash_model
-from polyref.models.checkpoints.tokenizer import load_tokenizer
+from polyref.models.checkpoints.text import load_tokenizer
 from polyref.models.device import torch_device, use_threads
+from polyref.models.opening import hash_model, load_network
 from polyref.paraphrase.rewriting.answers import Answer
 from polyref.paraphrase.rewriting.journal import Answers
 from polyref.paraphrase.rewriting.options import RewritingOptions

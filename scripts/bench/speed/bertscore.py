@@ -86,7 +86,7 @@ def cells(count: int, there: dict[str, Any], here: dict[str, Any], apart: float)
 
 
 def minilm() -> Path:
-    from polyref.metrics.embedding.encoders.load import load_encoder
+    from polyref.models.encoders import load_encoder
 
     return Path(load_encoder("minilm")._folder)  # type: ignore[attr-defined]
 

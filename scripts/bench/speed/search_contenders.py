@@ -25,8 +25,7 @@ def network(shape):
 
     import torch
 
-    from polyref.models.networks.config import TransformerConfig
-    from polyref.models.networks.transformer import Transformer
+    from polyref.models.networks.transformer import Transformer, TransformerConfig
 
     encoder_layers, decoder_layers, d, heads, ffn, vocab = SHAPES[shape]
     generator = torch.Generator().manual_seed(1)
@@ -257,8 +256,8 @@ def run_products(args, groups):
 
 def run_profile(args, groups):
     """Where polyref's time goes: CPU seconds of its parts, without what they call."""
+    from polyref.models.networks import attention as ancestry
     from polyref.models.networks import matmul as products
-    from polyref.models.networks import self_attention as ancestry
     from polyref.models.networks import transformer
     from polyref.paraphrase.search import constraints, engine, fairseq, selection, state
 

@@ -33,7 +33,7 @@ from polyref.metrics import get_metric
 from polyref.metrics.likelihood.base import SequenceMetric
 from polyref.models.checkpoints.fairseq import load_fairseq
 from polyref.models.checkpoints.pointer import load_pointer
-from polyref.models.find import SHIPPED
+from polyref.models.opening import SHIPPED
 from polyref.references import ReferenceSet
 from polyref.textfiles import read_lines
 

@@ -40,9 +40,9 @@ def table(names: Sequence[str], args: argparse.Namespace) -> Iterator[dict[str, 
 
 def of_encoder(which: str, names: Sequence[str], args: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """Those of one encoder."""
-    from polyref.metrics.embedding.embeddings import Embeddings
-    from polyref.metrics.embedding.encoders.load import load_encoder
-    from polyref.metrics.embedding.matching import Side, match
+    from polyref.metrics.embedding.bertscore import Side, match
+    from polyref.models.embeddings import Embeddings
+    from polyref.models.encoders import load_encoder
 
     encoder = load_encoder(which)
     layers = range(encoder.layers + 1)

@@ -25,8 +25,8 @@ import numpy.typing as npt
 
 from polyref.cache import Cache
 from polyref.errors import ModelError, PolyrefWarning, UsageError
-from polyref.metrics.embedding.encoders.base import Encoder, Tokens
 from polyref.models.device import arithmetic
+from polyref.models.encoders import Encoder, Tokens
 from polyref.progress import work
 from polyref.values import as_texts
 

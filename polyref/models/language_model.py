@@ -13,16 +13,15 @@ import numpy as np
 import numpy.typing as npt
 
 from polyref.errors import PolyrefWarning, UsageError
-from polyref.models.checkpoints.automodel import load_network
-from polyref.models.checkpoints.files import hash_model, most_positions, read_config
 from polyref.models.device import own_device, torch_device
-from polyref.models.scoring.base import DTYPES
+from polyref.models.forced import DTYPES
+from polyref.models.opening import hash_model, load_network, most_positions, read_config
 from polyref.progress import work
 
 if TYPE_CHECKING:
     from torch import nn
 
-    from polyref.models.scoring.base import ForcedScorer
+    from polyref.models.forced import ForcedScorer
 
 
 Floats = npt.NDArray[np.float64]
@@ -81,11 +80,8 @@ def load_language_model(name: str = "shipped", device: str = "cpu", dtype: str =
         ModelError: There is no such model.
         UsageError: It does not compute in ``dtype``.
     """
-    from polyref.models.checkpoints.fairseq import is_fairseq_directory
-    from polyref.models.checkpoints.hub import locate
-    from polyref.models.checkpoints.pointer import is_pointer_folder
-    from polyref.models.find import shipped_folder
-    from polyref.models.scoring.load import load_scorer
+    from polyref.models.opening import is_fairseq_directory, is_pointer_folder, locate, shipped_folder
+    from polyref.models.scorers import load_scorer
 
     if dtype not in DTYPES:
         raise UsageError(f"the type is {dtype!r}, expected one of {', '.join(DTYPES)}")
@@ -140,7 +136,7 @@ class Causal(LanguageModel):
 
     @cached_property
     def _tokenizer(self) -> Any:
-        from polyref.models.checkpoints.tokenizer import load_tokenizer
+        from polyref.models.checkpoints.text import load_tokenizer
 
         return load_tokenizer(self._folder)
 

@@ -1,12 +1,12 @@
 """Forced scoring by a model's name: log-probabilities of target texts given source texts, whatever the model.
 
->>> from polyref.models.scoring.base import load_scorer
+>>> from polyref.models.forced import load_scorer
 >>> scorer = load_scorer("shipped")
 >>> jobs = [(scorer.source("Nobody was hurt."), scorer.target("No one was hurt."))]
 >>> [len(row) == len(target) for row, (_, target) in zip(scorer.score(jobs), jobs)]
 [True]
 
-What Prism, BARTScore and peer evaluation are made of. The networks are in :mod:`polyref.models.scoring.batched`.
+What Prism, BARTScore and peer evaluation are made of. The networks are in :mod:`polyref.models.scorers`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from polyref.languages import resolve
 from polyref.progress import telling, work
 
 if TYPE_CHECKING:
-    from polyref.models.scoring.segmentations import Segmenter
+    from polyref.models.checkpoints.text import Segmenter
 
 
 #: Token ids of a text.
@@ -57,7 +57,7 @@ class ForcedScorer(ABC):
         max_source: Most source tokens, special ones included.
         max_target: Most target tokens, the end of sentence and the language tag included.
         note: More of what decides the numbers, for signatures (the shipped model's closeness).
-        through: Has stretches of jobs computed; :mod:`polyref.models.scoring.stretches` does it in several processes.
+        through: Has stretches of jobs computed; :mod:`polyref.models.elsewhere` does it in several processes.
     """
 
     monolingual = False

@@ -1,3 +1,0 @@
-"""Text encoders: a text becomes tokens, tokens become vectors of every layer."""
-
-from __future__ import annotations
