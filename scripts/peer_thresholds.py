@@ -23,7 +23,7 @@ import numpy.typing as npt
 from scipy.stats import kendalltau, pearsonr
 
 from polyref.errors import DataError, UsageError
-from polyref.metrics.likelihood.base import unique
+from polyref.metrics.likelihood import unique
 from polyref.metrics.likelihood.peer import Peer, check_thresholds
 from polyref.metrics.statistics import Floats
 from polyref.references import ReferenceSet

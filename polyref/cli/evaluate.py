@@ -48,7 +48,7 @@ def command(
     """  # noqa: D301
     from polyref.eval.api import evaluate
     from polyref.eval.text_tables import signatures
-    from polyref.metrics.results.advice import advice
+    from polyref.metrics.table import advice
 
     if output is not None:
         from polyref.eval.report import check_report

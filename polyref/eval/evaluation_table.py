@@ -13,7 +13,7 @@ from polyref.eval.experiments.evaluation import Evaluation, without_human
 from polyref.eval.statistics.resampling import Bootstrap
 from polyref.eval.text_tables import evaluation_text, statistic_tables
 from polyref.metrics.api import NO_HUMAN
-from polyref.metrics.results.circular import plain_copies
+from polyref.metrics.copies import plain_copies
 from polyref.tables import data_frame, html_table
 
 

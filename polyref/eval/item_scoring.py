@@ -24,11 +24,17 @@ from polyref.formats.wmt.documents import HUMAN_NAME
 from polyref.formats.wmt.items import Item, fits
 from polyref.languages import base
 from polyref.metrics.base import Metric
-from polyref.metrics.likelihood.base import SequenceMetric
+from polyref.metrics.copies import (
+    SAMPLE,
+    CopyCount,
+    OriginalCount,
+    plain_copies,
+    plain_originals,
+    warnings_of_copies,
+    warnings_of_originals,
+)
+from polyref.metrics.likelihood import SequenceMetric
 from polyref.metrics.registry import make_metrics
-from polyref.metrics.results.circular import CopyCount, plain_copies, warnings_of_copies
-from polyref.metrics.results.copies import SAMPLE
-from polyref.metrics.results.originals import OriginalCount, plain_originals, warnings_of_originals
 from polyref.metrics.statistics import Statistics
 from polyref.references import Reference, ReferenceSet, Segment
 

@@ -35,9 +35,17 @@ from polyref.eval.submission import (
 from polyref.eval.submission import Submission as Submission
 from polyref.eval.submit_items import submit_items
 from polyref.metrics.base import Metric
+from polyref.metrics.copies import (
+    Copies,
+    Nearness,
+    count_copies,
+    near_originals,
+    plain_copies,
+    plain_originals,
+    warnings_of_copies,
+    warnings_of_originals,
+)
 from polyref.metrics.registry import make_metrics
-from polyref.metrics.results.circular import Copies, count_copies, plain_copies, warnings_of_copies
-from polyref.metrics.results.originals import Nearness, near_originals, plain_originals, warnings_of_originals
 from polyref.publishing import publish_together
 from polyref.references import ReferenceSet
 from polyref.values import texts

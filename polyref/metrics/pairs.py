@@ -15,9 +15,19 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from polyref.metrics.averages import at_cuts, both_parts, first_best, weighted_mean
 from polyref.metrics.base import Metric, Texts
-from polyref.metrics.combination import MAXIMUM, Blend, Combination, Maximum, MaximumEach, Mean
+from polyref.metrics.combination import (
+    MAXIMUM,
+    Blend,
+    Combination,
+    Maximum,
+    MaximumEach,
+    Mean,
+    at_cuts,
+    both_parts,
+    first_best,
+    weighted_mean,
+)
 from polyref.metrics.statistics import Choices, Floats, Integers, Statistics
 
 

@@ -17,7 +17,7 @@ from polyref.eval.data.open_sets import open_sets
 from polyref.eval.data.reference_sets import reference_set
 from polyref.eval.inspection.inspection import inspect
 from polyref.eval.submit import Submission, submit
-from polyref.metrics.results.circular import count_copies
+from polyref.metrics.copies import count_copies
 from polyref.references import ReferenceSet
 
 TEXT = "the old mill by a river was closed for one long winter and nobody saw it open again until spring came"

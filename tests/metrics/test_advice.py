@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from polyref.metrics.results.advice import FINDINGS, advice
+from polyref.metrics.table import FINDINGS, advice
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 NAMES = {"bleu": "parBLEU", "chrf++": "parCHRF++"}

@@ -12,7 +12,7 @@ import pytest
 
 import polyref
 from polyref.cli.files import stretches
-from polyref.metrics.results.circular import count_copies, without_circular
+from polyref.metrics.copies import count_copies, without_circular
 from polyref.references import Reference, ReferenceSet, Segment
 
 TEXT = "the old mill by a river was closed for one long winter and nobody saw it open again until spring came"

@@ -7,7 +7,7 @@ import random
 import pytest
 from sacrebleu.metrics.lib_ter import translation_edit_rate
 
-from polyref.metrics.ngram.edit_rate import edits
+from polyref.metrics.ngram.ter import edits
 
 
 def disturbed(rng: random.Random, words: list[str], vocabulary: int) -> list[str]:

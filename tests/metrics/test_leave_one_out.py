@@ -13,7 +13,7 @@ import sacrebleu
 
 import polyref
 from polyref.errors import DataError, UsageError
-from polyref.metrics.leave_one_out import NEAR_COPY, leave_one_out
+from polyref.metrics.api import NEAR_COPY, leave_one_out
 from polyref.metrics.registry import get_metric
 from polyref.references import Reference, ReferenceSet, Segment
 

@@ -23,7 +23,7 @@ from polyref.errors import ModelError
 from polyref.metrics import get_metric
 from polyref.metrics.ngram import counts as ngram
 from polyref.metrics.ngram import native
-from polyref.metrics.ngram.edit_rate import edit_matrix
+from polyref.metrics.ngram.ter import edit_matrix
 from polyref.references import ReferenceSet
 
 ROOT = Path(__file__).resolve().parents[2]

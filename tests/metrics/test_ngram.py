@@ -13,9 +13,9 @@ from sacrebleu.metrics import BLEU, CHRF
 from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
 
 from polyref.metrics import get_metric
+from polyref.metrics.ngram import counts
 from polyref.metrics.ngram import counts as ngram
-from polyref.metrics.ngram import lookup
-from polyref.metrics.ngram.tokens import number_chrf_words, tokenize_13a
+from polyref.metrics.ngram.counts import number_chrf_words, tokenize_13a
 from polyref.references import ReferenceSet
 
 # White space of every kind, marks that combine, letters that change length in lower case, an unpaired surrogate,
@@ -122,11 +122,11 @@ def test_numbers_of_chrf_words(count: int) -> None:
     assert sorted(set(numbers.tolist())) == list(range(below))
 
 
-@pytest.mark.parametrize(("symbols", "cells"), [(lookup._SYMBOLS, lookup._MOST_CELLS), (1, 100), (50, 0)])
+@pytest.mark.parametrize(("symbols", "cells"), [(counts._SYMBOLS, counts._MOST_CELLS), (1, 100), (50, 0)])
 @pytest.mark.parametrize("vocabulary", [1, 3, 12])
 def test_looking_up_is_sorting(symbols: int, cells: int, vocabulary: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lookup, "_SYMBOLS", symbols)
-    monkeypatch.setattr(lookup, "_MOST_CELLS", cells)
+    monkeypatch.setattr(counts, "_SYMBOLS", symbols)
+    monkeypatch.setattr(counts, "_MOST_CELLS", cells)
     rng = np.random.default_rng(vocabulary)
     for segments, ranks in [(1, 2), (1, 5), (7, 2), (30, 4)]:
         # Some texts are empty: references, outputs, the last ones, all of them.
@@ -134,7 +134,7 @@ def test_looking_up_is_sorting(symbols: int, cells: int, vocabulary: int, monkey
             lengths = rng.integers(longest, size=(segments, ranks))
             numbers = rng.integers(vocabulary, size=int(lengths.sum()))
             block = ngram.Block(numbers, vocabulary, segments, ranks, lengths)
-            found = lookup.lookup_matches(numbers, lengths, vocabulary, 5)
+            found = counts.lookup_matches(numbers, lengths, vocabulary, 5)
             for matched, kept in zip(found, ngram.features(block, 5), strict=True):
                 assert np.array_equal(matched, ngram.first_matches(kept, block, 1))
                 assert np.array_equal(matched, ngram.pair_matches(kept, block, 1))

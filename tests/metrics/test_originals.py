@@ -13,7 +13,7 @@ from wmt_items import rows_of, write_items
 
 from polyref.eval.data.evaluation_set import EvalSet
 from polyref.eval.data.reference_sets import reference_set
-from polyref.metrics.results.originals import MOST, OriginalCount, near_originals, warnings_of_originals
+from polyref.metrics.copies import MOST, OriginalCount, near_originals, warnings_of_originals
 from polyref.references import ReferenceSet
 
 TEXT = "the old mill by a river was closed for one long winter and nobody saw it open again until spring came"

@@ -22,9 +22,10 @@ from polyref.metrics.registry import (
     metric_class,
     metric_options,
     needs_added,
+    parse,
     read_specification,
+    split,
 )
-from polyref.metrics.specification import parse, split
 
 
 @pytest.mark.parametrize(

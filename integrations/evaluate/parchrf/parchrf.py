@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import evaluate
 
-from polyref.metrics.results.hugging_face import EvaluateModule
+from polyref.metrics.hugging_face import EvaluateModule
 
 _DESCRIPTION = """\
 chrF and chrF++ with any number of references: human ones and paraphrases.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import evaluate
 
-from polyref.metrics.results.hugging_face import EvaluateModule
+from polyref.metrics.hugging_face import EvaluateModule
 
 _DESCRIPTION = """\
 Prism with any number of references: how likely an output is as a paraphrase of a reference, and the reverse.

@@ -26,8 +26,7 @@ from polyref.errors import DataError, UsageError
 from polyref.formats import Reading, takes_pair
 from polyref.metrics.api import NoAddedReferencesError
 from polyref.metrics.base import Metric
-from polyref.metrics.registry import metric_options, read_specifications
-from polyref.metrics.specification import split
+from polyref.metrics.registry import metric_options, read_specifications, split
 from polyref.paraphrase.generators import find_generator
 from polyref.paraphrase.loading import named_generator
 from polyref.paraphrase.rewriting.options import GENERATORS as REWRITING

@@ -12,8 +12,8 @@ from typing import Any, Final
 from polyref.cli.files.systems import note_of_copy, system_names, warn_byte_order_marks
 from polyref.formats import Reading, open_plain_outputs, open_references
 from polyref.metrics.base import Metric
-from polyref.metrics.ngram.streamed import Stretch, score_streamed, streams
-from polyref.metrics.results.table import ScoreTable
+from polyref.metrics.streamed import Stretch, score_streamed, streams
+from polyref.metrics.table import ScoreTable
 from polyref.references import ReferenceSet, Segment
 from polyref.textfiles import check_parallel, display_name
 
@@ -124,7 +124,7 @@ def score_large(
         ks: Numbers of added references.
         say: Told what people have to know of the files, by its kind.
         test_of: The test and its trials, of a number of systems.
-        settings: Of :func:`polyref.metrics.ngram.streamed.score_streamed`.
+        settings: Of :func:`polyref.metrics.streamed.score_streamed`.
 
     Returns:
         The scores; None where the set is small, or has a file or a metric that wants all of it at once.

@@ -15,7 +15,7 @@ from polyref.cli.options.reading import format_option, reading_options
 from polyref.cli.parsing.completion import argument_or_option, file_names, metric_names
 from polyref.cli.parsing.headings import HeadedOption
 from polyref.errors import UsageError
-from polyref.metrics.results.scores import TESTS, check_test
+from polyref.metrics.significance import TESTS, check_test
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

@@ -20,7 +20,7 @@ from polyref.eval.names import level_name, metric_names, statistic_name
 from polyref.eval.statistics.agreement import LENGTH, PLACEBO, REAL_MINUS_PLACEBO, Row
 from polyref.eval.statistics.comparisons import GAINS, Verdict, verdict
 from polyref.metrics.api import NO_HUMAN
-from polyref.metrics.results.circular import Copies
+from polyref.metrics.copies import Copies
 from polyref.references import ReferenceSet
 from polyref.segments import ORIGINAL_KINDS
 

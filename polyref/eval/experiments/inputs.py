@@ -26,9 +26,8 @@ from polyref.eval.experiments.series import (
     StoredSeries,
 )
 from polyref.eval.judgements.gold import Gold
-from polyref.metrics.api import wanted_ks
+from polyref.metrics.api import CONSENSUS, check_leave_one_out, leave_one_out, segment_scores, wanted_ks
 from polyref.metrics.base import Metric
-from polyref.metrics.leave_one_out import CONSENSUS, check_leave_one_out, leave_one_out, segment_scores
 from polyref.metrics.registry import (
     is_metric,
     make_metrics,
@@ -37,8 +36,8 @@ from polyref.metrics.registry import (
     needs_added,
     read_specification,
     read_specifications,
+    split,
 )
-from polyref.metrics.specification import split
 from polyref.references import ReferenceSet
 
 #: Prefix that asks for a score file of the set where polyref could compute the metric as well.

@@ -24,8 +24,14 @@ from polyref.eval.statistics.agreement import LENGTH, Row, agreement
 from polyref.eval.statistics.comparisons import check_perm_both, with_correction, with_perm_both
 from polyref.eval.statistics.resampling import BOTH
 from polyref.metrics.api import NO_HUMAN
-from polyref.metrics.results.circular import count_copies, reasons_of_copies, warnings_of_copies, without_circular
-from polyref.metrics.results.originals import near_originals, warnings_of_originals
+from polyref.metrics.copies import (
+    count_copies,
+    near_originals,
+    reasons_of_copies,
+    warnings_of_copies,
+    warnings_of_originals,
+    without_circular,
+)
 from polyref.metrics.signature import inputs_signature
 from polyref.remote.files import without_scheme
 from polyref.store import file_sha256

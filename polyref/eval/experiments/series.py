@@ -187,7 +187,7 @@ class LeaveOneOutSeries:
 
     Args:
         human: The metric over the human references.
-        found: Its scores against the other systems (:mod:`polyref.metrics.leave_one_out`).
+        found: Its scores against the other systems (:mod:`polyref.metrics.api`).
         higher_is_better: False for error rates, whose scores are then negated.
     """
 

@@ -16,8 +16,7 @@ from polyref.eval.inspection.page import notebook_view, page
 from polyref.eval.inspection.refusals import read_dropped, refusals
 from polyref.eval.inspection.tables import summary
 from polyref.eval.inspection.text import Mark, brackets, terminal_view
-from polyref.metrics.results.circular import count_copies
-from polyref.metrics.results.originals import near_originals
+from polyref.metrics.copies import count_copies, near_originals
 from polyref.references import ReferenceSet, as_reference_set
 from polyref.textfiles import check_parallel, check_writable, write_atomically
 from polyref.values import whole
@@ -85,8 +84,8 @@ def inspect(
         examples: Segments to read, 0 or more.
         seed: Chooses the random segments; equal seeds choose the same.
         systems: Name to outputs, one a segment: copies of them among the added references are counted
-            (:mod:`polyref.metrics.results.circular`), and among the originals
-            (:mod:`polyref.metrics.results.originals`).
+            (:mod:`polyref.metrics.copies`), and among the originals
+            (:mod:`polyref.metrics.copies`).
 
     Raises:
         UsageError: ``sample`` or ``examples`` is too small, or ``references`` is no list of texts.

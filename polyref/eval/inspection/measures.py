@@ -12,8 +12,7 @@ from polyref.eval.inspection.counts import Counts
 from polyref.eval.inspection.diversity import Diversity
 from polyref.eval.inspection.examples import Example
 from polyref.eval.inspection.refusals import Refusal
-from polyref.metrics.results.circular import Copies, plain_copies
-from polyref.metrics.results.originals import Nearness, plain_originals
+from polyref.metrics.copies import Copies, Nearness, plain_copies, plain_originals
 
 
 @dataclass(frozen=True)

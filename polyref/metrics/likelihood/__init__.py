@@ -1,3 +1,291 @@
-"""Metrics on forced scores: Prism, BARTScore and peer evaluation."""
+"""What metrics made of a sequence-to-sequence model's log-probabilities share: Prism, BARTScore and peer evaluation.
+
+Every distinct (source, target) job is scored once for all systems and references, and every distinct source text is
+encoded once. An empty text is a real one: as a target it is its end of sentence, whose log-probability is its score.
+Texts longer than the model takes are cut at the end and counted in the signature.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from polyref import __version__
+from polyref.cache import default_cache
+from polyref.engines.engine import ADDRESS, CACHE, DEVICE, ENGINE, GPUS, JOBS, MODELS, Engine
+from polyref.errors import UsageError
+from polyref.metrics.base import Metric, Texts
+from polyref.metrics.signature import described_sources, flat
+from polyref.metrics.statistics import Floats, Scores, Statistics
+from polyref.models.forced import DTYPES
+from polyref.options import option
+from polyref.references import ReferenceSet
+
+if TYPE_CHECKING:
+    from polyref.models.forced import ForcedScorer, Job
+
+
+#: Key of the statistics' ``meta`` under which the model's part of the signature is kept.
+_MODEL: Final = "sequence_model"
+#: Options that change no score.
+_WHERE: Final = ("device", "jobs", "engine", "address", "gpus", "cache")
+
+#: The texts of a job: what is read, what is written.
+TextPair = tuple[str, str]
+
+
+@lru_cache(maxsize=1)
+def _loaded(model: str, device: str, dtype: str, engine: Engine, cache: bool) -> ForcedScorer:
+    """The model, shared by metrics of one run that name the same one."""
+    from polyref.models.elsewhere import load_stretched
+
+    return load_stretched(model, device=device, dtype=dtype, engine=engine, cache=default_cache() if cache else None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SequenceMetric(Metric):
+    """A metric that asks a sequence-to-sequence model how likely texts are.
+
+    Attributes:
+        model: A name or folder as for :func:`polyref.models.scorers.load_scorer`.
+        lang: Language of the outputs, for models of several languages. None: English.
+        dtype: ``float32``, ``bfloat16`` or ``float16``.
+        device: A torch device.
+        jobs: Processes; None: one a core on the CPU, one on other devices. It changes no score.
+        engine: ``local``, or ``ray`` for the workers of a Ray cluster, ``jobs`` of them or as many as it has room for
+            (:class:`polyref.engines.engine.Engine`). It changes no score.
+        address: Of the Ray cluster.
+        gpus: GPUs of a Ray worker; None: 1 where the device is ``cuda``, else none.
+        cache: Whether forced scores are kept on the disk for the next run. It changes no score.
+
+    Raises:
+        UsageError: No model is named.
+    """
+
+    model: str = option("", help="The model: a folder, or a name on the Hugging Face hub.", metavar="MODEL")
+    lang: str | None = option(
+        None,
+        help="Language of the outputs, for BLEU's tokeniser (zh, ja, ko) and for models of several languages.",
+        flag="--target-lang",
+        metavar="LANG",
+        common=True,
+        otherwise="en",
+    )
+    dtype: str = option("float32", help="What the network computes in.", choices=DTYPES, flag="--dtype", heading=MODELS)
+    device: str = option("cpu", **DEVICE)
+    jobs: int | None = option(None, **JOBS)
+    engine: str = option("local", **ENGINE)
+    address: str | None = option(None, **ADDRESS)
+    gpus: float | None = option(None, **GPUS)
+    cache: bool = option(True, **CACHE)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.model:
+            raise UsageError(
+                f"{self.name} needs a model: a folder with a fairseq or Hugging Face encoder-decoder, or a name on the "
+                "Hugging Face hub",
+                remedy=f"name one: {self.name}(model=...)",
+            )
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options, as plain JSON values; where to compute is none of them."""
+        return {name: value for name, value in super().options.items() if name not in _WHERE}
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """See :class:`Metric`: the one that it is told to write."""
+        return () if self._target_lang is None else (self._target_lang,)
+
+    def between(self, source: str, target: str) -> SequenceMetric:
+        """The same for texts of these languages, where its model has several and nobody named one."""
+        return replace(self, lang=self.lang or target) if len(self.scorer.languages) > 1 else self
+
+    @cached_property
+    def scorer(self) -> ForcedScorer:
+        """The model, loaded at the first use."""
+        engine = Engine.on(self.device, self.engine, self.jobs, self.address, self.gpus)
+        return _loaded(self.model, self.device, self.dtype, engine, self.cache)
+
+    @cached_property
+    def _cut(self) -> set[TextPair]:
+        """Side and text of what was too long for the model, while statistics are made."""
+        return set()
+
+    def statistics(
+        self,
+        systems: Mapping[str, Sequence[str]],
+        references: ReferenceSet,
+        *,
+        ks: Sequence[int] | None = None,
+        allow_missing: bool = False,
+    ) -> Statistics:
+        """See :meth:`Metric.statistics`; the model's name and hash and the number of cut texts go into ``meta``."""
+        self._check_model()
+        self._cut.clear()
+        stats = super().statistics(systems, references, ks=ks, allow_missing=allow_missing)
+        return replace(stats, meta={**stats.meta, _MODEL: self._model_parts()})
+
+    def aggregate(self, stats: Statistics, *, k: int, over: npt.ArrayLike | None = None) -> Scores:
+        """See :meth:`Metric.aggregate`."""
+        scores = super().aggregate(stats, k=k, over=over)
+        model = "|".join(_described_model(stats))
+        signature, segment = (
+            text.replace("|", f"|{model}|", 1) for text in (scores.signature, scores.segment_signature)
+        )
+        return replace(scores, signature=signature, segment_signature=segment)
+
+    def _check_model(self) -> None:
+        """Refuse languages the model does not know, and what the metric cannot use, before any work."""
+        self.scorer.read(self._source_lang)
+
+    @property
+    def _target_lang(self) -> str | None:
+        return self.scorer.written(self.lang)
+
+    @property
+    def _source_lang(self) -> str | None:
+        """Language of what the model reads."""
+        return self._target_lang
+
+    def _model_parts(self) -> list[str]:
+        scorer = self.scorer
+        parts = [f"model:{scorer.name.replace('|', '/')}", f"sha:{scorer.digest}"]
+        if scorer.note:
+            parts.append(scorer.note)
+        if self._target_lang is not None:
+            parts.append(f"lang:{self._target_lang}")
+        parts.append(f"dtype:{scorer.dtype}")
+        return [*parts, f"max:{scorer.max_source}/{scorer.max_target}", f"cut:{len(self._cut)}"]
+
+    def _jobs(self, pairs: Sequence[TextPair]) -> list[Job]:
+        """Token ids of (source text, target text) pairs; what is cut is written down."""
+        scorer, written = self.scorer, self._target_lang
+        read = scorer.read(self._source_lang)
+        for side, lang, texts in (
+            ("source", read, {source for source, _ in pairs}),
+            ("target", written, {target for _, target in pairs}),
+        ):
+            self._cut.update((side, text) for text in texts if scorer.is_cut(side, text, lang))
+        return [(scorer.source(source, read), scorer.target(target, written)) for source, target in pairs]
+
+    def _means(self, pairs: Sequence[TextPair]) -> Floats:
+        """Mean token log-probability of every target text given its source text, in nats: shape (P,)."""
+        scored = self.scorer.score(self._jobs(pairs), self._target_lang)
+        return np.array([row.mean(dtype=np.float64) for row in scored], dtype=np.float64)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceMetric(SequenceMetric):
+    """A metric of (source, output): no reference is read, and their number changes nothing.
+
+    A system's score is the mean of its segments'. ``source`` may be any text that stands for it, such as a translation
+    into a pivot language: name that language.
+
+    Attributes:
+        source_lang: Language of the sources, for models that mark it (M2M100, NLLB, mBART; not Prism).
+    """
+
+    needs_references: ClassVar[bool] = False
+    needs_sources: ClassVar[bool] = True
+
+    source_lang: str | None = option(
+        None,
+        help="Language of the sources, for models that mark it.",
+        flag="--source-lang",
+        metavar="LANG",
+        heading=MODELS,
+    )
+
+    def between(self, source: str, target: str) -> SourceMetric:
+        """See :meth:`SequenceMetric.between`."""
+        marked = replace(self, source_lang=self.source_lang or source) if self.scorer.marks_sources else self
+        return replace(marked, lang=self.lang or target) if len(self.scorer.languages) > 1 else marked
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The score, and 1 for every segment."""
+        return ("score", "segments")
+
+    @property
+    def _source_lang(self) -> str | None:
+        return self.source_lang
+
+    def display_name(self, stats: Statistics, k: int) -> str:
+        """The label: references take no part."""
+        return self.label
+
+    def aggregate(self, stats: Statistics, *, k: int, over: npt.ArrayLike | None = None) -> Scores:
+        """See :meth:`Metric.aggregate`; the signature leaves references out."""
+        scores = super().aggregate(stats, k=k, over=over)
+        parts = [
+            self.label,
+            *_described_model(stats),
+            *self._describe(None, sentence=False),
+            *described_sources(stats.meta),
+        ]
+        signature = "|".join([*parts, f"polyref:{__version__}"])
+        return replace(scores, signature=signature, segment_signature=signature)
+
+    def _check_model(self) -> None:
+        super()._check_model()
+        scorer = self.scorer
+        if scorer.monolingual and self.source_lang not in scorer.languages:
+            language = scorer.languages[0]
+            raise UsageError(
+                f"{self.label} reads sources, but {scorer.name} reads {language!r} and no other language",
+                remedy=f"name a model that translates, or source language {language!r} for pivot texts in it",
+            )
+
+    def _model_parts(self) -> list[str]:
+        parts = super()._model_parts()
+        return parts if self.source_lang is None else [*parts, f"from:{self.source_lang}"]
+
+    def _pair_scores(self, pairs: Sequence[TextPair]) -> Floats:
+        """Scores of distinct (source, output) pairs: shape (P,)."""
+        return self._means(pairs)
+
+    def _count(self, texts: Texts) -> npt.NDArray[Any]:
+        sources = [source for source in texts.sources if source is not None]
+        known = {pair: i for i, pair in enumerate(unique(zip(sources, system) for system in texts.systems))}
+        scored = self._pair_scores(list(known))
+        values = np.ones((len(texts.cuts), len(texts.systems), len(sources), 2))
+        places = [[known[pair] for pair in zip(sources, system)] for system in texts.systems]
+        values[..., 0] = scored[np.array(places)]
+        return values
+
+    def _score(self, values: npt.NDArray[Any], *, sentence: bool) -> Floats:
+        return mean_of(values[..., 0], values[..., -1])
+
+
+def both_ways(pairs: Sequence[TextPair], score: Callable[[Sequence[TextPair]], Floats]) -> Floats:
+    """Scores of (reference, output) pairs: output given reference, the reverse, and their mean: shape (P, 3)."""
+    if not pairs:
+        return np.zeros((0, 3))
+    # Both directions side by side, so that the texts of a segment stay together.
+    jobs = [job for reference, output in pairs for job in ((reference, output), (output, reference))]
+    scored = score(jobs).reshape(-1, 2)
+    return np.column_stack([scored, scored.mean(axis=1)])
+
+
+def unique(streams: Iterable[Iterable[TextPair]]) -> list[TextPair]:
+    """Distinct pairs, segment by segment: those that share a source stay together."""
+    return list(dict.fromkeys(pair for row in zip(*streams, strict=True) for pair in row))
+
+
+def mean_of(sums: npt.NDArray[Any], segments: npt.NDArray[Any]) -> Floats:
+    """Sums over segments divided by their number; NaN where there is none."""
+    means: Floats = np.divide(sums, segments, out=np.full(sums.shape, np.nan), where=segments > 0)
+    return means
+
+
+def _described_model(stats: Statistics) -> list[str]:
+    """What :meth:`SequenceMetric.statistics` put into ``meta``; statistics of others may hold anything there."""
+    found = stats.meta.get(_MODEL, ())
+    return [flat(part) for part in (found if isinstance(found, (list, tuple)) else [found])]

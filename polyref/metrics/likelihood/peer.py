@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from polyref.errors import UsageError
-from polyref.metrics.likelihood.base import SourceMetric, TextPair
+from polyref.metrics.likelihood import SourceMetric, TextPair
 from polyref.metrics.signature import exact
 from polyref.metrics.statistics import Floats
 from polyref.models.forced import seed_of

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from polyref.errors import UsageError
 from polyref.metrics.combination import MEAN, Combination
-from polyref.metrics.likelihood.base import SequenceMetric, SourceMetric, TextPair, both_ways, mean_of
+from polyref.metrics.likelihood import SequenceMetric, SourceMetric, TextPair, both_ways, mean_of
 from polyref.metrics.pairs import PairMetric
 from polyref.metrics.statistics import Floats, Statistics
 from polyref.options import option

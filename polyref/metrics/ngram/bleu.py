@@ -18,9 +18,19 @@ import numpy.typing as npt
 from sacrebleu.metrics import bleu as sacrebleu
 
 from polyref.errors import ModelError
-from polyref.metrics.averages import at_cuts, both_parts, credit, weighted_mean
 from polyref.metrics.base import LOWERCASE, Metric, Texts
-from polyref.metrics.combination import MAXIMUM, Blend, Combination, ExpectedCredit, Maximum, Mean
+from polyref.metrics.combination import (
+    MAXIMUM,
+    Blend,
+    Combination,
+    ExpectedCredit,
+    Maximum,
+    Mean,
+    at_cuts,
+    both_parts,
+    credit,
+    weighted_mean,
+)
 from polyref.metrics.ngram.counts import (
     Block,
     Reader,

@@ -15,9 +15,20 @@ import numpy as np
 import numpy.typing as npt
 from sacrebleu.metrics import chrf as sacrebleu
 
-from polyref.metrics.averages import at_cuts, both_parts, credit, first_best, weighted_mean
 from polyref.metrics.base import LOWERCASE, Metric, Texts
-from polyref.metrics.combination import MAXIMUM, Blend, Combination, ExpectedCredit, Maximum, Mean
+from polyref.metrics.combination import (
+    MAXIMUM,
+    Blend,
+    Combination,
+    ExpectedCredit,
+    Maximum,
+    Mean,
+    at_cuts,
+    both_parts,
+    credit,
+    first_best,
+    weighted_mean,
+)
 from polyref.metrics.ngram.counts import Block, Reader, features, incidence, single_matches, text_blocks
 from polyref.metrics.statistics import Floats, Integers
 from polyref.options import option

@@ -1,20 +1,12 @@
-"""Counting common n-grams of many texts at once, in NumPy or in C.
-
-A *feature* of a text is (segment, n-gram, occurrence number): the second "the the" of a text is a different feature
-from the first. Clipped n-gram matching of two texts is then the size of a set intersection, and
-
-* what is matched by the first j references is known from the first reference that holds each feature (BLEU);
-* matches with every single reference are one matrix product of text x feature incidence (chrF).
-
-All numbers are exact: n-grams are packed into integers, never hashed. If the C library is available
-(:mod:`polyref.metrics.ngram.native`), it reads texts and counts matches instead, with the same results.
-"""
+"""Splitting texts into words exactly as sacreBLEU does, many at a time."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from functools import lru_cache
+from itertools import chain, count
 from typing import Any, Final
 
 import numpy as np
@@ -22,10 +14,212 @@ import numpy.typing as npt
 
 from polyref.metrics.base import Texts
 from polyref.metrics.ngram import native
-from polyref.metrics.ngram.lookup import lookup_matches
-from polyref.metrics.ngram.tokens import clean_13a, number_chrf_words, number_words, tokenize_13a
 from polyref.metrics.statistics import Integers
 from polyref.progress import work
+
+# sacreBLEU's 13a (mteval-v13a.pl) applies these expressions, one after the other, to a text with a space at each end:
+#   ([\{-\~\[-\` -\&\(-\+\:-\@\/])  ->  " \1 "
+#   ([^0-9])([\.,])  ->  "\1 \2 "
+#   ([\.,])([^0-9])  ->  " \1 \2"
+#   ([0-9])(-)  ->  "\1 \2 "
+# They add nothing but spaces, so that it is enough to know which characters are set apart.
+_DIGIT, _MARK, _DASH, _APART = 1, 2, 3, 4
+_KINDS: Final = np.zeros(128, dtype=np.uint8)
+for _characters, _kind in (
+    ("0123456789", _DIGIT),
+    (".,", _MARK),
+    ("-", _DASH),
+    ('!"#$%&()*+/:;<=>?@[\\]^_`{|}~', _APART),
+):
+    _KINDS[[ord(character) for character in _characters]] = _kind
+_ENTITIES: Final = (("&quot;", '"'), ("&amp;", "&"), ("&lt;", "<"), ("&gt;", ">"))
+
+_CHRF_PUNCTUATION: Final = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
+
+
+def clean_13a(texts: Sequence[str]) -> list[str]:
+    """Texts after the part of ``13a`` that replaces more than single characters, which few texts have."""
+    return [_cleaned(text) if "\n" in text or "&" in text or "<skipped>" in text else text for text in texts]
+
+
+def _cleaned(text: str) -> str:
+    text = text.replace("<skipped>", "").replace("-\n", "").replace("\n", " ")
+    for entity, character in _ENTITIES:
+        text = text.replace(entity, character)
+    return text
+
+
+def tokenize_13a(texts: Sequence[str]) -> list[list[str]]:
+    """The words of every text after sacreBLEU's ``13a`` tokenisation."""
+    if not texts:
+        return []
+    # Line ends set the texts apart: to the expressions they are what the spaces at both ends are.
+    joined = "\n".join(clean_13a(texts)).encode("utf-32-le", "surrogatepass")
+    codes = np.frombuffer(joined, dtype="<u4")
+    kinds = np.zeros(len(codes) + 2, dtype=np.uint8)
+    kinds[1:-1] = _KINDS.take(codes, mode="clip")
+    apart = np.zeros(len(kinds), dtype=bool)
+    for marked in (kinds == _APART, _marks_apart(kinds), _dashes_apart(kinds)):
+        apart[marked] = True
+    apart = apart[1:-1]
+    spaced = np.repeat(codes, np.where(apart, 3, 1))
+    # Every character before it that is set apart takes two places more.
+    places = np.flatnonzero(apart) + 2 * np.arange(np.count_nonzero(apart))
+    spaced[places] = spaced[places + 2] = ord(" ")
+    return [line.split() for line in spaced.tobytes().decode("utf-32-le", "surrogatepass").split("\n")]
+
+
+def _marks_apart(kinds: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
+    """Full stops and commas that are set apart: those not after a digit, or not before one."""
+    marks = np.flatnonzero(kinds == _MARK)
+    # A match takes the character before the mark, so that of a run of marks every other one matches.
+    index = np.arange(len(marks))
+    position = index - np.maximum.accumulate(np.where(np.diff(marks, prepend=-1) != 1, index, 0))
+    after_digit = kinds[marks - position - 1] == _DIGIT
+    apart: npt.NDArray[np.int64] = marks[((position + after_digit) % 2 == 0) | (kinds[marks + 1] != _DIGIT)]
+    return apart
+
+
+def _dashes_apart(kinds: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
+    """Dashes after a digit."""
+    dashes = np.flatnonzero(kinds == _DASH)
+    apart: npt.NDArray[np.int64] = dashes[kinds[dashes - 1] == _DIGIT]
+    return apart
+
+
+@lru_cache(maxsize=2**16)
+def _chrf_parts(word: str) -> tuple[str, ...]:
+    """The words of chrF++ in a piece: one punctuation mark at its end, or else its start, is cut off.
+
+    sacreBLEU's ``CHRF._remove_punctuation``, after m-popovic/chrF; "(hi)" gives "(hi" and ")".
+    """
+    if len(word) > 1 and word[-1] in _CHRF_PUNCTUATION:
+        return word[:-1], word[-1]
+    if len(word) > 1 and word[0] in _CHRF_PUNCTUATION:
+        return word[0], word[1:]
+    return (word,)
+
+
+def number_words(texts: Sequence[Sequence[str]]) -> tuple[Integers, Integers, int]:
+    """The words of many texts as numbers: equal words have equal numbers.
+
+    Returns:
+        Numbers of all words, text after text; the number of words of every text; a number that all are below.
+    """
+    lengths = np.fromiter(map(len, texts), dtype=np.int64, count=len(texts))
+    words, vocabulary = _numbers(texts, int(lengths.sum()))
+    return words, lengths, len(vocabulary)
+
+
+def number_chrf_words(texts: Sequence[Sequence[str]]) -> tuple[Integers, Integers, int]:
+    """The same of the words of chrF++, of texts that are cut at white space: each different piece is cut once more."""
+    lengths = np.fromiter(map(len, texts), dtype=np.int64, count=len(texts))
+    pieces, vocabulary = _numbers(texts, int(lengths.sum()))
+    parts = list(map(_chrf_parts, vocabulary))
+    words, sizes, below = number_words(parts)
+    # Every piece gives way to its words.
+    spread = sizes[pieces]
+    ends = np.concatenate([[0], np.cumsum(spread)])
+    shift = (np.cumsum(sizes) - sizes)[pieces] - ends[:-1]
+    bounds = np.concatenate([[0], np.cumsum(lengths)])
+    return words[np.arange(ends[-1]) + np.repeat(shift, spread)], np.diff(ends[bounds]), below
+
+
+def _numbers(texts: Sequence[Sequence[str]], total: int) -> tuple[Integers, list[str]]:
+    number: defaultdict[str, int] = defaultdict(count().__next__)
+    return np.fromiter(map(number.__getitem__, chain.from_iterable(texts)), dtype=np.int64, count=total), list(number)
+
+
+#: Symbols that are worked on at a time: arrays of so many stay in the cache.
+_SYMBOLS: Final = 25_000
+#: Entries of a table: 128 MB. Above it, numbers are found by bisection.
+_MOST_CELLS: Final = 1 << 24
+
+
+def lookup_matches(symbols: Integers, lengths: Integers, alphabet: int, orders: int) -> Integers:
+    """N-grams (clipped) of every output that the reference holds, for n-grams of 1 .. ``orders`` symbols.
+
+    Args:
+        symbols: Symbols of all texts, text after text.
+        lengths: Shape (B, T): symbols per text; rank 0 is the reference, the others are outputs.
+        alphabet: All symbols are below it.
+        orders: The longest n-grams.
+
+    Returns:
+        Shape (orders, B, T - 1, 1).
+    """
+    segments, ranks = lengths.shape
+    result = np.empty((orders, segments, ranks - 1, 1), dtype=np.int64)
+    ends = np.cumsum(lengths.sum(axis=1)).tolist()
+    start = before = 0
+    for stop in range(1, segments + 1):
+        if stop == segments or ends[stop] - before > _SYMBOLS:
+            part = symbols[before : ends[stop - 1]], lengths[start:stop]
+            for n, matches in enumerate(_order_matches(*part, alphabet, orders)):
+                result[n, start:stop, :, 0] = matches
+            start, before = stop, ends[stop - 1]
+    return result
+
+
+def _order_matches(symbols: Integers, lengths: Integers, alphabet: int, orders: int) -> Iterator[Integers]:
+    """The same for each order, of shape (B, T - 1)."""
+    segments, ranks = lengths.shape
+    outputs = ranks - 1
+    flat = lengths.ravel()
+    text = np.repeat(np.arange(flat.size), flat)
+    # A place after every text sets it apart.
+    places = np.arange(len(text)) + text
+    total = len(text) + flat.size
+    segment = text // ranks
+    rank = text - segment * ranks
+    of_reference, of_output = np.flatnonzero(rank == 0), np.flatnonzero(rank)
+    cell = segment * alphabet + symbols
+    grams = np.empty(len(text), dtype=np.int64)
+    grams[of_reference], grams[of_output], cells = _numbered(
+        cell.take(of_reference), cell.take(of_output), segments * alphabet
+    )
+    home = cells // max(alphabet, 1)
+    # The symbols of a reference by numbers of their own, from 1: small tables; 0 is any other symbol, or the end.
+    first = np.searchsorted(home, np.arange(segments))
+    local = np.zeros(total + orders, dtype=np.int64)
+    local[places] = np.maximum(grams - first.take(segment) + 1, 0)
+    width = int(local.max(initial=0)) + 1
+    column = np.empty(total, dtype=np.int64)
+    column[places] = rank - 1
+    place, known = places.take(of_reference), grams.take(of_reference)
+    asked, found = places.take(of_output), grams.take(of_output)
+    for order in range(1, orders + 1):
+        if order > 1:
+            last = local.take(place + (order - 1))
+            whole = np.flatnonzero(last)
+            place, cell = place.take(whole), (known * width + last).take(whole)
+            found *= width
+            found += local.take(asked + (order - 1))
+            known, found, cells = _numbered(cell, found, len(home) * width)
+            home = home.take(cells // width)
+        matched = np.flatnonzero(found >= 0)
+        asked, found = asked.take(matched), found.take(matched)
+        counts = np.bincount(found * outputs + column.take(asked), minlength=len(home) * outputs).reshape(-1, outputs)
+        clipped = np.minimum(counts, np.bincount(known, minlength=len(home))[:, None])
+        sums = np.zeros((len(home) + 1, outputs), dtype=np.int64)
+        np.cumsum(clipped, axis=0, out=sums[1:])
+        yield np.diff(sums[np.searchsorted(home, np.arange(segments + 1))], axis=0)
+
+
+def _numbered(known: Integers, asked: Integers, size: int) -> tuple[Integers, Integers, Integers]:
+    """Numbers of the known cells; those of the asked ones, -1 where not known; the known cells by number, ascending."""
+    if size <= _MOST_CELLS:
+        table = np.full(size, -1)
+        table[known] = 0
+        cells = np.flatnonzero(table == 0)
+        table[cells] = np.arange(len(cells))
+        return table.take(known), table.take(asked), cells
+    cells, numbers = np.unique(known, return_inverse=True)
+    if not len(cells):
+        return numbers, np.full(len(asked), -1), cells
+    near = np.minimum(np.searchsorted(cells, asked), len(cells) - 1)
+    return numbers, np.where(cells[near] == asked, near, -1), cells
+
 
 #: Symbols (words or characters) that are worked on at a time: keeps the arrays in cache and memory small.
 _BLOCK_SYMBOLS: Final = 300_000

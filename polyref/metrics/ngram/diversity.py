@@ -13,8 +13,7 @@ from typing import Final, Literal
 import numpy as np
 
 from polyref.metrics.ngram.bleu import BLEU
-from polyref.metrics.ngram.counts import Reader, blocks, features
-from polyref.metrics.ngram.tokens import tokenize_13a
+from polyref.metrics.ngram.counts import Reader, blocks, features, tokenize_13a
 from polyref.metrics.statistics import Floats, Integers
 from polyref.references import ReferenceSet
 

@@ -30,7 +30,7 @@ import numpy as np
 import torch
 
 from polyref.metrics import get_metric
-from polyref.metrics.likelihood.base import SequenceMetric
+from polyref.metrics.likelihood import SequenceMetric
 from polyref.models.checkpoints.fairseq import load_fairseq
 from polyref.models.checkpoints.pointer import load_pointer
 from polyref.models.opening import SHIPPED

@@ -13,13 +13,12 @@ import numpy.typing as npt
 from polyref.errors import DataError
 from polyref.metrics.api import empty_texts, note_of_empty, notes_of_counts, wanted_ks, without_trailing_space
 from polyref.metrics.base import Metric
+from polyref.metrics.copies import CopyCount
 from polyref.metrics.ngram.tokenizers import Doubts
-from polyref.metrics.results.circular import CopyCount
-from polyref.metrics.results.scores import measured
-from polyref.metrics.results.table import ScoreTable
 from polyref.metrics.signature import InputsDigest
-from polyref.metrics.significance import SEED
+from polyref.metrics.significance import SEED, measured
 from polyref.metrics.statistics import Statistics, check_present
+from polyref.metrics.table import ScoreTable
 from polyref.progress import listening, work
 from polyref.references import ReferenceSet
 from polyref.values import wholes
