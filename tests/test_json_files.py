@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from esim.judgements import read_training
 
-from polyref.augment.filters.file import read_filter
+from polyref.augment.filters import read_filter
 from polyref.errors import DataError, ModelError, PolyrefError
 from polyref.eval.data.text_files import read_texts
 from polyref.eval.inspection.refusals import read_dropped

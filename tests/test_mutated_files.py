@@ -22,7 +22,7 @@ from esim.judgements import read_training
 from fuzzed_sets import JUDGEMENTS, archive_files, text_release_files, xml_release
 from wmt_items import rows_of, write_items
 
-from polyref.augment.filters.file import read_filter
+from polyref.augment.filters import read_filter
 from polyref.cache import Cache
 from polyref.errors import PolyrefError, UsageError
 from polyref.eval.api import evaluate

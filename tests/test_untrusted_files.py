@@ -24,8 +24,8 @@ from esim.judgements import read_training
 from esim_fixtures import write_model
 from tiny_encoders import bert
 
-from polyref.augment.filters.file import read_filter
-from polyref.augment.tally import Tally
+from polyref.augment.filters import read_filter
+from polyref.augment.pipeline import Tally
 from polyref.errors import DataError, ModelError, PolyrefError
 from polyref.eval.data.releases import open_release
 from polyref.formats import read_outputs

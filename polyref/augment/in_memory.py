@@ -6,17 +6,13 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from polyref.augment.candidates import as_lists, open_lists
-from polyref.augment.context import translatable
-from polyref.augment.filters.chain import FilterChain
-from polyref.augment.filters.load import filter_chain, fitting_chain
-from polyref.augment.inputs import Given
+from polyref.augment.filters import FilterChain, filter_chain, fitting_chain
+from polyref.augment.inputs import Given, translatable
 from polyref.augment.language import check_sources, language_of
-from polyref.augment.pipeline import OVERGENERATE, Augmentation
-from polyref.augment.select import Dropped, Select, selection
-from polyref.augment.sentences import filtered_sentences
+from polyref.augment.lists import as_lists, open_lists
+from polyref.augment.pipeline import OVERGENERATE, Augmentation, Tally, filtered_sentences
+from polyref.augment.selection import Dropped, Select, selection
 from polyref.augment.sources import Generated, Several, Source
-from polyref.augment.tally import Tally
 from polyref.errors import DataError, UsageError
 from polyref.paraphrase.diverse_beam import Decoding
 from polyref.paraphrase.loading import load_paraphraser
@@ -57,9 +53,9 @@ def augment(
             every segment's candidates, best first; or several of these, which take turns with one another and with the
             paraphrasers (plain text files are one list, one candidate a file). They are matched to the references by
             id, or by place where they have no ids of their own.
-        filters: A chain, or the name of one (:func:`polyref.augment.filters.load.filter_chain`); ``default`` is what
+        filters: A chain, or the name of one (:func:`polyref.augment.filters.filter_chain`); ``default`` is what
             each paraphraser and list needs.
-        select: Which k of what passes the filter, or the name of a way (:func:`polyref.augment.select.selection`).
+        select: Which k of what passes the filter, or the name of a way (:func:`polyref.augment.selection.selection`).
         decoding: How to search; None is the paraphraser's default.
         sentences: Which texts are paraphrased sentence by sentence: "long" (where the paraphraser writes single
             sentences), "all" or "whole" (none). See :class:`polyref.paraphrase.sentences.SentenceBySentence`.

@@ -11,7 +11,7 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from polyref.augment.select import Candidate
+from polyref.augment.selection import Candidate
 from polyref.errors import ModelError, UsageError
 from polyref.segments import Segment
 
@@ -59,7 +59,7 @@ class Source(ABC):
         shard: Segments to ask for at a time.
         ahead: Shards that are worth asking for before the first one is there.
         works: Pieces of work whose progress is heard of a shard.
-        needs: Which filters its candidates need (:data:`polyref.augment.filters.presets.NEEDS`), with what needs each:
+        needs: Which filters its candidates need (:data:`polyref.augment.filters.NEEDS`), with what needs each:
             a generator by its name, or a kind of lists.
     """
 
@@ -189,7 +189,7 @@ def rounded(score: float | None) -> float | None:
 
 
 def in_turn(passed: Sequence[Candidate]) -> list[Candidate]:
-    """What passed the filter, in the order of their new :attr:`~polyref.augment.select.Candidate.place`.
+    """What passed the filter, in the order of their new :attr:`~polyref.augment.selection.Candidate.place`.
 
     The sources take turns: the best of each, then the second best of each.
     """

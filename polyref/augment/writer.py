@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from polyref.augment.inputs import Inputs
-from polyref.augment.pipeline import Augmentation, Shard
-from polyref.augment.tally import RECORD, Tally
+from polyref.augment.pipeline import RECORD, Augmentation, Shard, Tally
 from polyref.engines.engine import Engine
 from polyref.errors import DataError, UsageError
 from polyref.formats import header_line, segment_line

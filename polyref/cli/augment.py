@@ -8,10 +8,9 @@ from typing import Any
 
 import click
 
-from polyref.augment.filters.load import filter_chain, filters_in, fitting_chain
-from polyref.augment.pipeline import Augmentation
-from polyref.augment.select import selection
-from polyref.augment.sentences import filtered_sentences
+from polyref.augment.filters import filter_chain, filters_in, fitting_chain
+from polyref.augment.pipeline import Augmentation, filtered_sentences
+from polyref.augment.selection import selection
 from polyref.augment.writer import augment_file, check_output
 from polyref.cli.files.augmented import check_files, check_texts, say_filters, say_resumed
 from polyref.cli.options.augment import input_options, output_options

@@ -1,6 +1,6 @@
-"""Make polyref/augment/checks/english_words.txt: the words that the filter for invented words takes as English.
+"""Make polyref/augment/english_words.txt: the words that the filter for invented words takes as English.
 
-    python scripts/data/english_words.py DATA/paraphrase-train/wmt.en.jsonl.gz polyref/augment/checks/english_words.txt
+    python scripts/data/english_words.py DATA/paraphrase-train/wmt.en.jsonl.gz polyref/augment/english_words.txt
 
 A word is in when it occurs, in any case, in at least three clusters of the paraphraser's training data (a cluster is
 what several systems and people wrote for one source sentence): what a single system made up stays out. Words are

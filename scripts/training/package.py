@@ -5,8 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from polyref import __version__ as VERSION
-from polyref.augment.filters.chain import FilterChain
-from polyref.augment.filters.load import filter_chain
+from polyref.augment.filters import FilterChain, filter_chain
 from polyref.models.checkpoints.pointer import FORMAT, load_pointer
 from polyref.models.networks.pointer import BOS, CLOSENESS, EOS, MASK, PAD, UNK, PointerConfig, PointerTransformer
 from polyref.paraphrase import DiverseBeam, SearchParaphraser, load_paraphraser

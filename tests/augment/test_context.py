@@ -12,8 +12,7 @@ import pytest
 from rule_paraphraser import RuleParaphraser
 
 from polyref.augment import augment
-from polyref.augment.context import InputsInContext, in_context
-from polyref.augment.inputs import Inputs
+from polyref.augment.inputs import Inputs, InputsInContext, in_context
 from polyref.errors import DataError
 from polyref.paraphrase.rewriting import TextInContext
 from polyref.references import Reference, ReferenceSet, Segment

@@ -10,10 +10,10 @@ import pytest
 from rule_paraphraser import RuleParaphraser
 
 from polyref.augment import Dropped, FilterChain, augment, filter_chain
-from polyref.augment.checks.base import Check
-from polyref.augment.filters.file import CHECKS, KEYS, read_filter
-from polyref.augment.filters.measures import Measure
-from polyref.augment.select import Candidate
+from polyref.augment.checks import Check
+from polyref.augment.filters import CHECKS, KEYS, read_filter
+from polyref.augment.measures import Measure
+from polyref.augment.selection import Candidate
 from polyref.errors import DataError, ModelError, UsageError
 from polyref.references import ReferenceSet
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import tiny_encoders
 
-from polyref.augment.filters.file import read_filter
+from polyref.augment.filters import read_filter
 from polyref.errors import DataError, UsageError
 from polyref.models.language_model import Causal
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from rule_paraphraser import RuleParaphraser
 
-from polyref.augment.filters.load import filter_chain
+from polyref.augment.filters import filter_chain
 from polyref.augment.inputs import Inputs
 from polyref.augment.pipeline import Augmentation
 from polyref.augment.sources import SHARD_SEGMENTS, Generated

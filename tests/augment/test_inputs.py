@@ -13,7 +13,7 @@ import pytest
 from rule_paraphraser import RuleParaphraser
 
 import polyref.formats as polyref_formats
-from polyref.augment.filters.load import filter_chain
+from polyref.augment.filters import filter_chain
 from polyref.augment.inputs import Inputs
 from polyref.augment.pipeline import Augmentation
 from polyref.augment.sources import SHARD_SEGMENTS, Generated

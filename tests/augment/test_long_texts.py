@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from polyref.augment.filters.load import filter_chain
+from polyref.augment.filters import filter_chain
 
 LENGTH = 400_000
 

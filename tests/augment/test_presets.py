@@ -11,8 +11,7 @@ import pytest
 from rule_paraphraser import RuleParaphraser
 
 from polyref.augment import augment, filter_chain
-from polyref.augment.filters.load import fitting_chain
-from polyref.augment.filters.presets import NEEDS
+from polyref.augment.filters import NEEDS, fitting_chain
 from polyref.augment.writer import journal_path
 from polyref.paraphrase import Hypothesis, NBest, Paraphraser
 from polyref.paraphrase.sentences import by_sentences

@@ -13,7 +13,7 @@ from rule_paraphraser import RuleParaphraser
 
 from polyref.augment import Tally, augment
 from polyref.augment.pipeline import Augmentation
-from polyref.augment.select import Candidate, selection
+from polyref.augment.selection import Candidate, selection
 from polyref.augment.sources import Generated
 from polyref.comparison import dice, ngrams
 from polyref.errors import UsageError

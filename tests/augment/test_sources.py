@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from rule_paraphraser import RULES, RuleParaphraser
 
 from polyref.augment.pipeline import OVERGENERATE
-from polyref.augment.select import Candidate, Rank
+from polyref.augment.selection import Candidate, Rank
 from polyref.augment.sources import in_turn
 from polyref.references import ReferenceSet
 

@@ -22,9 +22,9 @@ from tiny_seq2seq import TEXT, write_bart, write_m2m
 
 from polyref import score
 from polyref.augment import augment
-from polyref.augment.context import translatable
-from polyref.augment.filters.load import filter_chain
-from polyref.augment.tally import Tally
+from polyref.augment.filters import filter_chain
+from polyref.augment.inputs import translatable
+from polyref.augment.pipeline import Tally
 from polyref.errors import DataError, UsageError
 from polyref.paraphrase import load_paraphraser
 from polyref.references import ReferenceSet, Segment

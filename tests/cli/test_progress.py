@@ -17,7 +17,7 @@ from rule_paraphraser import RuleParaphraser
 import polyref
 from polyref import load_paraphraser
 from polyref.augment import augment
-from polyref.augment.filters.load import filter_chain
+from polyref.augment.filters import filter_chain
 from polyref.augment.inputs import Inputs
 from polyref.augment.pipeline import Augmentation
 from polyref.augment.sources import SHARD_SEGMENTS, Generated, Several

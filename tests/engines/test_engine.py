@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from polyref.augment.candidates import open_lists
 from polyref.augment.inputs import Inputs
+from polyref.augment.lists import open_lists
 from polyref.engines.engine import Engine
 from polyref.errors import UsageError
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import tiny_encoders
 
-from polyref.augment.filters import adequacy
+from polyref.augment import measures
 from polyref.cache import Cache
 from polyref.errors import DataError, ModelError, PolyrefWarning, UsageError
 from polyref.models.embeddings import Embeddings
@@ -139,7 +139,7 @@ def test_texts_fill_all_positions_and_no_more(family: str, bert: str, tmp_path: 
     model.save_pretrained(tmp_path)
     encoder = load_encoder(str(tmp_path))
     assert encoder.longest == (24 if family == "bert" else 22)
-    adequate = adequacy.load_encoder(str(tmp_path))
+    adequate = measures.load_encoder(str(tmp_path))
     with pytest.warns(PolyrefWarning, match="longer than"):
         (vectors,) = Embeddings(encoder, (1,)).encode(["very " * 40])
     assert vectors.shape == (1, encoder.longest, 16)

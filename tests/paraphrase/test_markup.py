@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polyref.augment import augment
-from polyref.augment.filters.load import filter_chain
-from polyref.augment.tally import Tally
+from polyref.augment.filters import filter_chain
+from polyref.augment.pipeline import Tally
 from polyref.paraphrase import Decoding, Hypothesis, NBest, Paraphraser
 from polyref.paraphrase.markup import markup, pieces
 from polyref.references import ReferenceSet

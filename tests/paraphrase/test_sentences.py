@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polyref.augment import augment
-from polyref.augment.filters.load import filter_chain
-from polyref.augment.sentences import filtered_sentences
+from polyref.augment.filters import filter_chain
+from polyref.augment.pipeline import filtered_sentences
 from polyref.errors import UsageError
 from polyref.paraphrase import Decoding, Paraphraser, load_paraphraser
 from polyref.paraphrase.nbest import Hypothesis, NBest

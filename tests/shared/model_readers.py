@@ -11,7 +11,7 @@ from tiny_chat import chat_model
 from tiny_encoders import bert, gpt
 from tiny_seq2seq import write_bart, write_t5
 
-from polyref.augment.filters import adequacy
+from polyref.augment import measures
 from polyref.models.checkpoints.huggingface import read_generation
 from polyref.models.encoders import load_encoder
 from polyref.models.language_model import load_language_model
@@ -33,7 +33,7 @@ def _complete(folder: Path) -> object:
 READERS: dict[str, tuple[Callable[[Path], object], Callable[[Path], object]]] = {
     "tokens": (lambda folder: load_encoder(str(folder)).tokens(["a cat"]), bert),
     "vectors": (encode, bert),
-    "adequacy": (lambda folder: adequacy.load_encoder(str(folder)), bert),
+    "adequacy": (lambda folder: measures.load_encoder(str(folder)), bert),
     "language model": (lambda folder: load_language_model(str(folder)).fluency(["a cat"]), gpt),
     "lean scorer": (lambda folder: load_scorer(folder).name, write_bart),
     "scorer": (lambda folder: load_scorer(folder).name, write_t5),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from polyref.augment.filters.presets import PRESETS
+from polyref.augment.filters import PRESETS
 from polyref.augment.inputs import Inputs
 from polyref.augment.language import check_sources
 from polyref.augment.writer import journal_path
@@ -73,6 +73,6 @@ def say_resumed(output: str, segments: int) -> None:
 
 
 def say_filters(filters: Mapping[str, str]) -> None:
-    """Say which filters held, and why; see :func:`polyref.augment.filters.load.filters_in`."""
+    """Say which filters held, and why; see :func:`polyref.augment.filters.filters_in`."""
     what = "; ".join(f"{shown(name)}, {'by' if why == '--filter' else 'for'} {why}" for name, why in filters.items())
     say(f"polyref: filter {what}{'' if '--filter' in filters.values() else ' (--filter names another)'}")

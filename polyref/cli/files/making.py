@@ -16,7 +16,7 @@ from typing import Any, Final
 import click
 
 from polyref import __version__
-from polyref.augment.filters.presets import PRESETS
+from polyref.augment.filters import PRESETS
 from polyref.augment.inputs import Inputs
 from polyref.cache import sets_folder
 from polyref.cli.options.quiet import quietness, say

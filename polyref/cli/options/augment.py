@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-from polyref.augment.filters.presets import PRESETS
+from polyref.augment.filters import PRESETS
 from polyref.cli.options.origin import Origin
 from polyref.cli.options.quiet import quiet_option
 from polyref.cli.parsing.completion import argument_or_option

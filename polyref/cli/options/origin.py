@@ -9,12 +9,10 @@ from typing import Any, Final
 
 import click
 
-from polyref.augment.candidates import open_lists, open_peers
-from polyref.augment.context import Untranslated
-from polyref.augment.filters.file import names_models
-from polyref.augment.filters.presets import PRESETS
-from polyref.augment.inputs import Inputs
+from polyref.augment.filters import PRESETS, names_models
+from polyref.augment.inputs import Inputs, Untranslated
 from polyref.augment.language import language_of
+from polyref.augment.lists import open_lists, open_peers
 from polyref.augment.pipeline import OVERGENERATE
 from polyref.augment.sources import Generated, Several, Source
 from polyref.cli.options.generation import loading_from

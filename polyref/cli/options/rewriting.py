@@ -10,8 +10,7 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from polyref.augment.context import InputsInContext, Untranslated
-from polyref.augment.inputs import Inputs
+from polyref.augment.inputs import Inputs, InputsInContext, Untranslated
 from polyref.augment.sources import Generated, Source
 from polyref.cli.options.quiet import say
 from polyref.cli.parsing.headings import HeadedOption

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from polyref.augment.filters.presets import PRESETS
+from polyref.augment.filters import PRESETS
 from polyref.cli.options.metrics import METRIC_HELP
 from polyref.cli.options.quiet import quiet_option
 from polyref.cli.options.reading import format_option, reading_options

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from polyref.augment.select import Dropped
+from polyref.augment.selection import Dropped
 from polyref.eval.inspection.differences import Piece, differences
 from polyref.eval.inspection.sampling import sampled
 from polyref.json_files import Record

@@ -31,7 +31,7 @@ PROGRAM = [sys.executable, "-m", "polyref"]
 
 def words() -> list[str]:
     """The English words that the filter knows, of letters alone."""
-    text = files("polyref").joinpath("augment/checks/english_words.txt").read_text("utf-8")
+    text = files("polyref").joinpath("augment/english_words.txt").read_text("utf-8")
     return [word for word in text.split() if word.isalpha() and word.isascii() and word.islower()]
 
 

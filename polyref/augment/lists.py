@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from polyref.augment.inputs import Given, Inputs, Rows
-from polyref.augment.select import Candidate
+from polyref.augment.selection import Candidate
 from polyref.augment.sources import Proposed, Proposing, Source, paraphrased, rounded
 from polyref.errors import DataError, UsageError
 from polyref.formats import Reading

@@ -9,7 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
-from polyref.augment.checks.base import Check
+from polyref.augment.checks import Check
 from polyref.comparison import WORD, words
 from polyref.textfiles import read_lines
 

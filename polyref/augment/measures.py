@@ -1,4 +1,4 @@
-"""Models behind the filters: does a candidate still say what its reference says, and is it said well?
+"""Filters that need a model: does a candidate still say what its reference says, and is it said well?
 
 * embedding: cosine of mean-pooled encoder states. It sees a changed topic, hardly a lost negation or number: keep the
   rules for those.
@@ -7,6 +7,8 @@
   p(reference | candidate), where it leaves something out.
 * fluency: log-probability of the candidate under a causal language model, less that of the reference. A word that does
   not go with its neighbours, or a broken sentence, costs many nats; a rarer word costs some as well.
+
+A candidate is dropped by a threshold, or by a quantile of the candidates of its segment.
 """
 
 from __future__ import annotations
@@ -14,17 +16,113 @@ from __future__ import annotations
 import hashlib
 import math
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
+
+from polyref.augment.selection import Candidate
+from polyref.errors import ModelError
+from polyref.references import Segment
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from polyref.models.checkpoints.pointer import PointerModel
+
+
+#: Digits kept of values: most differences of float arithmetic between batches and machines are below.
+DIGITS = 4
+
+
+class Scorer(Protocol):
+    """Measures pairs of texts.
+
+    Attributes:
+        signature: Kind and content hash of the model.
+    """
+
+    signature: str
+
+    def score(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+        """One number a (reference, candidate); larger is better."""
+
+    def weight(self, value: float) -> float:
+        """A value as a weight, 0 to 1."""
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One model-based filter.
+
+    Attributes:
+        name: With its parameters; becomes the reason.
+        scorer: What it measures with.
+        minimum: Candidates below are dropped.
+        quantile: This share of every segment's candidates, rounded down, is dropped: those with the lowest values;
+            of equal ones the worse ranks first. 0 to 1.
+        power: The value, as a weight to this power, goes into ``Reference.weight``; None leaves the weight alone.
+    """
+
+    name: str
+    scorer: Scorer
+    minimum: float | None = None
+    quantile: float | None = None
+    power: float | None = None
+
+    def apply(
+        self, segments: Sequence[Segment], candidates: Sequence[Sequence[Candidate]], dropped: Counter[str]
+    ) -> list[list[Candidate]]:
+        """What is left of the candidates of some segments, in their order, with weights.
+
+        Args:
+            segments: Shape (N,).
+            candidates: One list a segment.
+            dropped: Refused candidates are counted here.
+
+        Raises:
+            ModelError: A value is NaN or infinite.
+        """
+        pairs = [
+            (segment.refs[one.of].text, one.text)
+            for segment, found in zip(segments, candidates, strict=True)
+            for one in found
+        ]
+        scored = self.scorer.score(pairs) if pairs else []
+        for (_, text), value in zip(pairs, scored, strict=True):
+            if not math.isfinite(value):
+                raise ModelError(
+                    f"{self.name} measures {value} for {text[:80]!r}, expected a finite number",
+                    remedy="is its model damaged? With half precision, try float32",
+                )
+        values = iter(scored)
+        result = []
+        for found in candidates:
+            measured = [(round(next(values), DIGITS), one) for one in found]
+            kept = self._kept(measured)
+            dropped[self.name] += len(found) - len(kept)
+            result.append([self._weighed(value, one) for value, one in kept])
+        return result
+
+    def _kept(self, measured: Sequence[tuple[float, Candidate]]) -> list[tuple[float, Candidate]]:
+        lowest: set[int] = set()
+        if self.quantile is not None:
+            worst_first = sorted(
+                range(len(measured)), key=lambda n: (measured[n][0], -measured[n][1].rank, -measured[n][1].of)
+            )
+            lowest = set(worst_first[: int(self.quantile * len(measured))])
+        least = float("-inf") if self.minimum is None else self.minimum
+        return [item for n, item in enumerate(measured) if n not in lowest and item[0] >= least]
+
+    def _weighed(self, value: float, candidate: Candidate) -> Candidate:
+        if self.power is None:
+            return candidate
+        before = 1.0 if candidate.weight is None else candidate.weight
+        return replace(candidate, weight=round(before * self.scorer.weight(value) ** self.power, DIGITS))
 
 
 Floats = npt.NDArray[np.float64]
@@ -144,12 +242,12 @@ class Cosine:
         self.signature = encoder.signature
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
-        """See :class:`polyref.augment.filters.measures.Scorer`."""
+        """See :class:`polyref.augment.measures.Scorer`."""
         references, candidates = (self._encoder.encode([pair[side] for pair in pairs]) for side in (0, 1))
         return [float(value) for value in np.einsum("nd,nd->n", references, candidates)]
 
     def weight(self, value: float) -> float:
-        """See :class:`polyref.augment.filters.measures.Scorer`."""
+        """See :class:`polyref.augment.measures.Scorer`."""
         return min(max(value, 0.0), 1.0)
 
 
@@ -175,7 +273,7 @@ class Forced:
         self.signature = f"{self._scorer.name}|sha:{self._scorer.digest}"
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
-        """See :class:`polyref.augment.filters.measures.Scorer`."""
+        """See :class:`polyref.augment.measures.Scorer`."""
         jobs = []
         for reference, candidate in pairs:
             given, wanted = (candidate, reference) if self._backward else (reference, candidate)
@@ -183,7 +281,7 @@ class Forced:
         return [float(row.mean()) if len(row) else 0.0 for row in self._scorer.score(jobs, self._written)]
 
     def weight(self, value: float) -> float:
-        """See :class:`polyref.augment.filters.measures.Scorer`."""
+        """See :class:`polyref.augment.measures.Scorer`."""
         return math.exp(min(value, 0.0))
 
 
@@ -204,12 +302,12 @@ class Fluency:
         self.signature = f"{self._model.name}|sha:{self._model.digest}"
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
-        """See :class:`polyref.augment.filters.measures.Scorer`."""
+        """See :class:`polyref.augment.measures.Scorer`."""
         values = self._model.totals([text for pair in pairs for text in pair]).reshape(-1, 2)
         return [float(value) for value in values[:, 1] - values[:, 0]]
 
     def weight(self, value: float) -> float:
-        """See :class:`polyref.augment.filters.measures.Scorer`."""
+        """See :class:`polyref.augment.measures.Scorer`."""
         return math.exp(min(value, 0.0))
 
 

@@ -32,7 +32,7 @@ class Candidate:
         place: Its place among the candidates of several sources; 0 for all candidates of a single one.
         truncated: Whether the generator read only the beginning of the reference.
         composed: Whether it was put together from sentences that were offered to the filter one by one.
-        need: Which filter its generator needs, one of :data:`polyref.augment.filters.presets.NEEDS`.
+        need: Which filter its generator needs, one of :data:`polyref.augment.filters.NEEDS`.
     """
 
     text: str
