@@ -169,3 +169,9 @@ def resolve(code: str | None, known: Sequence[str]) -> str:
     if not found:
         raise UsageError(f"language {code!r} is unknown to the model, expected one of {', '.join(known)}")
     return found[0]
+
+
+def target_language(pair: str) -> str:
+    """The target language of ``SRC-TGT`` without script and region: ``zh`` of ``en-zh_CN`` and of ``en-zh-Hans-CN``."""
+    codes = split_pair(pair)
+    return base(codes[1] if codes else pair.rpartition("-")[2])

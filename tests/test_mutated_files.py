@@ -32,7 +32,7 @@ from polyref.eval.data.reference_sets import reference_set
 from polyref.eval.data.releases import open_release
 from polyref.eval.data.score_files import read_segment_scores, read_system_scores
 from polyref.eval.data.task_files import FIELDS
-from polyref.eval.judgements.load import gold_from_file
+from polyref.eval.judged import gold_from_file
 from polyref.eval.submission import TestSet, validate
 from polyref.eval.submit import Submission, submit
 from polyref.eval.submit_items import check_items

@@ -17,8 +17,8 @@ import pytest
 import polyref
 from polyref import ReferenceSet, get_metric, load_paraphraser
 from polyref.errors import PolyrefWarning, UsageError
-from polyref.eval.judgements.registry import JUDGEMENTS, gold_reader
-from polyref.eval.statistics.registry import STATISTICS, statistics_called
+from polyref.eval.judgements.base import JUDGEMENTS, gold_reader
+from polyref.eval.statistics.named import STATISTICS, statistics_called
 from polyref.formats.registry import FORMATS, by_name
 from polyref.metrics.registry import REGISTRY, all_options, metric_names
 from polyref.paraphrase.generators import GENERATORS, generators

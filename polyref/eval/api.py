@@ -12,13 +12,13 @@ from typing import Any, Final, TypeAlias
 
 from polyref.errors import UsageError
 from polyref.eval.averages import average_over_pairs
-from polyref.eval.data.open_sets import open_sets
 from polyref.eval.data.reference_sets import as_added
+from polyref.eval.data.releases import open_sets
 from polyref.eval.evaluation_table import EvaluationTable
 from polyref.eval.experiments.choices import KEPT, Choices
-from polyref.eval.experiments.inputs import metric_name
-from polyref.eval.experiments.measure import Say, measure
-from polyref.eval.statistics.resampling import SEGMENTS, Bootstrap
+from polyref.eval.measure import Say, measure
+from polyref.eval.scores import metric_name
+from polyref.eval.statistics.base import SEGMENTS, Bootstrap
 from polyref.metrics.base import Metric
 from polyref.metrics.registry import name_or_metric, named_metrics
 from polyref.references import ReferenceSet
@@ -154,7 +154,7 @@ def evaluate(
         perm_both: Test gains with that many permutations as well (PERM-BOTH, Deutsch et al. 2021): a test about these
             systems, not about others.
         placebo: Also measure that many placebos of the added references, in which every added reference is one of
-            another segment of the same length (:mod:`polyref.eval.experiments.placebo`): rows with ``control``
+            another segment of the same length (:mod:`polyref.eval.placebo`): rows with ``control``
             "placebo" are their mean, those with "real - placebo" the difference to it, with intervals over the same
             redrawn test sets, and those with "length" of a metric that sees only lengths. Only with them is a verdict
             ``better``: it needs a significant gain and a significant difference, and ``claim`` is the smaller of the

@@ -9,8 +9,8 @@ from typing import Any
 
 from polyref.errors import UsageError
 from polyref.eval.averages import average_rows
-from polyref.eval.experiments.evaluation import Evaluation, without_human
-from polyref.eval.statistics.resampling import Bootstrap
+from polyref.eval.evaluation import Evaluation, without_human
+from polyref.eval.statistics.base import Bootstrap
 from polyref.eval.text_tables import evaluation_text, statistic_tables
 from polyref.metrics.api import NO_HUMAN
 from polyref.metrics.copies import plain_copies

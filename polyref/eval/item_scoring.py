@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from polyref.errors import DataError, UsageError
-from polyref.eval.data.languages import bleu_tokenizer
-from polyref.eval.experiments.inputs import short_of
+from polyref.eval.data.reference_sets import bleu_tokenizer
+from polyref.eval.scores import short_of
 from polyref.eval.submission import Submission
 from polyref.formats import Reading, open_references
 from polyref.formats.base import shortened

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from polyref.eval.statistics.registry import STATISTICS, statistics_called
+from polyref.eval.statistics.named import STATISTICS, statistics_called
 from polyref.metrics import registry
 
 # Score files that are called as polyref's metrics are with added references.

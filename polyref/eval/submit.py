@@ -12,13 +12,19 @@ from typing import Any
 from polyref import __version__
 from polyref.errors import DataError, UsageError
 from polyref.eval.data.evaluation_set import EvalSet
-from polyref.eval.data.languages import bleu_tokenizer
-from polyref.eval.data.open_sets import check_patterns, filled, open_sets
-from polyref.eval.data.reference_sets import as_added, check_sources, chosen_references, reference_set, sources_alone
+from polyref.eval.data.reference_sets import (
+    as_added,
+    bleu_tokenizer,
+    check_sources,
+    chosen_references,
+    reference_set,
+    sources_alone,
+)
+from polyref.eval.data.releases import check_patterns, filled, open_sets
 from polyref.eval.data.task_files import LEVELS, TaskRow, file_name, read_rows, write_rows
-from polyref.eval.experiments.inputs import short_of
-from polyref.eval.experiments.measure import Say
-from polyref.eval.experiments.series import ComputedSeries
+from polyref.eval.measure import Say
+from polyref.eval.scores import short_of
+from polyref.eval.series import ComputedSeries
 from polyref.eval.submission import (
     ALL,
     ITEMS_YEAR,

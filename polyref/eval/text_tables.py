@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
 
-from polyref.eval.experiments.evaluation import Evaluation
+from polyref.eval.agreement import Row
+from polyref.eval.comparisons import p_behind
+from polyref.eval.evaluation import Evaluation
 from polyref.eval.names import LENGTH_ROW, arrow, gold_name, level_name, metric_names, statistic_name
-from polyref.eval.statistics.agreement import Row
-from polyref.eval.statistics.comparisons import p_behind
-from polyref.eval.statistics.registry import STATISTICS
-from polyref.eval.statistics.resampling import Bootstrap
+from polyref.eval.statistics.base import Bootstrap
+from polyref.eval.statistics.named import STATISTICS
 from polyref.metrics.signature import digest
 from polyref.tables import shown, text_table
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from polyref.eval.data.evaluation_set import EvalSet
-from polyref.eval.experiments.inputs import metric_name
+from polyref.eval.scores import metric_name
 
 MINIMAL = Path(__file__).resolve().parent.parent / "eval" / "minimal"
 

@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from polyref.eval.statistics.accuracy import soft_pairwise_accuracy, tie_threshold
-from polyref.eval.statistics.averages import fisher_average
-from polyref.eval.statistics.named import system_accuracy_rows
-from polyref.eval.statistics.within_segments import SegmentPairs, tie_accuracy
+from polyref.eval.averages import fisher_average
+from polyref.eval.statistics.named import soft_pairwise_accuracy, system_accuracy_rows
+from polyref.eval.statistics.within_segments import SegmentPairs, tie_accuracy, tie_threshold
 
 # Three systems, two segments. Segment 1: people tie a and b, c is worse; segment 2: a > b > c.
 HUMAN = np.array([[3.0, 3.0], [3.0, 2.0], [1.0, 1.0]])

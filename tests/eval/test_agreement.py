@@ -8,12 +8,11 @@ import sacrebleu
 import scipy.stats
 
 from polyref.errors import DataError, UsageError
+from polyref.eval.agreement import Row, agreement
 from polyref.eval.data.evaluation_set import EvalSet
 from polyref.eval.data.reference_sets import reference_set
-from polyref.eval.experiments.cached_series import series_of
-from polyref.eval.experiments.series import ComputedSeries, Series, StoredSeries
-from polyref.eval.statistics.agreement import Row, agreement
-from polyref.eval.statistics.resampling import Bootstrap
+from polyref.eval.series import ComputedSeries, Series, StoredSeries, series_of
+from polyref.eval.statistics.base import Bootstrap
 from polyref.metrics.registry import get_metric
 
 SYSTEMS = ["Alpha", "Beta.1", "Gamma-2"]

@@ -13,8 +13,8 @@ import pytest
 
 from polyref import evaluate
 from polyref.eval.data.evaluation_set import EvalSet
-from polyref.eval.data.open_sets import open_sets
 from polyref.eval.data.reference_sets import reference_set
+from polyref.eval.data.releases import open_sets
 from polyref.eval.inspection.inspection import inspect
 from polyref.eval.submit import Submission, submit
 from polyref.metrics.copies import count_copies

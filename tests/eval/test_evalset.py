@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from polyref.errors import DataError, UsageError
-from polyref.eval.data.evaluation_set import EvalSet
+from polyref.eval.data.evaluation_set import EvalSet, pairs_in
 from polyref.eval.data.reference_sets import reference_set
-from polyref.eval.data.text_files import pairs_in
 
 
 def test_layout(minimal: Path) -> None:

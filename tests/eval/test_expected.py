@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 import sacrebleu
 
+from polyref.eval.agreement import agreement
 from polyref.eval.data.evaluation_set import EvalSet
 from polyref.eval.data.reference_sets import reference_set
-from polyref.eval.experiments.series import ComputedSeries, Series, StoredSeries
-from polyref.eval.statistics.agreement import agreement
-from polyref.eval.statistics.resampling import Bootstrap
+from polyref.eval.series import ComputedSeries, Series, StoredSeries
+from polyref.eval.statistics.base import Bootstrap
 from polyref.metrics.registry import get_metric
 from polyref.references import ReferenceSet
 

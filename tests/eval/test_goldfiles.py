@@ -18,9 +18,9 @@ import pytest
 from polyref import evaluate
 from polyref.errors import DataError, UsageError
 from polyref.eval.data.evaluation_set import EvalSet
+from polyref.eval.judged import gold_from_file
 from polyref.eval.judgements.base import Place
 from polyref.eval.judgements.direct_assessment import Judgement, read_direct, standardised
-from polyref.eval.judgements.load import gold_from_file
 from polyref.eval.judgements.mqm import WEIGHTS, parse_weights, read_mqm
 
 HEADER = "system\tdoc\tdoc_id\tseg_id\trater\tsource\ttarget\tcategory\tseverity"

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from polyref.eval.data.languages import bleu_tokenizer, target_language
+from polyref.eval.data.reference_sets import bleu_tokenizer
+from polyref.languages import target_language
 
 
 @pytest.mark.parametrize(

@@ -7,15 +7,13 @@ import pytest
 from scipy import stats
 
 from polyref.errors import UsageError
-from polyref.eval.judgements.gold import Gold
-from polyref.eval.judgements.relative_rankings import RankingPairs
+from polyref.eval.judgements.gold import Gold, RankingPairs
 from polyref.eval.statistics import named as measures
 from polyref.eval.statistics import within_segments
-from polyref.eval.statistics.accuracy import soft_pairwise_accuracy, tie_threshold
-from polyref.eval.statistics.base import People
+from polyref.eval.statistics.base import Bootstrap, People, segment_draws
 from polyref.eval.statistics.correlation import kendall_tau_b, pearson
-from polyref.eval.statistics.registry import STATISTICS, chosen_statistics, statistics_called
-from polyref.eval.statistics.resampling import Bootstrap, segment_draws
+from polyref.eval.statistics.named import STATISTICS, chosen_statistics, soft_pairwise_accuracy, statistics_called
+from polyref.eval.statistics.within_segments import tie_threshold
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from polyref.eval.experiments.system_pairs import (
+from polyref.eval.system_pairs import (
     CORRECT,
     INCORRECT,
     NOT_SIGNIFICANT,

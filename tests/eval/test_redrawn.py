@@ -15,17 +15,15 @@ import pytest
 import scipy.stats
 
 from polyref.errors import UsageError
+from polyref.eval.agreement import Row
 from polyref.eval.api import evaluate
-from polyref.eval.experiments.evaluation import Evaluation
-from polyref.eval.judgements.gold import Gold
-from polyref.eval.judgements.relative_rankings import RankingPairs
+from polyref.eval.comparisons import p_behind, verdict
+from polyref.eval.evaluation import Evaluation
+from polyref.eval.judgements.gold import Gold, RankingPairs
 from polyref.eval.statistics import named
-from polyref.eval.statistics.accuracy import tie_threshold
-from polyref.eval.statistics.agreement import Row
-from polyref.eval.statistics.base import People, Statistic
-from polyref.eval.statistics.comparisons import p_behind, verdict
+from polyref.eval.statistics.base import Bootstrap, People, Statistic
 from polyref.eval.statistics.correlation import kendall_tau_b, pearson
-from polyref.eval.statistics.resampling import Bootstrap
+from polyref.eval.statistics.within_segments import tie_threshold
 
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts/bench/exactness/interval_levels.py"
 OVER = ["segments", "systems", "both"]

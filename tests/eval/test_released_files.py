@@ -18,14 +18,14 @@ import numpy as np
 import pytest
 
 from polyref.errors import DataError, UsageError
+from polyref.eval.agreement import Row, agreement
 from polyref.eval.api import evaluate
 from polyref.eval.data.evaluation_set import EvalSet
 from polyref.eval.data.reference_sets import reference_set
 from polyref.eval.data.releases import XmlRelease
-from polyref.eval.experiments.series import ComputedSeries
-from polyref.eval.judgements.load import gold_from_file
-from polyref.eval.statistics.agreement import Row, agreement
-from polyref.eval.statistics.resampling import Bootstrap
+from polyref.eval.judged import gold_from_file
+from polyref.eval.series import ComputedSeries
+from polyref.eval.statistics.base import Bootstrap
 from polyref.metrics.registry import get_metric
 
 HEADER = "LP DATA SID BETTER WORSE\n"

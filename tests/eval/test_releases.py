@@ -14,9 +14,8 @@ import pytest
 
 from polyref.errors import DataError, UsageError
 from polyref.eval.data.evaluation_set import EvalSet
-from polyref.eval.data.open_sets import open_sets
 from polyref.eval.data.reference_sets import reference_set
-from polyref.eval.data.releases import TextRelease, XmlRelease, open_release
+from polyref.eval.data.releases import TextRelease, XmlRelease, open_release, open_sets
 from polyref.eval.submit import Submission, submit
 from polyref.references import ReferenceSet
 

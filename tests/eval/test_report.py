@@ -251,7 +251,7 @@ def test_examples_show_both_directions(folder: Path, report: Path) -> None:
     assert changes[: len(rises)] == rises
     # The order of one segment, counted here once more.
     from polyref.eval.data.reference_sets import reference_set
-    from polyref.eval.experiments.series import ComputedSeries
+    from polyref.eval.series import ComputedSeries
     from polyref.metrics.registry import get_metric
 
     evalset = EvalSet(folder, "de-en")
@@ -465,9 +465,9 @@ def test_one_evaluation_says_nothing_twice(page: str, folder: Path) -> None:
 def test_gains_of_segments_have_p_values(folder: Path, report: Path) -> None:
     from polyref.eval.data.evaluation_set import EvalSet
     from polyref.eval.data.reference_sets import reference_set
-    from polyref.eval.experiments.series import ComputedSeries
+    from polyref.eval.series import ComputedSeries
+    from polyref.eval.statistics.base import segment_draws
     from polyref.eval.statistics.correlation import kendall_tau_b
-    from polyref.eval.statistics.resampling import segment_draws
     from polyref.metrics.registry import get_metric
 
     rows = json.loads((report / "report.json").read_text("utf-8"))["rows"]
@@ -504,7 +504,7 @@ def test_gains_of_segments_have_p_values(folder: Path, report: Path) -> None:
 
 def test_names_as_people_write_them() -> None:
     from polyref.eval.names import gold_name, metric_names, statistic_name
-    from polyref.eval.statistics.registry import STATISTICS
+    from polyref.eval.statistics.named import STATISTICS
     from polyref.metrics.registry import METRICS, metric_label
 
     assert metric_names(["bleu", "chrf++", "mine"]) == {"bleu": "BLEU", "chrf++": "chrF++", "mine": "mine"}

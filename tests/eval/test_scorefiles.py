@@ -9,7 +9,7 @@ import pytest
 
 from polyref.errors import DataError
 from polyref.eval.data.score_files import read_segment_scores, read_system_scores
-from polyref.eval.judgements.relative_rankings import read_pairs
+from polyref.eval.judgements.rankings import read_pairs
 
 
 def _write(tmp_path: Path, text: str) -> Path:

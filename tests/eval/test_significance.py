@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from polyref.eval.experiments.slices import outliers
-from polyref.eval.statistics.agreement import Row
-from polyref.eval.statistics.base import People
-from polyref.eval.statistics.comparisons import verdict, with_correction
-from polyref.eval.statistics.registry import STATISTICS, statistics_called
-from polyref.eval.statistics.resampling import Bootstrap, bootstrap_p
+from polyref.eval.agreement import Row
+from polyref.eval.comparisons import verdict, with_correction
+from polyref.eval.judged import outliers
+from polyref.eval.statistics.base import Bootstrap, People, bootstrap_p
+from polyref.eval.statistics.named import STATISTICS, statistics_called
 from polyref.eval.statistics.significance import (
     adjusted,
     jackknife_p,

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import numpy as np
 
+from polyref.eval.agreement import agreement
 from polyref.eval.data.evaluation_set import EvalSet
 from polyref.eval.data.reference_sets import reference_set
-from polyref.eval.experiments.series import ComputedSeries
-from polyref.eval.experiments.slices import top_systems
-from polyref.eval.statistics.agreement import agreement
-from polyref.eval.statistics.resampling import Bootstrap
+from polyref.eval.judged import top_systems
+from polyref.eval.series import ComputedSeries
+from polyref.eval.statistics.base import Bootstrap
 from polyref.metrics.registry import get_metric
 
 SYSTEMS = ["Alpha", "Beta.1", "Gamma-2"]

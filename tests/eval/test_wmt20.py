@@ -11,7 +11,7 @@ import pytest
 
 from polyref.eval.data.archive import MetricsTaskArchive
 from polyref.eval.data.task_files import read_rows, write_rows
-from polyref.eval.experiments.slices import outliers
+from polyref.eval.judged import outliers
 from polyref.eval.statistics.correlation import darr_counts, kendall_tau_b, pearson
 from polyref.eval.statistics.significance import williams_test
 

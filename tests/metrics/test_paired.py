@@ -13,7 +13,7 @@ from sacrebleu.metrics import BLEU, CHRF
 from sacrebleu.significance import PairedTest
 
 from polyref.errors import UsageError
-from polyref.eval.statistics.accuracy import soft_pairwise_accuracy
+from polyref.eval.statistics.named import soft_pairwise_accuracy
 from polyref.metrics import get_metric
 from polyref.metrics.significance import confidence, paired_bootstrap, paired_randomization
 from polyref.references import ReferenceSet

@@ -26,7 +26,7 @@ def test_it_measures_what_evaluate_prints() -> None:
     from sets import Set
 
     from polyref.eval.data.reference_sets import reference_set
-    from polyref.eval.statistics.resampling import Bootstrap
+    from polyref.eval.statistics.base import Bootstrap
 
     material = Material.of(Set("minimal", MINIMAL.name, "de-en", "refA", "mqm"), MINIMAL.parent)
     lists = MINIMAL / "paraphrases" / "de-en.refA.jsonl"

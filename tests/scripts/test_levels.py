@@ -50,7 +50,7 @@ def test_corpus_scores_of_two_systems() -> None:
 def test_scores_of_outputs() -> None:
     from parts.levels import output_trial, rejected
 
-    from polyref.eval.experiments.system_pairs import paired_t_p, rank_sum_p
+    from polyref.eval.system_pairs import paired_t_p, rank_sum_p
 
     rng = np.random.default_rng(2)
     item = rng.normal(size=500)
@@ -132,11 +132,11 @@ def test_the_script_judges_as_evaluations_do() -> None:
     """P-values and verdicts are those of the rows of ``polyref evaluate`` for the same scores."""
     from interval_levels import judged, verdicts, with_verdict
 
-    from polyref.eval.experiments.series import StoredSeries
+    from polyref.eval.agreement import agreement
+    from polyref.eval.comparisons import verdict
     from polyref.eval.judgements.gold import StoredScores
-    from polyref.eval.statistics.agreement import agreement
-    from polyref.eval.statistics.comparisons import verdict
-    from polyref.eval.statistics.resampling import Bootstrap
+    from polyref.eval.series import StoredSeries
+    from polyref.eval.statistics.base import Bootstrap
 
     cells, human = _judged(0.2, (0.5, 4))
     gold = judged(human, human.mean(axis=1))

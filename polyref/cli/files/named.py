@@ -31,7 +31,7 @@ def named_files(values: Sequence[str]) -> dict[str, str]:
 
 def files_of_judgements(values: Sequence[str]) -> dict[str, list[str]]:
     """``--judgements``: kind -> files, from KIND=FILE."""
-    from polyref.eval.judgements.registry import gold_reader
+    from polyref.eval.judgements.base import gold_reader
 
     pieces = [value.partition("=") for value in values]
     for value, (kind, _, file) in zip(values, pieces, strict=True):

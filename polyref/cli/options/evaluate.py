@@ -12,8 +12,8 @@ from polyref.cli.options.metrics import metric_options
 from polyref.cli.options.quiet import quiet_option
 from polyref.cli.options.reading import fields_option, format_option
 from polyref.cli.parsing.completion import argument_or_option, metric_names
-from polyref.eval.judgements.registry import JUDGEMENTS
-from polyref.eval.statistics.registry import STATISTICS
+from polyref.eval.judgements.base import JUDGEMENTS
+from polyref.eval.statistics.named import STATISTICS
 from polyref.tables import name_as_text
 
 Command = TypeVar("Command", bound=Callable[..., Any])

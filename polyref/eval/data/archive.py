@@ -16,11 +16,10 @@ from typing import Final
 import numpy as np
 
 from polyref.errors import DataError, UsageError
-from polyref.eval.data.score_files import JUDGEMENT_RULE, FloatArray, numbered_lines, parse_score
+from polyref.eval.data.evaluation_set import files_by_stem
+from polyref.eval.data.score_files import JUDGEMENT_RULE, numbered_lines, parse_score
 from polyref.eval.data.task_files import read_rows
-from polyref.eval.data.text_files import files_by_stem
-from polyref.eval.judgements.gold import HUMAN_NAME, Gold, StoredScores
-from polyref.eval.judgements.relative_rankings import RankingPairs
+from polyref.eval.judgements.gold import HUMAN_NAME, FloatArray, Gold, RankingPairs, StoredScores
 from polyref.languages import find_pair
 
 #: Smallest difference of raw scores (0 to 100) that counts as a preference (WMT17 to WMT20).

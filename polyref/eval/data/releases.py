@@ -6,19 +6,297 @@ The text release of 2024 has the layout of mt-metrics-eval already. Human scores
 
 from __future__ import annotations
 
+import math
 import re
+import zlib
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import cached_property
+from lzma import LZMAError
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
 
 from polyref.errors import DataError, UsageError
-from polyref.eval.data.evaluation_set import EvalSet
-from polyref.eval.data.held_set import Held, HeldSet
-from polyref.eval.data.json_sets import is_markup, json_file, open_json
-from polyref.eval.data.text_files import checked_reference_name, pairs_in
-from polyref.formats.wmt.documents import UNNAMED
+from polyref.eval.data.archive import MetricsTaskArchive, is_archive
+from polyref.eval.data.evaluation_set import NO_REFERENCE, EvalSet, checked_reference_name, files_by_stem, pairs_in
+from polyref.eval.data.score_files import mean_score
+from polyref.eval.judgements.gold import FloatArray
+from polyref.formats import opened_lines
+from polyref.formats.base import Format, Reading, looks
+from polyref.formats.wmt import general, human_evaluation
+from polyref.formats.wmt.documents import HUMAN_NAME, UNNAMED, check_name
 from polyref.formats.wmt.xml import read_xml
+from polyref.json_files import Record
 from polyref.languages import base, find_pair, split_pair
 from polyref.tables import name_as_text
+from polyref.textfiles import open_unpacked
+
+
+class _Unknown(str):
+    """An output that nobody has, told from one that is empty."""
+
+    __slots__ = ()
+
+
+_UNKNOWN: Final = _Unknown()
+
+
+@dataclass(frozen=True)
+class Held:
+    """One language pair, segment by segment; white space at the ends of texts does not count.
+
+    Attributes:
+        pair: As the file names it.
+        source: Sources.
+        documents: (domain, document) of every segment.
+        references: Name -> texts; None where a segment has none.
+        outputs: System -> texts; None where the output is unknown.
+        scores: Judgement -> system -> scores of shape (segments,), NaN where nobody judged. The score of a system is
+            the mean of its judged segments.
+        notes: What the user has to know.
+    """
+
+    pair: str
+    source: Sequence[str]
+    documents: Sequence[tuple[str, str]]
+    references: Mapping[str, Sequence[str | None]]
+    outputs: Mapping[str, Sequence[str | None]]
+    scores: Mapping[str, Mapping[str, FloatArray]] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+class HeldSet(EvalSet):
+    """Such a set. Scores of metrics, and further judgements, may lie beside its file as in mt-metrics-eval's layout.
+
+    Args:
+        file: Where it is from.
+        held: What is in it.
+        name: What the set is called; None for the name of the folder.
+    """
+
+    def __init__(self, file: str | Path, held: Held, name: str | None = None) -> None:
+        self.file = Path(file)
+        self._held = held
+        super().__init__(self.file.parent, held.pair)
+        self.name = name or self.name
+
+    @property
+    def source_file(self) -> Path | None:
+        """The file itself."""
+        return self.file
+
+    @cached_property
+    def source(self) -> tuple[str, ...] | None:
+        """Source segments."""
+        return tuple(text.rstrip() for text in self._held.source)
+
+    @cached_property
+    def documents(self) -> tuple[tuple[str, str], ...] | None:
+        """(domain, document) of every segment."""
+        return tuple(self._held.documents)
+
+    def reference(self, name: str) -> tuple[str | None, ...]:
+        """Texts of one reference, None where the segment lacks it."""
+        texts = self._held.references[name]
+        return tuple(None if text is None or text.strip() in NO_REFERENCE else text.rstrip() for text in texts)
+
+    @cached_property
+    def segments(self) -> int | None:
+        """Number of segments; None without references and outputs."""
+        return len(self._held.source) if self.reference_files or self.output_files else None
+
+    @cached_property
+    def notes(self) -> tuple[str, ...]:
+        """What the user has to know about the files."""
+        return self._held.notes
+
+    def known(self, outputs: Sequence[Sequence[str]]) -> npt.NDArray[np.bool_]:
+        """Which of ``outputs`` are real texts, shape (systems, segments)."""
+        there = np.array([[text is not _UNKNOWN for text in texts] for texts in outputs], dtype=np.bool_)
+        mask: npt.NDArray[np.bool_] = super().known(outputs) & there
+        return mask
+
+    def _output(self, system: str) -> list[str]:
+        return [_UNKNOWN if text is None else text.rstrip() for text in self._held.outputs[system]]
+
+    def _find_references(self) -> dict[str, Path]:
+        return dict.fromkeys(self._held.references, self.file)
+
+    def _find_outputs(self) -> dict[str, Path]:
+        return dict.fromkeys(self._held.outputs, self.file)
+
+    def _human_files(self) -> dict[tuple[str, str], Path]:
+        own = {(name, level): self.file for name in self._held.scores for level in ("sys", "seg")}
+        return {**super()._human_files(), **own}
+
+    def _segment_gold(self, name: str) -> dict[str, FloatArray]:
+        return dict(self._held.scores[name]) if name in self._held.scores else super()._segment_gold(name)
+
+    def _system_gold(self, name: str) -> dict[str, float]:
+        if name not in self._held.scores:
+            return super()._system_gold(name)
+        return {s: float(np.nanmean(v)) for s, v in self._held.scores[name].items() if not np.isnan(v).all()}
+
+
+#: What the judgements of the human evaluation are called: error span annotation.
+ESA: Final = "esa"
+#: Where outputs are, beside a test set, if nobody says.
+_SYSTEMS: Final = "systems"
+_PACKED: Final = (".jsonl", ".jsonl.gz", ".jsonl.xz")
+_EXPECTED: Final = (
+    "expected JSON lines of the general task's human evaluation (wmt25-genmt-humeval.jsonl, wmt24_esa.jsonl) or of its "
+    "test set, WMT's XML, or a folder"
+)
+
+
+def is_markup(file: Path) -> bool:
+    """Whether a file begins as XML does, in any encoding."""
+    try:
+        with open_unpacked(file) as stream:
+            return stream.read(256).lstrip(b"\xef\xbb\xbf\xff\xfe\0 \t\r\n")[:1] == b"<"
+    except (OSError, EOFError, zlib.error, LZMAError, DataError):
+        return ".xml" in file.name  # whose reader says what is wrong
+
+
+def json_file(place: Path, *, with_systems: bool = False) -> Path | None:
+    """The file of such a set: a file that is no markup, or the only one in a folder of no other layout.
+
+    Args:
+        place: A file or folder.
+        with_systems: Whether outputs are given apart, so that a test set is meant.
+
+    Raises:
+        DataError: Several files of a folder are sets.
+    """
+    if not place.is_dir():
+        return place if place.is_file() and not is_markup(place) else None
+    if any((place / name).is_dir() for name in ("system-outputs", "references", "darr", "da")):
+        return None
+    wanted = (general.FORMAT,) if with_systems else (general.FORMAT, human_evaluation.FORMAT)
+    found = [path for path in sorted(place.iterdir()) if path.name.endswith(_PACKED) and _form(path) in wanted]
+    if len(found) > 1:
+        names = ", ".join(path.name for path in found)
+        raise DataError(f"holds several evaluation sets: {names}", file=place, remedy="name one of them")
+    return found[0] if found else None
+
+
+def _form(file: Path) -> Format | None:
+    """The form of a file, if it is that of a set."""
+    with ExitStack() as stack:
+        try:
+            lines, form = opened_lines(file, stack, Reading())
+        except DataError:
+            return None
+        first = next(lines.lines)
+        outputs = form is general.FORMAT and '"src_text"' not in first
+        return form if form in (general.FORMAT, human_evaluation.FORMAT) and not outputs else None
+
+
+def open_json(file: Path, pair: str, systems: str | Path | None = None) -> HeldSet:
+    """The set of one language pair.
+
+    Args:
+        file: Of the human evaluation, or a test set of the general task, possibly packed.
+        pair: Language pair, ``SRC-TGT``.
+        systems: Folder with the outputs on a test set, ``NAME.jsonl``; None for ``systems`` beside it.
+
+    Raises:
+        DataError: A file is broken, in another form, or has nothing of the pair; outputs are missing.
+        UsageError: Several pairs fit, or ``systems`` is given for what holds outputs.
+    """
+    form = _form(file)
+    name = file.name.removesuffix(".gz").removesuffix(".xz").removesuffix(".jsonl")
+    with ExitStack() as stack:
+        if form is None:
+            lines, _ = opened_lines(file, stack, Reading())
+            first = next((line for line in lines.lines if line.strip()), "")
+            raise DataError(
+                f"is no evaluation set: the first line is {looks(first)}", file=file, line=1, remedy=_EXPECTED
+            )
+        lines, _ = opened_lines(file, stack, Reading(form.name, pair=pair))
+        if form is human_evaluation.FORMAT:
+            if systems is not None:
+                raise UsageError(f"{file} holds outputs, but `systems` is given too", remedy="leave it out")
+            return HeldSet(file, _evaluation(*human_evaluation.read_items(lines)), name)
+        there, texts = general.read_texts(lines)
+        return HeldSet(file, _test_set(there or pair, texts, _outputs(file, there or pair, systems)), name)
+
+
+def _evaluation(pair: str, items: Sequence[human_evaluation.Item]) -> Held:
+    texts = human_evaluation.outputs_in(items)
+    scores = {}
+    for system in dict.fromkeys(name for item in items for name in item.scores):
+        means = [mean_score(item.scores.get(system, ())) for item in items]
+        if not all(map(math.isnan, means)):
+            scores[system] = np.array(means)
+    return Held(
+        pair,
+        [item.source for item in items],
+        [(item.domain, item.document) for item in items],
+        {name: own for name, own in texts.items() if HUMAN_NAME.fullmatch(name)},
+        texts,
+        {ESA: scores} if scores else {},
+    )
+
+
+def _outputs(file: Path, pair: str, systems: str | Path | None) -> dict[str, tuple[Path, dict[str, list[str]]]]:
+    """System -> its file, and its paragraphs by document."""
+    folder = file.parent / _SYSTEMS if systems is None else Path(systems)
+    named = files_by_stem(folder, _PACKED)
+    if not named:
+        raise DataError(
+            f"no outputs NAME.jsonl for the test set {file.name}",
+            file=folder,
+            remedy="name the folder of outputs: `systems`",
+        )
+    found = {}
+    for name, path in named.items():
+        check_name(name, Record({}, path))
+        with ExitStack() as stack:
+            lines, form = opened_lines(path, stack, Reading(pair=pair))
+            if form is not general.FORMAT:
+                first = next(lines.lines)
+                raise DataError(f"is no output of a system: the first line is {looks(first)}", file=path, line=1,
+                                remedy='expected JSON lines with "doc_id" and "hypothesis"')  # fmt: skip
+            found[name] = path, dict(general.read_hypotheses(lines))
+    return found
+
+
+def _test_set(
+    pair: str, texts: Sequence[general.Text], systems: Mapping[str, tuple[Path, Mapping[str, Sequence[str]]]]
+) -> Held:
+    outputs: dict[str, list[str | None]] = {}
+    notes = []
+    for system, (path, found) in systems.items():
+        own = outputs[system] = []
+        unfit = 0
+        for text in texts:
+            paragraphs = found.get(text.name)
+            if paragraphs is None:
+                raise DataError(f'no "hypothesis" for the document {text.name!r}', file=path)
+            fits = len(paragraphs) == len(text.sources)
+            unfit += not fits
+            own += paragraphs if fits else [None] * len(text.sources)
+        if unfit:
+            notes.append(f"{system}: documents with another number of paragraphs than the source, unknown: {unfit}")
+    names = dict.fromkeys(name for text in texts for name in text.references)
+    references: dict[str, list[str | None]] = {name: [] for name in names}
+    for text in texts:
+        for name, column in references.items():
+            column += text.references.get(name) or [None] * len(text.sources)
+    return Held(
+        pair,
+        [source for text in texts for source in text.sources],
+        [text.place for text in texts for _ in text.sources],
+        references,
+        outputs,
+        notes=tuple(notes),
+    )
+
 
 _NAMED: Final = re.compile(r"\.(?P<pair>[^.]+)(\.all)?\.xml(\.gz)?$")
 
@@ -36,7 +314,7 @@ def open_release(
     Args:
         path: A directory in the mt-metrics-eval layout or of a text release; a directory that holds one XML file of the
             pair (``NAME.SRC-TGT.xml``, ``NAME.SRC-TGT.all.xml``); or the XML file; or a file of JSON lines that
-            :func:`~polyref.eval.data.json_sets.open_json` reads, or a directory that holds one.
+            :func:`~polyref.eval.data.releases.open_json` reads, or a directory that holds one.
         pair: Language pair, ``SRC-TGT``, as the set names it or in other codes of the languages.
         collection: Of an XML release, the collection to take; None takes all.
         test_suites: Of an XML release, whether to take documents of test suites as well.
@@ -163,3 +441,76 @@ class XmlRelease(HeldSet):
             {name: [d.outputs[name][number] for d, number in order] for name in systems},
         )
         super().__init__(file, held)
+
+
+EvaluationSet: TypeAlias = EvalSet | MetricsTaskArchive
+
+
+def open_sets(
+    folders: Sequence[str | Path],
+    pairs: Sequence[str],
+    collection: str | None = None,
+    test_suites: bool = False,
+    systems: str | Path | None = None,
+) -> list[EvaluationSet]:
+    """Every requested pair of every set that has it.
+
+    Args:
+        folders: Folders, or files of XML or JSON lines.
+        pairs: Language pairs.
+        collection: Of the XML releases among them.
+        test_suites: Of the XML releases among them.
+        systems: Folder of outputs on the test sets in JSON among them.
+    """
+    for what, values in (("data", folders), ("pairs", pairs)):
+        if not values:
+            raise UsageError(f"`{what}` is empty, expected at least one")
+    of_xml = [folder for folder in folders if any(is_xml(folder, pair) for pair in pairs)]
+    if (collection is not None or test_suites) and not of_xml:
+        raise UsageError("`collection` and `test_suites` are for XML releases", remedy=f"{folders[0]} is none")
+    opened = [
+        (folder, pair, _opened(folder, pair, collection, test_suites, systems))
+        for folder in dict.fromkeys(folders)
+        for pair in dict.fromkeys(pairs)
+    ]
+    found = [(folder, pair, one) for folder, pair, one in opened if not isinstance(one, DataError)]
+    have_pair, have_set = {pair for _, pair, _ in found}, {folder for folder, _, _ in found}
+    for folder, pair, one in opened:
+        if isinstance(one, DataError) and (pair not in have_pair or folder not in have_set):
+            raise one
+    # One pair may be asked for under two names.
+    return list({(folder, one.pair): one for folder, _, one in found}.values())
+
+
+def _opened(
+    folder: str | Path, pair: str, collection: str | None, test_suites: bool, systems: str | Path | None
+) -> EvaluationSet | DataError:
+    try:
+        if is_archive(folder):
+            return MetricsTaskArchive(folder, pair)
+        xml = is_xml(folder, pair)
+        asked = collection if xml else None
+        return open_release(folder, pair, collection=asked, test_suites=test_suites and xml, systems=systems)
+    except DataError as error:
+        return error
+
+
+def set_name(evalset: EvaluationSet) -> str:
+    """What a set is called: its folder, or its file."""
+    return name_as_text(evalset.name)
+
+
+def filled(pattern: str, evalset: EvaluationSet) -> str:
+    """A file name with the set and the language pair put in for ``{set}`` and ``{pair}``."""
+    return pattern.replace("{pair}", evalset.pair).replace("{set}", evalset.name)
+
+
+def check_patterns(files: Sequence[str], sets: Sequence[EvaluationSet], parameter: str) -> None:
+    """Refuse one file for several sets or pairs; ``parameter`` is where it was given."""
+    for file in files:
+        pairs, folders = {one.pair for one in sets}, {(one.directory, one.name) for one in sets}
+        if (len(pairs) > 1 and "{pair}" not in file) or (len(folders) > 1 and "{set}" not in file):
+            raise UsageError(
+                f"one {parameter} file for several sets or language pairs: {file}",
+                remedy="write {set} and {pair} where the names differ",
+            )

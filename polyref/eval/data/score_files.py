@@ -12,14 +12,13 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from polyref.errors import DataError
+from polyref.eval.judgements.gold import FloatArray as FloatArray
 from polyref.formats.base import shortened as shortened
 from polyref.formats.base import whole_number as whole_number
 from polyref.textfiles import iter_lines
 
-FloatArray = npt.NDArray[np.float64]
 #: Rules for :func:`parse_score`: of metrics' scores, and of files that have a line for every judgement.
 METRIC_RULE: Final = "a metric must score everything"
 JUDGEMENT_RULE: Final = "every line is a judgement: leave out what was not judged"

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 from polyref.errors import UsageError
-from polyref.eval.judgements.relative_rankings import REPEATED
-from polyref.eval.statistics.resampling import REDRAWN, SEGMENTS, Bootstrap
+from polyref.eval.judgements.rankings import REPEATED
+from polyref.eval.statistics.base import REDRAWN, SEGMENTS, Bootstrap
 from polyref.eval.statistics.significance import CORRECTIONS
 from polyref.metrics.base import Metric
 from polyref.references import ReferenceSet

@@ -8,12 +8,41 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from polyref.errors import DataError
-from polyref.eval.data.score_files import FloatArray, shortened, whole_number
-from polyref.eval.judgements.gold import HUMAN_NAME
-from polyref.eval.judgements.relative_rankings import RankingPairs
+from polyref.eval.data.score_files import shortened, whole_number
+from polyref.eval.judgements.gold import HUMAN_NAME, FloatArray, RankingPairs
+from polyref.plugins import Plugins
+
+if TYPE_CHECKING:
+    pass
+
+
+def _is_reader(kind: str, found: Any) -> bool:
+
+    return isinstance(found, GoldReader) and found.kind == kind
+
+
+JUDGEMENTS: Final = Plugins(
+    "kind of judgements",
+    "polyref.judgements",
+    {
+        "mqm": "polyref.eval.judgements.mqm:READER",
+        "da": "polyref.eval.judgements.direct_assessment:READER",
+        "darr": "polyref.eval.judgements.rankings:READER",
+        "pearmut": "polyref.eval.judgements.pearmut:READER",
+    },
+    "a GoldReader of that kind",
+    _is_reader,
+)
+
+
+def gold_reader(kind: str) -> GoldReader:
+    """The reader of one kind of files."""
+    reader: GoldReader = JUDGEMENTS.load(kind)
+    return reader
+
 
 T = TypeVar("T")
 #: No scale is as large; sums and squares of more could not be computed.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -10,9 +10,46 @@ import numpy as np
 import numpy.typing as npt
 
 from polyref.errors import UsageError
-from polyref.eval.data.score_files import FloatArray
-from polyref.eval.judgements.relative_rankings import RankingPairs
 from polyref.formats.wmt.documents import HUMAN_NAME as HUMAN_NAME
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.intp]
+BoolArray = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class RankingPairs:
+    """Preferences between two systems' outputs.
+
+    Attributes:
+        segment: 0-based segment of each pair, shape (pairs,).
+        better: Index of the preferred system, shape (pairs,).
+        worse: Index of the other system, shape (pairs,).
+        systems: What the indices mean.
+    """
+
+    segment: IntArray
+    better: IntArray
+    worse: IntArray
+    systems: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.segment)
+
+    def of(self, systems: Sequence[str]) -> RankingPairs:
+        """The pairs whose systems are both among ``systems``, which become the new numbering."""
+        number = {name: i for i, name in enumerate(systems)}
+        renumber = np.array([number.get(name, -1) for name in self.systems], dtype=np.intp)
+        better, worse = renumber[self.better], renumber[self.worse]
+        keep = (better >= 0) & (worse >= 0)
+        return RankingPairs(self.segment[keep], better[keep], worse[keep], tuple(systems))
+
+    def cells(self, segments: int) -> npt.NDArray[np.bool_]:
+        """Which (system, segment) cells a pair names, shape (systems, segments)."""
+        named = np.zeros((len(self.systems), segments), dtype=np.bool_)
+        named[self.better, self.segment] = True
+        named[self.worse, self.segment] = True
+        return named
 
 
 @dataclass(frozen=True)

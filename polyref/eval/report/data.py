@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from polyref.eval.experiments.evaluation import Evaluation
-from polyref.eval.experiments.rows import outcomes_of
-from polyref.eval.experiments.slices import outliers
-from polyref.eval.experiments.system_pairs import PairOutcome
-from polyref.eval.statistics.agreement import Row
+from polyref.eval.agreement import Row
+from polyref.eval.evaluation import Evaluation
+from polyref.eval.judged import outliers
 from polyref.eval.statistics.correlation import pearson
+from polyref.eval.system_pairs import PairOutcome, outcomes_of
 
 #: Statistic that is plotted -> its level.
 _PLOTTED: Final = {

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from polyref.eval.experiments.evaluation import Evaluation
+from polyref.eval.evaluation import Evaluation
 from polyref.eval.judgements.gold import Gold
 from polyref.eval.statistics.correlation import darr_counts
 from polyref.references import Reference

@@ -13,7 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from polyref import __version__
-from polyref.eval.experiments.evaluation import Evaluation
+from polyref.eval.evaluation import Evaluation
 from polyref.eval.names import gold_name, metric_names, visible
 from polyref.eval.report import page_tables, panels, plots
 from polyref.eval.report.data import Derived, headline_rows, main_statistics
@@ -21,7 +21,7 @@ from polyref.eval.report.examples import Example
 from polyref.eval.report.page_tables import Table
 from polyref.eval.report.reference_summary import reference_summaries
 from polyref.eval.report.settings import Settings
-from polyref.eval.statistics.resampling import BOTH
+from polyref.eval.statistics.base import BOTH
 from polyref.eval.text_tables import first_ks
 
 #: Anchor, which is also the name of the template, and heading.

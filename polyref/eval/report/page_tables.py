@@ -8,14 +8,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from polyref.eval.experiments.evaluation import Evaluation
-from polyref.eval.experiments.system_pairs import CORRECT, INCORRECT, NOT_SIGNIFICANT
+from polyref.eval.agreement import Row
+from polyref.eval.comparisons import Verdict, p_behind
+from polyref.eval.evaluation import Evaluation
 from polyref.eval.names import LENGTH_ROW, gold_name, level_name, statistic_name
 from polyref.eval.report.data import Derived
 from polyref.eval.report.examples import Example
 from polyref.eval.report.reference_summary import ReferenceSummary
-from polyref.eval.statistics.agreement import Row
-from polyref.eval.statistics.comparisons import Verdict, p_behind
+from polyref.eval.system_pairs import CORRECT, INCORRECT, NOT_SIGNIFICANT
 
 _CORRECTIONS: Final = {"holm": "Holm", "bonferroni": "Bonferroni", "bh": "Benjamini-Hochberg"}
 _VERDICTS: Final = {"better": "▲ better", "gains": "△ gains", "worse": "▼ worse"}

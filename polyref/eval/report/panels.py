@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from polyref.eval.experiments.evaluation import Evaluation
+from polyref.eval.evaluation import Evaluation
 from polyref.eval.names import gold_name, level_name, statistic_name
 from polyref.eval.report import plots
 from polyref.eval.report.data import Derived, curve_statistics, headline_rows

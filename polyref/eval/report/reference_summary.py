@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from polyref.eval.experiments.evaluation import Evaluation
+from polyref.eval.evaluation import Evaluation
 from polyref.references import Segment
 
 #: Segments to read, spread evenly over the test set.

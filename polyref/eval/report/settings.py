@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from polyref import __version__
 from polyref.eval.report import plots
-from polyref.eval.statistics.resampling import Bootstrap
+from polyref.eval.statistics.base import Bootstrap
 
 _PACKAGES: Final = ("numpy", "scipy", "sacrebleu")
 

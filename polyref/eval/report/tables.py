@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
-from polyref.eval.experiments.evaluation import Evaluation
+from polyref.eval.agreement import Row
+from polyref.eval.evaluation import Evaluation
 from polyref.eval.names import metric_names, statistic_name
 from polyref.eval.report.data import Derived
-from polyref.eval.statistics.agreement import Row
 from polyref.tables import escape_latex
 
 #: Version of ``report.json``.

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from polyref import __version__
-from polyref.eval.experiments.evaluation import Evaluation
+from polyref.eval.evaluation import Evaluation
 from polyref.eval.report import tables
 from polyref.eval.report.data import derive, headline_rows, main_statistics
 from polyref.eval.report.directory import check_report, write_directory

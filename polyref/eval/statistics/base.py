@@ -3,6 +3,10 @@
 A statistic says at which level it speaks, which judgements it needs, and how a metric's scores agree with them, on the
 test set as it is and on redrawn ones. Most are one function: see :class:`SystemStatistic`, :class:`SegmentStatistic`
 and :class:`RankingStatistic`. Those that prepare something once for all metrics derive from :class:`Statistic`.
+
+A redrawn test set is a row of counts: how often each segment was drawn. Most statistics are polynomials of those
+counts, so thousands of resamples are a few matrix products and no score is computed twice. Redrawn systems are counted
+likewise, and every metric and k sees the same draws.
 """
 
 from __future__ import annotations
@@ -15,10 +19,98 @@ from typing import Any, ClassVar, Final, Literal, TypeVar
 
 import numpy as np
 
-from polyref.eval.judgements.relative_rankings import RankingPairs
+from polyref.eval.judgements.gold import BoolArray, FloatArray, RankingPairs
 from polyref.eval.statistics.correlation import DarrCounts, darr_counts
-from polyref.eval.statistics.resampling import BoolArray, Bootstrap, FloatArray
 from polyref.eval.statistics.within_segments import SegmentPairs, weighted
+
+SEGMENTS: Final = "segments"
+SYSTEMS: Final = "systems"
+BOTH: Final = "both"
+#: Differences of statistics that are no larger come of rounding: their terms are near 1, and a double has 16 digits.
+ROUNDING: Final = 1e-12
+#: What can be redrawn, in the order of Deutsch et al. (2021): BOOT-INPUTS, BOOT-SYSTEMS, BOOT-BOTH.
+REDRAWN: Final = (SEGMENTS, SYSTEMS, BOTH)
+
+
+@dataclass(frozen=True)
+class Bootstrap:
+    """How intervals are made.
+
+    Attributes:
+        resamples: Number of redrawn test sets; 0 makes no interval.
+        confidence: Share of them inside the interval, between 0 and 1.
+        seed: Equal seeds give equal intervals.
+        over: What is redrawn: ``segments``, ``systems`` or ``both``. An interval speaks of what is redrawn: with
+            segments alone it says what other segments of the same systems would show.
+    """
+
+    resamples: int = 1000
+    confidence: float = 0.95
+    seed: int = 1
+    over: str = SEGMENTS
+
+    def draws(self, universe: BoolArray) -> FloatArray | None:
+        """Counts of segments, shape (resamples, segments); None where they are not redrawn."""
+        if not self.resamples or self.over == SYSTEMS:
+            return None
+        return segment_draws(universe, self.resamples, self.seed)
+
+    def system_draws(self, systems: int) -> FloatArray | None:
+        """Counts of systems, shape (resamples, systems); None where they are not redrawn."""
+        if not self.resamples or self.over == SEGMENTS:
+            return None
+        # Another stream than that of the segments: the two are drawn independently.
+        drawn = np.random.default_rng([self.seed, 1]).integers(systems, size=(self.resamples, systems))
+        counts = np.zeros((self.resamples, systems))
+        np.add.at(counts, (np.arange(self.resamples)[:, None], drawn), 1.0)
+        return counts
+
+
+def names_of_redrawn(segments: bool, systems: bool) -> str:
+    """What rows and tables call what was redrawn: ``segments and systems``; empty for nothing."""
+    return " and ".join(name for name, there in ((SEGMENTS, segments), (SYSTEMS, systems)) if there)
+
+
+def segment_draws(universe: BoolArray, resamples: int, seed: int) -> FloatArray:
+    """Draw test sets of the same size with replacement.
+
+    Args:
+        universe: Which segments can be drawn, shape (segments,).
+        resamples: How many test sets.
+        seed: Equal seeds give equal draws.
+
+    Returns:
+        Counts, shape (resamples, segments); every row sums to the number of segments in ``universe``.
+    """
+    chosen = np.flatnonzero(universe)
+    generator = np.random.default_rng(seed)
+    counts = np.zeros((resamples, len(universe)))
+    if len(chosen):
+        for row in counts:  # one draw at a time: memory stays at the size of the result
+            drawn = generator.integers(len(chosen), size=len(chosen))
+            row[chosen] = np.bincount(drawn, minlength=len(chosen))
+    return counts
+
+
+def percentile_interval(samples: FloatArray, confidence: float = 0.95) -> tuple[float, float] | None:
+    """The central interval of bootstrap samples; None when none of them is defined."""
+    defined = samples[~np.isnan(samples)]
+    if not len(defined):
+        return None
+    tail = (1.0 - confidence) / 2
+    low, high = np.quantile(defined, [tail, 1.0 - tail])
+    return float(low), float(high)
+
+
+def bootstrap_p(differences: FloatArray) -> float:
+    """One-sided p-value of "not above zero" from bootstrap samples of a difference (Deutsch et al. 2021).
+
+    The share of defined samples at or below zero, the given test set counted among them: never 0. NaN when none of
+    them is defined.
+    """
+    defined = differences[~np.isnan(differences)]
+    return (1 + int((defined <= ROUNDING).sum())) / (1 + len(defined)) if len(defined) else float("nan")
+
 
 #: Where a number stands: about systems, or about outputs of single segments.
 Level = Literal["sys", "seg"]
@@ -28,8 +120,6 @@ T = TypeVar("T")
 #: A metric's scores -> the statistic.
 Measure = Callable[[FloatArray], FloatArray]
 
-SYSTEMS: Final = "systems"
-SEGMENTS: Final = "segments"
 RANKINGS: Final = "rankings"
 
 

@@ -13,9 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from polyref.eval.judgements.relative_rankings import RankingPairs
-
-FloatArray = npt.NDArray[np.float64]
+from polyref.eval.judgements.gold import FloatArray, RankingPairs
 
 
 def pearson(x: npt.ArrayLike, y: npt.ArrayLike) -> float:

@@ -1,16 +1,19 @@
-"""The statistics of polyref, by name; ``polyref.eval.statistics.registry`` is their table."""
+"""The statistics of polyref, by name, and which of them are computed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from polyref.errors import UsageError
+from polyref.eval.judgements.gold import FloatArray
 from polyref.eval.statistics import within_segments
-from polyref.eval.statistics.accuracy import pairs_of, soft_accuracy, surety_distances
 from polyref.eval.statistics.base import (
     SEGMENTS,
     SYSTEMS,
@@ -27,9 +30,104 @@ from polyref.eval.statistics.base import (
 from polyref.eval.statistics.correlation import DarrCounts, kendall_tau_b, kendall_tau_c, pearson_rows, spearman
 from polyref.eval.statistics.pooled_tau_b import PooledTauB
 from polyref.eval.statistics.significance import perm_systems
-from polyref.eval.statistics.within_segments import divided, mean_over_segments, weighted
+from polyref.eval.statistics.within_segments import divided, mean_over_segments, pairs_of, weighted
+from polyref.plugins import Plugins
 
-FloatArray = npt.NDArray[np.float64]
+if TYPE_CHECKING:
+    from polyref.eval.judgements.gold import Gold
+    from polyref.eval.statistics.base import Needs, Statistic
+
+
+#: Signs that are numbers of eight bytes at a time: 32 MB.
+_CELLS: Final = 1 << 22
+
+
+def soft_pairwise_accuracy(scores: FloatArray, human: FloatArray, *, resamples: int = 1000, seed: int = 1) -> float:
+    """Soft pairwise accuracy (Thompson et al. 2024): is the metric as sure about each pair of systems as people are?
+
+    One minus the mean difference of the p-values (one-sided paired permutation tests on segments) that the metric and
+    people give the pairs of systems.
+
+    A permutation whose sum equals the observed one counts as reaching it, as in the authors' implementation
+    (``mt_metrics_eval.pce``). Two systems with the same score in every segment have p = .5: there they have 1 whichever
+    comes first, and the result depends on the order of the systems.
+
+    Args:
+        scores: Shape (systems, segments).
+        human: Same shape, NaN where a cell was not judged; a pair is tested on the segments judged for both systems.
+        resamples: Random permutations; where there are no more than this many, all of them are taken.
+        seed: Equal seeds give equal results; metric and people share the permutations.
+
+    Returns:
+        0 to 1; NaN where no two systems have a judged segment in common.
+    """
+    distances = surety_distances(scores, human, resamples=resamples, seed=seed)
+    (result,) = soft_accuracy(distances, np.ones((1, len(human))))
+    return float(result)
+
+
+def surety_distances(scores: FloatArray, human: FloatArray, *, resamples: int, seed: int) -> FloatArray:
+    """How far the p-values of metric and people are apart, for every pair of systems.
+
+    Args:
+        scores: As for :func:`soft_pairwise_accuracy`.
+        human: As there.
+        resamples: As there.
+        seed: As there.
+
+    Returns:
+        Shape (pairs,), in the order of ``itertools.combinations``, 0 to 1; NaN where two systems have no judged segment
+        in common.
+    """
+    first, second = pairs_of(len(human))
+    people, metric = (x[first] - x[second] for x in (human, scores))
+    both = ~np.isnan(people)
+    counts = both.sum(axis=1)
+    distances = np.full(len(counts), math.nan)
+    for n in np.unique(counts[counts > 0]):
+        alike = counts == n
+        # The same for the same number of segments, whichever pair comes first.
+        signs = _permutations(int(n), resamples, np.random.default_rng(seed))
+        p_human, p_metric = (_p_values(x[alike][both[alike]].reshape(-1, n), signs) for x in (people, metric))
+        distances[alike] = np.abs(p_human - p_metric)
+    return distances
+
+
+def soft_accuracy(distances: FloatArray, systems: FloatArray) -> FloatArray:
+    """Soft pairwise accuracy of sets of systems.
+
+    Args:
+        distances: Of :func:`surety_distances`.
+        systems: How often each system is in each set, shape (sets, systems); two copies of one are no pair.
+
+    Returns:
+        Shape (sets,); NaN where no pair is left.
+    """
+    there = ~np.isnan(distances)
+    first, second = pairs_of(systems.shape[1])
+    often = (systems[:, first] * systems[:, second])[:, there]
+    total = often.sum(axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(total > 0, 1.0 - (often * distances[there]).sum(axis=1) / total, np.nan)
+
+
+def _permutations(n: int, resamples: int, generator: np.random.Generator) -> npt.NDArray[np.int8]:
+    """Which differences are turned round, -1 or 1: all possibilities where they are few."""
+    if 2**n <= resamples:
+        return np.array(list(itertools.product((1, -1), repeat=n)), dtype=np.int8)
+    drawn: npt.NDArray[np.int8] = (generator.integers(0, 2, size=(resamples, n), dtype=np.int8) * 2 - 1).astype(np.int8)
+    return drawn
+
+
+def _p_values(differences: FloatArray, signs: npt.NDArray[np.int8]) -> FloatArray:
+    """Of differences of shape (pairs, segments), by all signs of shape (permutations, segments)."""
+    observed = differences.sum(axis=1)
+    # Rounding must not decide whether a permutation reaches the observed sum.
+    least = observed - 1e-12 * np.abs(differences).sum(axis=1)
+    rows = max(1, _CELLS // differences.shape[1])
+    parts = (signs[start : start + rows].astype(np.float64) for start in range(0, len(signs), rows))
+    reached = sum(((part @ differences.T) >= least).sum(axis=0) for part in parts)
+    return np.where(differences.any(axis=1), reached / len(signs), 0.5)
 
 
 def spearman_rows(x: FloatArray, y: FloatArray) -> FloatArray:
@@ -225,3 +323,107 @@ TIE_RATE: Final = (
         higher_is_better=None,
     ),
 )
+
+
+_NAMED: Final = "polyref.eval.statistics.named"
+
+
+def _several(found: Any) -> tuple[Statistic, ...]:
+    return tuple(found) if isinstance(found, (tuple, list)) else (found,)
+
+
+def _are_statistics(name: str, found: Any) -> bool:
+    from polyref.eval.statistics.base import Statistic
+
+    several = _several(found)
+    return bool(several) and all(isinstance(one, Statistic) and one.name == name for one in several)
+
+
+#: Every statistic. One that is always computed at one level may have another level at which it can be asked for.
+STATISTICS: Final = Plugins(
+    "statistic",
+    "polyref.statistics",
+    {
+        "spearman": f"{_NAMED}:SPEARMAN",
+        "kendall-tau-b": f"{_NAMED}:KENDALL_TAU_B",
+        "kendall-tau-c": f"{_NAMED}:KENDALL_TAU_C",
+        "pairwise-accuracy": f"{_NAMED}:PAIRWISE_ACCURACY",
+        "soft-pairwise-accuracy": f"{_NAMED}:SOFT_PAIRWISE_ACCURACY",
+        "kendall-without-ties": f"{_NAMED}:KENDALL_WITHOUT_TIES",
+        "acc23": f"{_NAMED}:ACC23",
+        "pearson": f"{_NAMED}:PEARSON",
+        "kendall-tau-b-items": f"{_NAMED}:KENDALL_TAU_B_ITEMS",
+        "pearson-items": f"{_NAMED}:PEARSON_ITEMS",
+        "kendall-darr": f"{_NAMED}:KENDALL_DARR",
+        "kendall-darr-without-ties": f"{_NAMED}:KENDALL_DARR_WITHOUT_TIES",
+        "tie-rate": f"{_NAMED}:TIE_RATE",
+    },
+    "a Statistic of that name, or several",
+    _are_statistics,
+)
+#: Those of polyref that are always computed, where the judgement has what they need, in the order of the rows.
+USUAL: Final = (
+    "kendall-without-ties",
+    "acc23",
+    "kendall-darr-without-ties",
+    "kendall-darr",
+    "tie-rate",
+    "pearson",
+    "kendall-tau-b",
+)
+_NEEDED: Final[dict[Needs, str]] = {
+    "systems": "scores of systems",
+    "segments": "scores of segments",
+    "rankings": "relative rankings",
+}
+
+
+def statistics_called(name: str) -> tuple[Statistic, ...]:
+    """The statistics of one name: one, or one for each level."""
+    return _several(STATISTICS.load(name))
+
+
+def chosen_statistics(asked: Sequence[str], gold: Gold, *, within_segments: bool = False) -> list[Statistic]:
+    """What to compute: the usual statistics, and those asked for, in the order of the rows.
+
+    Args:
+        asked: Names of statistics beside the usual ones; each at every level that has it.
+        gold: The judgements.
+        within_segments: Take only those that compare outputs of one segment.
+    """
+    there: dict[Needs, bool] = {
+        "systems": bool(gold.system),
+        "segments": bool(gold.segment),
+        "rankings": gold.pairs is not None,
+    }
+    further = [(name, statistics_called(name)) for name in dict.fromkeys(asked)]
+    for name, several in further:
+        if not any(there[one.needs] for one in several):
+            raise UsageError(
+                f"{name} needs {_NEEDED[several[0].needs]}, which the judgement {gold.name!r} does not have",
+                remedy="choose another `gold`",
+            )
+        if within_segments and not any(map(_within_segments, several)):
+            raise UsageError(f"{name} does not compare outputs within segments, as `peers` has to")
+    usual = [one for name in USUAL for one in statistics_called(name) if one.usual]
+    everything = [*usual, *(one for _, several in further for one in several if not one.usual)]
+    if gold.pairs is not None:
+        # The rankings speak for the segments.
+        everything = [one for one in everything if one.level == "sys" or one.needs == "rankings"]
+    fitting = (one for one in everything if not within_segments or _within_segments(one))
+    return sorted((one for one in fitting if there[one.needs]), key=block)
+
+
+def _within_segments(statistic: Statistic) -> bool:
+    return statistic.level == "seg" and not statistic.pooled
+
+
+def block(statistic: Statistic) -> tuple[int, bool, bool]:
+    """Statistics of one block are together in the rows of a metric.
+
+    First those within segments, which say what a metric is for: to tell outputs of one text apart. Then those of
+    systems. Last those over outputs of all segments at once, which move with the difficulty of segments as well.
+    """
+    of_systems = statistic.level == "sys"
+    place = 1 if of_systems else 2 if statistic.pooled else 0
+    return (place, of_systems and statistic.needs != "systems", not of_systems and not statistic.usual)

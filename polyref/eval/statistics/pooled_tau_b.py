@@ -10,9 +10,10 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-FloatArray = npt.NDArray[np.float64]
+from polyref.eval.judgements.gold import FloatArray
+
 #: Indices and ranks of cells: a test set has far fewer than 2**31.
-IntArray = npt.NDArray[np.int32]
+CellArray = npt.NDArray[np.int32]
 
 #: Cells that share a bucket are compared one by one, others bucket by bucket; this many balances the two.
 _BUCKET: Final = 160
@@ -42,7 +43,7 @@ class PooledTauB:
         self._kept = np.flatnonzero(self.universe)
         mask = self.judged[:, self._kept]
         # Flat from here on: one entry a judged cell.
-        self._segment: IntArray = np.nonzero(mask)[1].astype(np.int32)
+        self._segment: CellArray = np.nonzero(mask)[1].astype(np.int32)
         self._gold = _ranks(gold[self.judged])
         self._bucket = _buckets(self._gold, self._bucket_count)
         self._near = _pairs_in_buckets(self._bucket, self._gold)
@@ -80,7 +81,7 @@ class PooledTauB:
 
         return measured
 
-    def _balance(self, ranks: IntArray, weights: FloatArray) -> FloatArray:
+    def _balance(self, ranks: CellArray, weights: FloatArray) -> FloatArray:
         """Concordant minus discordant pairs, each pair once: one number a row of ``weights``."""
         bucket = _buckets(ranks, self._bucket_count)
         near = self._near_matrix(ranks, bucket)
@@ -102,7 +103,7 @@ class PooledTauB:
             totals[part] = total
         return totals + _quadratic(near, weights)
 
-    def _near_matrix(self, ranks: IntArray, bucket: IntArray) -> Any:
+    def _near_matrix(self, ranks: CellArray, bucket: CellArray) -> Any:
         """Signs of the pairs of cells that share a bucket on either side, summed over pairs of segments."""
         from scipy.sparse import coo_array
 
@@ -121,7 +122,7 @@ class PooledTauB:
             return np.bincount(i * size + j, signs, minlength=size * size).astype(np.float32).reshape(size, size)
         return coo_array((signs.astype(np.float32), (i, j)), shape=(size, size)).tocsr()
 
-    def _untied(self, ranks: IntArray, weights: FloatArray) -> FloatArray:
+    def _untied(self, ranks: CellArray, weights: FloatArray) -> FloatArray:
         """Ordered pairs of drawn cells with different values, one number a row of ``weights``."""
         groups = self._membership(ranks, int(ranks.max()) + 1)
         total: FloatArray = (weights @ np.bincount(self._segment, minlength=len(self._kept))) ** 2
@@ -136,7 +137,7 @@ class PooledTauB:
             total[part] -= np.einsum("gr,gr->r", sums, sums)
         return total
 
-    def _membership(self, group: IntArray, groups: int) -> Any:
+    def _membership(self, group: CellArray, groups: int) -> Any:
         """Sparse matrix (groups, segments): how many cells of each group a segment has."""
         from scipy.sparse import coo_array
 
@@ -154,20 +155,20 @@ def _quadratic(matrix: Any, rows: FloatArray) -> FloatArray:
     return value
 
 
-def _ranks(values: FloatArray) -> IntArray:
+def _ranks(values: FloatArray) -> CellArray:
     """Dense ranks: equal values are equal numbers."""
-    ranks: IntArray = np.unique(values, return_inverse=True)[1].astype(np.int32)
+    ranks: CellArray = np.unique(values, return_inverse=True)[1].astype(np.int32)
     return ranks
 
 
-def _signs(ranks: IntArray, first: IntArray, second: IntArray) -> npt.NDArray[np.int8]:
+def _signs(ranks: CellArray, first: CellArray, second: CellArray) -> npt.NDArray[np.int8]:
     """sign(ranks[first] - ranks[second])."""
     a, b = ranks[first], ranks[second]
     signs: npt.NDArray[np.int8] = (a > b).view(np.int8) - (a < b).view(np.int8)
     return signs
 
 
-def _buckets(ranks: IntArray, count: int) -> IntArray:
+def _buckets(ranks: CellArray, count: int) -> CellArray:
     """Bucket of every cell: about ``count`` of equal size, ascending with rank; a value never spans two of them."""
     sizes = np.bincount(ranks)
     target = -(-len(ranks) // count) if len(ranks) else 1
@@ -189,12 +190,12 @@ def _pairs_of(members: int) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     return i, j
 
 
-def _pairs_in_buckets(bucket: IntArray, ranks: IntArray) -> tuple[IntArray, IntArray]:
+def _pairs_in_buckets(bucket: CellArray, ranks: CellArray) -> tuple[CellArray, CellArray]:
     """Indices of the pairs of cells that share a bucket but not a value."""
-    order: IntArray = np.argsort(bucket, kind="stable").astype(np.int32)
+    order: CellArray = np.argsort(bucket, kind="stable").astype(np.int32)
     bounds = np.append(np.flatnonzero(np.diff(bucket[order], prepend=-1)), len(bucket))
-    firsts: list[IntArray] = [np.zeros(0, dtype=np.int32)]
-    seconds: list[IntArray] = [np.zeros(0, dtype=np.int32)]
+    firsts: list[CellArray] = [np.zeros(0, dtype=np.int32)]
+    seconds: list[CellArray] = [np.zeros(0, dtype=np.int32)]
     for start, stop in itertools.pairwise(bounds):
         members: npt.NDArray[Any] = order[start:stop]
         if len(members) < 2 or (ranks[members] == ranks[members[0]]).all():

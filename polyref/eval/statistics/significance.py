@@ -13,10 +13,10 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from polyref.eval.judgements.gold import FloatArray
+from polyref.eval.statistics.base import ROUNDING
 from polyref.eval.statistics.correlation import pearson, pearson_rows
-from polyref.eval.statistics.resampling import ROUNDING
 
-FloatArray = npt.NDArray[np.float64]
 #: All ways in which 14 systems can exchange their scores; of more systems, as many random ones.
 _EXCHANGES: Final = 2**14
 #: Scores of resampled sets (resamples, systems, segments) and human ones -> one number a resample.

@@ -8,15 +8,67 @@ both of its systems were drawn, each copy of one with each of the other; two cop
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
-from polyref.eval.statistics.accuracy import pairs_of, threshold_of_pairs
+from polyref.eval.judgements.gold import FloatArray, IntArray
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.intp]
+
+@lru_cache(maxsize=64)
+def pairs_of(systems: int) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    """The first and the second of every pair of so many, in the order of ``itertools.combinations``; not to change."""
+    first, second = np.triu_indices(systems, 1)
+    first.flags.writeable = second.flags.writeable = False
+    return first, second
+
+
+def tie_threshold(scores: FloatArray, human: FloatArray) -> float:
+    """Differences of scores up to this are ties: the one that gives "acc23" its highest value (Deutsch et al. 2023).
+
+    Acc23 is the share of pairs that metric and people order or tie alike, averaged over segments (equations 8 and 9);
+    its threshold is calibrated on the scores themselves (section 5). The candidates are 0 and all differences between
+    two outputs of a segment; of equally good ones the smallest is taken.
+
+    Args:
+        scores: Shape (systems, segments), no NaN in a judged cell.
+        human: Same shape, NaN where a cell was not judged; such cells take part in no pair.
+
+    Returns:
+        0 or more; 0 where no segment has two judged outputs.
+    """
+    first, second = pairs_of(len(human))
+    return threshold_of_pairs(scores[first] - scores[second], human[first] - human[second])
+
+
+def threshold_of_pairs(metric: FloatArray, human: FloatArray) -> float:
+    """:func:`tie_threshold` from the differences within pairs of outputs.
+
+    Args:
+        metric: Differences of scores, shape (pairs, segments).
+        human: Those of human scores, NaN where one of the two was not judged.
+    """
+    judged = ~np.isnan(human).T  # by segment: the pairs of one come together
+    counts = judged.sum(axis=1)
+    if not counts.any():
+        return 0.0
+    differences, gold = metric.T[judged], human.T[judged]
+    distance, equal = np.abs(differences), gold == 0
+    ordered = (np.sign(differences) == np.sign(gold)) & ~equal
+    counts = counts[counts > 0]
+    share = np.repeat(1.0 / counts, counts) / len(counts)
+    # A growing threshold turns one pair after the other into a tie; each step changes what that pair contributes.
+    order = np.argsort(distance, kind="stable")
+    steps = share[order] * (equal[order].astype(float) - ordered[order].astype(float))
+    reached = float(share @ ordered) + np.cumsum(steps)
+    last = np.append(distance[order][1:] != distance[order][:-1], True)
+    candidates, accuracies = distance[order][last], reached[last]
+    if candidates[0] > 0:
+        candidates = np.append(0.0, candidates)
+        accuracies = np.append(float(share @ ordered), accuracies)
+    # Sums in another order differ by rounding: take the smallest of those that are equal up to it.
+    return float(candidates[np.flatnonzero(accuracies >= accuracies.max() - 1e-12)[0]])
 
 
 @dataclass(frozen=True)
@@ -65,7 +117,7 @@ class SegmentPairs:
 
     @cached_property
     def threshold(self) -> float:
-        """Of :func:`~polyref.eval.statistics.accuracy.tie_threshold`."""
+        """Of :func:`~polyref.eval.statistics.within_segments.tie_threshold`."""
         return threshold_of_pairs(self.metric, np.where(self.judged > 0, self.human, np.nan))
 
     def sums(self, values: FloatArray, systems: FloatArray | None) -> FloatArray:

@@ -30,15 +30,21 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from polyref.eval.agreement import Row, of_rankings, of_segments, of_systems
+from polyref.eval.comparisons import BETTER, WORSE, verdict
 from polyref.eval.data.evaluation_set import EvalSet
 from polyref.eval.judgements.gold import Gold
-from polyref.eval.judgements.judged import of_rankings, of_segments, of_systems
-from polyref.eval.statistics.agreement import Row
-from polyref.eval.statistics.base import RANKINGS, SEGMENTS, SYSTEMS, People, Statistic
-from polyref.eval.statistics.comparisons import BETTER, WORSE, verdict
-from polyref.eval.statistics.named import KENDALL_WITHOUT_TIES, PEARSON
-from polyref.eval.statistics.registry import STATISTICS, statistics_called
-from polyref.eval.statistics.resampling import REDRAWN, Bootstrap, percentile_interval
+from polyref.eval.statistics.base import (
+    RANKINGS,
+    REDRAWN,
+    SEGMENTS,
+    SYSTEMS,
+    Bootstrap,
+    People,
+    Statistic,
+    percentile_interval,
+)
+from polyref.eval.statistics.named import KENDALL_WITHOUT_TIES, PEARSON, STATISTICS, statistics_called
 from polyref.eval.statistics.significance import jackknife_p, spread_of_outputs, williams_test
 
 BENCH: Final = Path(__file__).parent.parent

@@ -16,14 +16,11 @@ from polyref import __version__
 from polyref.cache import Cache
 from polyref.errors import UsageError
 from polyref.eval.data.reference_sets import reference_set
-from polyref.eval.experiments.cached_series import series_of
-from polyref.eval.experiments.placebo import placebo
-from polyref.eval.experiments.series import Series
-from polyref.eval.judgements.gold import Gold
-from polyref.eval.judgements.relative_rankings import RankingPairs
-from polyref.eval.statistics.base import Measure, People, Statistic
-from polyref.eval.statistics.registry import statistics_called
-from polyref.eval.statistics.resampling import Bootstrap
+from polyref.eval.judgements.gold import Gold, RankingPairs
+from polyref.eval.placebo import placebo
+from polyref.eval.series import Series, series_of
+from polyref.eval.statistics.base import Bootstrap, Measure, People, Statistic
+from polyref.eval.statistics.named import statistics_called
 from polyref.eval.statistics.significance import williams_test
 from polyref.metrics.base import Metric
 from polyref.metrics.pairs import PairMetric

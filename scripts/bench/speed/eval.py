@@ -14,9 +14,9 @@ import time
 
 import numpy as np
 
-from polyref.eval.experiments.series import ComputedSeries
+from polyref.eval.agreement import agreement
 from polyref.eval.judgements.gold import Gold
-from polyref.eval.statistics.agreement import agreement
+from polyref.eval.series import ComputedSeries
 from polyref.eval.statistics.base import Bootstrap
 from polyref.eval.statistics.significance import perm_both
 from polyref.metrics.registry import get_metric

@@ -13,8 +13,8 @@ from pair_scores import metric_of
 from parts.gains import COMPARED, MADE, numbers, offset
 from parts.metrics import shown
 
-from polyref.eval.experiments.series import Series
-from polyref.eval.statistics.resampling import Bootstrap
+from polyref.eval.series import Series
+from polyref.eval.statistics.base import Bootstrap
 
 KEY: Final = ("set", "references", "members", "k", "level", "statistic", "row")
 COLUMNS: Final = (*KEY, "value", "low", "high", "gain", "gain_low", "gain_high", "segments", "resamples", "seed")

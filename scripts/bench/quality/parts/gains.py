@@ -13,7 +13,7 @@ import numpy as np
 from material import AVERAGES, LISTS, SETS, Judges, Material, Samples, measured
 from pair_scores import metric_of
 
-from polyref.eval.statistics.resampling import Bootstrap, percentile_interval
+from polyref.eval.statistics.base import Bootstrap, percentile_interval
 from polyref.metrics.registry import metric_options
 
 KEY: Final = ("set", "segments", "references", "metric", "use", "k", "level", "statistic", "row")

@@ -11,7 +11,7 @@ import numpy as np
 from material import AVERAGES, SETS, Fixed, Judges, Material, Samples
 from parts.gains import numbers, offset
 
-from polyref.eval.statistics.resampling import Bootstrap
+from polyref.eval.statistics.base import Bootstrap
 
 KEY: Final = ("encoder", "set", "layer", "measure", "level", "statistic")
 COLUMNS: Final = (

@@ -32,8 +32,7 @@ import numpy.typing as npt
 
 from polyref.eval.data.evaluation_set import EvalSet
 from polyref.eval.data.reference_sets import reference_set
-from polyref.eval.experiments.system_pairs import paired_t_p, rank_sum_p
-from polyref.eval.statistics.resampling import bootstrap_p
+from polyref.eval.statistics.base import bootstrap_p
 from polyref.eval.statistics.significance import (
     perm_both,
     perm_systems,
@@ -42,6 +41,7 @@ from polyref.eval.statistics.significance import (
     system_pearson,
     williams_test,
 )
+from polyref.eval.system_pairs import paired_t_p, rank_sum_p
 from polyref.metrics import Metric, get_metric
 from polyref.metrics.significance import paired_bootstrap, paired_randomization
 from polyref.metrics.statistics import Statistics

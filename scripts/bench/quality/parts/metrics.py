@@ -12,7 +12,7 @@ from material import AVERAGES, SETS, Judges, Material, Samples, measured
 from pair_scores import metric_of
 from parts.gains import COMPARED, numbers, offset
 
-from polyref.eval.statistics.resampling import Bootstrap
+from polyref.eval.statistics.base import Bootstrap
 
 KEY: Final = ("set", "metric", "level", "statistic")
 COLUMNS: Final = (

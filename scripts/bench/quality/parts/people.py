@@ -18,8 +18,8 @@ from pair_scores import metric_of
 from parts.gains import numbers
 from sets import Set
 
-from polyref.eval.experiments.series import ComputedSeries
-from polyref.eval.statistics.resampling import Bootstrap
+from polyref.eval.series import ComputedSeries
+from polyref.eval.statistics.base import Bootstrap
 from polyref.references import ReferenceSet
 
 KEY: Final = ("pool", "references", "metric", "use", "level", "statistic")

@@ -13,8 +13,8 @@ from material import LISTS, SETS, Judges, Material, measured
 from pair_scores import metric_of
 from parts.gains import MADE, WITHIN, numbers, offset
 
-from polyref.eval.experiments.placebo import placebo
-from polyref.eval.statistics.resampling import Bootstrap
+from polyref.eval.placebo import placebo
+from polyref.eval.statistics.base import Bootstrap
 from polyref.references import ReferenceSet
 
 KEY: Final = ("set", "generator", "metric", "use", "level", "statistic")

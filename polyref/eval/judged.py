@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
 
 from polyref.errors import UsageError
+from polyref.eval.data.archive import MetricsTaskArchive
 from polyref.eval.data.evaluation_set import EvalSet
-from polyref.eval.data.open_sets import EvaluationSet, filled
+from polyref.eval.data.releases import EvaluationSet, filled
 from polyref.eval.experiments.choices import Choices
-from polyref.eval.experiments.slices import outliers, top_systems
+from polyref.eval.judgements.base import Place, gold_reader
 from polyref.eval.judgements.gold import Gold
-from polyref.eval.judgements.load import gold_from_file
 from polyref.eval.judgements.mqm import parse_weights
 
 
@@ -133,3 +137,93 @@ def _scored_against(evalset: EvaluationSet, choices: Choices, several: bool) -> 
         return set()
     asked = references_of(evalset, choices.ref, several)
     return evalset.copies_of(asked or (evalset.reference_files if len(evalset.reference_files) == 1 else ()))
+
+
+def gold_from_file(
+    evalset: EvalSet | MetricsTaskArchive,
+    kind: str,
+    path: str | Path | Sequence[str | Path],
+    *,
+    system_gold: str | None = None,
+    include_human: bool = False,
+    **options: Any,
+) -> Gold:
+    """Judgements of one language pair.
+
+    Scores of systems are the means of their judged segments, or a judgement that the set has.
+
+    Args:
+        evalset: Whose outputs were judged.
+        kind: ``mqm`` (marks or averages), ``da`` (DA, DA+SQM, ESA), ``darr`` (relative rankings), ``pearmut`` (its
+            logs), or that of a plug-in; see :data:`polyref.eval.judgements.base.JUDGEMENTS`.
+        path: The file; of ``da`` and ``pearmut`` also several that belong together.
+        system_gold: Name of a system-level judgement in the set; needed for rankings alone, where the default is that
+            of :meth:`~polyref.eval.data.evaluation_set.EvalSet.gold`.
+        include_human: Keep translations made by people among the systems.
+        options: Of the reader: ``weights`` of MQM errors; ``pairs`` of rankings; ``reliable`` annotators alone. Those
+            that the kind does not have are passed over.
+    """
+    reader = gold_reader(kind)
+    paths = [path] if isinstance(path, (str, Path)) else list(path)
+    if len(paths) != 1 and not reader.several:
+        raise UsageError(f"judgements of the kind {kind!r} are one file, not {len(paths)}")
+    if isinstance(evalset, MetricsTaskArchive) or not evalset.output_files or evalset.segments is None:
+        raise UsageError(f"judgements of the kind {kind!r} need a set with outputs, to know what was judged")
+    documents = [document for _, document in evalset.documents] if evalset.documents else None
+    # A reference may have been judged without being among the outputs.
+    named = (*evalset.output_files, *(name for name in evalset.reference_files if name not in evalset.output_files))
+    place = Place(evalset.pair, named, evalset.segments, documents, evalset.source)
+    given = paths if reader.several else paths[0]
+    found = reader.read(given, place, **{name: value for name, value in options.items() if name in reader.options})
+    kept = [s for s in evalset.output_files if include_human or not evalset.is_human(s)]
+    segment = {s: found.segment[s] for s in kept if s in found.segment and not np.isnan(found.segment[s]).all()}
+    judged = set(segment)
+    pairs = None if found.pairs is None else found.pairs.of(kept)
+    if pairs is not None:
+        judged |= {pairs.systems[i] for i in {*pairs.better.tolist(), *pairs.worse.tolist()}}
+    system, system_name = {s: float(np.nanmean(v)) for s, v in segment.items()}, found.name
+    if system_gold is not None or pairs is not None:
+        stored = evalset.system_gold(system_gold, include_human=include_human)
+        system, system_name = stored if stored else ({}, found.name)
+        judged |= set(system)
+    return Gold(
+        found.name,
+        system_name if system else None,
+        system,
+        segment,
+        pairs,
+        tuple(s for s in kept if s not in judged),
+        (*evalset.notes, *found.notes),
+    )
+
+
+#: Makes the median absolute deviation comparable with a standard deviation of normal data.
+MAD_SCALE: Final = 1.483
+#: Deviations beyond which a system is an outlier (Mathur et al. 2020, and WMT20).
+CUTOFF: Final = 2.5
+
+
+def top_systems(human: Mapping[str, float], n: int) -> list[str]:
+    """The ``n`` systems with the highest human scores, best first; correlations fall as the field gets narrower
+    (Mathur et al. 2020).
+    """
+    return sorted(human, key=lambda name: -human[name])[:n]
+
+
+def outliers(human: Mapping[str, float]) -> list[str]:
+    """Systems whose human score is far from the median (Leys et al. 2013; Mathur et al. 2020, section 4.1).
+
+    Args:
+        human: System -> human score.
+
+    Returns:
+        Their names, in the order of ``human``; none where more than half of the systems have one score.
+    """
+    scores = np.array(list(human.values()), dtype=np.float64)
+    if not len(scores):
+        return []
+    distance = np.abs(scores - np.median(scores))
+    deviation = MAD_SCALE * float(np.median(distance))
+    if deviation == 0:
+        return []
+    return [name for name, far in zip(human, distance / deviation > CUTOFF, strict=True) if far]

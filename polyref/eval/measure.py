@@ -11,18 +11,18 @@ import numpy as np
 
 from polyref import __version__
 from polyref.errors import UsageError
-from polyref.eval.data.open_sets import EvaluationSet, check_patterns, filled, set_name
+from polyref.eval.agreement import LENGTH, Row, agreement
+from polyref.eval.comparisons import check_perm_both, with_correction, with_perm_both
 from polyref.eval.data.reference_sets import OF_SET
+from polyref.eval.data.releases import EvaluationSet, check_patterns, filled, set_name
+from polyref.eval.evaluation import Evaluation, without_human
 from polyref.eval.experiments.choices import KEPT, Choices
-from polyref.eval.experiments.evaluation import Evaluation, without_human
-from polyref.eval.experiments.inputs import Inputs, inputs
-from polyref.eval.experiments.judged import check_excluded, check_names, judgement
-from polyref.eval.experiments.rows import outcome_rows
-from polyref.eval.experiments.series import BoolArray, StoredSeries
-from polyref.eval.judgements.gold import Gold
-from polyref.eval.statistics.agreement import LENGTH, Row, agreement
-from polyref.eval.statistics.comparisons import check_perm_both, with_correction, with_perm_both
-from polyref.eval.statistics.resampling import BOTH
+from polyref.eval.judged import check_excluded, check_names, judgement
+from polyref.eval.judgements.gold import BoolArray, Gold
+from polyref.eval.scores import Inputs, inputs
+from polyref.eval.series import StoredSeries
+from polyref.eval.statistics.base import BOTH
+from polyref.eval.system_pairs import outcome_rows
 from polyref.metrics.api import NO_HUMAN
 from polyref.metrics.copies import (
     count_copies,

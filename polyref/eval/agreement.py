@@ -11,23 +11,106 @@ from typing import Final
 import numpy as np
 
 from polyref.errors import DataError, UsageError
-from polyref.eval.experiments.series import Series
-from polyref.eval.judgements.gold import Gold
-from polyref.eval.judgements.judged import Judged, check_known, of_known, of_rankings, of_segments, of_systems
-from polyref.eval.statistics.base import Measure, Needs, People, Statistic
-from polyref.eval.statistics.named import PEARSON
-from polyref.eval.statistics.registry import block, chosen_statistics
-from polyref.eval.statistics.resampling import (
+from polyref.eval.judgements.gold import BoolArray, FloatArray, Gold, RankingPairs
+from polyref.eval.series import Series
+from polyref.eval.statistics.base import (
     SYSTEMS,
-    BoolArray,
     Bootstrap,
-    FloatArray,
+    Measure,
+    Needs,
+    People,
+    Statistic,
     bootstrap_p,
+    names_of_redrawn,
     percentile_interval,
-    redrawn,
 )
+from polyref.eval.statistics.named import PEARSON, block, chosen_statistics
 from polyref.eval.statistics.significance import jackknife_p, spread_of_outputs, williams_test
 from polyref.progress import Advance, work
+
+
+@dataclass(frozen=True)
+class Judged:
+    """The judgements that a statistic needs, and whom they judge.
+
+    Attributes:
+        name: What rows call the judgement.
+        systems: The systems, in the order of all arrays.
+        people: The judgements.
+        cells: How many judgements of outputs or pairs of them there are.
+        segments: How many segments take part; None where there are no texts.
+        over: Of scores of systems: the segments that they are over, None for all.
+    """
+
+    name: str
+    systems: Sequence[str]
+    people: People
+    cells: int = 0
+    segments: int | None = None
+    over: BoolArray | None = None
+
+
+def of_known(gold: Gold, known: BoolArray, systems: Sequence[str]) -> Gold:
+    """Without judgements of unknown outputs: what has no text has no score to hold against them."""
+    rows = {name: known[number] for number, name in enumerate(systems)}
+    segment = {
+        name: np.where(rows[name], scores, np.nan) if name in rows else scores for name, scores in gold.segment.items()
+    }
+    return replace(gold, segment={name: scores for name, scores in segment.items() if not np.isnan(scores).all()})
+
+
+def check_known(pairs: RankingPairs, known: BoolArray, systems: Sequence[str]) -> None:
+    """Refuse rankings of outputs that have no text."""
+    rows = [list(systems).index(name) for name in pairs.systems]
+    unknown = np.argwhere(pairs.cells(known.shape[1]) & ~known[rows])
+    if len(unknown):
+        system, segment = unknown[0]
+        raise DataError(
+            f"the relative rankings judge segment {segment + 1} of {pairs.systems[system]}, whose output is empty, "
+            "which means unknown",
+            remedy="add the output or leave the pair out",
+        )
+
+
+def of_systems(gold: Gold, known: BoolArray | None, systems: Sequence[str], bootstrap: Bootstrap) -> Judged:
+    """Scores of systems.
+
+    Args:
+        gold: The judgements.
+        known: Which systems (of ``systems``) have which segment's text; None where there are no texts.
+        systems: The systems, in the order of ``known``.
+        bootstrap: The redrawn test sets.
+    """
+    names = list(gold.system)
+    human = np.array([gold.system[name] for name in names])
+    kind = gold.system_name or gold.name
+    if known is None:
+        return Judged(kind, names, People(human, bootstrap=bootstrap))
+    # All systems are scored on the same segments: those whose text is known for every one of them.
+    over: BoolArray = np.logical_and.reduce(known[[list(systems).index(name) for name in names if name in systems]])
+    segments = int(over.sum())
+    if not segments:
+        raise DataError("no segment has the outputs of all judged systems: no system-level scores")
+    people = People(human, over, bootstrap)
+    return Judged(kind, names, people, segments=segments, over=None if segments == len(over) else over)
+
+
+def of_segments(gold: Gold, bootstrap: Bootstrap) -> Judged:
+    """Scores of outputs."""
+    names = list(gold.segment)
+    human = np.stack([gold.segment[name] for name in names])
+    judged = ~np.isnan(human)
+    universe: BoolArray = np.logical_or.reduce(judged)
+    people = People(human, universe, bootstrap)
+    return Judged(gold.name, names, people, int(judged.sum()), int(universe.sum()))
+
+
+def of_rankings(gold: Gold, pairs: RankingPairs, bootstrap: Bootstrap) -> Judged:
+    """Which of two outputs is better."""
+    universe: BoolArray = np.bincount(pairs.segment).astype(np.bool_)
+    people = People(np.zeros(0), universe, bootstrap, pairs)
+    return Judged(gold.name, pairs.systems, people, len(pairs), int(universe.sum()))
+
 
 #: What controls are called.
 PLACEBO: Final = "placebo"
@@ -44,7 +127,7 @@ class Row:
         level: ``sys`` or ``seg``.
         metric: Name of the metric.
         k: Number of extra references; None for stored scores.
-        statistic: Name of the statistic, see :data:`polyref.eval.statistics.registry.STATISTICS`; other experiments
+        statistic: Name of the statistic, see :data:`polyref.eval.statistics.named.STATISTICS`; other experiments
             have names of their own.
         value: Its value; NaN where it is undefined.
         gain: ``value`` minus the value of the baseline: the metric itself at k = 0, or another metric.
@@ -132,10 +215,10 @@ def agreement(
         bootstrap: How intervals are made.
         baseline: Name of the metric (at its smallest k) that gains are measured from; default: each metric itself at
             its smallest k, and none for stored scores.
-        statistics: Names of further statistics, see :data:`polyref.eval.statistics.registry.STATISTICS`; at every
+        statistics: Names of further statistics, see :data:`polyref.eval.statistics.named.STATISTICS`; at every
             level that has them.
         placebos: The same metrics over placebos of the references, one list for every seed
-            (:func:`polyref.eval.experiments.placebo.placebo`).
+            (:func:`polyref.eval.placebo.placebo`).
         within_segments: Only compare outputs of one segment.
 
     Returns:
@@ -180,7 +263,7 @@ _Block = tuple[Judged, list[tuple[Statistic, Measure]]]
 def _blocks(
     gold: Gold, known: BoolArray | None, systems: Sequence[str], bootstrap: Bootstrap, chosen: Sequence[Statistic]
 ) -> Iterator[_Block]:
-    """The statistics by :func:`~polyref.eval.statistics.registry.block`; what depends on people is computed once."""
+    """The statistics by :func:`~polyref.eval.statistics.named.block`; what depends on people is computed once."""
 
     @cache
     def judgements(needs: Needs) -> Judged | None:
@@ -228,7 +311,7 @@ def _redrawn(one: Series, people: People, statistic: Statistic) -> str:
     if statistic.redraws:
         return statistic.redraws
     segments = people.draws is not None and (one.resamples or statistic.needs != "systems")
-    return redrawn(segments, people.system_draws is not None)
+    return names_of_redrawn(segments, people.system_draws is not None)
 
 
 def _scores(one: Series, k: int | None, judged: Judged, needs: Needs) -> FloatArray | None:

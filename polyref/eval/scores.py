@@ -6,26 +6,27 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+import numpy as np
+
 from polyref.cache import default_cache
 from polyref.errors import DataError, UsageError
 from polyref.eval.data.evaluation_set import EvalSet
-from polyref.eval.data.languages import bleu_tokenizer
-from polyref.eval.data.open_sets import EvaluationSet, filled
-from polyref.eval.data.reference_sets import check_sources, chosen_references, reference_set
-from polyref.eval.experiments.cached_series import series_of
+from polyref.eval.data.reference_sets import bleu_tokenizer, check_sources, chosen_references, reference_set
+from polyref.eval.data.releases import EvaluationSet, filled
 from polyref.eval.experiments.choices import KEPT, REPLACED, Choices
-from polyref.eval.experiments.judged import references_of
-from polyref.eval.experiments.part import Part, PartSeries, part_of
-from polyref.eval.experiments.placebo import LengthLeft, length_left, placebo
-from polyref.eval.experiments.series import (
-    BoolArray,
+from polyref.eval.judged import references_of
+from polyref.eval.judgements.gold import BoolArray, Gold
+from polyref.eval.placebo import LengthLeft, length_left, placebo
+from polyref.eval.series import (
     ComputedSeries,
     LeaveOneOutSeries,
     LengthSeries,
+    Part,
+    PartSeries,
     Series,
     StoredSeries,
+    series_of,
 )
-from polyref.eval.judgements.gold import Gold
 from polyref.metrics.api import CONSENSUS, check_leave_one_out, leave_one_out, segment_scores, wanted_ks
 from polyref.metrics.base import Metric
 from polyref.metrics.registry import (
@@ -39,6 +40,64 @@ from polyref.metrics.registry import (
     split,
 )
 from polyref.references import ReferenceSet
+
+#: Share of their standard deviation by which scores of systems may differ from the means of those of segments.
+_ROUNDED: Final = 0.01
+
+
+def part_of(gold: Gold, choices: Choices, segments: int, costly: bool, several: bool) -> Part | None:
+    """The segments to score; None for all of them.
+
+    Where a metric is costly, these are the judged ones, for all metrics of a run alike. But where scores of systems are
+    not the means of those of the judged segments, they say something of the others too, and all are scored, as WMT
+    does. A random part is drawn so that of two parts with one seed the smaller one lies in the larger one.
+
+    Args:
+        gold: The judgements of the systems that stay.
+        choices: What was asked for.
+        segments: How many segments the set has.
+        costly: Whether a metric of the run is.
+        several: Whether other sets or pairs are evaluated too, which may leave segments out.
+
+    Raises:
+        UsageError: ``all_segments`` is given, and all are scored without it.
+    """
+    judged = _judged(gold, segments)
+    if choices.segments is None:
+        if costly and not judged.all() and _systems_are_means(gold):
+            return None if choices.all_segments else Part(judged, int(judged.sum()), drawn=False)
+        if choices.all_segments and not several:
+            raise UsageError(f"`all_segments` has no use: all {segments} are scored without it", remedy="leave it out")
+        return None
+    # Not the stream of the redrawn test sets.
+    order = np.random.default_rng([choices.bootstrap.seed, 2]).permutation(segments)
+    mask = np.zeros(segments, dtype=np.bool_)
+    mask[order[judged[order]][: choices.segments]] = True
+    return Part(mask, int(judged.sum()), drawn=True)
+
+
+def _judged(gold: Gold, segments: int) -> BoolArray:
+    """Segments with a judgement of any output; all of them where systems alone are judged."""
+    judged = np.zeros(segments, dtype=np.bool_)
+    for scores in gold.segment.values():
+        judged |= ~np.isnan(scores)
+    if gold.pairs is not None:
+        judged[gold.pairs.segment] = True
+    return judged if judged.any() else ~judged
+
+
+def _systems_are_means(gold: Gold) -> bool:
+    """Whether the scores of systems are the means of those of their judged segments, but for rounding."""
+    if not gold.system.keys() <= gold.segment.keys():
+        return False
+    scores = np.array(list(gold.system.values()))
+    means = np.array([np.nanmean(gold.segment[name]) for name in gold.system])
+    return (
+        bool(np.allclose(scores, means, rtol=0, atol=max(_ROUNDED * float(scores.std()), 1e-6)))
+        if len(scores)
+        else True
+    )
+
 
 #: Prefix that asks for a score file of the set where polyref could compute the metric as well.
 STORED: Final = "stored:"

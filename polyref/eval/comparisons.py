@@ -7,18 +7,15 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from polyref.errors import UsageError
-from polyref.eval.experiments.series import Series
-from polyref.eval.judgements.gold import Gold
-from polyref.eval.statistics.agreement import Row
-from polyref.eval.statistics.registry import STATISTICS, statistics_called
-from polyref.eval.statistics.resampling import ROUNDING
+from polyref.eval.agreement import Row
+from polyref.eval.judgements.gold import FloatArray, Gold
+from polyref.eval.series import Series
+from polyref.eval.statistics.base import ROUNDING
+from polyref.eval.statistics.named import STATISTICS, statistics_called
 from polyref.eval.statistics.significance import adjusted, perm_both, pooled_pearson, system_pearson
 from polyref.progress import each
-
-FloatArray = npt.NDArray[np.float64]
 
 #: Words of verdicts. ``gains`` is what ``better`` is called where no placebo was run.
 BETTER: Final = "better"
@@ -121,10 +118,10 @@ def with_perm_both(
     undefined gain has an undefined p-value.
 
     Args:
-        rows: What :func:`~polyref.eval.statistics.agreement.agreement` returned.
+        rows: What :func:`~polyref.eval.agreement.agreement` returned.
         series: The metrics in them.
         gold: The judgements, with scores of segments.
-        baseline: As for :func:`~polyref.eval.statistics.agreement.agreement`.
+        baseline: As for :func:`~polyref.eval.agreement.agreement`.
         resamples: Number of permutations.
         seed: Equal seeds give equal p-values.
 

@@ -10,21 +10,19 @@ from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
+from polyref.eval.agreement import LENGTH, PLACEBO, REAL_MINUS_PLACEBO, Row
+from polyref.eval.comparisons import GAINS, Verdict, verdict
 from polyref.eval.experiments.choices import KEPT
-from polyref.eval.experiments.placebo import LengthLeft
-from polyref.eval.experiments.series import OF_LENGTH, Series
-from polyref.eval.judgements.gold import Gold
+from polyref.eval.judgements.gold import BoolArray, Gold
 from polyref.eval.names import level_name, metric_names, statistic_name
-from polyref.eval.statistics.agreement import LENGTH, PLACEBO, REAL_MINUS_PLACEBO, Row
-from polyref.eval.statistics.comparisons import GAINS, Verdict, verdict
+from polyref.eval.placebo import LengthLeft
+from polyref.eval.series import OF_LENGTH, Series
 from polyref.metrics.api import NO_HUMAN
 from polyref.metrics.copies import Copies
 from polyref.references import ReferenceSet
 from polyref.segments import ORIGINAL_KINDS
 
-BoolArray = npt.NDArray[np.bool_]
 #: Controls that stand alone: no verdict is made of them.
 _ALONE: Final = frozenset({PLACEBO, LENGTH})
 #: Of every p-value in a row: how likely so large a gain is without one.
@@ -146,7 +144,7 @@ class Evaluation:
         return found
 
     def verdict(self, row: Row) -> Verdict:
-        """What may be said of a row's gain (:func:`~polyref.eval.statistics.comparisons.verdict`).
+        """What may be said of a row's gain (:func:`~polyref.eval.comparisons.verdict`).
 
         A row and that of its difference to the placebo have one verdict in common; the placebo's own and that of
         lengths alone have none.

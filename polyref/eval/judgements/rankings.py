@@ -4,55 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from polyref.errors import DataError
 from polyref.eval.data.score_files import numbered_lines, shortened, whole_number
+from polyref.eval.judgements.base import GoldReader, Judgements, Matcher, Place
+from polyref.eval.judgements.gold import RankingPairs
 
-IntArray = npt.NDArray[np.intp]
 HEADER = ("seg_id", "better", "worse")
 #: What becomes of two outputs that several lines compare.
 REPEATED: Final = ("count", "merge", "drop")
-
-
-@dataclass(frozen=True)
-class RankingPairs:
-    """Preferences between two systems' outputs.
-
-    Attributes:
-        segment: 0-based segment of each pair, shape (pairs,).
-        better: Index of the preferred system, shape (pairs,).
-        worse: Index of the other system, shape (pairs,).
-        systems: What the indices mean.
-    """
-
-    segment: IntArray
-    better: IntArray
-    worse: IntArray
-    systems: tuple[str, ...]
-
-    def __len__(self) -> int:
-        return len(self.segment)
-
-    def of(self, systems: Sequence[str]) -> RankingPairs:
-        """The pairs whose systems are both among ``systems``, which become the new numbering."""
-        number = {name: i for i, name in enumerate(systems)}
-        renumber = np.array([number.get(name, -1) for name in self.systems], dtype=np.intp)
-        better, worse = renumber[self.better], renumber[self.worse]
-        keep = (better >= 0) & (worse >= 0)
-        return RankingPairs(self.segment[keep], better[keep], worse[keep], tuple(systems))
-
-    def cells(self, segments: int) -> npt.NDArray[np.bool_]:
-        """Which (system, segment) cells a pair names, shape (systems, segments)."""
-        named = np.zeros((len(self.systems), segments), dtype=np.bool_)
-        named[self.better, self.segment] = True
-        named[self.worse, self.segment] = True
-        return named
 
 
 class Rankings:
@@ -162,3 +126,46 @@ def read_pairs(
     if not len(rankings):
         raise DataError("no pairs, expected one preference a line", file=path)
     return rankings.finish()
+
+
+_COLUMNS: Final = ("LP", "DATA", "SID", "BETTER", "WORSE")
+
+
+def read_task_rankings(path: str | Path, place: Place, *, pairs: str = "count") -> Judgements:
+    """Read ``LP DATA SID BETTER WORSE``, separated by spaces, for all language pairs.
+
+    Args:
+        path: The file; its header may lack a column, as that of 2018 does.
+        place: What can be ranked; SID counts through the set from 1, or is ``DOCUMENT::SEGMENT`` (2020).
+        pairs: What becomes of outputs that several lines compare, as
+            :class:`~polyref.eval.judgements.rankings.Rankings` takes it.
+    """
+    matcher = Matcher(path, place)
+    rankings = Rankings(path, place.systems, pairs)
+    found = False
+    for number, line in numbered_lines(path):
+        fields = line.split()
+        if number == 1:
+            if fields[:1] != ["LP"]:
+                raise matcher.fault(f"the header is {shortened(line)}, expected {' '.join(_COLUMNS)}", 1)
+            continue
+        if len(fields) != len(_COLUMNS):
+            raise matcher.fault(f"{len(fields)} columns, expected {len(_COLUMNS)}: {' '.join(_COLUMNS)}", number)
+        if fields[0] != place.pair:
+            continue
+        found = True
+        document, named, segment = fields[2].rpartition("::")
+        at = matcher.cell(document, segment, number) if named else matcher.segment(segment, number)
+        better, worse = matcher.system(fields[3]), matcher.system(fields[4])
+        if better == worse:
+            raise matcher.fault(f"system {better!r} is compared with itself", number)
+        if matcher.has(better) and matcher.has(worse):
+            rankings.add(at, better, worse, number)
+    if not found:
+        raise matcher.fault(f"no rankings of {place.pair}", None)
+    passed = matcher.notes()
+    kept, notes = rankings.finish()
+    return Judgements("darr", pairs=kept, notes=(*passed, *notes))
+
+
+READER: Final = GoldReader("darr", read_task_rankings, ("pairs",))
