@@ -1,29 +1,100 @@
-"""``polyref augment``: references in, reference set with paraphrases out."""
+"""The files of ``polyref augment``: which it may read and write, and the unfinished work beside its output."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
 import click
 
-from polyref.augment.filters import filter_chain, filters_in, fitting_chain
+from polyref.augment.filters import PRESETS, filter_chain, filters_in, fitting_chain
+from polyref.augment.inputs import Inputs
+from polyref.augment.language import check_sources
 from polyref.augment.pipeline import Augmentation, filtered_sentences
 from polyref.augment.selection import selection
-from polyref.augment.writer import augment_file, check_output
-from polyref.cli.files.augmented import check_files, check_texts, say_filters, say_resumed
+from polyref.augment.writer import augment_file, check_output, journal_path
+from polyref.cli.declared import reading_options
 from polyref.cli.options.augment import input_options, output_options
 from polyref.cli.options.generation import GeneratingCommand, arithmetic, engine_from, generation_options, options_for
 from polyref.cli.options.origin import Origin, generators_from, languages_from, source_from, use_filter_threads
-from polyref.cli.options.quiet import say
-from polyref.cli.options.reading import reading_options
-from polyref.cli.options.rewriting import of_generators, open_inputs, rewriting_options, summaries, write_requests
+from polyref.cli.options.rewriting import (
+    answer_files,
+    of_generators,
+    open_inputs,
+    rewriting_options,
+    summaries,
+    write_requests,
+)
 from polyref.cli.options.search import SENTENCES
-from polyref.cli.printing import bars, json_object, tell
+from polyref.cli.overwriting import refuse_overwriting, refuse_second_reader
+from polyref.cli.printing import bars, json_object, say, tell
+from polyref.errors import UsageError
 from polyref.formats import Reading
 from polyref.paraphrase import Paraphraser, load_paraphraser
 from polyref.progress import listening
+from polyref.tables import shown
+from polyref.textfiles import is_stream
+
+
+def check_files(
+    references: Sequence[str],
+    origin: Origin,
+    preset: str,
+    rewriting: Mapping[str, Any],
+    models: Sequence[str],
+    output: str,
+    dropped: str | None,
+    *,
+    as_json: bool,
+) -> None:
+    """Refuse files that are read and written, and standard input and output for two things.
+
+    Args:
+        references: Files of references.
+        origin: Where candidates come from.
+        preset: Name of a filter, or its file.
+        rewriting: Values of the options of language models.
+        models: The generators, as they were named.
+        output: Where the set goes.
+        dropped: Where what the filter drops goes.
+        as_json: Whether the summary goes to standard output.
+    """
+    if as_json and output == "-":
+        raise UsageError("--json prints the summary on stdout, where the reference set goes", remedy="name a file: -o")
+    if as_json and dropped == "-":
+        raise UsageError("--json prints the summary on stdout, where --dropped goes", remedy="name a file")
+    refuse_second_reader([*references, *origin.files])
+    way, batch = rewriting["batch"] or (None, None)
+    chain_file = preset if preset not in PRESETS else None
+    read = [*references, *origin.files, chain_file, rewriting["source"], rewriting["prompt"]]
+    reads, writes = (batch, None) if way == "read" else (None, batch)
+    journals = answer_files(models, rewriting["answers"], output)
+    if not is_stream(output):
+        journals.append(str(journal_path(output)))
+    refuse_overwriting([*read, reads], output, dropped, writes, journals=journals, models=models)
+
+
+def check_texts(paraphraser: Paraphraser, inputs: Inputs, language: str, source_lang: str | None) -> None:
+    """Refuse references, or sources to be translated, that are clearly in another language than they should be."""
+    texts = (ref.text for segment in inputs.segments() for ref in segment.originals)
+    if source_lang is None:
+        paraphraser.check_texts(texts, language, inputs.names[0])
+    else:
+        check_sources(texts, source_lang, inputs.names[0])
+
+
+def say_resumed(output: str, segments: int) -> None:
+    """Say how many segments were finished by a run that was interrupted."""
+    journal = shown(str(journal_path(output)))
+    say(f"polyref: {segments} segments are finished in {journal}: going on")
+
+
+def say_filters(filters: Mapping[str, str]) -> None:
+    """Say which filters held, and why; see :func:`polyref.augment.filters.filters_in`."""
+    what = "; ".join(f"{shown(name)}, {'by' if why == '--filter' else 'for'} {why}" for name, why in filters.items())
+    say(f"polyref: filter {what}{'' if '--filter' in filters.values() else ' (--filter names another)'}")
 
 
 @click.command("augment", cls=GeneratingCommand)

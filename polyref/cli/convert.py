@@ -1,19 +1,42 @@
-"""``polyref convert``: files of one kind written as another."""
+"""``polyref convert refs``: references of one form written in another."""
 
 from __future__ import annotations
 
-from typing import Final
-
 import click
 
-from polyref.cli.parsing.lazy import LazyGroup
+from polyref.cli.commands import LazyGroup, MultiCommand
+from polyref.cli.declared import reading_options
+from polyref.cli.overwriting import refuse_overwriting
+from polyref.cli.printing import tell
+from polyref.formats import Reading
+from polyref.formats.writing.save import WRITTEN
+from polyref.references import ReferenceSet
+from polyref.textfiles import display_name
 
-# Command -> its module, one line of help.
-CONVERSIONS: Final[dict[str, tuple[str, str]]] = {
-    "refs": ("polyref.cli.conversion.refs", "References in another form: tables, JSON, XML, plain files ..."),
-}
 
-
-@click.group(cls=LazyGroup, commands_in=CONVERSIONS)
+@click.group(cls=LazyGroup)
 def command() -> None:
     """Write references in another format."""
+
+
+@command.command("refs", cls=MultiCommand, short_help="References in another form: tables, JSON, XML, plain files ...")
+@click.argument("references", nargs=-1, metavar="IN...")
+@click.argument("target", metavar="OUT")
+@click.option("--to", metavar="FORM", help=f"Form to write: {', '.join(WRITTEN)}. [default: what OUT's suffix says]")
+@reading_options()
+def refs(references: tuple[str, ...], reading: Reading, target: str, to: str | None) -> None:
+    """Write references in another form.
+
+    IN is what `polyref augment` takes. OUT is a file: .jsonl is polyref's normal form, .tsv and .csv are tables, .xml
+    and .sgm are WMT's, .json is COMET's, anything else is plain text. Several references are several plain files: put
+    {} into the name, or name a folder. What the form cannot hold is said.
+
+    \b
+    polyref convert refs refs.polyref.jsonl 'refs.{}.en'     # files for sacreBLEU
+    polyref convert refs newstest2021.zh-en.xml refs.jsonl
+    polyref convert refs refs.polyref.jsonl wmt22 --to mt-metrics-eval -l zh-en
+    """  # noqa: D301
+    refuse_overwriting(references, target)
+    found = ReferenceSet.load(*references, form=reading.form, fields=reading.fields, pair=reading.pair)
+    if lost := found.export(target, to, pair=reading.pair):
+        tell("note", f"{display_name(target)} cannot hold {'; '.join(lost)}")

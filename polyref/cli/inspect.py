@@ -7,13 +7,11 @@ from pathlib import Path
 
 import click
 
-from polyref.cli.files.overwriting import refuse_overwriting
-from polyref.cli.files.systems import read_scored
-from polyref.cli.options.quiet import quiet_option
-from polyref.cli.options.reading import reading_options
-from polyref.cli.options.threads import threads_option
-from polyref.cli.parsing.headings import HeadedCommand
-from polyref.cli.printing import bars, json_object
+from polyref.cli.commands import HeadedCommand
+from polyref.cli.declared import reading_options, threads_option
+from polyref.cli.overwriting import refuse_overwriting
+from polyref.cli.printing import bars, json_object, quiet_option
+from polyref.cli.scored_files import read_scored
 from polyref.errors import UsageError
 from polyref.eval.inspection.inspection import EXAMPLES, SAMPLE, inspect
 from polyref.eval.inspection.text import Mark, brackets

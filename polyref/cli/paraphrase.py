@@ -9,15 +9,14 @@ from typing import Any
 
 import click
 
-from polyref.cli.files.overwriting import refuse_overwriting
+from polyref.cli.commands import argument_or_option
+from polyref.cli.declared import reading_options
 from polyref.cli.options.generation import GeneratingCommand, generation_options, loading_from, options_for
 from polyref.cli.options.origin import told_language
-from polyref.cli.options.quiet import quiet_option
-from polyref.cli.options.reading import reading_options
 from polyref.cli.options.rewriting import answer_files, rewriting_from, rewriting_options, summary
 from polyref.cli.options.search import SENTENCES, check_list, decoding_from
-from polyref.cli.parsing.completion import argument_or_option
-from polyref.cli.printing import bars, json_object, tell
+from polyref.cli.overwriting import refuse_overwriting
+from polyref.cli.printing import bars, json_object, quiet_option, tell
 from polyref.formats import Reading
 from polyref.progress import listening
 from polyref.references import ReferenceSet

@@ -7,17 +7,50 @@ import re
 import sys
 import time
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import click
 
-from polyref.cli.options.quiet import quietness
-from polyref.cli.parsing.flags import in_flags
+from polyref.cli.commands import in_flags
 from polyref.errors import PolyrefWarning
 from polyref.progress import Advance, bar
 from polyref.tables import shown
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+_QUIET: Final = "polyref.quiet"
+
+
+def quiet_option(command: Command) -> Command:
+    """Add the option; it is obeyed without the command's doing."""
+    return click.option(
+        "-q",
+        "--quiet",
+        count=True,
+        expose_value=False,
+        callback=lambda _context, _option, times: silence(times),
+        help="No bars, no summary and no notes; warnings stay. -qq: no warnings either.",
+    )(command)
+
+
+def silence(times: int) -> None:
+    """Let the command that runs say less: 1 leaves out bars, summaries and notes, 2 warnings as well."""
+    click.get_current_context().meta[_QUIET] = times
+
+
+def quietness() -> int:
+    """How often -q is given, 0 where no command runs."""
+    context = click.get_current_context(silent=True)
+    return 0 if context is None else int(context.meta.get(_QUIET, 0))
+
+
+def say(summary: str) -> None:
+    """What was done, for people, on stderr."""
+    if not quietness():
+        click.echo(summary, err=True)
+
 
 #: Work that takes longer than this many seconds is announced.
 LONG: Final = 180.0

@@ -6,12 +6,9 @@ from typing import Any
 
 import click
 
-from polyref.cli.options.metrics import METRIC_HELP, metric_options
-from polyref.cli.options.quiet import quiet_option, say
-from polyref.cli.options.reading import fields_from, fields_option, format_option
-from polyref.cli.options.threads import threads_option
-from polyref.cli.parsing.headings import HeadedCommand
-from polyref.cli.printing import bars, tell
+from polyref.cli.commands import HeadedCommand
+from polyref.cli.declared import METRIC_HELP, fields_from, fields_option, format_option, metric_options, threads_option
+from polyref.cli.printing import bars, quiet_option, say, tell
 from polyref.progress import listening
 from polyref.tables import shown
 

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import click
 
-from polyref.cli.parsing.flags import in_flags
-from polyref.cli.parsing.variadic import MultiCommand
+from polyref.cli.commands import MultiCommand, in_flags
 from polyref.errors import PolyrefError, UsageError
 from polyref.tables import shown
 

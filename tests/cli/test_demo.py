@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import sacrebleu
 
-from polyref.cli.demo.folder import EXAMPLES, KS
+from polyref.cli.demo import EXAMPLES, KS
 from polyref.references import ReferenceSet
 
 RULES = runpy.run_path(str(Path(__file__).parent.parent / "shared" / "rule_paraphraser.py"))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 import pytest
 
+from polyref.cli.commands import in_flags
 from polyref.cli.evaluate import command as evaluate
-from polyref.cli.parsing.flags import in_flags
 from polyref.cli.score import command as score
 from polyref.cli.submit import command as submit
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from polyref.cli.files import stretches
+from polyref.cli import scored_files
 from polyref.cli.main import main
 
 TEXT = "the old mill by a river was closed for one long winter and nobody saw it open again"
@@ -38,8 +38,8 @@ SETTINGS = (
 @pytest.fixture
 def large(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """Every set is large, and has several stretches."""
-    monkeypatch.setattr(stretches, "LARGE", 0)
-    monkeypatch.setattr(stretches, "SEGMENTS", 7)
+    monkeypatch.setattr(scored_files, "LARGE", 0)
+    monkeypatch.setattr(scored_files, "SEGMENTS", 7)
     return monkeypatch
 
 
@@ -77,11 +77,11 @@ def test_the_same_bytes(
 ) -> None:
     arguments = [str(files / "set.jsonl"), "-i", str(files / "a"), str(files / "b"), *settings]
     streamed = []
-    own = stretches.score_streamed
-    large.setattr(stretches, "score_streamed", lambda *args, **options: streamed.append(1) or own(*args, **options))
+    own = scored_files.score_streamed
+    large.setattr(scored_files, "score_streamed", lambda *args, **options: streamed.append(1) or own(*args, **options))
     found = said(capsys, *arguments)
     assert streamed and found[0] == 0
-    large.setattr(stretches, "LARGE", 1 << 40)
+    large.setattr(scored_files, "LARGE", 1 << 40)
     assert said(capsys, *arguments) == found and len(streamed) == 1
 
 
@@ -111,7 +111,7 @@ def test_the_same_notes_and_errors(files: Path, large: pytest.MonkeyPatch, capsy
         [a, "-i", several],
     ]
     found = [said(capsys, *command) for command in commands]
-    large.setattr(stretches, "LARGE", 1 << 40)
+    large.setattr(scored_files, "LARGE", 1 << 40)
     for command, (code, out, err) in zip(commands, found, strict=True):
         assert said(capsys, *command) == (code, out, err), command
     assert "equals the reference line for line" in found[0][2] and {code for code, _, _ in found} >= {0, 1, 2}

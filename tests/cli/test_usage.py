@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from polyref.cli.parsing.gone import GONE
-from polyref.cli.parsing.variadic import spread
+from polyref.cli.commands import GONE, spread
 
 MISTAKES = [
     (["scor"], "no command 'scor': did you mean 'score'? (polyref --help)"),

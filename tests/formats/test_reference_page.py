@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from polyref.cli.options.reading import _FORMAT_HELP
+from polyref.cli.declared import _FORMAT_HELP
 from polyref.formats import registry
 from polyref.formats.roles import ROLES, role_of
 from polyref.formats.writing.save import WRITTEN

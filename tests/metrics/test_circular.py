@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import polyref
-from polyref.cli.files import stretches
+from polyref.cli import scored_files
 from polyref.metrics.copies import count_copies, without_circular
 from polyref.references import Reference, ReferenceSet, Segment
 
@@ -206,8 +206,8 @@ def test_large_sets_are_counted_alike(
     files: list[str], ks: tuple[str, ...], polyref: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     small = polyref("score", *files, *ks, "--json")
-    monkeypatch.setattr(stretches, "LARGE", 0)
-    monkeypatch.setattr(stretches, "SEGMENTS", 7)
+    monkeypatch.setattr(scored_files, "LARGE", 0)
+    monkeypatch.setattr(scored_files, "SEGMENTS", 7)
     large = polyref("score", *files, *ks, "--json")
     assert (small.out, small.err) == (large.out, large.err)
     assert "polyref: warning: circular references: " in large.err and "sys1 (exact copies" in large.err

@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 import click
 
 from polyref.augment.filters import PRESETS
+from polyref.cli.commands import argument_or_option
 from polyref.cli.options.origin import Origin
-from polyref.cli.options.quiet import quiet_option
-from polyref.cli.parsing.completion import argument_or_option
+from polyref.cli.printing import quiet_option
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

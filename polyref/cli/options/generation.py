@@ -8,8 +8,8 @@ from typing import Any, Final, TypeVar
 
 import click
 
+from polyref.cli.commands import HeadedCommand
 from polyref.cli.options.search import DIVERSE_BEAM, LISTS, SEARCH
-from polyref.cli.parsing.headings import HeadedCommand
 from polyref.engines.engine import ENGINES, Engine
 from polyref.errors import ModelError, UsageError
 from polyref.paraphrase.generators import OPTIONS, generators

@@ -15,10 +15,10 @@ from polyref.augment.language import language_of
 from polyref.augment.lists import open_lists, open_peers
 from polyref.augment.pipeline import OVERGENERATE
 from polyref.augment.sources import Generated, Several, Source
+from polyref.cli.commands import was_given
 from polyref.cli.options.generation import loading_from
 from polyref.cli.options.rewriting import rewritings_from
 from polyref.cli.options.search import decoding_from
-from polyref.cli.parsing.idle import was_given
 from polyref.cli.printing import tell
 from polyref.errors import UsageError
 from polyref.languages import split_pair

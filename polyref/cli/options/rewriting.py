@@ -12,9 +12,8 @@ import click
 
 from polyref.augment.inputs import Inputs, InputsInContext, Untranslated
 from polyref.augment.sources import Generated, Source
-from polyref.cli.options.quiet import say
-from polyref.cli.parsing.headings import HeadedOption
-from polyref.cli.printing import tell
+from polyref.cli.commands import HeadedOption
+from polyref.cli.printing import say, tell
 from polyref.errors import UsageError
 from polyref.formats import Reading
 from polyref.paraphrase import Paraphraser

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from polyref.cli.parsing.idle import was_given
+from polyref.cli.commands import was_given
 from polyref.errors import UsageError
 from polyref.paraphrase import DiverseBeam, SearchOptions
 from polyref.paraphrase.search.options import SEMANTICS

@@ -19,9 +19,8 @@ from polyref import __version__
 from polyref.augment.filters import PRESETS
 from polyref.augment.inputs import Inputs
 from polyref.cache import sets_folder
-from polyref.cli.options.quiet import quietness, say
-from polyref.cli.options.score import MAKERS, OF_MAKING
-from polyref.cli.parsing.idle import was_given
+from polyref.cli.commands import was_given
+from polyref.cli.printing import quietness, say
 from polyref.errors import DataError, UsageError
 from polyref.formats import Reading, takes_pair
 from polyref.metrics.api import NoAddedReferencesError
@@ -35,6 +34,9 @@ from polyref.store import file_sha256
 from polyref.tables import shown
 from polyref.textfiles import display_name, is_stream
 
+#: What makes references, and what is of use beside it alone.
+MAKERS: Final = ("model", "candidates")
+OF_MAKING: Final = {"base_url": ("model",), "retry_failed": ("model",), "preset": MAKERS, "language": MAKERS}
 #: Options of ``score`` that say how its references are read: what it scores with needs none of them.
 _OF_REFERENCES: Final = ("form", "test_set")
 

@@ -1,0 +1,241 @@
+"""The folder of ``polyref demo``: the example texts of the package, and what the demo makes of them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import webbrowser
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from polyref.cli import augment, score
+from polyref.cli.printing import silence, tell
+from polyref.errors import DataError, UsageError
+from polyref.eval.inspection.inspection import inspect
+from polyref.json_files import try_json
+from polyref.references import ReferenceSet, Segment
+from polyref.tables import text_table
+from polyref.textfiles import check_writable, read_lines, write_atomically
+
+EXAMPLES = ("refs.en", "sysA.en", "sysB.en", "README.md")
+#: What the demo makes of them.
+MADE, DROPPED, SCORES, PAGE = "refs.polyref.jsonl", "dropped.jsonl", "scores.json", "refs.html"
+#: The shipped model's first paraphrases are its best: the examples are references whose first three are right.
+K = 3
+KS = (0, K)
+METRICS = ("bleu", "chrf++")
+
+
+def demo_folder(output: str) -> Path:
+    """Make the folder and put the example texts there."""
+    folder = Path(output)
+    _refuse_overwriting(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DataError(f"cannot be made: {error.strerror}", file=output, remedy="choose another folder: -o") from None
+    check_writable(folder / MADE)
+    for name in EXAMPLES:
+        if not (folder / name).exists():
+            with write_atomically(folder / name) as target:
+                target.write(_packaged(name).decode("utf-8"))
+    return folder
+
+
+def _packaged(name: str) -> bytes:
+    return (files("polyref") / "examples" / name).read_bytes()
+
+
+def _refuse_overwriting(folder: Path) -> None:
+    """Refuse a folder where a file of the demo's names is not the demo's."""
+    there = [name for name in EXAMPLES if os.path.lexists(folder / name)]
+    theirs = [name for name in there if not _holds(folder / name, _packaged(name))]
+    made = _made_here(folder / MADE)
+    ours = {MADE: made, DROPPED: made, PAGE: made, SCORES: _scored_here(folder / SCORES)}
+    for name, is_ours in ours.items():
+        if os.path.lexists(folder / name) and not (len(there) == len(EXAMPLES) and is_ours):
+            theirs.append(name)
+    if theirs:
+        raise UsageError(f"{folder / theirs[0]} is there and not of this demo", remedy="choose another folder: -o")
+
+
+def _holds(path: Path, content: bytes) -> bool:
+    try:
+        return path.read_bytes() == content
+    except OSError:
+        return False
+
+
+def _made_here(path: Path) -> bool:
+    """Whether the reference set says that it was made of the example references, with as many paraphrases."""
+    try:
+        with path.open("rb") as stream:
+            meta = (try_json(stream.readline()) or {})["meta"]
+        digest = hashlib.sha256(_packaged("refs.en")).hexdigest()
+        return bool(meta["inputs"] == [{"name": "refs.en", "sha256": digest}] and meta["k"] == K)
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def _scored_here(path: Path) -> bool:
+    """Whether the scores are of the example systems, with the demo's metrics and numbers of references."""
+    try:
+        scores = try_json(path.read_bytes()) or {}
+        found = {(row["system"], row["metric"], row["k"]) for row in scores["rows"]}
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+    return found == {(system, metric, k) for system in ("sysA.en", "sysB.en") for metric in METRICS for k in KS}
+
+
+#: Segments that are shown.
+_SHOWN: Final = ("1", "2", "3")
+_RIGHT, _WRONG = "sysA.en", "sysB.en"
+
+
+def screen(
+    references: ReferenceSet,
+    outputs: Sequence[Sequence[str]],
+    rows: Sequence[Mapping[str, Any]],
+    dropped: Sequence[str],
+    folder: Path,
+) -> str:
+    """The whole screen.
+
+    Args:
+        references: With the paraphrases.
+        outputs: Lines of the right system, then of the wrong one.
+        rows: The scores.
+        dropped: The reasons for which candidates were dropped, one a candidate.
+        folder: Where the files are.
+    """
+    added = sum(len(segment.extras) for segment in references)
+    parts = [
+        f"{len(references)} references and {added} paraphrases{_filter(dropped)}. Three of the references:",
+        *_examples(references, outputs),
+        f"{_scores(rows)}\n",
+        _why(rows),
+        "All texts were written before the model read them: an illustration, no evidence that it helps elsewhere.\n",
+        "Try next: texts of your own; a better writer (--model openai:NAME, README); --open for a page.",
+        "  polyref augment YOUR-REFERENCES -k 10 -o refs.polyref.jsonl",
+        "  polyref score refs.polyref.jsonl -i YOUR-OUTPUTS -m bleu chrf++",
+    ]
+    return "\n".join(parts)
+
+
+def _examples(references: ReferenceSet, outputs: Sequence[Sequence[str]]) -> Iterator[str]:
+    for place, (segment, right, wrong) in enumerate(zip(references, *outputs, strict=True), 1):
+        if str(place) in _SHOWN and segment.extras:
+            yield f"reference   {segment.originals[0].text}"
+            yield f"paraphrase  {_nearest(segment, right)}"
+            yield f"sysA right  {right}"
+            yield f"sysB wrong  {wrong}\n"
+
+
+def _nearest(segment: Segment, text: str) -> str:
+    """The paraphrase with most of a text's words: the one that the text has most to thank for."""
+    words = _words(text)
+    return max((ref.text for ref in segment.extras), key=lambda one: (_words(one) & words).total())
+
+
+def _words(text: str) -> Counter[str]:
+    return Counter(re.findall(r"\w+", text.lower()))
+
+
+def _scores(rows: Sequence[Mapping[str, Any]]) -> str:
+    """One line a system, one column a metric and k."""
+    columns = dict.fromkeys((row["name"], row["k"]) for row in rows)
+    cells = {(row["system"], row["name"], row["k"]): f"{row['score']:.1f}" for row in rows}
+    header = ["system", *(name if k == 0 else f"{name} k={k}" for name, k in columns)]
+    named = ((_RIGHT, "right, in other words"), (_WRONG, "wrong, in the reference's words"))
+    return text_table(
+        header, [[f"{system} ({what})", *(cells[(system, *column)] for column in columns)] for system, what in named]
+    )
+
+
+def _why(rows: Sequence[Mapping[str, Any]]) -> str:
+    """What the paraphrases changed, read off the scores."""
+    bleu = {(row["system"], row["k"]): float(row["score"]) for row in rows if row["metric"] == "bleu"}
+    before, after = (bleu[_WRONG, k] - bleu[_RIGHT, k] for k in (0, K))
+    right, wrong = (bleu[system, K] - bleu[system, 0] for system in (_RIGHT, _WRONG))
+    lead = f"still leads, by {after:.1f}" if after > 0 else "no longer leads"
+    return (
+        f"With one reference, the wrong system leads by {before:.1f} BLEU: it repeats the reference.\n"
+        f"The paraphrases add {right:.1f} to the right system and {wrong:.1f} to the wrong one. It {lead}."
+    )
+
+
+def _filter(dropped: Sequence[str]) -> str:
+    """What the filter dropped, the most frequent reasons first."""
+    reasons = ", ".join(f"{reason} {count}" for reason, count in Counter(dropped).most_common(4))
+    return f" ({len(dropped)} more were dropped: {reasons} ...)" if dropped else ""
+
+
+@click.command("demo")
+@click.option(
+    "-o",
+    "--output",
+    default="polyref-demo",
+    show_default=True,
+    metavar="DIR",
+    help="Where the files go; made if need be.",
+)
+@click.option("--model", default="shipped", show_default=True, metavar="NAME|DIR", help="The paraphraser.")
+@click.option("--threads", type=click.IntRange(min=1), metavar="N", help="CPU threads. [default: torch's]")
+@click.option("--open", "show", is_flag=True, help="Show a page about the references and paraphrases in a browser.")
+@click.option("--json", "as_json", is_flag=True, help="Print the scores as one JSON object on stdout.")
+@click.pass_context
+def command(ctx: click.Context, output: str, model: str, threads: int | None, show: bool, as_json: bool) -> None:
+    """Run the main job on the example texts that come with polyref.
+
+    Copies 12 references and the outputs of two imaginary systems to DIR, adds up to three paraphrases to each reference
+    with the shipped model, scores both systems without and with them, and shows what changed and why.
+    """
+    folder = demo_folder(output)
+    refs, made, scores = folder / "refs.en", folder / MADE, folder / SCORES
+    systems = (str(folder / "sysA.en"), str(folder / "sysB.en"))
+    silence(1)  # only the commands and the screen at the end
+    _announce("augment", refs, "-k", K, "-o", made, "--dropped", folder / DROPPED)
+    ctx.invoke(
+        augment.command,
+        references=(str(refs),),
+        k=K,
+        output=str(made),
+        dropped=str(folder / DROPPED),
+        model=(model,),
+        threads=threads,
+    )
+    silence(2)  # the screen says how many paraphrases there are
+    _announce("score", made, "-i", *systems, "-m", *METRICS, "-k", *KS, "--json", "-o", scores)
+    ctx.invoke(
+        score.command,
+        references=(str(made),),
+        inputs=systems,
+        metrics=METRICS,
+        ks=KS,
+        as_json=True,
+        output=str(scores),
+    )
+    silence(0)
+    if show:
+        page = folder / PAGE
+        inspect(ReferenceSet.load(made), name=MADE, dropped=folder / DROPPED).save(page)
+        if not webbrowser.open(page.resolve().as_uri()):
+            tell("note", f"no browser can be opened here: the page is {page}")
+    if as_json:
+        click.echo(scores.read_text("utf-8"), nl=False)
+        return
+    dropped = [json.loads(line)["reason"] for line in read_lines(folder / DROPPED, allow_empty_file=True)]
+    outputs = [read_lines(path) for path in systems]
+    rows = json.loads(scores.read_text("utf-8"))["rows"]
+    click.echo(screen(ReferenceSet.load(made), outputs, rows, dropped, folder))
+
+
+def _announce(*words: object) -> None:
+    click.echo(f"$ polyref {' '.join(map(str, words))}", err=True)

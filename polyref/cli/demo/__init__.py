@@ -1,3 +1,0 @@
-"""``polyref demo``."""
-
-from __future__ import annotations

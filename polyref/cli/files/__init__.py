@@ -1,1 +1,0 @@
-"""The files that a command reads and writes, as the user named them."""
