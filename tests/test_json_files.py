@@ -20,8 +20,8 @@ from polyref.metrics.esim.network import SHIPPED, read_card
 from polyref.models.checkpoints.weights import read_weights
 from polyref.models.encoders import PointerEncoder
 from polyref.models.opening import read_config
-from polyref.paraphrase.backends.converted_tokens import read_vocabulary
-from polyref.paraphrase.rewriting.prompts import load_prompt
+from polyref.paraphrase.ctranslate2 import read_vocabulary
+from polyref.paraphrase.rewriting.requests import load_prompt
 from polyref.references import ReferenceSet
 
 READERS: dict[str, tuple[str, Callable[[Path], object]]] = {

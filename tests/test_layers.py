@@ -93,7 +93,7 @@ def test_what_others_wrote_is_parsed_in_one_place() -> None:
         "cli/demo.py",  # what the demo has just written
         "models/encoders.py",  # a table of the package
         "paraphrase/rewriting/server.py",  # an answer, which is no file
-        "paraphrase/search/kept.py",  # the cache
+        "paraphrase/search_paraphraser.py",  # the cache
         "store.py",  # settings, as they will be read again
     }
     assert {fault.split(":")[0] for fault in _faults(lambda path: parses(tree(path)))} == own

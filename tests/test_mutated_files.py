@@ -47,7 +47,7 @@ from polyref.models.checkpoints.fairseq import read_fairseq_checkpoint
 from polyref.models.checkpoints.text import FairseqDictionary
 from polyref.models.checkpoints.weights import read_weights
 from polyref.models.opening import read_config
-from polyref.paraphrase.rewriting.journal import Answers
+from polyref.paraphrase.rewriting.answers import Answers
 from polyref.publishing import publish_together
 from polyref.references import Reference, ReferenceSet, Segment
 from polyref.store import Journal, _checksum

@@ -21,7 +21,7 @@ from polyref.eval.judgements.base import JUDGEMENTS, gold_reader
 from polyref.eval.statistics.named import STATISTICS, statistics_called
 from polyref.formats.registry import FORMATS, by_name
 from polyref.metrics.registry import REGISTRY, all_options, metric_names
-from polyref.paraphrase.generators import GENERATORS, generators
+from polyref.paraphrase.loading import GENERATORS, generators
 from polyref.plugins import Plugins
 
 EXAMPLES = Path(polyref.__file__).parent / "examples"

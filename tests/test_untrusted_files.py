@@ -38,7 +38,7 @@ from polyref.models.checkpoints.pointer import load_pointer
 from polyref.models.checkpoints.weights import check_archive, read_weights
 from polyref.models.encoders import load_encoder
 from polyref.models.opening import SHIPPED, is_pointer_folder, read_config
-from polyref.paraphrase.rewriting.journal import Answers
+from polyref.paraphrase.rewriting.answers import Answers
 from polyref.publishing import publish_together
 from polyref.references import ReferenceSet
 from polyref.store import Journal, _checksum, pack

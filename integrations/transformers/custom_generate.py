@@ -19,9 +19,9 @@ from torch import Tensor
 from polyref.errors import ModelError, UsageError
 from polyref.models.networks.hugging_face import HuggingFaceModel, token_ids
 from polyref.models.step import Parts
+from polyref.paraphrase.decoding import SearchOptions
 from polyref.paraphrase.search.engine import run
 from polyref.paraphrase.search.huggingface import HfBeamRule, HfGroupRule, Process
-from polyref.paraphrase.search.options import SearchOptions
 from polyref.paraphrase.search.protocol import Candidate
 from polyref.paraphrase.search.state import Beams, Step
 

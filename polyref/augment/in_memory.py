@@ -14,7 +14,7 @@ from polyref.augment.pipeline import OVERGENERATE, Augmentation, Tally, filtered
 from polyref.augment.selection import Dropped, Select, selection
 from polyref.augment.sources import Generated, Several, Source
 from polyref.errors import DataError, UsageError
-from polyref.paraphrase.diverse_beam import Decoding
+from polyref.paraphrase.decoding import Decoding
 from polyref.paraphrase.loading import load_paraphraser
 from polyref.paraphrase.paraphraser import Paraphraser
 from polyref.references import ReferenceSet, Segment, as_reference_set

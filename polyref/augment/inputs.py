@@ -21,7 +21,7 @@ from typing import Any
 
 from polyref.errors import DataError, UsageError
 from polyref.formats import Reading, located, nbest, normal, open_references, segment_line, simple, text
-from polyref.paraphrase.rewriting.context import TextInContext
+from polyref.paraphrase.rewriting.options import TextInContext
 from polyref.references import Reference, ReferenceSet, Segment
 from polyref.remote.files import fetch, is_remote
 from polyref.segments import Place

@@ -15,7 +15,7 @@ from polyref.models.language_recognition import (
     other_language,
     recognised,
 )
-from polyref.paraphrase.generators import find_generator
+from polyref.paraphrase.loading import find_generator
 from polyref.paraphrase.paraphraser import Paraphraser
 from polyref.references import Segment
 

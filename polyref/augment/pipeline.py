@@ -16,8 +16,7 @@ from polyref.augment.selection import Candidate, Dropped, Rank, Select
 from polyref.augment.sources import Proposed, Proposing, Source, in_turn, paraphrased
 from polyref.engines.engine import Engine
 from polyref.errors import UsageError
-from polyref.paraphrase.nbest import Hypothesis, NBest
-from polyref.paraphrase.paraphraser import Paraphraser
+from polyref.paraphrase.paraphraser import Hypothesis, NBest, Paraphraser
 from polyref.paraphrase.sentences import SentenceBySentence, by_sentences
 from polyref.progress import Part, listening
 from polyref.progress import work as piece_of_work

@@ -16,9 +16,8 @@ from polyref.errors import ModelError, UsageError
 from polyref.segments import Segment
 
 if TYPE_CHECKING:
-    from polyref.paraphrase.diverse_beam import Decoding
-    from polyref.paraphrase.nbest import NBest
-    from polyref.paraphrase.paraphraser import Paraphraser
+    from polyref.paraphrase.decoding import Decoding
+    from polyref.paraphrase.paraphraser import NBest, Paraphraser
 
 #: Segments paraphrased together. It is part of the result, not only of its speed: a shard is one call of the
 #: paraphraser, so the same shard gives the same bytes whether or not the run was interrupted before it.

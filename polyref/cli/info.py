@@ -29,8 +29,8 @@ def command(model: str | None, as_json: bool) -> None:
         click.echo(json_object(signature.splitlines()[0], rows) if as_json else signature)
         return
     from polyref.models.networks.matmul import library_choice
-    from polyref.paraphrase.generators import generators
     from polyref.paraphrase.info import properties
+    from polyref.paraphrase.loading import generators
 
     row = properties(model)
     products = library_choice()

@@ -26,8 +26,7 @@ from polyref.formats import Reading, takes_pair
 from polyref.metrics.api import NoAddedReferencesError
 from polyref.metrics.base import Metric
 from polyref.metrics.registry import metric_options, read_specifications, split
-from polyref.paraphrase.generators import find_generator
-from polyref.paraphrase.loading import named_generator
+from polyref.paraphrase.loading import find_generator, named_generator
 from polyref.paraphrase.rewriting.options import GENERATORS as REWRITING
 from polyref.references import ReferenceSet
 from polyref.store import file_sha256

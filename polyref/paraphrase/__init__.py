@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from polyref.models.opening import shipped_languages
-from polyref.paraphrase.diverse_beam import Decoding, DiverseBeam
+from polyref.paraphrase.decoding import Decoding, DiverseBeam
 from polyref.paraphrase.loading import load_paraphraser
-from polyref.paraphrase.nbest import Hypothesis, NBest
-from polyref.paraphrase.paraphraser import Paraphraser
+from polyref.paraphrase.paraphraser import Hypothesis, NBest, Paraphraser
 from polyref.paraphrase.search import SearchOptions
 from polyref.paraphrase.search_paraphraser import SearchParaphraser
 

@@ -10,9 +10,8 @@ from itertools import islice
 from typing import Final, cast
 
 from polyref.cache import Cache
-from polyref.paraphrase.diverse_beam import Decoding
-from polyref.paraphrase.nbest import NBest
-from polyref.paraphrase.paraphraser import Paraphraser
+from polyref.paraphrase.decoding import Decoding
+from polyref.paraphrase.paraphraser import NBest, Paraphraser
 from polyref.processes import Processes
 from polyref.progress import listening, retold, work
 

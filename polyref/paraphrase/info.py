@@ -10,10 +10,8 @@ from typing import Any, Final
 
 from torch import Tensor
 
-from polyref.paraphrase.diverse_beam import STRENGTH, DiverseBeam
-from polyref.paraphrase.generators import find_generator
-from polyref.paraphrase.loading import load_paraphraser
-from polyref.paraphrase.loading_options import DTYPE_SHIPPED
+from polyref.paraphrase.decoding import STRENGTH, DiverseBeam
+from polyref.paraphrase.loading import DTYPE_SHIPPED, find_generator, load_paraphraser
 
 #: Paraphrases that the default decoding is told for, the command line's default.
 K: Final = 10

@@ -1,27 +1,99 @@
-"""Paraphrases by polyref's own search over a network that gives one step's scores after another."""
+"""Paraphrases by polyref's own search: texts in windows and batches, lists kept between runs, rules of a model."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
-from typing import Protocol, TypedDict, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, TypedDict, runtime_checkable
 
 from polyref import __version__
 from polyref.cache import Cache
 from polyref.errors import UsageError
 from polyref.languages import resolve
 from polyref.models.device import arithmetic
-from polyref.paraphrase.diverse_beam import STRENGTH, Decoding, DiverseBeam
-from polyref.paraphrase.nbest import Hypothesis, NBest
-from polyref.paraphrase.paraphraser import Paraphraser
-from polyref.paraphrase.rules.base import Rules
-from polyref.paraphrase.search import Candidate, SearchOptions, StepModel
-from polyref.paraphrase.search.kept import KeptLists, Lists
-from polyref.paraphrase.search.options import LARGEST_WHOLE, check_whole, in_full
-from polyref.paraphrase.search.saved import SavedGeneration
+from polyref.paraphrase.decoding import LARGEST_WHOLE, STRENGTH, Decoding, DiverseBeam, check_whole, in_full
+from polyref.paraphrase.paraphraser import Hypothesis, NBest, Paraphraser
+from polyref.paraphrase.search import Candidate, SearchOptions, StepHook, StepModel
 from polyref.progress import Advance, Part, work
+
+if TYPE_CHECKING:
+    from polyref.paraphrase.search.huggingface import SavedGeneration
+
+#: Texts whose lists are kept together, and the lists of each.
+Unit = tuple[str, ...]
+Lists = list[tuple[Hypothesis, ...]]
+
+
+class KeptLists:
+    """The lists of one paraphraser with one decoding.
+
+    A unit of texts is kept as a whole: a single text where its list depends on nothing else, or a batch. So what is
+    read is what would be computed, to the last digit.
+
+    Args:
+        cache: Where they are kept.
+        facts: Everything but the texts that the lists depend on. Their ``repr`` says what they are.
+    """
+
+    def __init__(self, cache: Cache, *facts: object) -> None:
+        self._cache = cache
+        self._facts = facts
+
+    def read(self, units: Sequence[Unit]) -> dict[Unit, Lists]:
+        """The lists of those units that are kept."""
+        keys = {unit: self._key(unit) for unit in units}
+        values = self._cache.get(list(keys.values()))
+        return {unit: _unpacked(values[key]) for unit, key in keys.items() if key in values}
+
+    def write(self, found: Mapping[Unit, Lists]) -> None:
+        """Keep the lists of some units."""
+        self._cache.put({self._key(unit): _packed(lists) for unit, lists in found.items()})
+
+    def _key(self, unit: Unit) -> bytes:
+        return hashlib.sha256(repr(("n-best lists 1", self._facts, unit)).encode()).digest()
+
+
+def _packed(lists: Lists) -> bytes:
+    plain = [[(one.text, one.score, one.tokens, one.group) for one in found] for found in lists]
+    return zlib.compress(json.dumps(plain).encode(), 1)
+
+
+def _unpacked(value: bytes) -> Lists:
+    plain = json.loads(zlib.decompress(value))
+    return [
+        tuple(Hypothesis(text, score, tuple(tokens), group) for text, score, tokens, group in found) for found in plain
+    ]
+
+
+class BothRules:
+    """Two sets of rules at once."""
+
+    def __init__(self, first: Rules, second: Rules) -> None:
+        self.first, self.second = first, second
+        self.name = f"{first.name},{second.name}"
+
+    def hooks(self, sources: Sequence[Sequence[int]], texts: Sequence[str]) -> Sequence[StepHook]:
+        """The rules for one batch of sources."""
+        return [*self.first.hooks(sources, texts), *self.second.hooks(sources, texts)]
+
+
+class Rules(Protocol):
+    """What candidates must keep to while they are searched for.
+
+    Attributes:
+        name: For the signature.
+    """
+
+    name: str
+
+    def hooks(self, sources: Sequence[Sequence[int]], texts: Sequence[str]) -> Sequence[StepHook]:
+        """The rules for one batch of sources: their token ids, and the texts they were made of."""
+
 
 #: Texts read ahead and sorted by length; batches are formed inside a window, so results stream in input order.
 WINDOW = 256

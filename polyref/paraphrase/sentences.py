@@ -15,10 +15,9 @@ from itertools import islice
 from typing import Final
 
 from polyref.errors import UsageError
-from polyref.paraphrase.diverse_beam import STRENGTH, Decoding
+from polyref.paraphrase.decoding import STRENGTH, Decoding
 from polyref.paraphrase.markup import Piece, pieces
-from polyref.paraphrase.nbest import Hypothesis, NBest
-from polyref.paraphrase.paraphraser import Paraphraser
+from polyref.paraphrase.paraphraser import Hypothesis, NBest, Paraphraser
 
 #: Whether texts are split: those that are long, all of several sentences, or none.
 MODES: Final = ("long", "all", "whole")

@@ -10,7 +10,7 @@ from tiny_models import TEXT, write
 
 from polyref.errors import UsageError
 from polyref.models.checkpoints.fairseq import load_fairseq
-from polyref.paraphrase.rules.copy_penalty import LexicalCopyPenalty
+from polyref.paraphrase.copy_penalty import LexicalCopyPenalty
 from polyref.paraphrase.search import SearchOptions, search
 
 SYMBOLS = ["<s>", "<pad>", "</s>", "<unk>", "▁the", "▁The", "▁ri", "ver", "▁river", "▁runs", "▁r", "▁", "run", "▁dry"]

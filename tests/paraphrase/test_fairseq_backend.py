@@ -20,7 +20,7 @@ from polyref.cache import Cache
 from polyref.errors import ModelError, UsageError
 from polyref.models.checkpoints.fairseq import Seq2Seq
 from polyref.paraphrase import DiverseBeam, SearchOptions, load_paraphraser
-from polyref.paraphrase.backends.fairseq import FairseqParaphraser, _Limits
+from polyref.paraphrase.fairseq import FairseqParaphraser, _Limits
 from polyref.paraphrase.search_paraphraser import SearchParaphraser
 
 MISSING = importlib.util.find_spec("fairseq") is None
@@ -184,7 +184,7 @@ def test_other_versions_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Modules of their shape: what counts is that nothing is run with them."""
     from types import ModuleType
 
-    from polyref.paraphrase.backends.fairseq import fairseq_version
+    from polyref.paraphrase.fairseq import fairseq_version
 
     class Plain:
         def __init__(self, dictionary: Any, num_groups: int, diversity_strength: float) -> None: ...

@@ -7,7 +7,7 @@ import math
 import torch
 
 from polyref.paraphrase import load_paraphraser
-from polyref.paraphrase.rules.shipped import Digits, NoAddedRepeats, SourceDigits
+from polyref.paraphrase.shipped import Digits, NoAddedRepeats, SourceDigits
 
 
 class Pieces:

@@ -20,8 +20,7 @@ from hypothesis import strategies as st
 from polyref import load_paraphraser
 from polyref.errors import DataError, ModelError, UsageError
 from polyref.paraphrase import DiverseBeam
-from polyref.paraphrase.lexical.generator import SHIPPED, LexicalParaphraser
-from polyref.paraphrase.lexical.substitutions import Substitutions, form, tokens
+from polyref.paraphrase.lexical import SHIPPED, LexicalParaphraser, Substitutions, form, tokens
 from polyref.paraphrase.paraphraser import Paraphraser
 
 LINES = [

@@ -19,7 +19,7 @@ from polyref import load_paraphraser
 from polyref.augment import augment
 from polyref.errors import ModelError, UsageError
 from polyref.paraphrase import DiverseBeam
-from polyref.paraphrase.generators import BUILT_IN, generators
+from polyref.paraphrase.loading import BUILT_IN, generators
 
 DOCS = Path(__file__).resolve().parent.parent.parent / "docs"
 GUIDE = (DOCS / "how-to" / "add-a-generator.md").read_text("utf-8")

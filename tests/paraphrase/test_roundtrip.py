@@ -20,7 +20,7 @@ from tiny_seq2seq import TEXT, token_logprobs, write_bart, write_m2m, write_t5
 from polyref import load_paraphraser
 from polyref.errors import ModelError, UsageError
 from polyref.paraphrase import DiverseBeam, Hypothesis, NBest, SearchOptions, SearchParaphraser
-from polyref.paraphrase.backends.roundtrip import RoundTrip, merged, pivots
+from polyref.paraphrase.roundtrip import RoundTrip, merged, pivots
 from polyref.progress import listening
 
 K = 7

@@ -12,7 +12,7 @@ from polyref.models.checkpoints.fairseq import Seq2Seq
 from polyref.models.networks import transformer
 from polyref.models.networks.attention import AncestryCache
 from polyref.models.step import Parts
-from polyref.paraphrase.diverse_beam import DiverseBeam
+from polyref.paraphrase.decoding import DiverseBeam
 from polyref.paraphrase.search import SearchOptions, search
 from polyref.paraphrase.search.state import Layout
 from polyref.paraphrase.search_paraphraser import SearchParaphraser

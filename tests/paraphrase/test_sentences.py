@@ -15,7 +15,7 @@ from polyref.augment.filters import filter_chain
 from polyref.augment.pipeline import filtered_sentences
 from polyref.errors import UsageError
 from polyref.paraphrase import Decoding, Paraphraser, load_paraphraser
-from polyref.paraphrase.nbest import Hypothesis, NBest
+from polyref.paraphrase.paraphraser import Hypothesis, NBest
 from polyref.paraphrase.sentences import LONG, Choice, by_sentences, combine
 
 PARAGRAPH = (

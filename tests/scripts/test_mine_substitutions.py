@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from polyref.paraphrase.lexical.substitutions import tokens
+from polyref.paraphrase.lexical import tokens
 
 CLUSTERS = [
     ["The big house was sold.", "The large house was sold."],

@@ -12,9 +12,16 @@ from polyref.cli.commands import HeadedCommand
 from polyref.cli.options.search import DIVERSE_BEAM, LISTS, SEARCH
 from polyref.engines.engine import ENGINES, Engine
 from polyref.errors import ModelError, UsageError
-from polyref.paraphrase.generators import OPTIONS, generators
-from polyref.paraphrase.loading import named_generator
-from polyref.paraphrase.loading_options import BACKENDS, DTYPES_CPU, DTYPES_ELSEWHERE, PRISM_B, check_penalty
+from polyref.paraphrase.loading import (
+    BACKENDS,
+    DTYPES_CPU,
+    DTYPES_ELSEWHERE,
+    OPTIONS,
+    PRISM_B,
+    check_penalty,
+    generators,
+    named_generator,
+)
 from polyref.paraphrase.rewriting.options import RewritingOptions
 from polyref.processes import available
 

@@ -17,7 +17,7 @@ from polyref.cli.printing import say, tell
 from polyref.errors import UsageError
 from polyref.formats import Reading
 from polyref.paraphrase import Paraphraser
-from polyref.paraphrase.generators import find_generator
+from polyref.paraphrase.loading import find_generator
 from polyref.paraphrase.rewriting.options import FORMS, GENERATORS, RewritingOptions, parse_body
 from polyref.segments import Segment
 from polyref.store import file_sha256
@@ -216,7 +216,7 @@ def of_generators(references: Sequence[str], given: Mapping[str, Any]) -> Mappin
 
 def write_requests(source: Source, segments: Iterable[Segment], path: str) -> None:
     """Write what would be asked for these references as a batch, and say so."""
-    from polyref.paraphrase.rewriting.batch import write_batch
+    from polyref.paraphrase.rewriting.answers import write_batch
     from polyref.paraphrase.rewriting.rewriter import Rewriter
 
     paraphraser = source.paraphraser if isinstance(source, Generated) else None

@@ -9,7 +9,7 @@ import click
 from polyref.cli.commands import was_given
 from polyref.errors import UsageError
 from polyref.paraphrase import DiverseBeam, SearchOptions
-from polyref.paraphrase.search.options import SEMANTICS
+from polyref.paraphrase.decoding import SEMANTICS
 from polyref.paraphrase.sentences import LONG, MODES
 
 DIVERSE_BEAM = (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from polyref.paraphrase.rewriting.context import TextInContext
-from polyref.paraphrase.rewriting.options import RewritingOptions
+from polyref.paraphrase.rewriting.options import RewritingOptions, TextInContext
 
 __all__ = ["RewritingOptions", "TextInContext"]

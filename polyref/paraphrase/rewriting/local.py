@@ -20,11 +20,9 @@ from polyref.errors import ModelError, UsageError
 from polyref.models.checkpoints.text import load_tokenizer
 from polyref.models.device import torch_device, use_threads
 from polyref.models.opening import hash_model, load_network
-from polyref.paraphrase.rewriting.answers import Answer
-from polyref.paraphrase.rewriting.journal import Answers
+from polyref.paraphrase.rewriting.answers import Answer, Answers
 from polyref.paraphrase.rewriting.options import RewritingOptions
-from polyref.paraphrase.rewriting.retries import GivenUpError
-from polyref.paraphrase.rewriting.rewriter import Rewriter
+from polyref.paraphrase.rewriting.rewriter import GivenUpError, Rewriter
 
 _DTYPES: Final = ("float32", "bfloat16", "float16")
 #: Parts of a request that mean something here; the form of the answer is asked for in words alone.

@@ -1,9 +1,9 @@
-"""How texts are rewritten by a language model: options, checked before anything is loaded or asked."""
+"""How a language model is asked, and the texts it is asked about (imports no torch)."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -11,7 +11,38 @@ from urllib.parse import urlsplit
 
 from polyref.errors import UsageError
 from polyref.json_files import try_json
-from polyref.paraphrase.search.options import LARGEST_WHOLE, check_real, check_whole
+from polyref.paraphrase.decoding import LARGEST_WHOLE, check_real, check_whole
+
+
+class TextInContext(str):
+    """A text with its source and its neighbours. For generators that read no context it is a string like any other.
+
+    Attributes:
+        source: What it is a translation of; None where that is unknown.
+        before: The sentences before it in its document, in order.
+        after: Those after it.
+    """
+
+    __slots__ = ("after", "before", "source")
+    source: str | None
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+
+    def __new__(
+        cls, text: str, *, source: str | None = None, before: Iterable[str] = (), after: Iterable[str] = ()
+    ) -> TextInContext:
+        """A text in its context."""
+        made = super().__new__(cls, text)
+        made.source = source or None
+        made.before = tuple(before)
+        made.after = tuple(after)
+        return made
+
+
+def in_context(text: str) -> TextInContext:
+    """The text itself, or, of a string, the text with nothing around it."""
+    return text if isinstance(text, TextInContext) else TextInContext(text)
+
 
 #: Generators that take these options.
 GENERATORS: Final = ("openai", "chat")

@@ -1,4 +1,4 @@
-"""Requests: what is sent for a text, under a key that says all that the answer depends on."""
+"""Prompts, and the requests that are made of them."""
 
 from __future__ import annotations
 
@@ -7,12 +7,137 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Final
 
+from jinja2 import StrictUndefined, TemplateError
+from jinja2.sandbox import SandboxedEnvironment
+
+from polyref.errors import DataError, UsageError
+from polyref.json_files import read_toml
+from polyref.models.language_recognition import language_name
+from polyref.paraphrase.decoding import check_real
 from polyref.paraphrase.markup import markup
-from polyref.paraphrase.rewriting.context import TextInContext
-from polyref.paraphrase.rewriting.options import RewritingOptions, is_text
-from polyref.paraphrase.rewriting.prompts import Prompt
+from polyref.paraphrase.rewriting.options import RewritingOptions, TextInContext, is_text
+from polyref.textfiles import read_lines
+
+FOLDER: Final = Path(__file__).parent / "prompts"
+PROMPTS: Final = ("faithful", "diverse")
+#: The one that asks for translations.
+TRANSLATE: Final = "translate"
+_TEXTS: Final = ("system", "list", "sample", "repair")
+_LONGEST_NAME: Final = 40
+_TEMPLATES: Final = SandboxedEnvironment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """The messages that ask for rewrites.
+
+    Attributes:
+        name: Name and version, such as ``faithful-1``.
+        digest: The first 12 digits of the SHA-256 of the file.
+        temperature: What it was written for.
+        system: Who the model is; "" for no such message.
+        several: Asks for k rewrites in one answer.
+        sample: Asks for one rewrite.
+        repair: Says what was wrong with an answer, and asks for another one.
+    """
+
+    name: str
+    digest: str
+    temperature: float
+    system: str
+    several: str
+    sample: str
+    repair: str
+
+    def messages(
+        self, text: TextInContext, k: int | None, language: str | None, source_language: str | None = None
+    ) -> list[dict[str, str]]:
+        """What to send for a text.
+
+        Args:
+            text: The text in its context.
+            k: Number of rewrites in the answer; None asks for a sample.
+            language: Code of the language to write; None for that of the text, whatever it is.
+            source_language: Code of the language of the text, where that is another one.
+        """
+        said = "the language of the text" + (f" ({language})" if language else "")
+        if source_language is not None:
+            said = _named(language or "")
+        values: dict[str, Any] = {"text": str(text), "k": k, "language": said}
+        values["source_language"] = None if source_language is None else _named(source_language)
+        values |= {"source": text.source, "before": list(text.before), "after": list(text.after)}
+        system = [{"role": "system", "content": _render(self.system, values)}] if self.system else []
+        asked = self.sample if k is None else self.several
+        return [*system, {"role": "user", "content": _render(asked, values)}]
+
+    def repaired(self, messages: list[dict[str, str]], answer: str, fault: str) -> list[dict[str, str]]:
+        """What to send after an answer that cannot be used."""
+        again = _render(self.repair, {"fault": fault})
+        return [*messages, {"role": "assistant", "content": answer}, {"role": "user", "content": again}]
+
+
+def _named(code: str) -> str:
+    """A language as people call it, and its code, which may say a region: ``German (de_AT)``."""
+    name = language_name(code)
+    return code if name == code else f"{name} ({code})"
+
+
+def _render(template: str, values: dict[str, Any]) -> str:
+    return _TEMPLATES.from_string(template).render(values).strip()
+
+
+def load_prompt(name: str) -> Prompt:
+    """A prompt of polyref by name, or a file of that form."""
+    own = name in (*PROMPTS, TRANSLATE)
+    path = FOLDER / f"{name}.toml" if own else Path(name)
+    if not own and not path.is_file():
+        raise DataError(f"no such prompt: `prompt` is {', '.join(PROMPTS)}, or a TOML file", file=name)
+    text = "".join(f"{line}\n" for line in read_lines(path))
+    values = read_toml(text, path)
+    for key, kinds in {
+        **dict.fromkeys(("name", *_TEXTS), (str,)),
+        "version": (int,),
+        "temperature": (int, float),
+    }.items():
+        if not isinstance(values.get(key), kinds) or isinstance(values[key], bool):
+            raise DataError(f"{key!r} is {values.get(key)!r}, expected {_expected(kinds)}", file=path)
+    try:
+        check_real("temperature", values["temperature"], 0, 100)
+    except UsageError as error:
+        raise DataError(error.message, file=path) from None
+    if unknown := values.keys() - {"name", "version", "temperature", *_TEXTS}:
+        raise DataError(f"{min(unknown)!r} is no part of a prompt", file=path)
+    label = f"{values['name']}-{values['version']}"
+    if not label.replace("-", "").replace("_", "").isalnum() or len(label) > _LONGEST_NAME:
+        raise DataError(
+            f"'name' is {values['name']!r}, expected letters, digits, - and _ ({_LONGEST_NAME} at most)", file=path
+        )
+    digest = hashlib.sha256(text.encode("utf-8")).hexdigest()[:12]
+    prompt = Prompt(label, digest, float(values["temperature"]), *(values[key].strip() for key in _TEXTS))
+    _try(prompt, path)
+    return prompt
+
+
+def _expected(kinds: tuple[type, ...]) -> str:
+    return "a text" if str in kinds else "a whole number" if float not in kinds else "a number"
+
+
+def _try(prompt: Prompt, path: Path) -> None:
+    """Use every text once: a template that fails fails before anything is asked."""
+    mark = "\N{BLACK SQUARE}7\N{BLACK SQUARE}"
+    text = TextInContext(mark, source="s", before=["b"], after=["a"])
+    try:
+        for k in (None, 2):
+            if mark not in prompt.messages(text, k, "en")[-1]["content"]:
+                key = "sample" if k is None else "list"
+                raise DataError(f"{key!r} leaves out {{{{ text }}}}", file=path)
+        prompt.repaired([], "", "nothing")
+    except TemplateError as error:
+        raise DataError(f"no template: {error}", file=path) from None
+
 
 #: What is said of a text with markup, behind every prompt: those without are asked for in the same words as ever.
 KEEP: Final = (

@@ -16,12 +16,17 @@ from dataclasses import replace
 from typing import Any, Final
 
 from polyref.errors import ModelError, UsageError
-from polyref.paraphrase.rewriting.answers import CROSSED_OUT, Answer, NoAnswerError, read_completion, readable
-from polyref.paraphrase.rewriting.batch import read_batch
-from polyref.paraphrase.rewriting.journal import Answers
+from polyref.paraphrase.rewriting.answers import (
+    CROSSED_OUT,
+    Answer,
+    Answers,
+    NoAnswerError,
+    read_batch,
+    read_completion,
+    readable,
+)
 from polyref.paraphrase.rewriting.options import RewritingOptions
-from polyref.paraphrase.rewriting.retries import GivenUpError, RefusedError, TransientError
-from polyref.paraphrase.rewriting.rewriter import Nobody, Rewriter
+from polyref.paraphrase.rewriting.rewriter import GivenUpError, Nobody, RefusedError, Rewriter, TransientError
 
 #: Environment variable of the key.
 KEY: Final = "OPENAI_API_KEY"

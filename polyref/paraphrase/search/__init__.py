@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from polyref.models.step import RowModel, StepModel
-from polyref.paraphrase.search.options import SearchOptions
+from polyref.paraphrase.decoding import SearchOptions
 from polyref.paraphrase.search.protocol import Candidate, StepHook
 
 if TYPE_CHECKING:

@@ -10,15 +10,13 @@ from torch import Tensor
 
 from polyref.errors import UsageError
 from polyref.models.step import Parts, RowModel, StepModel
-from polyref.paraphrase.search.constraints import Constraints
+from polyref.paraphrase.decoding import SearchOptions
 from polyref.paraphrase.search.fairseq import FairseqRule
-from polyref.paraphrase.search.huggingface import HfBeamRule, HfGroupRule
-from polyref.paraphrase.search.options import SearchOptions
+from polyref.paraphrase.search.huggingface import HfBeamRule, HfGroupRule, SavedGeneration
 from polyref.paraphrase.search.paper import PaperRule
 from polyref.paraphrase.search.protocol import Candidate, StepHook
 from polyref.paraphrase.search.sampling import SamplingRule
-from polyref.paraphrase.search.saved import SavedGeneration
-from polyref.paraphrase.search.state import NEVER, Beams, Choice, Layout, Step
+from polyref.paraphrase.search.state import NEVER, Beams, Choice, Constraints, Layout, Step
 from polyref.progress import tell
 
 

@@ -24,11 +24,10 @@ from torch import Tensor
 
 from polyref.errors import UsageError
 from polyref.models.step import StepModel
-from polyref.paraphrase.search.constraints import Constraints
-from polyref.paraphrase.search.options import SearchOptions
+from polyref.paraphrase.decoding import SearchOptions
 from polyref.paraphrase.search.protocol import Candidate
 from polyref.paraphrase.search.selection import Selector
-from polyref.paraphrase.search.state import NEVER, Beams, Choice, Step, candidate, pad_columns
+from polyref.paraphrase.search.state import NEVER, Beams, Choice, Constraints, Step, candidate, pad_columns
 
 
 class FairseqRule:

@@ -16,10 +16,9 @@ import torch
 from torch import Tensor
 
 from polyref.models.step import StepModel
-from polyref.paraphrase.search.constraints import Constraints
-from polyref.paraphrase.search.options import SearchOptions
+from polyref.paraphrase.decoding import SearchOptions
 from polyref.paraphrase.search.protocol import Candidate
-from polyref.paraphrase.search.state import NEVER, Beams, Choice, Step, candidate
+from polyref.paraphrase.search.state import NEVER, Beams, Choice, Constraints, Step, candidate
 
 
 class SamplingRule:

@@ -259,7 +259,7 @@ def run_profile(args, groups):
     from polyref.models.networks import attention as ancestry
     from polyref.models.networks import matmul as products
     from polyref.models.networks import transformer
-    from polyref.paraphrase.search import constraints, engine, fairseq, selection, state
+    from polyref.paraphrase.search import engine, fairseq, selection, state
 
     spent, running = Counter(), []
 
@@ -283,7 +283,7 @@ def run_profile(args, groups):
     watch(ancestry.AncestryCache, "extend", "self-attention")
     watch(transformer, "attend", "cross- and encoder attention")
     watch(transformer, "norm", "layer normalisation")
-    watch(constraints.Constraints, "_log_probabilities", "log-softmax")
+    watch(state.Constraints, "_log_probabilities", "log-softmax")
     watch(selection.Selector, "__init__", "selection")
     watch(selection.Selector, "best", "selection")
     watch(selection.Selector, "count", "selection")

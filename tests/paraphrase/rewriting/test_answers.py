@@ -9,7 +9,7 @@ import pytest
 from polyref.paraphrase.rewriting import TextInContext
 from polyref.paraphrase.rewriting.answers import Answer, NoAnswerError, read_completion, rewrites_in
 from polyref.paraphrase.rewriting.checks import Checks
-from polyref.paraphrase.rewriting.prompts import load_prompt
+from polyref.paraphrase.rewriting.requests import load_prompt
 from polyref.paraphrase.tidying import tidied
 
 TEXT = TextInContext(

@@ -11,8 +11,7 @@ import pytest
 from chat_server import ChatServer, no_trouble
 
 from polyref.errors import DataError
-from polyref.paraphrase.rewriting.batch import read_batch
-from polyref.paraphrase.rewriting.journal import Answers
+from polyref.paraphrase.rewriting.answers import Answers, read_batch
 
 REFS = ["The committee will meet again in the town.", "", "Prices rose fast last year.", "Nobody has seen the ferry."]
 

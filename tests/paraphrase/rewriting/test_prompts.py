@@ -9,7 +9,7 @@ import pytest
 
 from polyref.errors import DataError
 from polyref.paraphrase.rewriting import TextInContext
-from polyref.paraphrase.rewriting.prompts import FOLDER, PROMPTS, load_prompt
+from polyref.paraphrase.rewriting.requests import FOLDER, PROMPTS, load_prompt
 
 MINE = """
 name = "mine"

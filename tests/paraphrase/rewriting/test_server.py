@@ -396,7 +396,7 @@ def test_a_server_that_answers_nothing_any_more_ends_the_run(asking: Asking) -> 
 
 
 def test_a_server_that_wants_to_be_left_alone_for_hours_is_left_alone(asking: Asking) -> None:
-    from polyref.paraphrase.rewriting.retries import Patience, TransientError
+    from polyref.paraphrase.rewriting.rewriter import Patience, TransientError
 
     def call() -> None:
         raise TransientError("rate limit", after=7200.0)
@@ -406,7 +406,7 @@ def test_a_server_that_wants_to_be_left_alone_for_hours_is_left_alone(asking: As
 
 
 def test_waits_double_and_vary_with_the_seed() -> None:
-    from polyref.paraphrase.rewriting.retries import Patience
+    from polyref.paraphrase.rewriting.rewriter import Patience
 
     waits = [Patience(3, 0).wait("key", attempt) for attempt in range(12)]
     assert waits == [Patience(9, 0).wait("key", attempt) for attempt in range(12)]

@@ -25,8 +25,8 @@ import torch
 from torch import Tensor
 
 from polyref.errors import UsageError
-from polyref.paraphrase.loading_options import check_penalty
-from polyref.paraphrase.search.options import in_full
+from polyref.paraphrase.decoding import in_full
+from polyref.paraphrase.loading import check_penalty
 
 WORD_START = "▁"
 LONGEST = 4
@@ -43,7 +43,7 @@ class PieceCodec(Protocol):
 
 
 class CopyPenaltyRules:
-    """The penalty as :class:`~polyref.paraphrase.rules.base.Rules` of a paraphraser.
+    """The penalty as :class:`~polyref.paraphrase.search_paraphraser.Rules` of a paraphraser.
 
     Args:
         codec: The model's vocabulary; tokens that start a word begin with ``▁`` in it.

@@ -10,12 +10,10 @@ from typing import Final
 
 from polyref.cache import Cache
 from polyref.errors import UsageError
-from polyref.paraphrase.backends import checkpoint
-from polyref.paraphrase.diverse_beam import Decoding
-from polyref.paraphrase.loading_options import PRISM_B
-from polyref.paraphrase.nbest import Hypothesis, NBest
-from polyref.paraphrase.paraphraser import Paraphraser
-from polyref.paraphrase.search.options import SearchOptions
+from polyref.paraphrase import checkpoint
+from polyref.paraphrase.decoding import Decoding, SearchOptions
+from polyref.paraphrase.loading import PRISM_B
+from polyref.paraphrase.paraphraser import Hypothesis, NBest, Paraphraser
 from polyref.paraphrase.search_paraphraser import SearchParaphraser
 from polyref.progress import work
 

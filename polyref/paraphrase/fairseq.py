@@ -29,7 +29,7 @@ from polyref.models.checkpoints.fairseq import FairseqParts, read_fairseq
 from polyref.models.checkpoints.text import LanguageCodec, first_tokens
 from polyref.models.checkpoints.weights import check_numbers
 from polyref.models.device import torch_device, use_threads
-from polyref.paraphrase.diverse_beam import Decoding
+from polyref.paraphrase.decoding import Decoding
 from polyref.paraphrase.search import Candidate, SearchOptions
 from polyref.paraphrase.search_paraphraser import Codec, SearchParaphraser
 

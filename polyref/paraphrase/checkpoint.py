@@ -21,9 +21,9 @@ from polyref.models.device import torch_device, use_threads
 from polyref.models.networks.hugging_face import HuggingFaceModel, token_ids
 from polyref.models.networks.matmul import computing_in
 from polyref.models.opening import LONGEST_SOURCE, hash_model, is_fairseq_directory, locate, read_config
-from polyref.paraphrase.loading_options import PRISM_B, check_dtype
-from polyref.paraphrase.rules.copy_penalty import CopyPenaltyRules
-from polyref.paraphrase.search.saved import SavedGeneration
+from polyref.paraphrase.copy_penalty import CopyPenaltyRules
+from polyref.paraphrase.loading import PRISM_B, check_dtype
+from polyref.paraphrase.search.huggingface import SavedGeneration
 from polyref.paraphrase.search_paraphraser import SearchParaphraser, batch_limits, read_as
 
 if TYPE_CHECKING:

@@ -1,3 +1,0 @@
-"""Generators that other libraries run."""
-
-from __future__ import annotations

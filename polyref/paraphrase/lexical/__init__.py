@@ -1,1 +1,0 @@
-"""Lexical substitution: paraphrases in which one word or phrase stands for another."""
