@@ -14,7 +14,7 @@ from esim.judgements import read_training
 from polyref.augment.filters import read_filter
 from polyref.errors import DataError, ModelError, PolyrefError
 from polyref.eval.data.evaluation_set import read_texts
-from polyref.eval.inspection.refusals import read_dropped
+from polyref.eval.inspection.measures import read_dropped
 from polyref.json_files import Record, parse_json, read_json, read_toml, try_json
 from polyref.metrics.esim.network import SHIPPED, read_card
 from polyref.models.checkpoints.weights import read_weights

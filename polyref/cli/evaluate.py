@@ -324,7 +324,7 @@ def command(
     from polyref.metrics.table import advice
 
     if output is not None:
-        from polyref.eval.report import check_report
+        from polyref.eval.report.write import check_report
 
         check_report(output)
         if options["peers"] is not None:

@@ -14,7 +14,7 @@ from polyref.cli.printing import bars, json_object, quiet_option
 from polyref.cli.scored_files import read_scored
 from polyref.errors import UsageError
 from polyref.eval.inspection.inspection import EXAMPLES, SAMPLE, inspect
-from polyref.eval.inspection.text import Mark, brackets
+from polyref.eval.inspection.views import Mark, brackets
 from polyref.formats import Reading
 from polyref.progress import listening
 from polyref.references import ReferenceSet

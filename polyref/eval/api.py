@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from polyref.errors import UsageError
-from polyref.eval.averages import average_over_pairs
 from polyref.eval.data.reference_sets import as_added
 from polyref.eval.data.releases import open_sets
-from polyref.eval.evaluation_table import EvaluationTable
+from polyref.eval.evaluation_table import EvaluationTable, average_over_pairs
 from polyref.eval.experiments.choices import KEPT, Choices
 from polyref.eval.measure import Say, measure
 from polyref.eval.scores import metric_name

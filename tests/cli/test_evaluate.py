@@ -565,7 +565,7 @@ def test_several_sets_pairs_and_generators(polyref: Callable[..., Any], minimal:
 
 
 def test_averages_over_pairs(polyref: Callable[..., Any], data_dir: Path) -> None:
-    from polyref.eval.averages import fisher_average
+    from polyref.eval.evaluation_table import fisher_average
 
     base = ("evaluate", data_dir / "wmt20-metrics", "-l", "de-en", "iu-en", "--gold", "darr", "-m", "BLEU", "parbleu")
     rows = polyref(*base, "--baseline", "BLEU", "-n", "0", "--json").json()["rows"]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from polyref.eval.averages import fisher_average
+from polyref.eval.evaluation_table import fisher_average
 from polyref.eval.statistics.named import soft_pairwise_accuracy, system_accuracy_rows
 from polyref.eval.statistics.within_segments import SegmentPairs, tie_accuracy, tie_threshold
 

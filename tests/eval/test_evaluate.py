@@ -15,9 +15,8 @@ import pytest
 from polyref.cache import default_cache
 from polyref.errors import DataError, UsageError
 from polyref.eval.api import evaluate
-from polyref.eval.averages import average_over_pairs, fisher_average
 from polyref.eval.evaluation import Evaluation
-from polyref.eval.evaluation_table import EvaluationTable
+from polyref.eval.evaluation_table import EvaluationTable, average_over_pairs, fisher_average
 from polyref.eval.scores import short_of
 from polyref.metrics import base
 from polyref.metrics.ngram.chrf import CHRF

@@ -18,8 +18,8 @@ import polyref
 from polyref.augment.selection import Dropped
 from polyref.errors import DataError, UsageError
 from polyref.eval.inspection.counts import histogram
-from polyref.eval.inspection.differences import differences
 from polyref.eval.inspection.inspection import Inspection
+from polyref.eval.inspection.measures import differences
 from polyref.metrics.ngram.diversity import bleu_to_references, self_bleu
 from polyref.references import Reference, ReferenceSet, Segment
 

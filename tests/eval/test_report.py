@@ -21,9 +21,7 @@ from markupsafe import escape
 
 from polyref.cli.main import cli
 from polyref.errors import DataError
-from polyref.eval.report import check_report
-from polyref.eval.report.directory import FILES, write_directory
-from polyref.eval.report.tables import csv_text, latex_number
+from polyref.eval.report.write import FILES, check_report, csv_text, latex_number, write_directory
 from polyref.tables import escape_latex
 
 MINIMAL = Path(__file__).resolve().parent / "minimal"
@@ -390,7 +388,7 @@ def test_points_carry_the_names_of_their_systems(page: str) -> None:
 
 
 def test_names_of_many_systems_do_not_lie_on_each_other() -> None:
-    from polyref.eval.report.data import Scatter
+    from polyref.eval.report.derived import Scatter
     from polyref.eval.report.plots import scatter_plot
 
     systems = [f"system-{i:02}" for i in range(40)]
@@ -437,7 +435,7 @@ def test_references_are_summed_up_with_samples(page: str) -> None:
 
 
 def test_repeated_references_are_counted() -> None:
-    from polyref.eval.report.reference_summary import _summary
+    from polyref.eval.report.derived import _summary
     from polyref.references import ReferenceSet
 
     references = ReferenceSet.from_texts([["a", "b"], ["c"]], paraphrases=[["b", "d", "d", "e"], ["f"]])

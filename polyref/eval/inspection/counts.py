@@ -1,16 +1,25 @@
-"""What can be counted in a reference set: references of every kind, who made them, repeats, lengths and scores."""
+"""What can be counted and measured in a reference set, and how much its references differ."""
 
 from __future__ import annotations
 
+import random
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
 from polyref.comparison import comparison_key
+from polyref.metrics.ngram.diversity import (
+    bleu_to_references,
+    distinct_ngrams,
+    new_ngrams,
+    self_bleu,
+    tokenizer_for,
+)
+from polyref.metrics.statistics import Floats
 from polyref.references import Reference, ReferenceSet, Segment
 from polyref.segments import KINDS
 
@@ -219,3 +228,66 @@ def _spread(kind: str, numbers: Sequence[int]) -> Spread:
 
 def _listed(value: Any) -> list[str]:
     return [one for one in (value if isinstance(value, list) else [value]) if isinstance(one, str)]
+
+
+Item = TypeVar("Item")
+
+
+def sampled(items: Sequence[Item], size: int, seed: int) -> list[Item]:
+    """``size`` of the items, or all where there are fewer, in their order."""
+    if size >= len(items):
+        return list(items)
+    return [items[place] for place in sorted(random.Random(seed).sample(range(len(items)), size))]
+
+
+@dataclass(frozen=True)
+class Diversity:
+    """How much the references of one group differ. Everything is NaN where there is nothing to compare.
+
+    Attributes:
+        group: ``human`` or ``added``.
+        references: How many there are in the part that was measured.
+        self_bleu: BLEU of a reference against the others of its group and segment, 0 to 100.
+        bleu_to_human: BLEU of an added reference against the human ones, 0 to 100; NaN for the human ones.
+        distinct: Different 1-grams and 2-grams of a segment over all of them, 0 to 1.
+        new: Share of those of the added references that no human one of the segment has, 0 to 1; NaN for the human
+            ones.
+    """
+
+    group: str
+    references: int
+    self_bleu: float
+    bleu_to_human: float
+    distinct: tuple[float, float]
+    new: tuple[float, float]
+
+
+def diversity(references: ReferenceSet, sample: int, seed: int) -> tuple[list[Diversity], str]:
+    """Diversity of the human and of the added references, those that there are, and the tokeniser it is for."""
+    part = sampled(references.segments, sample, seed)
+    human = [[ref.text for ref in segment.originals] for segment in part]
+    added = [[ref.text for ref in segment.extras] for segment in part]
+    tokenize = tokenizer_for([text for texts in (*human, *added) for text in texts])
+    nothing = float("nan")
+    found = []
+    for group, texts in (("human", human), ("added", added)):
+        count = sum(map(len, texts))
+        if not count:
+            continue
+        one, two = distinct_ngrams(texts, 2, tokenize)
+        closeness, new = nothing, (nothing, nothing)
+        if group == "added" and any(map(len, human)):
+            pairs = [(more, refs) for more, refs in zip(texts, human, strict=True) if refs]
+            closeness = _mean(bleu_to_references(*_unzipped(pairs), tokenize))
+            new_one, new_two = new_ngrams(*_unzipped(pairs), 2, tokenize)
+            new = (new_one, new_two)
+        found.append(Diversity(group, count, _mean(self_bleu(texts, tokenize)), closeness, (one, two), new))
+    return found, tokenize
+
+
+def _unzipped(pairs: Sequence[tuple[list[str], list[str]]]) -> tuple[list[list[str]], list[list[str]]]:
+    return [one for one, _ in pairs], [other for _, other in pairs]
+
+
+def _mean(values: Floats) -> float:
+    return float(np.mean(values)) if len(values) else float("nan")

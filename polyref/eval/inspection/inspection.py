@@ -8,14 +8,10 @@ from typing import Final
 
 from polyref.augment.selection import Dropped
 from polyref.errors import UsageError
-from polyref.eval.inspection.counts import count, runs
-from polyref.eval.inspection.diversity import diversity
-from polyref.eval.inspection.examples import examples as examples_of
-from polyref.eval.inspection.measures import Measures
-from polyref.eval.inspection.page import notebook_view, page
-from polyref.eval.inspection.refusals import read_dropped, refusals
-from polyref.eval.inspection.tables import summary
-from polyref.eval.inspection.text import Mark, brackets, terminal_view
+from polyref.eval.inspection.counts import count, diversity, runs
+from polyref.eval.inspection.measures import Measures, read_dropped, refusals
+from polyref.eval.inspection.measures import examples as examples_of
+from polyref.eval.inspection.views import Mark, brackets, notebook_view, page, summary, terminal_view
 from polyref.metrics.copies import count_copies, near_originals
 from polyref.references import ReferenceSet, as_reference_set
 from polyref.textfiles import check_parallel, check_writable, write_atomically

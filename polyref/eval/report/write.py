@@ -1,19 +1,172 @@
-"""Make a report of evaluations and write it."""
+"""A folder for people and for programs: the page, CSV, LaTeX and JSON. It appears whole or not at all."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import csv
+import io
+import json
+import math
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from polyref import __version__
+from polyref.errors import DataError
+from polyref.eval.agreement import Row
 from polyref.eval.evaluation import Evaluation
-from polyref.eval.report import tables
-from polyref.eval.report.data import derive, headline_rows, main_statistics
-from polyref.eval.report.directory import check_report, write_directory
-from polyref.eval.report.examples import examples
-from polyref.eval.report.page import page
-from polyref.eval.report.settings import Settings
+from polyref.eval.names import metric_names, statistic_name
+from polyref.eval.report.derived import Derived, derive, examples, headline_rows, main_statistics
+from polyref.eval.report.page import Settings, page
+from polyref.publishing import published_folder
+from polyref.tables import escape_latex
+
+#: Version of ``report.json``.
+FORMAT: Final = 1
+#: What makes a spreadsheet take a cell for a formula.
+_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
+
+
+def flat(evaluation: Evaluation, row: Row) -> dict[str, Any]:
+    """One row as plain values, intervals in two columns each; None where a value is undefined."""
+    values = {**asdict(row), "control": row.control or "real"}
+    for name in ("ci", "gain_ci"):
+        values[f"{name}_low"], values[f"{name}_high"] = values.pop(name) or (None, None)
+    told = evaluation.verdict(row)
+    values |= {"claim": evaluation.claim(row), "verdict": told.word, "withheld": told.reason}
+    return {**place(evaluation), **{key: finite(value) for key, value in values.items()}}
+
+
+def place(evaluation: Evaluation) -> dict[str, Any]:
+    """The columns that name an evaluation."""
+    return {
+        "set": evaluation.set_name,
+        "pair": evaluation.pair,
+        "generator": evaluation.generator,
+        "originals": evaluation.originals,
+    }
+
+
+def finite(value: Any) -> Any:
+    """None for NaN, anything else as it is."""
+    return None if isinstance(value, float) and math.isnan(value) else value
+
+
+def system_rows(evaluation: Evaluation, derived: Derived) -> list[dict[str, Any]]:
+    """Human and metric scores of every system."""
+    return [
+        {
+            **place(evaluation), "system": system, "human": human, "outlier": system in scatter.outliers,
+            "metric": scatter.metric, "k": k, "score": finite(scores[index]),
+        }
+        for scatter in derived.scatters
+        for k, scores in scatter.scores.items()
+        for index, (system, human) in enumerate(zip(scatter.systems, scatter.human, strict=True))
+    ]  # fmt: skip
+
+
+def pair_rows(evaluation: Evaluation, derived: Derived) -> list[dict[str, Any]]:
+    """Every pair of systems that people tell apart, and what the metrics say."""
+    return [
+        {**place(evaluation), "metric": one.metric, "k": one.k, **asdict(pair)}
+        for one in derived.outcomes
+        for pair in one.pairs
+    ]
+
+
+def csv_text(rows: Sequence[Mapping[str, Any]], header: Sequence[str] = ()) -> str:
+    """Rows with equal keys as CSV; undefined values are empty. Without rows, the header alone.
+
+    Text that a spreadsheet would take for a formula has an apostrophe before it; numbers are as they are.
+    """
+    stream = io.StringIO()
+    writer = csv.DictWriter(stream, list(rows[0]) if rows else list(header), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({key: _plain(value) for key, value in row.items()} for row in rows)
+    return stream.getvalue()
+
+
+def _plain(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    # The csv module puts quotes around a line feed, but not around a carriage return.
+    return ("'" if value.startswith(_FORMULA) else "") + value.replace("\r", "\n")
+
+
+def latex_text(rows: Sequence[tuple[Evaluation, Row]], correction: str | None = None) -> str:
+    r"""The headline table for a paper (needs ``\usepackage{booktabs}``).
+
+    Where p-values are corrected, those of the bootstrap, which are not, are left out.
+    """
+    metrics = metric_names(row.metric for _, row in rows)
+    lines = [r"\begin{tabular}{llrlrrr}", r"\toprule"]
+    lines += [r"Pair & Metric & $k$ & Statistic & Value & Gain & $p$ \\", r"\midrule"]
+    for evaluation, row in rows:
+        tests = (row.p_adjusted, row.p_perm_both, row.p, None if correction else row.p_bootstrap)
+        p = next((found for found in tests if found is not None), None)
+        gain = latex_number(row.gain, "+")
+        if row.gain is not None and row.gain_ci is not None:
+            gain += rf" {{\small [{latex_number(row.gain_ci[0], '+')}, {latex_number(row.gain_ci[1], '+')}]}}"
+        cells = [
+            escape_latex(evaluation.name),
+            escape_latex(metrics[row.metric]),
+            "--" if row.k is None else str(row.k),
+        ]
+        cells += [escape_latex(statistic_name(row.statistic)), latex_number(row.value), gain, latex_number(p)]
+        lines.append(" & ".join(cells) + r" \\")
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
+
+
+def latex_number(value: float | None, sign: str = "") -> str:
+    """Three digits, with a real minus sign."""
+    if value is None or math.isnan(value):
+        return "--"
+    return f"{value:{sign}.3f}".replace("-", "$-$").replace("+", "$+$")
+
+
+def json_text(value: Any) -> str:
+    """Readable JSON, without NaN."""
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, indent=1, default=str) + "\n"
+
+
+#: Everything that a report holds.
+FILES: Final = ("index.html", "rows.csv", "gains.tex", "pairs.csv", "systems.csv", "report.json")
+#: What those of 0.1.0 hold as well: they are replaced, too.
+_OLDER: Final = ("sizes.csv",)
+
+
+def check_report(path: str | Path) -> None:
+    """Refuse a place where no report can be written, before any work is done."""
+    target = Path(path)
+    if target.is_symlink() or (target.exists() and not target.is_dir()):
+        raise DataError("exists and is no directory, expected one for a report", file=path, remedy="name another -o")
+    if target.is_dir():
+        known = {*FILES, *_OLDER}
+        others = sorted(entry.name for entry in target.iterdir() if entry.name not in known or entry.is_dir())
+        empty = not any(target.iterdir())
+        if others or not (empty or (target / "report.json").is_file()):
+            raise DataError(
+                f"is no report of polyref and is not overwritten: it holds {(others or ['other files'])[0]}",
+                file=path,
+                remedy="name another -o",
+            )
+    parent = target.resolve().parent
+    if not parent.is_dir():
+        raise DataError(f"cannot be written: no directory {parent}", file=path, remedy="create it first")
+    try:
+        with tempfile.TemporaryFile(dir=parent):
+            pass
+    except OSError as error:
+        raise DataError(f"cannot be written: {error.strerror}", file=path) from None
+
+
+def write_directory(path: str | Path, files: Mapping[str, str]) -> None:
+    """Write all files into a fresh directory, which then takes the place of ``path``."""
+    check_report(path)
+    with published_folder(Path(path).resolve()) as fresh:
+        for name, text in files.items():
+            (fresh / name).write_text(text, encoding="utf-8", newline="\n")
 
 
 def write_report(
@@ -29,7 +182,7 @@ def write_report(
     Args:
         path: The directory. An older report in it is replaced; anything else is not.
         evaluations: What was measured, one or more.
-        averages: Averages over language pairs, from :func:`polyref.eval.averages.average_over_pairs`.
+        averages: Averages over language pairs, from :func:`polyref.eval.evaluation_table.average_over_pairs`.
         settings: How it came about.
     """
     check_report(path)
@@ -37,18 +190,18 @@ def write_report(
     derived = [derive(one) for one in evaluations]
     shown = [examples(one) for one in evaluations]
     both = list(zip(evaluations, derived, strict=True))
-    rows = [tables.flat(one, row) for one in evaluations for row in one.all_rows]
-    systems = [row for one, found in both for row in tables.system_rows(one, found)]
-    pairs = [row for one, found in both for row in tables.pair_rows(one, found)]
+    rows = [flat(one, row) for one in evaluations for row in one.all_rows]
+    systems = [row for one, found in both for row in system_rows(one, found)]
+    pairs = [row for one, found in both for row in pair_rows(one, found)]
     wanted = main_statistics(evaluations)
     described = [
-        {**tables.place(one), "signature": one.signature, "notes": list(one.notes),
-         "excluded": {name: tables.finite(score) for name, score in one.excluded.items()},
+        {**place(one), "signature": one.signature, "notes": list(one.notes),
+         "excluded": {name: finite(score) for name, score in one.excluded.items()},
          "signatures": [{"metric": m, "k": k, "signature": s} for (m, k), s in one.signatures.items()]}
         for one in evaluations
     ]  # fmt: skip
     data = {
-        "polyref_report": tables.FORMAT, "version": __version__, "settings": settings.described(),
+        "polyref_report": FORMAT, "version": __version__, "settings": settings.described(),
         "evaluations": described, "rows": rows, "averages": [dict(one) for one in averages], "systems": systems,
         "pairs": pairs,
     }  # fmt: skip
@@ -57,14 +210,12 @@ def write_report(
         path,
         {
             "index.html": page(evaluations, derived, shown, averages, settings),
-            "rows.csv": tables.csv_text(rows),
-            "gains.tex": tables.latex_text(
+            "rows.csv": csv_text(rows),
+            "gains.tex": latex_text(
                 [(one, row) for one in evaluations for row in headline_rows(one, wanted)], settings.correction
             ),
-            "systems.csv": tables.csv_text(systems, [*front, "system", "human", "outlier", "metric", "k", "score"]),
-            "pairs.csv": tables.csv_text(
-                pairs, [*front, "metric", "k", "better", "worse", "human_p", "metric_p", "outcome"]
-            ),
-            "report.json": tables.json_text(data),
+            "systems.csv": csv_text(systems, [*front, "system", "human", "outlier", "metric", "k", "score"]),
+            "pairs.csv": csv_text(pairs, [*front, "metric", "k", "better", "worse", "human_p", "metric_p", "outcome"]),
+            "report.json": json_text(data),
         },
     )
