@@ -38,13 +38,6 @@ from polyref.values import wholes
 
 #: Segments whose sentence-level scores are computed together.
 _AT_ONCE: Final = 1 << 15
-#: The option that metrics of n-grams share.
-LOWERCASE: Final[Mapping[str, Any]] = {
-    "help": "Ignore case (TER does anyway).",
-    "flag": "--lowercase",
-    "short": "-lc",
-    "common": True,
-}
 
 
 @dataclass(frozen=True)
@@ -81,8 +74,8 @@ class Metric(ABC):
     combinations: ClassVar[tuple[type[Combination], ...]] = ()
     #: How references combine; None where the metric itself decides.
     combination: Combination | None = None
-    #: Those of the combination's options that :attr:`options` holds; none: all.
-    _combination_options: ClassVar[tuple[str, ...]] = ()
+    #: Those of the combination's options that statistics always hold, ``combine`` among them; none: all.
+    stored: ClassVar[tuple[str, ...]] = ()
     #: Digits of a score that people are shown.
     digits: ClassVar[int] = 4
     #: What the flags of its options begin with, ``--FAMILY-OPTION``; empty: the metric's name.
@@ -138,7 +131,7 @@ class Metric(ABC):
     @property
     def options(self) -> dict[str, Any]:
         """What decides the statistics, as plain JSON values; here all options, and how references combine."""
-        shared = {} if self.combination is None else self.combination.options(*self._combination_options)
+        shared = {} if self.combination is None else self.combination.options(*self.stored)
         own = {name: getattr(self, name) for name in fields_of(type(self))}
         return {**shared, **{name: list(value) if isinstance(value, tuple) else value for name, value in own.items()}}
 

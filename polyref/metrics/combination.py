@@ -1,15 +1,17 @@
 """How several references make one score: the best, their mean, expected credit, or a blend.
 
 A metric has one of these objects, and says which of them it can do (:attr:`polyref.metrics.base.Metric.combinations`).
-The options of the metric make it: ``chrf(combine=expected, alpha=0.5)`` names one of :data:`COMBINATIONS`.
+The options of the metric make it: ``chrf(combine=expected, alpha=0.5)`` names one of :data:`COMBINATIONS`. The metric
+says what single references give (:class:`Compared`), and the combination does the rest: a new one is one class here.
 """
 
 from __future__ import annotations
 
 import math
-from abc import ABC
-from collections.abc import Iterable, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -23,6 +25,72 @@ from polyref.references import ReferenceSet, Segment
 
 WEIGHTS: Final = ("uniform", "given", "logprob")
 _HEADING: Final = "How references combine"
+#: What statistics files hold whatever the combination; those of ``share`` and ``temperature``, which are gone, too.
+_ALWAYS: Final[Mapping[str, Any]] = {
+    "alpha": 1.0,
+    "power": 1.0,
+    "share": 0.75,
+    "weights": "uniform",
+    "gamma": 1.0,
+    "temperature": 2.0,
+}
+
+#: Statistics of shape (K, S, B, C), and which reference each is of, shape (K, S, B), where it is of one.
+Combined = tuple[npt.NDArray[Any], Integers | None]
+
+
+class Compared(ABC):
+    """The outputs for some segments beside their references: what a metric knows, and a combination asks for.
+
+    There are B segments, S systems, R references of a segment at most, human ones first, K numbers of references and C
+    statistics.
+
+    Args:
+        originals: Shape (B,): how many of the references are human.
+        usual: How references combine where nothing is said.
+    """
+
+    #: Whether a score is a mean of statistics. Otherwise the score of each sentence is kept as one more statistic.
+    linear: ClassVar[bool] = False
+
+    def __init__(self, originals: Integers, usual: Combination) -> None:
+        self.originals, self.usual = originals, usual
+
+    @property
+    @abstractmethod
+    def single(self) -> npt.NDArray[Any]:
+        """Statistics with every single reference: shape (B, S, R, C)."""
+
+    @abstractmethod
+    def score(self, values: npt.NDArray[Any]) -> Floats:
+        """Scores of sentences from their statistics, shape (..., C) to (...); the larger, the better."""
+
+    @cached_property
+    def scores(self) -> Floats:
+        """Scores with every single reference: shape (B, S, R)."""
+        return self.score(self.single)
+
+    def best(self, cuts: Integers) -> Combined:
+        """With the best of the first references; metrics that read all of them together have a rule of their own."""
+        chosen = at_cuts(first_best(self.scores), cuts)
+        return picked(self.single, chosen, cuts), chosen
+
+    def credited(self, how: ExpectedCredit, cuts: Integers, weights: Floats) -> npt.NDArray[Any]:
+        """With the human references, and credit for what the added ones hold: shape (K, S, B, C)."""
+        raise NotImplementedError
+
+    def with_scores(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Statistics and, where it does not follow from their mean, the score of the sentence."""
+        return values if self.linear else np.concatenate([values, self.score(values)[..., None]], axis=-1)
+
+    @property
+    def each(self) -> npt.NDArray[Any]:
+        """:attr:`single`, with the :attr:`scores` as above."""
+        return self.single if self.linear else np.concatenate([self.single, self.scores[..., None]], axis=-1)
+
+    def added(self, weights: Floats) -> Floats:
+        """Weights of shape (B, R), those of human references 0."""
+        return np.where(np.arange(weights.shape[1]) < self.originals[:, None], 0.0, weights)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,9 +103,39 @@ class Combination(ABC):
     one_by_one: ClassVar[bool] = False
     #: Whether extra references earn credit beside the human ones, which every segment then needs.
     credits: ClassVar[bool] = False
+    #: Whether statistics that are whole numbers stay so.
+    whole: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         check_fields(f"combination {self.name}", self)
+
+    @abstractmethod
+    def count(self, texts: Compared, cuts: Integers, weights: Floats) -> Combined:
+        """Statistics with the first references.
+
+        Args:
+            texts: Outputs and references.
+            cuts: Shape (K, B): how many references count.
+            weights: Shape (B, R), not normalised.
+        """
+
+    def columns(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Names of the statistics of a metric of sentences, from those with one reference."""
+        return (*names, "sentence") if self.one_by_one else tuple(names)
+
+    def parts(self, values: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], ...]:
+        """What scores are made from: one set of statistics, or more, which :meth:`joined` brings together."""
+        return (values,)
+
+    def joined(self, scores: Sequence[Floats]) -> Floats:
+        """One score from those of all :meth:`parts`."""
+        return scores[0]
+
+    def score(self, values: npt.NDArray[Any], score: Callable[[npt.NDArray[Any]], Floats], *, sentence: bool) -> Floats:
+        """Scores from what :meth:`count` gives, of sentences or summed, by the ``score`` of one set of statistics."""
+        if sentence and self.one_by_one:
+            return np.array(values[..., -1])
+        return self.joined([score(part) for part in self.parts(values)])
 
     @property
     def weighed_by(self) -> str:
@@ -52,16 +150,16 @@ class Combination(ABC):
         """``combine`` and its options, as plain JSON values; those of other combinations have their defaults.
 
         Args:
-            names: Those to give; none: all.
+            names: Those to give, and newer ones of its own; none: all.
         """
-        known = {name: getattr(self, name, one.default) for name, one in _KNOWN.items()}
-        values = {"combine": self.name, **known, **_GONE}
+        own = {name: getattr(self, name) for name in fields_of(type(self))}
+        values = {"combine": self.name, **_ALWAYS, **own}
         # Files of statistics from before an option was there stay readable.
-        own = [name for name in _NEWER if name in fields_of(type(self))]
-        return {name: values[name] for name in [*(names or _WRITTEN), *own]}
+        newer = own.keys() - _ALWAYS.keys()
+        return {name: value for name, value in values.items() if not names or name in names or name in newer}
 
-    def described(self) -> list[str]:
-        """``key:value`` parts of a signature."""
+    def described(self, *, lower: bool = False) -> list[str]:
+        """``key:value`` parts of a signature, of a metric of which ``lower`` scores may be better."""
         return [f"combine:{self.name}"]
 
     def weigh(self, references: ReferenceSet, cuts: Integers) -> Floats:
@@ -82,6 +180,13 @@ class Maximum(Combination):
     """sacreBLEU's rule: BLEU clips against the most any reference has; others take the best reference, by score."""
 
     name: ClassVar[str] = "max"
+    whole: ClassVar[bool] = True
+
+    def count(self, texts: Compared, cuts: Integers, weights: Floats) -> Combined:
+        return texts.best(cuts)
+
+    def described(self, *, lower: bool = False) -> list[str]:
+        return ["combine:min"] if lower else super().described()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,6 +194,9 @@ class MaximumEach(Combination):
     """Of metrics of pairs: precision, recall and F take the best reference each."""
 
     name: ClassVar[str] = "max-each"
+
+    def count(self, texts: Compared, cuts: Integers, weights: Floats) -> Combined:
+        return at_cuts(np.maximum.accumulate(texts.single, axis=2), cuts), None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,15 +214,12 @@ class Weighted(Combination):
 
     @property
     def weighed_by(self) -> str:
-        """See :class:`Combination`."""
         return self.weights
 
     def reads(self, option: str) -> bool:
-        """See :class:`Combination`."""
         return super().reads(option) and (option != "gamma" or self.weights == "logprob")
 
-    def described(self) -> list[str]:
-        """See :class:`Combination`."""
+    def described(self, *, lower: bool = False) -> list[str]:
         parts = [*super().described(), *self._own(), f"weights:{self.weights}"]
         return [*parts, f"gamma:{exact(self.gamma)}"] if self.weights == "logprob" else parts
 
@@ -123,7 +228,6 @@ class Weighted(Combination):
         return []
 
     def weigh(self, references: ReferenceSet, cuts: Integers) -> Floats:
-        """See :class:`Combination`."""
         weights = super().weigh(references, cuts)
         for n, segment in enumerate(references):
             used = int(cuts[-1, n])
@@ -166,6 +270,9 @@ class Mean(Weighted):
     name: ClassVar[str] = "mean"
     one_by_one: ClassVar[bool] = True
 
+    def count(self, texts: Compared, cuts: Integers, weights: Floats) -> Combined:
+        return weighted_mean(texts.each, weights, cuts), None
+
 
 @dataclass(frozen=True, kw_only=True)
 class ExpectedCredit(Weighted):
@@ -187,6 +294,31 @@ class ExpectedCredit(Weighted):
 
     alpha: float = option(1.0, help="Credit of an extra reference against a human one.", least=0, most=1)
     power: float = option(1.0, help="Exponent on the weight of the extra references that hold an n-gram.", above=0)
+
+    def count(self, texts: Compared, cuts: Integers, weights: Floats) -> Combined:
+        return texts.credited(self, cuts, texts.added(weights)), None
+
+    def earned(
+        self, held: npt.NDArray[np.float32], new: npt.NDArray[np.float32], weights: Floats, cuts: Integers
+    ) -> Floats:
+        """What the n-grams of every output earn: shape (K, S, B).
+
+        Args:
+            held: Shape (B, R, W): which reference holds which of W n-grams.
+            new: Shape (B, S, W): those of every output that can earn.
+            weights: Shape (B, R), 0 for references that give no credit.
+            cuts: Shape (K, B).
+        """
+        if self.power == 1:
+            return self.alpha * weighted_mean(new @ held.transpose(0, 2, 1), weights, cuts)
+        result = np.zeros((len(cuts), new.shape[1], len(held)))
+        for n in range(len(held)):
+            asked = weights[n] * (np.arange(held.shape[1]) < cuts[:, n, None])
+            norms = np.cumsum(asked, axis=1)[:, -1:]
+            shares = _coarse(np.divide(asked, norms, out=np.zeros_like(asked), where=norms > 0))
+            shares = np.minimum(shares @ held[n].astype(np.float64), 1)
+            result[:, :, n] = _coarse(shares**self.power) @ new[n].T.astype(np.float64)
+        return self.alpha * result
 
     def _own(self) -> list[str]:
         return [f"alpha:{exact(self.alpha)}", *([f"power:{exact(self.power)}"] if self.power != 1 else [])]
@@ -213,27 +345,30 @@ class Blend(Weighted):
 
     blend: float = option(0.5, help="Share of the added references' mean score, with blend.", least=0, most=1)
 
-    def between(self, human: Floats, added: Floats) -> Floats:
-        """The blend of two scores; exactly the score where both are equal."""
-        return np.asarray(human + self.blend * (added - human))
+    def count(self, texts: Compared, cuts: Integers, weights: Floats) -> Combined:
+        originals = texts.originals
+        human, _ = texts.usual.count(texts, np.minimum(cuts, originals), np.ones_like(weights))
+        human = texts.with_scores(human)
+        asked = texts.added(weights)
+        known = at_cuts(np.cumsum(asked, axis=1)[:, None], cuts)[..., None] > 0
+        # A segment without references of one kind, or none that weighs anything, has the other kind's part twice.
+        added = np.where(known, weighted_mean(texts.each, asked, cuts), human)
+        human = np.where((originals > 0)[:, None], human, added)
+        if texts.linear:
+            return self.joined([human, added]), None
+        sentence = self.joined([human[..., -1:], added[..., -1:]])
+        return np.concatenate([human[..., :-1], added[..., :-1], sentence], axis=-1), None
 
-    def joined(self, human: Floats, added: Floats) -> Floats:
-        """The statistics of a metric that blends scores of corpora.
+    def columns(self, names: Sequence[str]) -> tuple[str, ...]:
+        return super().columns([*names, *(f"added_{name}" for name in names)])
 
-        Args:
-            human: Shape (..., C + 1): statistics and sentence score with the human references.
-            added: The same of the added ones.
-
-        Returns:
-            Shape (..., 2 C + 1): both statistics, and the blend of the sentence scores.
-        """
-        sentence = self.between(human[..., -1:], added[..., -1:])
-        return np.concatenate([human[..., :-1], added[..., :-1], sentence], axis=-1)
-
-    def parts(self, values: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-        """The two statistics of what :meth:`joined` gives, of single sentences or summed."""
+    def parts(self, values: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], ...]:
         middle = values.shape[-1] // 2
         return values[..., :middle], values[..., middle:-1]
+
+    def joined(self, scores: Sequence[Floats]) -> Floats:
+        human, added = scores
+        return np.asarray(human + self.blend * (added - human))
 
     def _own(self) -> list[str]:
         return [f"blend:{exact(self.blend)}"]
@@ -246,17 +381,11 @@ MEAN: Final = Mean()
 COMBINATIONS: Final[Mapping[str, type[Combination]]] = {
     kind.name: kind for kind in (Maximum, MaximumEach, Mean, ExpectedCredit, Blend)
 }
-_FOUND: Final = {name: one for kind in COMBINATIONS.values() for name, one in fields_of(kind).items()}
-#: Statistics files hold these, whatever the combination, and the newer ones where they are read.
-_STORED: Final = ("alpha", "power", "weights", "gamma")
-_NEWER: Final = ("blend",)
-#: Options of combinations that are gone: files of statistics hold their defaults.
-_GONE: Final = {"share": 0.75, "temperature": 2.0}
-_WRITTEN: Final = ("combine", "alpha", "power", "share", "weights", "gamma", "temperature")
-#: The options of all combinations.
+#: The options of all combinations, in the order of the help.
 _KNOWN: Final[Mapping[str, Option]] = {
-    name: replace(_FOUND[name], flag=f"--{name}", heading=_HEADING, common=name == "combine")
-    for name in (*_STORED, *_NEWER)
+    name: replace(fields_of(kind)[name], flag=f"--{name}", heading=_HEADING)
+    for kind, names in ((ExpectedCredit, ("alpha", "power", "weights", "gamma")), (Blend, ("blend",)))
+    for name in names
 }
 
 
@@ -323,56 +452,18 @@ def first_best(scores: npt.NDArray[Any]) -> Integers:
     return best
 
 
-def added_weights(weights: Floats, originals: Integers) -> Floats:
-    """Weights of shape (B, R) with zeros for the human references, which come first: ``originals`` of each segment."""
-    return np.where(np.arange(weights.shape[1]) < originals[:, None], 0.0, weights)
-
-
-def both_parts(
-    human: Floats, single: npt.NDArray[Any], weights: Floats, originals: Integers, cuts: Integers
-) -> tuple[Floats, Floats]:
-    """What :class:`polyref.metrics.combination.Blend` blends: the human references' part and the added ones'.
+def picked(single: npt.NDArray[Any], chosen: Integers, cuts: Integers) -> npt.NDArray[Any]:
+    """Statistics with the chosen references, shape (K, S, B, C); zeros where no reference counts.
 
     Args:
-        human: Shape (K, S, B, C): values with the human references.
-        single: Shape (B, S, R, C): values with single references.
-        weights: Shape (B, R), not normalised.
-        originals: Shape (B,): human references; they come first.
+        single: Shape (B, S, R, C), by reference.
+        chosen: Shape (K, S, B).
         cuts: Shape (K, B).
-
-    Returns:
-        Both parts, shape (K, S, B, C). Where a segment has no reference of one kind (or none with weight), its part is
-        that of the other kind.
     """
-    asked = added_weights(weights, originals)
-    known = at_cuts(np.cumsum(asked, axis=1)[:, None], cuts)[..., None] > 0
-    added = np.where(known, weighted_mean(single, asked, cuts), human)
-    return np.where((originals > 0)[:, None], human, added), added
-
-
-def credit(
-    held: npt.NDArray[np.float32], new: npt.NDArray[np.float32], weights: Floats, cuts: Integers, power: float
-) -> Floats:
-    """N-grams of every output, each counted by the ``power`` of the weight of the references that hold it.
-
-    Args:
-        held: Shape (B, R, W): which reference holds which feature.
-        new: Shape (B, S, W): the features of every output that count.
-        weights: Shape (B, R), not normalised; 0 for references that are not asked.
-        cuts: Shape (K, B).
-        power: Above 0; 1 gives :func:`weighted_mean` of the matches with single references.
-
-    Returns:
-        Shape (K, S, B); zeros where no reference counts or none has weight.
-    """
-    result = np.zeros((len(cuts), new.shape[1], len(held)))
-    for n in range(len(held)):
-        asked = weights[n] * (np.arange(held.shape[1]) < cuts[:, n, None])
-        norms = np.cumsum(asked, axis=1)[:, -1:]
-        shares = _coarse(np.divide(asked, norms, out=np.zeros_like(asked), where=norms > 0))
-        shares = np.minimum(shares @ held[n].astype(np.float64), 1)
-        result[:, :, n] = _coarse(shares**power) @ new[n].T.astype(np.float64)
-    return result
+    segments, systems = single.shape[:2]
+    found: npt.NDArray[Any] = single[np.arange(segments), np.arange(systems)[:, None], chosen]
+    found.swapaxes(1, 2)[cuts == 0] = 0
+    return found
 
 
 def _coarse(values: Floats) -> Floats:

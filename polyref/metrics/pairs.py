@@ -16,19 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from polyref.metrics.base import Metric, Texts
-from polyref.metrics.combination import (
-    MAXIMUM,
-    Blend,
-    Combination,
-    Maximum,
-    MaximumEach,
-    Mean,
-    at_cuts,
-    both_parts,
-    first_best,
-    weighted_mean,
-)
-from polyref.metrics.statistics import Choices, Floats, Integers, Statistics
+from polyref.metrics.combination import MAXIMUM, Blend, Combination, Compared, Maximum, MaximumEach, Mean
+from polyref.metrics.statistics import Floats, Integers, Statistics
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +30,7 @@ class PairMetric(Metric):
     """
 
     combinations: ClassVar[tuple[type[Combination], ...]] = (Maximum, MaximumEach, Mean, Blend)
-    _combination_options: ClassVar[tuple[str, ...]] = ("combine", "weights", "gamma", "temperature")
+    stored: ClassVar[tuple[str, ...]] = ("combine", "weights", "gamma", "temperature")
 
     combination: Combination = MAXIMUM
 
@@ -81,14 +70,27 @@ class PairMetric(Metric):
         return with_segments(self._combined(scored, places, texts, cuts), cuts)
 
     def _combined(self, scored: Floats, places: Integers, texts: Texts, cuts: Integers) -> npt.NDArray[np.float64]:
-        """:func:`combined` as the metric combines references."""
-        how = self.combination
-        if not isinstance(how, Blend) or not places.shape[2]:
-            return combined(scored, places, how, self.measure, texts.weights, cuts, texts.chosen)
-        alone, ones = np.minimum(cuts, texts.originals), np.ones_like(texts.weights)
-        human = combined(scored, places, type(self).combination, self.measure, ones, alone)
-        single = cells(scored, places, 0.0).transpose(1, 0, 2, 3)
-        return how.between(*both_parts(human, single, texts.weights, texts.originals, cuts))
+        """Combine the references of every segment.
+
+        Args:
+            scored: Shape (P, M): the measures of distinct pairs.
+            places: Shape (S, N, R): the pair of every cell, -1 where there is no reference.
+            texts: For their weights, and to say which reference is chosen.
+            cuts: Shape (K, N).
+
+        Returns:
+            Shape (K, S, N, M); zeros where a segment has no reference.
+        """
+        systems, segments, most = places.shape
+        if not most or not len(scored):
+            return np.zeros((len(cuts), systems, segments, scored.shape[1] if scored.ndim == 2 else 0))
+        single = scored[np.maximum(places, 0)]
+        single[places < 0] = 0.0
+        pairs = _Pairs(single.transpose(1, 0, 2, 3), self.measure, texts.originals, type(self).combination or MAXIMUM)
+        values, chosen = self.combination.count(pairs, cuts, texts.weights)
+        if chosen is not None and texts.chosen is not None:
+            texts.chosen[:] = chosen
+        return np.asarray(values, dtype=np.float64)
 
     def _score(self, values: npt.NDArray[Any], *, sentence: bool) -> Floats:
         sums, segments = values[..., self.measure], values[..., -1]
@@ -96,52 +98,22 @@ class PairMetric(Metric):
         return means
 
 
-def combined(
-    scored: Floats,
-    places: Integers,
-    combination: Combination,
-    measure: int,
-    weights: Floats,
-    cuts: Integers,
-    chosen: Choices | None = None,
-) -> npt.NDArray[np.float64]:
-    """Combine the references of every segment, for every number of references.
+class _Pairs(Compared):
+    """The measures of every pair: shape (N, S, R, M)."""
 
-    Args:
-        scored: Shape (P, M): the measures of distinct pairs.
-        places: Shape (S, N, R): the pair of every cell, -1 where there is no reference.
-        combination: :class:`Maximum`, :class:`MaximumEach` or :class:`Mean`.
-        measure: The column by which the maximum is chosen.
-        weights: Shape (N, R), for the mean.
-        cuts: Shape (K, N).
-        chosen: Where to say which reference the maximum is of, shape (K, S, N).
+    linear = True
 
-    Returns:
-        Shape (K, S, N, M); zeros where a segment has no reference.
-    """
-    systems, segments, most = places.shape
-    measures = scored.shape[1] if scored.ndim == 2 else 0
-    if not most or not len(scored):
-        return np.zeros((len(cuts), systems, segments, measures))
-    if isinstance(combination, Mean):
-        return weighted_mean(cells(scored, places, 0.0).transpose(1, 0, 2, 3), weights, cuts)
-    values = cells(scored, places, -np.inf)
-    if isinstance(combination, Maximum):
-        # An equal one that comes later changes nothing.
-        best = first_best(values[..., measure])
-        values = np.take_along_axis(values, best[..., None], axis=2)
-        if chosen is not None:
-            chosen[:] = at_cuts(best.transpose(1, 0, 2), cuts)
-    else:
-        values = np.maximum.accumulate(values, axis=2)
-    return np.asarray(at_cuts(values.transpose(1, 0, 2, 3), cuts), dtype=np.float64)
+    def __init__(self, single: Floats, measure: int, originals: Integers, usual: Combination) -> None:
+        super().__init__(originals, usual)
+        self._single, self._measure = single, measure
 
+    @property
+    def single(self) -> Floats:
+        return self._single
 
-def cells(scored: Floats, places: Integers, missing: float) -> Floats:
-    """The measures of every cell, shape (S, N, R, M); ``missing`` where there is no reference."""
-    values: Floats = scored[np.maximum(places, 0)]
-    values[places < 0] = missing
-    return values
+    def score(self, values: npt.NDArray[Any]) -> Floats:
+        found: Floats = values[..., self._measure]
+        return found
 
 
 def with_segments(values: npt.NDArray[np.float64], cuts: Integers) -> npt.NDArray[np.float64]:

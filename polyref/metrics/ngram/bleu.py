@@ -18,29 +18,9 @@ import numpy.typing as npt
 from sacrebleu.metrics import bleu as sacrebleu
 
 from polyref.errors import ModelError
-from polyref.metrics.base import LOWERCASE, Metric, Texts
-from polyref.metrics.combination import (
-    MAXIMUM,
-    Blend,
-    Combination,
-    ExpectedCredit,
-    Maximum,
-    Mean,
-    at_cuts,
-    both_parts,
-    credit,
-    weighted_mean,
-)
-from polyref.metrics.ngram.counts import (
-    Block,
-    Reader,
-    features,
-    incidence,
-    joint_matches,
-    pair_matches,
-    single_matches,
-    text_blocks,
-)
+from polyref.metrics.combination import Blend, Combination, Compared, ExpectedCredit, Maximum, Mean, at_cuts
+from polyref.metrics.ngram.counts import Block, Reader, features, incidence, joint_matches, single_matches
+from polyref.metrics.ngram.metric import LOWERCASE, NGramMetric
 from polyref.metrics.ngram.tokenizers import check_present
 from polyref.metrics.signature import exact
 from polyref.metrics.statistics import Floats, Integers, Statistics
@@ -53,7 +33,7 @@ _LOG_ZERO: Final = -9999999999.0
 
 
 @dataclass(frozen=True)
-class BLEU(Metric):
+class BLEU(NGramMetric):
     """BLEU; with extra references, parBLEU (Bawden et al. 2020).
 
     Attributes:
@@ -67,10 +47,10 @@ class BLEU(Metric):
     """
 
     combinations: ClassVar[tuple[type[Combination], ...]] = (Maximum, Mean, ExpectedCredit, Blend)
-    digits: ClassVar[int] = 1
-    by_segment: ClassVar[bool] = True
 
-    combination: Combination = MAXIMUM
+    name = "bleu"
+    label = "BLEU"
+
     lowercase: bool = option(False, **LOWERCASE)
     tokenize: str = option(
         "13a",
@@ -102,31 +82,15 @@ class BLEU(Metric):
     )
 
     @property
-    def name(self) -> str:
-        """The registry name."""
-        return "bleu"
-
-    @property
-    def label(self) -> str:
-        """What people call it."""
-        return "BLEU"
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Lengths, then matches and totals by order, as in sacreBLEU."""
+    def own_columns(self) -> list[str]:
+        """Lengths, then matches and totals by order."""
         orders = range(1, self.max_ngram_order + 1)
-        names = ["length", "reference", *(f"match{n}" for n in orders), *(f"total{n}" for n in orders)]
-        if isinstance(self.combination, Blend):
-            names += [f"added_{name}" for name in names]
-        return (*names, "sentence") if self.combination.one_by_one else tuple(names)
+        return ["length", "reference", *(f"match{n}" for n in orders), *(f"total{n}" for n in orders)]
 
     @cached_property
-    def _sacrebleu(self) -> sacrebleu.BLEU:
-        return self._peer(effective_order=bool(self.effective_order))
-
-    @cached_property
-    def _sentence_sacrebleu(self) -> sacrebleu.BLEU:
-        return self._peer(effective_order=self.effective_order is not False)
+    def _peers(self) -> tuple[sacrebleu.BLEU, sacrebleu.BLEU]:
+        corpora, sentences = bool(self.effective_order), self.effective_order is not False
+        return self._peer(effective_order=corpora), self._peer(effective_order=sentences)
 
     def _peer(self, *, effective_order: bool) -> sacrebleu.BLEU:
         check_present(self.tokenize)
@@ -144,69 +108,8 @@ class BLEU(Metric):
             reason = " ".join(str(error).split())
             raise ModelError(f"the tokeniser {self.tokenize} cannot be loaded: {reason}") from None
 
-    def _count(self, texts: Texts) -> npt.NDArray[Any]:
-        shown = int(texts.cuts[-1].max())
-        shape = (len(texts.cuts), len(texts.systems), len(texts.references), len(self.columns))
-        values = np.zeros(shape, dtype=np.int32 if isinstance(self.combination, Maximum) else np.float64)
-        if not shown:
-            return values
-        for chosen, rows in text_blocks(texts):
-            block = self._words(rows)
-            cuts, originals, weights = texts.cuts[:, chosen], texts.originals[chosen], texts.weights[chosen]
-            if isinstance(self.combination, Mean):
-                found: npt.NDArray[Any] = weighted_mean(self._single(block, shown), weights, cuts)
-            elif isinstance(self.combination, Blend):
-                human = self._joint(block, shown, np.minimum(cuts, originals), originals, weights)
-                human = np.concatenate([human, self._sentence_bleu(human)[..., None]], axis=-1)
-                found = self.combination.joined(
-                    *both_parts(human, self._single(block, shown), weights, originals, cuts)
-                )
-            else:
-                found = self._joint(block, shown, cuts, originals, weights)
-            found.swapaxes(1, 2)[cuts == 0] = 0
-            values[:, :, chosen] = found
-        return values
-
-    def _joint(self, block: Block, shown: int, cuts: Integers, originals: Integers, weights: Floats) -> Floats:
-        """Statistics with all references that count together: shape (K, S, B, C)."""
-        order, outputs = self.max_ngram_order, block.lengths[:, shown:, None]
-        # Human references come first, so they are a cut as well.
-        plain = np.minimum(cuts, originals) if self.combination.credits else cuts
-        found = np.zeros((len(cuts), outputs.shape[1], block.segments, 2 + 2 * order))
-        # The closest length counts, the shorter of two that are equally close.
-        wide = int(block.lengths.max()) + 1
-        distance = np.abs(outputs - block.lengths[:, None, :shown]) * wide + block.lengths[:, None, :shown]
-        found[..., 0] = outputs[:, :, 0].T
-        found[..., 1] = at_cuts(np.minimum.accumulate(distance, axis=2), plain) % wide
-        extra = np.where(np.arange(shown) < originals[:, None], 0.0, weights)
-        for n, matched in enumerate(joint_matches(block, shown, order)):
-            found[..., 2 + n] = at_cuts(matched, plain)
-            found[..., 2 + order + n] = block.grams(n + 1)[:, shown:].T
-        credit_of = self.combination
-        if not isinstance(credit_of, ExpectedCredit):
-            return found
-        for n, kept in enumerate(features(block, order)):
-            # What no human reference holds.
-            new = kept.first >= originals[kept.home]
-            if credit_of.power == 1:
-                earned = weighted_mean(pair_matches(kept, block, shown, new), extra, cuts)
-            else:
-                dense = incidence(kept, block, shown, new)
-                earned = credit(dense[:, :shown], dense[:, shown:], extra, cuts, credit_of.power)
-            found[..., 2 + n] += credit_of.alpha * earned
-        return found
-
-    def _single(self, block: Block, shown: int) -> Floats:
-        """Statistics and sentence scores with single references: shape (B, S, R, C)."""
-        order = self.max_ngram_order
-        pairs = np.zeros((block.segments, block.ranks - shown, shown, 3 + 2 * order))
-        pairs[..., 0] = block.lengths[:, shown:, None]
-        pairs[..., 1] = block.lengths[:, None, :shown]
-        for n, matched in enumerate(single_matches(block, shown, order)):
-            pairs[..., 2 + n] = matched
-            pairs[..., 2 + order + n] = block.grams(n + 1)[:, shown:, None]
-        pairs[..., -1] = self._sentence_bleu(pairs)
-        return pairs
+    def _compared(self, rows: Sequence[Sequence[str]], references: int, originals: Integers) -> Compared:
+        return _Words(self, self._words(rows), references, originals)
 
     def _words(self, rows: Sequence[Sequence[str]]) -> Block:
         if self.lowercase:
@@ -218,21 +121,13 @@ class BLEU(Metric):
         return Reader(rows).words("space")
 
     def _tokenized(self, text: str) -> str:
-        words: str = self._sacrebleu.tokenizer(text.rstrip())
+        words: str = self._peers[0].tokenizer(text.rstrip())
         return words
 
-    def _score(self, values: npt.NDArray[Any], *, sentence: bool) -> Floats:
-        if sentence:
-            return np.array(values[..., -1]) if self.combination.one_by_one else self._sentence_bleu(values)
-        if isinstance(self.combination, Blend):
-            return self.combination.between(*(self._corpus_bleu(part) for part in self.combination.parts(values)))
-        return self._corpus_bleu(values)
-
-    def _corpus_bleu(self, values: npt.NDArray[Any]) -> Floats:
-        return self._bleu(values, effective=bool(self.effective_order))
-
-    def _sentence_bleu(self, values: npt.NDArray[Any]) -> Floats:
-        return self._bleu(values, effective=self.effective_order is not False)
+    def _plain(self, values: npt.NDArray[Any], *, sentence: bool) -> Floats:
+        """BLEU from statistics; sentences leave out orders they are too short for, unless told otherwise."""
+        effective = self.effective_order is not False if sentence else bool(self.effective_order)
+        return self._parts(values, effective=effective)[0].reshape(values.shape[:-1])
 
     def details(self, stats: Statistics, *, k: int) -> list[dict[str, Any]]:
         """What sacreBLEU prints beside the corpus score, by system.
@@ -243,7 +138,7 @@ class BLEU(Metric):
             score is made of two BLEUs.
         """
         values = self._checked(stats, k)
-        if not stats.counts(k).any() or isinstance(self.combination, Blend):
+        if not stats.counts(k).any() or len(self.combination.parts(values)) > 1:
             return super().details(stats, k=k)
         sums = values.sum(axis=1, dtype=np.int64 if np.issubdtype(values.dtype, np.integer) else np.float64)
         _, precisions, penalties = self._parts(sums, effective=bool(self.effective_order))
@@ -258,10 +153,6 @@ class BLEU(Metric):
             }
             for shares, penalty, (length, reference) in found
         ]
-
-    def _bleu(self, values: npt.NDArray[Any], *, effective: bool) -> Floats:
-        scores, _, _ = self._parts(values, effective=effective)
-        return scores.reshape(values.shape[:-1])
 
     def _parts(self, values: npt.NDArray[Any], *, effective: bool) -> tuple[Floats, Floats, Floats]:
         """Scores (shape (N,)), precisions (N, orders) and brevity penalties (N,) of N rows of statistics."""
@@ -305,15 +196,62 @@ class BLEU(Metric):
         scores[matched] = penalty[matched] * _each(math.exp, mean)
         return scores, precisions, penalty
 
-    def _describe(self, references: int | None, *, sentence: bool) -> list[str]:
-        peer = self._sentence_sacrebleu if sentence else self._sacrebleu
-        peer.num_refs = -1 if references is None else references
-        # sacreBLEU's signature leaves the n-gram order out.
-        own = [] if self.max_ngram_order == 4 else [f"order:{self.max_ngram_order}"]
-        if self.smooth_value is not None and float(f"{self.smooth_value:.2f}") != self.smooth_value:
-            # Nor does it write more than two decimal places.
-            own += [f"smooth-value:{exact(self.smooth_value)}"] if self.smooth_method in ("floor", "add-k") else []
-        return [*own, *peer.get_signature().format().split("|"), *self.combination.described()]
+    def _unsaid(self) -> list[str]:
+        parts = [] if self.max_ngram_order == 4 else [f"order:{self.max_ngram_order}"]
+        value = self.smooth_value
+        # sacreBLEU writes two decimal places.
+        if value is not None and float(f"{value:.2f}") != value and self.smooth_method in ("floor", "add-k"):
+            parts.append(f"smooth-value:{exact(value)}")
+        return parts
+
+
+class _Words(Compared):
+    """The words of some segments."""
+
+    def __init__(self, metric: BLEU, block: Block, references: int, originals: Integers) -> None:
+        super().__init__(originals, BLEU.combination)
+        self._metric, self._block, self._references = metric, block, references
+        self._order = metric.max_ngram_order
+
+    @cached_property
+    def single(self) -> Floats:
+        block, shown, order = self._block, self._references, self._order
+        pairs = np.zeros((block.segments, block.ranks - shown, shown, 2 + 2 * order))
+        pairs[..., 0] = block.lengths[:, shown:, None]
+        pairs[..., 1] = block.lengths[:, None, :shown]
+        for n, matched in enumerate(single_matches(block, shown, order)):
+            pairs[..., 2 + n] = matched
+            pairs[..., 2 + order + n] = block.grams(n + 1)[:, shown:, None]
+        return pairs
+
+    def score(self, values: npt.NDArray[Any]) -> Floats:
+        return self._metric._plain(values, sentence=True)
+
+    def best(self, cuts: Integers) -> tuple[Floats, None]:
+        """Clipped against all references together; no single one is chosen."""
+        block, shown, order = self._block, self._references, self._order
+        outputs = block.lengths[:, shown:, None]
+        found = np.zeros((len(cuts), outputs.shape[1], block.segments, 2 + 2 * order))
+        # The closest length counts, the shorter of two that are equally close.
+        wide = int(block.lengths.max()) + 1
+        distance = np.abs(outputs - block.lengths[:, None, :shown]) * wide + block.lengths[:, None, :shown]
+        found[..., 0] = outputs[:, :, 0].T
+        found[..., 1] = at_cuts(np.minimum.accumulate(distance, axis=2), cuts) % wide
+        for n, matched in enumerate(joint_matches(block, shown, order)):
+            found[..., 2 + n] = at_cuts(matched, cuts)
+            found[..., 2 + order + n] = block.grams(n + 1)[:, shown:].T
+        found.swapaxes(1, 2)[cuts == 0] = 0
+        return found, None
+
+    def credited(self, how: ExpectedCredit, cuts: Integers, weights: Floats) -> Floats:
+        # Human references come first, so they are a cut as well.
+        found, _ = self.best(np.minimum(cuts, self.originals))
+        for n, kept in enumerate(features(self._block, self._order)):
+            new = kept.first >= self.originals[kept.home]  # what no human reference holds
+            dense = incidence(kept, self._block, self._references, new)
+            held, own = dense[:, : self._references], dense[:, self._references :]
+            found[..., 2 + n] += how.earned(held, own, weights, cuts)
+        return found
 
 
 def _each(function: Any, values: Floats) -> Floats:

@@ -485,21 +485,9 @@ def first_matches(found: Features, block: Block, references: int) -> Integers:
     return np.cumsum(counts.reshape(block.segments, outputs, references), axis=2)
 
 
-def pair_matches(
-    found: Features, block: Block, references: int, keep: npt.NDArray[np.bool_] | None = None
-) -> npt.NDArray[np.float32]:
-    """N-grams of every output that each single reference holds.
-
-    Args:
-        found: As for :func:`first_matches`.
-        block: The block.
-        references: Number of ranks that are references, R.
-        keep: Shape (F,): features that count; None counts all.
-
-    Returns:
-        Shape (B, T - R, R), whole numbers.
-    """
-    dense = incidence(found, block, references, keep)
+def pair_matches(found: Features, block: Block, references: int) -> npt.NDArray[np.float32]:
+    """N-grams of every output that each single reference holds: shape (B, T - R, R), whole numbers."""
+    dense = incidence(found, block, references)
     product: npt.NDArray[np.float32] = dense[:, references:] @ dense[:, :references].transpose(0, 2, 1)
     return product
 

@@ -17,20 +17,10 @@ import numpy as np
 import numpy.typing as npt
 from sacrebleu.metrics import ter as sacrebleu
 
-from polyref.metrics.base import Metric, Texts
-from polyref.metrics.combination import (
-    MAXIMUM,
-    Blend,
-    Combination,
-    Maximum,
-    Mean,
-    at_cuts,
-    both_parts,
-    first_best,
-    weighted_mean,
-)
+from polyref.metrics.combination import Blend, Combination, Compared, Maximum, Mean, at_cuts, first_best
 from polyref.metrics.ngram import native
-from polyref.metrics.ngram.counts import Block, Reader, text_blocks
+from polyref.metrics.ngram.counts import Block, Reader
+from polyref.metrics.ngram.metric import NGramMetric
 from polyref.metrics.statistics import Floats, Integers
 from polyref.options import option
 
@@ -286,7 +276,7 @@ def _moved(words: list[Hashable], start: int, length: int, target: int) -> list[
 
 
 @dataclass(frozen=True)
-class TER(Metric):
+class TER(NGramMetric):
     """TER: edits to the nearest reference, per word of the average reference. Lower is better.
 
     References combine by ``max``, sacreBLEU's rule (the best reference is the one with the fewest edits, so that
@@ -302,93 +292,64 @@ class TER(Metric):
 
     higher_is_better: ClassVar[bool] = False
     combinations: ClassVar[tuple[type[Combination], ...]] = (Maximum, Mean, Blend)
-    _combination_options: ClassVar[tuple[str, ...]] = ("combine", "weights", "gamma", "temperature")
-    digits: ClassVar[int] = 1
-    by_segment: ClassVar[bool] = True
+    stored: ClassVar[tuple[str, ...]] = ("combine", "weights", "gamma", "temperature")
+    whole: ClassVar[bool] = False
+    own_columns = ("edits", "reference")
 
-    combination: Combination = MAXIMUM
+    name = "ter"
+    label = "TER"
+
     normalized: bool = option(False, help="Tokenise and normalise.")
     no_punct: bool = option(False, help="Remove punctuation.")
     asian_support: bool = option(False, help="East Asian characters are words, with one of the two before.")
     case_sensitive: bool = option(False, help="Do not ignore case.")
 
-    @property
-    def name(self) -> str:
-        """The registry name."""
-        return "ter"
-
-    @property
-    def label(self) -> str:
-        """What people call it."""
-        return "TER"
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Edits and the length of the reference: fewest and mean, or both weighted means with that of the scores."""
-        names = ["edits", "reference"]
-        if isinstance(self.combination, Blend):
-            names += [f"added_{name}" for name in names]
-        return (*names, "sentence") if self.combination.one_by_one else tuple(names)
-
     @cached_property
-    def _sacrebleu(self) -> sacrebleu.TER:
-        return sacrebleu.TER(
+    def _peers(self) -> tuple[sacrebleu.TER, sacrebleu.TER]:
+        peer = sacrebleu.TER(
             normalized=self.normalized,
             no_punct=self.no_punct,
             asian_support=self.asian_support,
             case_sensitive=self.case_sensitive,
         )
+        return peer, peer
 
     def _words(self, texts: Sequence[str]) -> list[str]:
         """Texts whose words are set apart by spaces."""
-        tokenizer = self._sacrebleu.tokenizer
+        tokenizer = self._peers[0].tokenizer
         return [tokenizer(text.rstrip()) for text in texts]
 
-    def _count(self, texts: Texts) -> npt.NDArray[Any]:
-        cuts = texts.cuts
-        shown = int(cuts[-1].max())
-        values = np.zeros((len(cuts), len(texts.systems), len(texts.references), len(self.columns)))
-        if not shown:
-            return values
-        for chosen, rows in text_blocks(texts):
-            # sacreBLEU prepares references twice, which a second time can cut further ("..2") or decode ("&amp;lt;").
-            prepared = [[*self._words(self._words(row[:shown])), *self._words(row[shown:])] for row in rows]
-            block = Reader(prepared).words("space")
-            edited, lengths = edit_matrix(block, shown), block.lengths[:, None, :shown]
-            nearest = np.empty((*edited.shape, 3))
-            nearest[..., 0] = np.minimum.accumulate(edited, axis=2)
-            nearest[..., 1] = np.cumsum(lengths, axis=2) / np.arange(1, shown + 1)
-            if isinstance(self.combination, Maximum):
-                values[:, :, chosen] = at_cuts(nearest[..., :2], cuts[:, chosen])
-                if texts.chosen is not None:
-                    texts.chosen[:, :, chosen] = at_cuts(first_best(-edited), cuts[:, chosen])
-                continue
-            single = np.empty_like(nearest)
-            single[..., 0] = edited
-            single[..., 1] = lengths
-            single[..., 2] = _rate(single)
-            weights, originals = texts.weights[chosen], texts.originals[chosen]
-            if isinstance(self.combination, Blend):
-                nearest[..., 2] = _rate(nearest)
-                human = at_cuts(nearest, np.minimum(cuts[:, chosen], originals))
-                parts = both_parts(human, single, weights, originals, cuts[:, chosen])
-                values[:, :, chosen] = self.combination.joined(*parts)
-            else:
-                values[:, :, chosen] = weighted_mean(single, weights, cuts[:, chosen])
-        return values
+    def _compared(self, rows: Sequence[Sequence[str]], references: int, originals: Integers) -> Compared:
+        # sacreBLEU prepares references twice, which a second time can cut further ("..2") or decode ("&amp;lt;").
+        prepared = [[*self._words(self._words(row[:references])), *self._words(row[references:])] for row in rows]
+        return _Edits(Reader(prepared).words("space"), references, originals)
 
-    def _score(self, values: npt.NDArray[Any], *, sentence: bool) -> Floats:
-        if sentence and self.combination.one_by_one:
-            return np.array(values[..., -1])
-        if isinstance(self.combination, Blend):
-            return self.combination.between(*map(_rate, self.combination.parts(values)))
+    def _plain(self, values: npt.NDArray[Any], *, sentence: bool) -> Floats:
         return _rate(values)
 
-    def _describe(self, references: int | None, *, sentence: bool) -> list[str]:
-        peer = self._sacrebleu
-        peer.num_refs = -1 if references is None else references
-        combination = ["combine:min"] if isinstance(self.combination, Maximum) else self.combination.described()
-        return [*peer.get_signature().format().split("|"), *combination]
+
+class _Edits(Compared):
+    """The edits between the words of some segments."""
+
+    def __init__(self, block: Block, references: int, originals: Integers) -> None:
+        super().__init__(originals, TER.combination)
+        edited = edit_matrix(block, references)
+        lengths = np.broadcast_to(block.lengths[:, None, :references], edited.shape)
+        self._single = np.stack([edited, lengths], axis=-1).astype(np.float64)
+
+    @property
+    def single(self) -> Floats:
+        return self._single
+
+    def score(self, values: npt.NDArray[Any]) -> Floats:
+        return _rate(values)
+
+    def best(self, cuts: Integers) -> tuple[Floats, Integers]:
+        """The fewest edits, and the mean length of the references."""
+        edited, lengths = self._single[..., 0], self._single[..., 1]
+        mean = np.cumsum(lengths, axis=2) / np.arange(1, lengths.shape[2] + 1)
+        nearest = np.stack([np.minimum.accumulate(edited, axis=2), mean], axis=-1)
+        return at_cuts(nearest, cuts), at_cuts(first_best(-edited), cuts)
 
 
 def _rate(values: npt.NDArray[Any]) -> Floats:
