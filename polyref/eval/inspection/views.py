@@ -174,7 +174,7 @@ def _examples(measures: Measures, mark: Mark) -> Iterator[str]:
         lines += [f"  {shown(ref.text)}" for ref in one.segment.originals[:_MOST_IN_TERMINAL]]
         lines += [f"  + {_marked(added.pieces, mark)}" for added in one.added[:_MOST_IN_TERMINAL]]
         if len(one.added) > _MOST_IN_TERMINAL:
-            lines.append(f"  and {len(one.added) - _MOST_ADDED} more")
+            lines.append(f"  and {len(one.added) - _MOST_IN_TERMINAL} more")
         yield "\n".join(lines)
 
 
