@@ -19,7 +19,7 @@ from polyref.json_files import Record, parse_json, read_json, read_toml, try_jso
 from polyref.metrics.esim.network import SHIPPED, read_card
 from polyref.models.checkpoints.weights import read_weights
 from polyref.models.encoders import PointerEncoder
-from polyref.models.opening import read_config
+from polyref.models.opening import find, read_config
 from polyref.paraphrase.ctranslate2 import read_vocabulary
 from polyref.paraphrase.rewriting.requests import load_prompt
 from polyref.references import ReferenceSet
@@ -31,7 +31,7 @@ READERS: dict[str, tuple[str, Callable[[Path], object]]] = {
     "judgements for training": ("a.jsonl", lambda path: read_training([path])),
     "settings of a model": ("config.json", lambda path: read_config(path.parent)),
     "settings of ESIM": ("config.json", lambda path: read_card(path.parent)),
-    "settings of an encoder": ("config.json", lambda path: PointerEncoder(path.parent)),
+    "settings of an encoder": ("config.json", lambda path: PointerEncoder(find(path.parent, "encoder"))),
     "list of weights": ("model.safetensors.index.json", lambda path: read_weights(path.parent)),
     "vocabulary": ("shared_vocabulary.json", lambda path: read_vocabulary(path.parent)),
 }

@@ -37,7 +37,7 @@ from polyref.models.checkpoints.huggingface import load_checkpoint
 from polyref.models.checkpoints.pointer import load_pointer
 from polyref.models.checkpoints.weights import check_archive, read_weights
 from polyref.models.encoders import load_encoder
-from polyref.models.opening import SHIPPED, is_pointer_folder, read_config
+from polyref.models.opening import SHIPPED, find, read_config
 from polyref.paraphrase.rewriting.answers import Answers
 from polyref.publishing import publish_together
 from polyref.references import ReferenceSet
@@ -191,7 +191,7 @@ def test_records_of_answers(tmp_path: Path, record: Any, fault: str) -> None:
 def test_configurations(tmp_path: Path, config: str) -> None:
     _write(tmp_path / "config.json", config)
     _refused(read_config, tmp_path)
-    assert is_pointer_folder(tmp_path) is False
+    _refused(lambda path: find(path, "generator"), tmp_path)
     for name in ("model.safetensors", "spm.model"):
         shutil.copy(SHIPPED / "en" / name, tmp_path / name)
     for reader in (load_pointer, read_card, lambda path: load_encoder(str(path))):

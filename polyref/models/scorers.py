@@ -19,7 +19,6 @@ import torch
 from torch import Tensor
 
 from polyref.errors import UsageError
-from polyref.models import opening
 from polyref.models.checkpoints import huggingface
 from polyref.models.checkpoints.fairseq import load_fairseq
 from polyref.models.checkpoints.pointer import PointerModel, load_pointer
@@ -40,14 +39,7 @@ from polyref.models.networks.hugging_face import HuggingFaceModel
 from polyref.models.networks.matmul import Product, packs
 from polyref.models.networks.pointer import PointerTransformer
 from polyref.models.networks.transformer import Transformer
-from polyref.models.opening import (
-    LONGEST_SOURCE,
-    hash_model,
-    is_fairseq_directory,
-    is_pointer_folder,
-    locate,
-    read_config,
-)
+from polyref.models.opening import LONGEST_SOURCE, find
 from polyref.progress import tell
 
 #: Most target positions of a batch, padding included.
@@ -523,45 +515,30 @@ def load_scorer(name_or_path: str | Path = "shipped", *, device: str = "cpu", dt
         raise UsageError(f"the type is {dtype!r}, expected one of {', '.join(DTYPES)}")
     device = own_device(device)
     torch_device(device)
-    name = str(name_or_path)
-    folder = opening.shipped_folder(name)
-    if folder is None and is_pointer_folder(Path(name)):
-        folder = Path(name)
-    if folder is not None:
+    found = find(name_or_path, "forced scores")
+    if found.kind == "shipped":
         if dtype != "float32":
-            raise UsageError(f"{name} computes in float32 only, not in {dtype}")
-        return load_pointer_scorer(folder, device)
-    return load_checkpoint_scorer(name, device, dtype)
-
-
-def load_pointer_scorer(folder: Path, device: str) -> ForcedScorer:
-    """A model of the shipped kind."""
-    return PointerScorer(load_pointer(folder), device)
-
-
-def load_checkpoint_scorer(name: str, device: str, dtype: str) -> ForcedScorer:
-    """A fairseq or Hugging Face model."""
+            raise UsageError(f"{name_or_path} computes in float32 only, not in {dtype}")
+        return PointerScorer(load_pointer(found.folder), device)
     kind: torch.dtype = getattr(torch, dtype)
-    folder = locate(name)
-    if is_fairseq_directory(folder):
-        model = load_fairseq(folder, device=device, dtype=kind)
+    if found.kind == "fairseq":
+        model = load_fairseq(found.folder, device=device, dtype=kind)
         assert isinstance(model.codec, FairseqCodec)
-        segmenter = _fairseq_segmenter(folder, model.codec)
+        segmenter = _fairseq_segmenter(found.folder, model.codec)
         return LeanScorer(model.network, model.codec, segmenter, name=model.name, digest=model.fingerprint, dtype=dtype)
-    label = folder.resolve().name if Path(name).is_dir() else name
-    tokenizer = load_tokenizer(folder)
+    tokenizer = load_tokenizer(found.folder)
     about: dict[str, Any] = {
-        "name": label,
-        "digest": hash_model(folder),
+        "name": found.name,
+        "digest": found.digest,
         "dtype": dtype,
         "marks_sources": hasattr(tokenizer, "src_lang"),
     }
     codec = HuggingFaceCodec(tokenizer)
     sampler = _hf_segmenter(tokenizer)
-    if read_config(folder).get("model_type") in huggingface.FAMILIES:
-        network = huggingface.load_network(folder, device=device, dtype=kind)
+    if found.family in huggingface.FAMILIES:
+        network = huggingface.load_network(found.folder, device=device, dtype=kind)
         return LeanScorer(network, codec, sampler, **about)
-    loaded = huggingface.load_transformers(folder).to(device=device, dtype=kind)
+    loaded = huggingface.load_transformers(found.folder).to(device=device, dtype=kind)
     return HuggingFaceScorer(HuggingFaceModel(loaded.eval()), codec, sampler, **about)
 
 

@@ -139,11 +139,11 @@ def test_texts_fill_all_positions_and_no_more(family: str, bert: str, tmp_path: 
     model.save_pretrained(tmp_path)
     encoder = load_encoder(str(tmp_path))
     assert encoder.longest == (24 if family == "bert" else 22)
-    adequate = measures.load_encoder(str(tmp_path))
+    filtered = measures.Cosine(str(tmp_path))
     with pytest.warns(PolyrefWarning, match="longer than"):
         (vectors,) = Embeddings(encoder, (1,)).encode(["very " * 40])
     assert vectors.shape == (1, encoder.longest, 16)
-    assert len(adequate._tokens("very " * 40)) == encoder.longest
+    assert filtered.score([("very " * 40, "very " * 50)]) == pytest.approx([1.0])
     if family != "longformer":  # it adds padding of its own
         with pytest.raises((IndexError, RuntimeError)):
             model(torch.full((1, encoder.longest + 1), 5))
@@ -191,19 +191,20 @@ def test_vectors_from_the_disk_are_the_same_bytes(bert: str, tmp_path: Path, dty
 
 
 def test_the_hash_is_that_of_the_content(tmp_path: Path) -> None:
-    a, b = (TransformersEncoder(tiny_encoders.bert(tmp_path / name), "cpu", name) for name in "ab")
+    a, b = (load_encoder(str(tiny_encoders.bert(tmp_path / name))) for name in "ab")
     assert a.digest == b.digest
     (tmp_path / "b" / "vocab.txt").write_text((tmp_path / "b" / "vocab.txt").read_text() + "more\n")
-    assert TransformersEncoder(tmp_path / "b", "cpu", "b").digest != a.digest
+    load_encoder.cache_clear()
+    assert load_encoder(str(tmp_path / "b")).digest != a.digest
 
 
 @pytest.mark.slow
 def test_faults_of_encoders(tmp_path: Path, bert: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ModelError, match="no such encoder"):
+    with pytest.raises(ModelError, match="no such model folder"):
         load_encoder("nowhere")
     with pytest.raises(ModelError, match="no model 'shipped/xx' in the package"):
         load_encoder("shipped/xx")
-    monkeypatch.setattr("polyref.models.encoders.MINILM", "no_such_package")
+    monkeypatch.setattr("polyref.models.opening.MINILM", "no_such_package")
     load_encoder.cache_clear()
     with pytest.raises(ModelError, match=r"pip install 'polyref\[minilm\]'"):
         load_encoder("minilm")

@@ -325,7 +325,7 @@ def test_what_cannot_be_trained(encoder: str, tmp_path: Path) -> None:
         ),
         (EsimRun(files=[judged], encoder=encoder, layers=(4,)), "new", "layer 4, but bert has layers 0 to 3"),
         (EsimRun(files=[judged], encoder=encoder), "full", "is not empty"),
-        (EsimRun(files=[judged], encoder=str(tmp_path / "none")), "new", "no such encoder"),
+        (EsimRun(files=[judged], encoder=str(tmp_path / "none")), "new", "no such model folder"),
     ]
     for settings, folder, complaint in cases:
         with pytest.raises(PolyrefError, match=complaint):

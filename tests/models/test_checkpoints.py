@@ -17,10 +17,11 @@ from torch import Tensor
 from torch.nn import functional
 
 from polyref.errors import DataError, ModelError, PolyrefError, UsageError
+from polyref.models import opening
 from polyref.models.checkpoints import fairseq as checkpoints
 from polyref.models.checkpoints.fairseq import load_fairseq
 from polyref.models.encoders import default_layers
-from polyref.models.opening import hash_model, locate
+from polyref.models.opening import find, hash_model
 from polyref.paraphrase.info import model_info
 from polyref.paraphrase.search import SearchOptions, search
 
@@ -365,19 +366,31 @@ def test_settings_and_weights_that_make_no_model_are_one_error(
             load(directory)
 
 
-def test_only_names_of_the_hub_are_looked_up_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_names_of_the_hub_are_looked_up_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
+    (tmp_path / "config.json").write_text('{"model_type": "bert"}', encoding="utf-8")
 
     def download(name: str, **_: object) -> str:
         asked.append(name)
-        return "downloaded"
+        return str(tmp_path)
 
     monkeypatch.setattr("huggingface_hub.snapshot_download", download)
+    monkeypatch.setattr(opening, "_downloaded", opening._downloaded.__wrapped__)
     for name in ("nope", "shiped", "no model", "model.pt"):
         with pytest.raises(ModelError, match=r"no such model folder .*hub name owner/model"):
-            locate(name)
+            find(name, "encoder")
     assert asked == []
     known = [*default_layers("bert_score"), "owner/some.model"]
     for name in known:
-        assert locate(name) == Path("downloaded")
+        found = find(name, "encoder")
+        assert (found.name, found.folder, found.kind, found.family) == (name, tmp_path, "huggingface", "bert")
     assert asked == known
+
+
+def test_what_a_model_is_wanted_for_decides_what_names_there_are(tmp_path: Path, spm: bytes) -> None:
+    folder = write(tmp_path / "m", spm)
+    assert find(folder, "generator").kind == "fairseq" and find("shipped/en", "encoder").kind == "shipped"
+    with pytest.raises(ModelError, match="a fairseq model is no encoder"):
+        find(folder, "encoder")
+    with pytest.raises(ModelError, match=r"minilm: no such model folder"):
+        find("minilm", "generator")

@@ -188,7 +188,7 @@ class Trap:
 
 
 def test_what_cannot_be_loaded_is_one_clear_error(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match="no such model directory"):
+    with pytest.raises(ModelError, match="no such model folder"):
         load_checkpoint(tmp_path / "nowhere")
     with pytest.raises(ModelError, match=r"neither checkpoint\.pt .* nor config\.json"):
         load_checkpoint(tmp_path)

@@ -33,7 +33,7 @@ def _complete(folder: Path) -> object:
 READERS: dict[str, tuple[Callable[[Path], object], Callable[[Path], object]]] = {
     "tokens": (lambda folder: load_encoder(str(folder)).tokens(["a cat"]), bert),
     "vectors": (encode, bert),
-    "adequacy": (lambda folder: measures.load_encoder(str(folder)), bert),
+    "adequacy": (lambda folder: measures.Cosine(str(folder)), bert),
     "language model": (lambda folder: load_language_model(str(folder)).fluency(["a cat"]), gpt),
     "lean scorer": (lambda folder: load_scorer(folder).name, write_bart),
     "scorer": (lambda folder: load_scorer(folder).name, write_t5),

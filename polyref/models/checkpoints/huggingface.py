@@ -16,12 +16,11 @@ import torch
 from torch import Tensor
 
 from polyref.errors import ModelError
-from polyref.models.checkpoints import huggingface
 from polyref.models.checkpoints.fairseq import Seq2Seq, load_fairseq
 from polyref.models.checkpoints.text import load_codec
 from polyref.models.checkpoints.weights import faults_of, read_weights
 from polyref.models.networks.transformer import Positions, Transformer, TransformerConfig
-from polyref.models.opening import from_folder, hash_model, is_fairseq_directory, locate, read_config
+from polyref.models.opening import find, from_folder, read_config
 from polyref.models.opening import load_network as load_automodel
 
 #: Model type to (pre-norm, kind of positions).
@@ -168,11 +167,9 @@ def load_checkpoint(
     name: str | Path, *, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32
 ) -> Seq2Seq:
     """Load a fairseq or Hugging Face directory, or a model of the Hugging Face hub by its name."""
-    directory = locate(name)
-    if is_fairseq_directory(directory):
-        return load_fairseq(directory, device=device, dtype=dtype)
-    network = huggingface.load_network(directory, device=device, dtype=dtype)
-    codec = load_codec(directory, network)
-    family = str(read_config(directory).get("model_type"))
-    label = str(name) if not Path(name).is_dir() else directory.resolve().name
-    return Seq2Seq(network, codec, family, label, hash_model(directory), directory)
+    found = find(name, "generator")
+    if found.kind == "fairseq":
+        return load_fairseq(found.folder, device=device, dtype=dtype)
+    network = load_network(found.folder, device=device, dtype=dtype)
+    codec = load_codec(found.folder, network)
+    return Seq2Seq(network, codec, found.family, found.name, found.digest, found.folder)
