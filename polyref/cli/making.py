@@ -23,7 +23,7 @@ from polyref.cli.commands import was_given
 from polyref.cli.printing import quietness, say
 from polyref.errors import DataError, UsageError
 from polyref.formats import Reading, takes_pair
-from polyref.metrics.api import NoAddedReferencesError
+from polyref.metrics.api import NoAddedReferencesError, check_language
 from polyref.metrics.base import Metric
 from polyref.metrics.registry import metric_options, read_specifications, split
 from polyref.paraphrase.loading import find_generator, named_generator
@@ -73,7 +73,7 @@ class Making:
             UsageError: They have added ones already.
         """
         for metric in metrics:
-            metric.check_language(references)
+            check_language(metric, references)
         if any(segment.extras for segment in references):
             raise UsageError(
                 f"{self._flag} has no use: {self.references[0]} has added references already",

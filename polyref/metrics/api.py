@@ -20,6 +20,7 @@ from polyref.metrics.registry import named_metrics, needs_added, plain_name
 from polyref.metrics.signature import inputs_signature
 from polyref.metrics.significance import SEED, MetricScores, check_test, measured
 from polyref.metrics.table import ScoreTable
+from polyref.models.language_recognition import language_name, other_language
 from polyref.references import Reference, ReferenceSet, as_reference_set
 from polyref.values import as_texts, text, whole, wholes
 
@@ -103,7 +104,7 @@ def score(
     human = any(segment.originals for segment in refset)
     wanted = wanted_ks(asked, max(counts), chosen, human=human)
     for metric in () if force else chosen.values():
-        metric.check_language(refset)
+        check_language(metric, refset)
     tokenizers = {metric.tokenize for metric in chosen.values() if hasattr(metric, "tokenize")}
     doubts = Doubts(tokenizers)
     doubts.add(outputs, ((ref.text for ref in segment.refs) for segment in refset))
@@ -181,6 +182,24 @@ def notes_of_counts(
         if missing:
             total = len(results[0].scores.segments)
             yield f"{missing} of {total} segments have no reference with `ks` {k} and are left out"
+
+
+def check_language(metric: Metric, references: ReferenceSet) -> None:
+    """Refuse human references that are clearly in a language that the metric's model does not know.
+
+    Raises:
+        DataError: Naming the language that was found, and those of the model.
+    """
+    if not metric.needs_references or not metric.languages:
+        return
+    texts = (ref.text for segment in references for ref in segment.originals)
+    if (found := other_language(texts, metric.languages)) is not None:
+        names = ", ".join(map(language_name, metric.languages))
+        raise DataError(
+            f"the references are {found.name}, but the model of {metric.label} is for {names}",
+            remedy=f"`target_lang` {found.code} where the model knows {found.name}, else another model or a metric "
+            "without one, such as chrf; or `force`",
+        )
 
 
 def check_sources(metrics: Mapping[str, Metric]) -> None:

@@ -29,9 +29,8 @@ import numpy.typing as npt
 
 from polyref.errors import DataError, UsageError
 from polyref.metrics.combination import Combination
-from polyref.metrics.signature import described_sources, read_sources, signature
+from polyref.metrics.signature import described_sources, read_sources, signature, unread
 from polyref.metrics.statistics import Choices, Floats, Integers, Scores, Statistics, check_finite, check_present
-from polyref.models.language_recognition import language_name, other_language
 from polyref.options import check_fields, fields_of
 from polyref.references import ReferenceSet
 from polyref.values import wholes
@@ -102,31 +101,19 @@ class Metric(ABC):
         """The registry name, such as ``chrf++``."""
 
     @property
-    def languages(self) -> tuple[str, ...]:
-        """Codes of the languages that its model knows; empty: any, or the model does not say."""
-        return ()
-
-    def check_language(self, references: ReferenceSet) -> None:
-        """Refuse human references that are clearly in a language that the metric's model does not know.
-
-        Raises:
-            DataError: Naming the language that was found, and those of the model.
-        """
-        if not self.needs_references or not self.languages:
-            return
-        texts = (ref.text for segment in references for ref in segment.originals)
-        if (found := other_language(texts, self.languages)) is not None:
-            names = ", ".join(map(language_name, self.languages))
-            raise DataError(
-                f"the references are {found.name}, but the model of {self.label} is for {names}",
-                remedy=f"`target_lang` {found.code} where the model knows {found.name}, else another model or a metric "
-                "without one, such as chrf; or `force`",
-            )
-
-    @property
     @abstractmethod
     def label(self) -> str:
         """What people call it, such as ``chrF++``."""
+
+    @property
+    def par_label(self) -> str:
+        """What people call it where extra references take part."""
+        return f"par{self.label.upper()}"
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """Codes of the languages that its model knows; empty: any, or the model does not say."""
+        return ()
 
     @property
     def options(self) -> dict[str, Any]:
@@ -204,25 +191,7 @@ class Metric(ABC):
             UsageError: ``systems`` is no mapping, or ``references`` is no set.
             ValueError: A ``k`` is negative, or outputs are one string.
         """
-        if not isinstance(systems, Mapping):
-            raise UsageError(f"`systems` is of type {type(systems).__name__}, expected a mapping of names to outputs")
-        if not isinstance(references, ReferenceSet):
-            raise UsageError(
-                f"`references` is of type {type(references).__name__}, expected a ReferenceSet",
-                remedy="ReferenceSet.from_texts makes one of lists",
-            )
-        names = tuple(systems)
-        total = len(references)
-        if not names or not total:
-            raise DataError(f"{len(names)} systems and {total} segments: nothing to score")
-        for name, outputs in systems.items():
-            if isinstance(outputs, str):
-                raise ValueError(f"the outputs of {name!r} are one string, expected one string a segment")
-            if len(outputs) != total:
-                raise DataError(f"{name} has {len(outputs)} segments, but the references have {total}")
-            for place, output in enumerate(outputs):
-                if not isinstance(output, str):
-                    raise DataError(f"{name} has {output!r} for segment {references[place].id}, expected a text")
+        _check_outputs(systems, references)
         extras = np.array([len(segment.extras) for segment in references], dtype=np.int64)
         originals = np.array([len(segment.originals) for segment in references], dtype=np.int64)
         most = int(extras.max())
@@ -238,14 +207,15 @@ class Metric(ABC):
         ids = tuple(segment.id for segment in references)
         if self.needs_references and not allow_missing:
             check_present(ids, cuts[0], stored[0])
+        names = tuple(systems)
         texts = Texts(
             [systems[name] for name in names],
             [[ref.text for ref in (*segment.originals, *segment.extras)] for segment in references],
             cuts,
             originals,
-            np.zeros((total, 0)),
+            np.zeros((len(ids), 0)),
             tuple(segment.source for segment in references),
-            chosen := np.full((len(stored), len(names), total), -1, dtype=np.int16),
+            chosen := np.full((len(stored), len(names), len(ids)), -1, dtype=np.int16),
         )
         values = self._weighed(texts, references)
         for part in values:
@@ -254,18 +224,9 @@ class Metric(ABC):
         by_segment[cuts == 0] = -1
         if self.needs_references:  # a single one is what every combination is of
             by_segment[cuts == 1] = 0
+        meta = read_sources(references) if self.needs_sources else references.meta
         return Statistics(
-            metric=self.name,
-            options=self.options,
-            systems=names,
-            segments=ids,
-            ks=stored,
-            columns=self.columns,
-            values=values,
-            originals=originals,
-            extras=extras,
-            meta=read_sources(references) if self.needs_sources else references.meta,
-            chosen=chosen,
+            self.name, self.options, names, ids, stored, self.columns, values, originals, extras, meta, chosen
         )
 
     def aggregate(self, stats: Statistics, *, k: int, over: npt.ArrayLike | None = None) -> Scores:
@@ -294,21 +255,8 @@ class Metric(ABC):
         there = counts > 0 if self.needs_references else np.ones(len(counts), dtype=np.bool_)
         check_finite(self.label, np.where(there, sentences, 0.0), stats.systems, segments)
         sentences[:, ~there] = np.nan
+        used = (int(counts.min()), int(counts.max())) if len(counts) else (0, 0)
         missing = int((~there).sum())
-        fewest, most = (int(counts.min()), int(counts.max())) if len(counts) else (0, 0)
-        sources = described_sources(stats.meta) if self.needs_sources else []
-        described = {
-            sentence: signature(
-                self.display_name(stats, k),
-                [*self._describe(most if fewest == most else None, sentence=sentence), *sources],
-                k=k,
-                extras=(int(stats.extras.min()), int(stats.extras.max())),
-                references=(fewest, most),
-                missing=missing,
-                meta=stats.meta,
-            )
-            for sentence in (False, True)
-        }
         return Scores(
             name=self.display_name(stats, k),
             k=k,
@@ -316,12 +264,37 @@ class Metric(ABC):
             segments=segments,
             system=self._corpus(values, counts, stats.systems),
             segment=sentences,
-            references=(fewest, most),
-            signature=described[False],
-            segment_signature=described[True],
+            references=used,
+            signature=self.signature_of(stats, k, used, missing, sentence=False),
+            segment_signature=self.signature_of(stats, k, used, missing, sentence=True),
             missing=missing,
             chosen=choices,
         )
+
+    def signature_of(
+        self, stats: Statistics, k: int, references: tuple[int, int], missing: int, *, sentence: bool
+    ) -> str:
+        """Everything that made the scores.
+
+        Args:
+            stats: What they were made from.
+            k: Extra references that were asked for.
+            references: Smallest and largest number of references that a segment used.
+            missing: Segments without any.
+            sentence: Of sentences, or of corpora.
+        """
+        fewest, most = references
+        own = self._describe(most if fewest == most and self.needs_references else None, sentence=sentence)
+        sources = described_sources(stats.meta) if self.needs_sources else []
+        name, parts = self.display_name(stats, k), [*self._described_model(stats), *own, *sources]
+        if not self.needs_references:
+            return unread(name, parts)
+        available = int(stats.extras.min()), int(stats.extras.max())
+        return signature(name, parts, k=k, extras=available, references=references, missing=missing, meta=stats.meta)
+
+    def _described_model(self, stats: Statistics) -> list[str]:
+        """Parts of the signature that the statistics know of a model."""
+        return []
 
     def corpus(self, stats: Statistics, *, k: int) -> Floats:
         """The corpus-level scores of :meth:`aggregate` alone, shape (S,): no sentence is scored."""
@@ -355,9 +328,8 @@ class Metric(ABC):
 
     def display_name(self, stats: Statistics, k: int) -> str:
         """The label, with ``par`` in front where extra references take part."""
-        if min(k, stats.most_extras) == 0:
-            return self.label
-        return f"par{self.label.upper()}"
+        added = self.needs_references and min(k, stats.most_extras)
+        return self.par_label if added else self.label
 
     def _checked(self, stats: Statistics, k: int) -> npt.NDArray[Any]:
         if stats.metric != self.name or dict(stats.options) != self.options:
@@ -390,3 +362,25 @@ class Metric(ABC):
         scores = self.score_sums(values.sum(axis=1, dtype=wide))
         check_finite(self.label, scores, systems)
         return scores
+
+
+def _check_outputs(systems: Mapping[str, Sequence[str]], references: ReferenceSet) -> None:
+    """Refuse outputs that do not go with the references."""
+    if not isinstance(systems, Mapping):
+        raise UsageError(f"`systems` is of type {type(systems).__name__}, expected a mapping of names to outputs")
+    if not isinstance(references, ReferenceSet):
+        raise UsageError(
+            f"`references` is of type {type(references).__name__}, expected a ReferenceSet",
+            remedy="ReferenceSet.from_texts makes one of lists",
+        )
+    total = len(references)
+    if not systems or not total:
+        raise DataError(f"{len(systems)} systems and {total} segments: nothing to score")
+    for name, outputs in systems.items():
+        if isinstance(outputs, str):
+            raise ValueError(f"the outputs of {name!r} are one string, expected one string a segment")
+        if len(outputs) != total:
+            raise DataError(f"{name} has {len(outputs)} segments, but the references have {total}")
+        for place, output in enumerate(outputs):
+            if not isinstance(output, str):
+                raise DataError(f"{name} has {output!r} for segment {references[place].id}, expected a text")

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from polyref.metrics.base import Metric, Texts
 from polyref.metrics.combination import MAXIMUM, Blend, Combination, Compared, Maximum, MaximumEach, Mean
-from polyref.metrics.statistics import Floats, Integers, Statistics
+from polyref.metrics.statistics import Floats, Integers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,13 +49,13 @@ class PairMetric(Metric):
         """Scores of distinct (reference, output) pairs: shape (P, M), M measures."""
 
     @property
+    def par_label(self) -> str:
+        return f"par{self.label}"
+
+    @property
     def columns(self) -> tuple[str, ...]:
         """The measures, and 1 for a segment that has a reference."""
         return (*self.measures, "segments")
-
-    def display_name(self, stats: Statistics, k: int) -> str:
-        """The label, with ``par`` in front where extra references take part."""
-        return self.label if min(k, stats.most_extras) == 0 else f"par{self.label}"
 
     def _count(self, texts: Texts) -> npt.NDArray[Any]:
         cuts = texts.cuts

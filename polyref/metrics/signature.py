@@ -90,6 +90,11 @@ def signature(
     return "|".join(parts)
 
 
+def unread(name: str, own: Sequence[str]) -> str:
+    """The same of a metric that reads no reference: their number and origin are no part of it."""
+    return "|".join([name, *own, f"polyref:{__version__}"])
+
+
 def exact(value: float) -> str:
     """A number as ``:g`` writes it, with all its digits where those are not enough."""
     short = f"{value:g}"

@@ -15,13 +15,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import numpy as np
 import numpy.typing as npt
 
-from polyref import __version__
 from polyref.cache import default_cache
 from polyref.engines.engine import ADDRESS, CACHE, DEVICE, ENGINE, GPUS, JOBS, MODELS, Engine
 from polyref.errors import UsageError
 from polyref.metrics.base import Metric, Texts
-from polyref.metrics.signature import described_sources, flat
-from polyref.metrics.statistics import Floats, Scores, Statistics
+from polyref.metrics.signature import flat
+from polyref.metrics.statistics import Floats, Statistics
 from polyref.models.forced import DTYPES
 from polyref.options import option
 from polyref.references import ReferenceSet
@@ -132,14 +131,9 @@ class SequenceMetric(Metric):
         stats = super().statistics(systems, references, ks=ks, allow_missing=allow_missing)
         return replace(stats, meta={**stats.meta, _MODEL: self._model_parts()})
 
-    def aggregate(self, stats: Statistics, *, k: int, over: npt.ArrayLike | None = None) -> Scores:
-        """See :meth:`Metric.aggregate`."""
-        scores = super().aggregate(stats, k=k, over=over)
-        model = "|".join(_described_model(stats))
-        signature, segment = (
-            text.replace("|", f"|{model}|", 1) for text in (scores.signature, scores.segment_signature)
-        )
-        return replace(scores, signature=signature, segment_signature=segment)
+    def _described_model(self, stats: Statistics) -> list[str]:
+        found = stats.meta.get(_MODEL, ())
+        return [flat(part) for part in (found if isinstance(found, (list, tuple)) else [found])]
 
     def _check_model(self) -> None:
         """Refuse languages the model does not know, and what the metric cannot use, before any work."""
@@ -217,22 +211,6 @@ class SourceMetric(SequenceMetric):
     def _source_lang(self) -> str | None:
         return self.source_lang
 
-    def display_name(self, stats: Statistics, k: int) -> str:
-        """The label: references take no part."""
-        return self.label
-
-    def aggregate(self, stats: Statistics, *, k: int, over: npt.ArrayLike | None = None) -> Scores:
-        """See :meth:`Metric.aggregate`; the signature leaves references out."""
-        scores = super().aggregate(stats, k=k, over=over)
-        parts = [
-            self.label,
-            *_described_model(stats),
-            *self._describe(None, sentence=False),
-            *described_sources(stats.meta),
-        ]
-        signature = "|".join([*parts, f"polyref:{__version__}"])
-        return replace(scores, signature=signature, segment_signature=signature)
-
     def _check_model(self) -> None:
         super()._check_model()
         scorer = self.scorer
@@ -283,9 +261,3 @@ def mean_of(sums: npt.NDArray[Any], segments: npt.NDArray[Any]) -> Floats:
     """Sums over segments divided by their number; NaN where there is none."""
     means: Floats = np.divide(sums, segments, out=np.full(sums.shape, np.nan), where=segments > 0)
     return means
-
-
-def _described_model(stats: Statistics) -> list[str]:
-    """What :meth:`SequenceMetric.statistics` put into ``meta``; statistics of others may hold anything there."""
-    found = stats.meta.get(_MODEL, ())
-    return [flat(part) for part in (found if isinstance(found, (list, tuple)) else [found])]

@@ -83,18 +83,11 @@ class BARTScore(Prompted, PairMetric):
             direction, as the authors' experiments have it.
     """
 
+    name = "bartscore"
+    label = "BARTScore"
+
     combination: Combination = MEAN
     direction: str = option("f", help="Output given reference, the reverse, or both.", choices=DIRECTIONS)
-
-    @property
-    def name(self) -> str:
-        """The registry name."""
-        return "bartscore"
-
-    @property
-    def label(self) -> str:
-        """What people call it."""
-        return "BARTScore"
 
     @property
     def measures(self) -> tuple[str, ...]:
@@ -119,15 +112,8 @@ class BARTScore(Prompted, PairMetric):
 class BARTScoreSrc(Prompted, SourceMetric):
     """BARTScore's faithfulness: output given source; no reference is read."""
 
-    @property
-    def name(self) -> str:
-        """The registry name."""
-        return "bartscore-src"
-
-    @property
-    def label(self) -> str:
-        """What people call it."""
-        return "BARTScore-src"
+    name = "bartscore-src"
+    label = "BARTScore-src"
 
     def _pair_scores(self, pairs: Sequence[TextPair]) -> Floats:
         return self._prompted(pairs)

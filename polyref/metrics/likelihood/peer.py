@@ -54,6 +54,9 @@ class Peer(SourceMetric):
         seed: Of dropout and segmentations. Every pair's draws come from it and the pair's own text.
     """
 
+    name = "peer"
+    label = "Peer"
+
     tokens: str = option("mean", help="How tokens make one value.", choices=tuple(AGGREGATES))
     over: str = option("mean", help="How samples do.", choices=tuple(AGGREGATES))
     samples: int = option(1, help="Passes with dropout or sampled segmentations.", least=1)
@@ -71,16 +74,6 @@ class Peer(SourceMetric):
         if self.over != "mean" and self.samples == 1:
             raise UsageError(f"peer: {self.over} over samples, but there is one", remedy="ask for more samples")
         check_thresholds(self.low, self.high)
-
-    @property
-    def name(self) -> str:
-        """The registry name."""
-        return "peer"
-
-    @property
-    def label(self) -> str:
-        """What people call it."""
-        return "Peer"
 
     @property
     def _random(self) -> bool:

@@ -21,7 +21,7 @@ from polyref.errors import UsageError
 from polyref.metrics.combination import MEAN, Combination
 from polyref.metrics.likelihood import SequenceMetric, SourceMetric, TextPair, both_ways, mean_of
 from polyref.metrics.pairs import PairMetric
-from polyref.metrics.statistics import Floats, Statistics
+from polyref.metrics.statistics import Floats
 from polyref.options import option
 
 
@@ -35,27 +35,14 @@ class PrismRef(SequenceMetric, PairMetric):
         combination: The mean, the maximum, or the best reference of each direction.
     """
 
+    name = "prism"
+    label = "Prism-ref"
+    par_label = "parPrism"
+    #: Output given reference, reference given output, and their mean.
+    measures = ("forward", "backward", "mean")
+
     model: str = option("shipped", help="The model: a folder or a name.", flag="--prism-model", metavar="MODEL")
     combination: Combination = MEAN
-
-    @property
-    def name(self) -> str:
-        """The registry name."""
-        return "prism"
-
-    @property
-    def label(self) -> str:
-        """What people call it."""
-        return "Prism-ref"
-
-    @property
-    def measures(self) -> tuple[str, ...]:
-        """Output given reference, reference given output, and their mean."""
-        return ("forward", "backward", "mean")
-
-    def display_name(self, stats: Statistics, k: int) -> str:
-        """``Prism-ref``, or ``parPrism`` where extra references take part."""
-        return self.label if min(k, stats.most_extras) == 0 else "parPrism"
 
     def _pairs(self, pairs: Sequence[TextPair]) -> Floats:
         return both_ways(pairs, self._means)
@@ -75,19 +62,11 @@ class PrismSrc(SourceMetric):
         model: As in :class:`SequenceMetric`; it must translate.
     """
 
+    name = "prism-src"
+    label = "Prism-src"
     family: ClassVar[str] = "prism"
 
     model: str = option("shipped", help="The model: a folder or a name.", flag="--prism-model", metavar="MODEL")
-
-    @property
-    def name(self) -> str:
-        """The registry name."""
-        return "prism-src"
-
-    @property
-    def label(self) -> str:
-        """What people call it."""
-        return "Prism-src"
 
     def _check_model(self) -> None:
         if self.scorer.monolingual:
