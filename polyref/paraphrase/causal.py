@@ -19,6 +19,8 @@ from polyref.models.device import torch_device, use_threads
 from polyref.models.language_recognition import language_name
 from polyref.models.networks.hugging_face import CausalModel
 from polyref.models.opening import LONGEST_SOURCE, hash_model, load_network
+from polyref.paraphrase.decoding import check_choice
+from polyref.paraphrase.loading import DTYPES_ELSEWHERE, LoadingOptions
 from polyref.paraphrase.search_paraphraser import SearchParaphraser, batch_limits
 from polyref.textfiles import read_lines
 
@@ -27,7 +29,6 @@ PLACE: Final = "{text}"
 #: The prompt of whoever names none.
 PROMPT: Final = "The same sentence in two different wordings.\nFirst wording: {text}\nSecond wording:"
 _TRANSLATION: Final = "A text in {0} and its translation into {1}.\n{0}: {{text}}\n{1}:"
-_DTYPES: Final = ("float32", "bfloat16", "float16")
 
 
 class PromptCodec:
@@ -72,37 +73,17 @@ class PromptCodec:
         return lines[0].strip() if lines else ""
 
 
-def load(
-    argument: str | None,
-    *,
-    device: str = "cpu",
-    threads: int | None = None,
-    lang: str | None = None,
-    source_lang: str | None = None,
-    dtype: str = "float32",
-    memory: int | None = None,
-) -> SearchParaphraser:
-    """A language model of a folder.
-
-    Args:
-        argument: ``FOLDER``, or ``FOLDER,FILE`` with a file that holds the prompt: a text with ``{text}`` in one place,
-            which the model continues by a line.
-        device: A torch device.
-        threads: Threads of torch (None: leave as they are).
-        lang: The language to translate into.
-        source_lang: The language to translate from; None where texts are paraphrased.
-        dtype: What the network computes in: ``float32``, ``bfloat16`` or ``float16``.
-        memory: About the memory that a batch may take beside the model, in MB.
-    """
+def load(argument: str | None, options: LoadingOptions) -> SearchParaphraser:
+    """A language model: ``FOLDER``, or ``FOLDER,FILE`` with a prompt (``{text}`` in one place) that it continues."""
     name, _, file = (argument or "").partition(",")
     folder = Path(name)
     if not name or not (folder / "config.json").is_file():
         raise ModelError("no folder with a Hugging Face model", file=name or None, remedy="causal:DIR[,PROMPT.txt]")
-    if dtype not in _DTYPES:
-        raise UsageError(f"`dtype` is {dtype!r}, expected one of {', '.join(_DTYPES)}")
-    use_threads(threads)
+    device, dtype, source_lang = options.device, options.dtype or "float32", options.source_lang
+    check_choice("dtype", dtype, DTYPES_ELSEWHERE)
+    use_threads(options.threads)
     torch_device(device)
-    named = [language_name(code) for code in (source_lang, lang) if code]
+    named = [language_name(code) for code in (source_lang, options.lang) if code]
     prompt = read_prompt(file) if file else PROMPT if source_lang is None else _TRANSLATION.format(*named)
     tokenizer = load_tokenizer(folder)
     loaded: Any = load_network("AutoModelForCausalLM", folder, "language model")
@@ -117,7 +98,7 @@ def load(
         name=folder.resolve().name,
         digest=digest + ("" if dtype == "float32" else f"|dtype:{dtype}"),
         max_source=model.max_source,
-        **batch_limits(memory, device),
+        **batch_limits(options.memory, device),
     )
     made.need = "good-writer"
     return made

@@ -22,7 +22,7 @@ from polyref.models.networks.hugging_face import HuggingFaceModel, token_ids
 from polyref.models.networks.matmul import computing_in
 from polyref.models.opening import LONGEST_SOURCE, hash_model, is_fairseq_directory, locate, read_config
 from polyref.paraphrase.copy_penalty import CopyPenaltyRules
-from polyref.paraphrase.loading import PRISM_B, check_dtype
+from polyref.paraphrase.loading import LoadingOptions, check_dtype
 from polyref.paraphrase.search.huggingface import SavedGeneration
 from polyref.paraphrase.search_paraphraser import SearchParaphraser, batch_limits, read_as
 
@@ -36,36 +36,17 @@ if TYPE_CHECKING:
 Opened = Callable[[str | None, str | None, str | None], SearchParaphraser]
 
 
-def load(
-    argument: str | None,
-    *,
-    device: str = "cpu",
-    threads: int | None = None,
-    lang: str | None = None,
-    source_lang: str | None = None,
-    prefix: str | None = None,
-    prism_a: float = 0.0,
-    prism_b: float = PRISM_B,
-    dtype: str = "float32",
-    memory: int | None = None,
-) -> SearchParaphraser:
+def load(argument: str | None, options: LoadingOptions) -> SearchParaphraser:
     """A model of a folder, or of the Hugging Face hub."""
-    return opened(argument, device, threads, prism_a, prism_b, dtype, memory)(lang, prefix, source_lang)
+    return opened(argument, options)(options.lang, options.prefix, options.source_lang)
 
 
-def opened(
-    argument: str | None,
-    device: str,
-    threads: int | None,
-    prism_a: float,
-    prism_b: float,
-    dtype: str,
-    memory: int | None,
-) -> Opened:
+def opened(argument: str | None, options: LoadingOptions) -> Opened:
     """The same, for any of its languages, which share the network."""
     if not argument:
         raise ModelError("no model is named", remedy="checkpoint:FOLDER, or checkpoint:OWNER/MODEL of the hub")
-    use_threads(threads)
+    device, dtype = options.device, options.dtype or "float32"
+    use_threads(options.threads)
     torch_device(device)
     check_dtype(dtype, device)
     folder = locate(argument)
@@ -105,10 +86,10 @@ def opened(
             max_source=min(network.max_source, LONGEST_SOURCE),
             languages=codec.languages,
             prefix=first,
-            rules=CopyPenaltyRules(codec, prism_a, prism_b) if prism_a else None,
+            rules=CopyPenaltyRules(codec, options.prism_a, options.prism_b) if options.prism_a else None,
             saved=settings,
             lang=lang if prefix is None else None,
-            **batch_limits(memory, device),
+            **batch_limits(options.memory, device),
         )
 
     return of_languages

@@ -18,7 +18,8 @@ from polyref.languages import resolve
 from polyref.models.checkpoints.text import HuggingFaceCodec, language_of, load_sentencepiece, load_tokenizer
 from polyref.models.device import torch_device
 from polyref.models.opening import LONGEST_SOURCE, hash_files
-from polyref.paraphrase.decoding import LARGEST_WHOLE, Decoding, DiverseBeam, check_whole
+from polyref.paraphrase.decoding import Decoding, DiverseBeam, check_k
+from polyref.paraphrase.loading import LoadingOptions
 from polyref.paraphrase.paraphraser import Hypothesis, NBest, Paraphraser
 from polyref.paraphrase.search import SearchOptions
 from polyref.paraphrase.search_paraphraser import DIGITS, WINDOW, read_as, written
@@ -199,7 +200,7 @@ class CTranslate2Paraphraser(Paraphraser):
 
     def settle(self, decoding: Decoding | None, k: int) -> SearchOptions:
         """The settings used for ``k`` paraphrases."""
-        check_whole("k", k, 1, LARGEST_WHOLE)
+        check_k(k)
         if isinstance(decoding, SearchOptions):
             plain = SearchOptions()
             for option, value in vars(decoding.validate()).items():
@@ -284,28 +285,17 @@ class CTranslate2Paraphraser(Paraphraser):
                 return result, cut
 
 
-def load(
-    argument: str | None,
-    *,
-    device: str = "cpu",
-    threads: int | None = None,
-    lang: str | None = None,
-    prefix: str | None = None,
-    dtype: str = "float32",
-) -> CTranslate2Paraphraser:
+def load(argument: str | None, options: LoadingOptions) -> CTranslate2Paraphraser:
     """A model that was converted for CTranslate2.
 
-    Args:
-        argument: ``FOLDER`` or ``FOLDER,TOKENISER``: a folder with ``model.bin``, and where its tokeniser is (the same
-            folder by default): a Hugging Face folder, or a SentencePiece file.
-        device: ``cpu``, ``cuda`` or ``cuda:NUMBER``.
-        threads: Threads of CTranslate2 (None: as many as it likes).
-        lang: Language to write, for models of several.
-        prefix: First target token, instead of the tag of ``lang``.
-        dtype: What it computes in: ``float32``, ``int8``, ``bfloat16`` or ``float16``, whatever its weights are stored
-            as.
+    The argument is ``FOLDER`` or ``FOLDER,TOKENISER``: a folder with ``model.bin``, and where its tokeniser is (the
+    same folder by default): a Hugging Face folder, or a SentencePiece file.
     """
-    ctranslate2 = _library()
+    try:
+        import ctranslate2
+    except ImportError:
+        raise ModelError("CTranslate2 is not installed", remedy="pip install 'polyref[ctranslate2]'") from None
+    device, dtype, lang, prefix = options.device, options.dtype or "float32", options.lang, options.prefix
     name, _, at = (argument or "").partition(",")
     folder = Path(name)
     if not name or not (folder / "model.bin").is_file():
@@ -328,7 +318,7 @@ def load(
             device=kind,
             device_index=int(index or 0),
             compute_type=_DTYPES[dtype],
-            intra_threads=threads or torch.get_num_threads(),
+            intra_threads=options.threads or torch.get_num_threads(),
         )
     except (RuntimeError, ValueError) as error:
         raise ModelError(f"CTranslate2 cannot load it: {error}", file=folder) from None
@@ -350,14 +340,6 @@ def load(
         lang=lang if prefix is None else None,
         prefix=first,
     )
-
-
-def _library() -> Any:
-    try:
-        import ctranslate2
-    except ImportError:
-        raise ModelError("CTranslate2 is not installed", remedy="pip install 'polyref[ctranslate2]'") from None
-    return ctranslate2
 
 
 def _files(folder: Path, tokeniser: Path) -> list[Path]:

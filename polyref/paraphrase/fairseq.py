@@ -30,6 +30,7 @@ from polyref.models.checkpoints.text import LanguageCodec, first_tokens
 from polyref.models.checkpoints.weights import check_numbers
 from polyref.models.device import torch_device, use_threads
 from polyref.paraphrase.decoding import Decoding
+from polyref.paraphrase.loading import LoadingOptions
 from polyref.paraphrase.search import Candidate, SearchOptions
 from polyref.paraphrase.search_paraphraser import Codec, SearchParaphraser
 
@@ -250,18 +251,11 @@ def _seed(seed: int, source: Sequence[int]) -> int:
     return mixed
 
 
-def load(
-    argument: str | None,
-    *,
-    device: str = "cpu",
-    threads: int | None = None,
-    lang: str | None = None,
-    prefix: str | None = None,
-    memory: int | None = None,
-) -> FairseqParaphraser:
+def load(argument: str | None, options: LoadingOptions) -> FairseqParaphraser:
     """A fairseq folder, run by fairseq itself."""
-    use_threads(threads)
-    torch_device(device)
+    lang, prefix = options.lang, options.prefix
+    use_threads(options.threads)
+    torch_device(options.device)
     folder = Path(argument or "")
     if not (folder / "checkpoint.pt").is_file():
         raise ModelError("no checkpoint.pt", file=folder, remedy="fairseq runs fairseq checkpoints and nothing else")
@@ -271,11 +265,11 @@ def load(
         parts,
         folder,
         LanguageCodec(parts.codec, None),
-        device=device,
+        device=options.device,
         languages=parts.codec.languages,
         lang=lang if prefix is None else None,
         prefix=first_tokens(parts.codec, lang, prefix),
     )
-    if memory is not None:
-        made.memory = memory << 20
+    if options.memory is not None:
+        made.memory = options.memory << 20
     return made

@@ -22,6 +22,7 @@ from typing import Final, NamedTuple
 from polyref.errors import DataError, ModelError
 from polyref.languages import base
 from polyref.paraphrase.decoding import Decoding
+from polyref.paraphrase.loading import LoadingOptions
 from polyref.paraphrase.paraphraser import Hypothesis, NBest, Paraphraser
 from polyref.textfiles import iter_lines
 
@@ -235,16 +236,12 @@ def _article_fits(before: str, old: str, new: str) -> bool:
     return last not in (["a"], ["an"], ["A"], ["An"]) or (old[0].lower() in _VOWELS) == (new[0].lower() in _VOWELS)
 
 
-def load(argument: str | None, *, lang: str | None = None) -> LexicalParaphraser:
-    """The table of the package (``lexical``), or one of a file (``lexical:FILE``).
-
-    Args:
-        argument: The file; None for the package's.
-        lang: The language of the table in a file; the package's is English.
-    """
+def load(argument: str | None, options: LoadingOptions) -> LexicalParaphraser:
+    """The table of the package (``lexical``), which is English, or one of a file (``lexical:FILE``)."""
     path = SHIPPED if argument is None else Path(argument)
     if not path.is_file():
         raise ModelError("there is no such file", file=path, remedy="expected a table of substitutions")
+    lang = options.lang
     languages = ("en",) if argument is None else (lang,) if lang else ()
     made = LexicalParaphraser(Substitutions.load(path), languages)
     made.check_language(lang)

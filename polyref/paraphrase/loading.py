@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,7 +13,8 @@ from polyref.cache import default_cache
 from polyref.errors import ModelError, UsageError
 from polyref.models.device import devices, own_device
 from polyref.models.opening import find_model
-from polyref.paraphrase.decoding import LARGEST, check_real
+from polyref.options import option
+from polyref.paraphrase.decoding import check_choice, check_numbers
 from polyref.paraphrase.in_processes import InProcesses
 from polyref.paraphrase.paraphraser import Paraphraser
 from polyref.paraphrase.rewriting.options import GENERATORS as REWRITING
@@ -23,7 +23,6 @@ from polyref.plugins import Plugins, owner
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
-
 
 BACKENDS: Final = ("polyref", "fairseq", "ctranslate2")
 #: What networks compute in on the CPU, and elsewhere; all but float32 are approximate.
@@ -34,14 +33,62 @@ DTYPES_ELSEWHERE: Final = ("float32", "bfloat16", "float16")
 DTYPE_SHIPPED: Final = "int8"
 #: The growth of the lexical copy penalty that Thompson & Post (2020b) use (their beta).
 PRISM_B: Final = 4.0
-#: Greatest size of it: 4 ** 20 times the largest a, added up over a sentence, is still a finite float32.
-LARGEST_B: Final = 20.0
+
+
+@dataclass(frozen=True)
+class LoadingOptions:
+    """How a generator is loaded, checked before any model is; see :func:`load_paraphraser`."""
+
+    device: str = option(
+        "cpu", help="Torch device; cuda:0,1 is several, with a process each.", metavar="NAME", otherwise="cpu"
+    )
+    dtype: str | None = option(
+        None,
+        help="What the network computes in; all but float32 are approximate.",
+        choices=tuple(dict.fromkeys((*DTYPES_CPU, *DTYPES_ELSEWHERE))),
+        otherwise="int8 for models of the shipped kind on the CPU, else float32",
+    )
+    threads: int | None = option(None, help="CPU threads.", least=1, metavar="N", otherwise="torch's")
+    memory: int | None = option(
+        None, help="Of a batch, about.", least=1, metavar="MB", otherwise="1024; on a GPU half of what is free"
+    )
+    lang: str | None = option(None, help="Language to write.", metavar="CODE")
+    source_lang: str | None = option(None, help="Language to translate from.", metavar="CODE")
+    prefix: str | None = option(
+        None, help="First token of every paraphrase, instead of the language's tag: <en>.", metavar="TOKEN"
+    )
+    prism_a: float = option(0.0, help="Lexical copy penalty A * n ** B (Thompson & Post 2020b).", least=0, metavar="A")
+    # 4 ** 20 times the largest a, added up over a sentence, is still a finite float32.
+    prism_b: float = option(PRISM_B, help="See --prism-a.", least=-20, most=20, metavar="B", otherwise=f"{PRISM_B:g}")
+    rewriting: RewritingOptions | None = None
+    backend: str = option(
+        "polyref",
+        help="`fairseq` runs a fairseq checkpoint by fairseq 0.12.2 itself, `ctranslate2` a folder converted for "
+        "CTranslate2, where they are installed.",
+        choices=BACKENDS,
+        otherwise="polyref",
+    )
+    jobs: int = option(1, help="Processes; they change no result.", least=1, metavar="N")
+
+    def __post_init__(self) -> None:
+        check_numbers(self)
+        check_choice("backend", self.backend, BACKENDS)
+        if self.source_lang is not None and self.lang is None:
+            raise UsageError("`source_lang` is given, but no language to translate into", remedy="`lang`")
+
+
+#: The options that a generator may take, with what stands for "nobody asked".
+OPTIONS: Final[Mapping[str, Any]] = {
+    one.name: one.default for one in fields(LoadingOptions) if one.name not in ("backend", "jobs")
+}
+_NETWORK: Final = frozenset({"device", "dtype", "threads", "memory", "lang"})
+_ASKED: Final = frozenset({"lang", "source_lang", "rewriting"})
+_COPYING: Final = frozenset({"prism_a", "prism_b"})
 
 
 def check_penalty(a: float, b: float) -> None:
     """Refuse settings of the lexical copy penalty that are out of range."""
-    check_real("prism_a", a, 0.0, LARGEST)
-    check_real("prism_b", b, -LARGEST_B, LARGEST_B)
+    LoadingOptions(prism_a=a, prism_b=b)
 
 
 def check_dtype(dtype: str, device: str) -> None:
@@ -51,21 +98,6 @@ def check_dtype(dtype: str, device: str) -> None:
         raise UsageError(f"`dtype` is {dtype!r}, expected one of {', '.join(known)} on {device}")
 
 
-#: Options of loading, with what stands for "nobody asked".
-OPTIONS: Final[Mapping[str, Any]] = {
-    "device": "cpu",
-    "threads": None,
-    "lang": None,
-    "source_lang": None,
-    "prefix": None,
-    "prism_a": 0.0,
-    "prism_b": PRISM_B,
-    "dtype": None,
-    "memory": None,
-    "rewriting": None,
-}
-
-
 @dataclass(frozen=True)
 class Generator:
     """A kind of paraphraser.
@@ -73,80 +105,98 @@ class Generator:
     Attributes:
         name: What stands before the colon in ``NAME:ARGUMENT``.
         summary: What it is, in one line.
-        factory: The function that loads it, or raises what is wrong with it.
+        takes: The options that it has a use for; None of another package's, whose function says it by its parameters.
         alone: Whether the name may stand without an argument.
     """
 
     name: str
     summary: str
-    factory: Callable[[], Any]
-    alone: bool = True
+    takes: frozenset[str] | None = None
+    alone: bool = False
 
-    def load(self, argument: str | None, options: Mapping[str, Any]) -> Paraphraser:
-        """Load it.
+    def taken(self) -> frozenset[str]:
+        """Those of ``OPTIONS`` that it has a use for."""
+        if self.takes is not None:
+            return self.takes
+        parameters = inspect.signature(GENERATORS.load(self.name)).parameters
+        anything = any(one.kind is one.VAR_KEYWORD for one in parameters.values())
+        return frozenset(OPTIONS if anything else OPTIONS.keys() & parameters.keys())
 
-        Args:
-            argument: What stands after the colon; None where there is no colon.
-            options: All of ``OPTIONS``.
-        """
-        factory, taken = self.factory(), self.taken()
-        parameters = inspect.signature(factory).parameters.values()
-        its_own = {parameter.name for parameter in parameters if parameter.default is not parameter.empty}
-        # The language is checked here for those who do not ask for it.
-        if options.get("source_lang") is not None and "source_lang" not in taken:
+    def load(self, argument: str | None, options: LoadingOptions) -> Paraphraser:
+        """Load it with what stands after the colon (None where there is no colon)."""
+        function, taken = GENERATORS.load(self.name), self.taken()
+        if options.source_lang is not None and "source_lang" not in taken:
             raise UsageError(
                 f"the generator {self.name} writes paraphrases, and translates nothing",
                 remedy="openai:NAME, chat:DIR, causal:DIR, or the folder of a translation model",
             )
-        for name in options.keys() - taken - {"lang"}:
-            if options[name] != OPTIONS[name]:
-                raise UsageError(f"`{name}` is {options[name]!r}, but the generator {self.name} takes no such option")
-        left_open = {name for name in its_own & options.keys() if options[name] is None}
-        given = {name: value for name, value in options.items() if name in taken - left_open}
-        made = factory(argument, **given)
+        for name in OPTIONS.keys() - taken - {"lang"}:
+            if (value := getattr(options, name)) != OPTIONS[name]:
+                raise UsageError(f"`{name}` is {value!r}, but the generator {self.name} takes no such option")
+        made = (
+            function(argument, options) if self.takes is not None else _plugged_in(function, argument, options, taken)
+        )
         if not isinstance(made, Paraphraser):
             raise ModelError(f"the generator {self.name} gave {made!r}, expected a Paraphraser")
+        # The language is checked here for those who do not ask for it.
         if "lang" not in taken:
-            made.check_language(options["lang"])
+            made.check_language(options.lang)
         return made
 
-    def taken(self) -> frozenset[str]:
-        """Those of ``OPTIONS`` that it has a use for."""
-        parameters = inspect.signature(self.factory()).parameters.values()
-        anything = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
-        return frozenset(OPTIONS if anything else OPTIONS.keys() & {parameter.name for parameter in parameters})
 
-
-def _built_in(name: str, module: str, summary: str, *, alone: bool = False) -> Generator:
-    return Generator(name, summary, lambda: import_module(f"polyref.paraphrase.{module}").load, alone)
+def _plugged_in(function: Any, argument: str | None, options: LoadingOptions, taken: frozenset[str]) -> Any:
+    """What another package's function gives: what nobody asked for is left to defaults of its own."""
+    parameters = inspect.signature(function).parameters
+    given = {name: getattr(options, name) for name in taken}
+    has_own = {name for name in parameters if parameters[name].default is not inspect.Parameter.empty}
+    return function(
+        argument, **{name: value for name, value in given.items() if value is not None or name not in has_own}
+    )
 
 
 BUILT_IN: Final = (
-    _built_in("shipped", "shipped", "a model of the package (shipped/en), or a folder of that kind", alone=True),
-    _built_in("checkpoint", "checkpoint", "a fairseq or Hugging Face encoder-decoder: a folder or a hub name"),
-    _built_in("fairseq", "fairseq", "a fairseq checkpoint, run by fairseq 0.12.2 itself, where it is installed"),
-    _built_in(
-        "roundtrip",
-        "roundtrip",
-        "translation models, there and back: roundtrip:DIR,DIR, or roundtrip:NLLB_DIR@de",
+    Generator(
+        "shipped", "a model of the package (shipped/en), or a folder of that kind", _NETWORK | _COPYING, alone=True
     ),
-    _built_in("ctranslate2", "ctranslate2", "a model converted for CTranslate2: ctranslate2:DIR[,TOKENISER]"),
-    _built_in("causal", "causal", "a decoder-only language model that continues a prompt: causal:DIR[,FILE]"),
-    _built_in("openai", "rewriting.server", "a language model behind a server: openai:NAME"),
-    _built_in(
-        "lexical",
+    Generator(
+        "checkpoint",
+        "a fairseq or Hugging Face encoder-decoder: a folder or a hub name",
+        _NETWORK | _COPYING | {"source_lang", "prefix"},
+    ),
+    Generator(
+        "fairseq",
+        "a fairseq checkpoint, run by fairseq 0.12.2 itself, where it is installed",
+        _NETWORK - {"dtype"} | {"prefix"},
+    ),
+    Generator("roundtrip", "translation models, there and back: roundtrip:DIR,DIR, or roundtrip:NLLB_DIR@de", _NETWORK),
+    Generator(
+        "ctranslate2",
+        "a model converted for CTranslate2: ctranslate2:DIR[,TOKENISER]",
+        _NETWORK - {"memory"} | {"prefix"},
+    ),
+    Generator(
+        "causal",
+        "a decoder-only language model that continues a prompt: causal:DIR[,FILE]",
+        _NETWORK | {"source_lang"},
+    ),
+    Generator("openai", "a language model behind a server: openai:NAME", _ASKED),
+    Generator(
         "lexical",
         "one word or phrase exchanged by a table: that of the package (English), or lexical:FILE",
+        frozenset({"lang"}),
         alone=True,
     ),
-    _built_in("chat", "rewriting.local", "a chat model of this machine, run by Transformers: chat:DIR"),
+    Generator(
+        "chat",
+        "a chat model of this machine, run by Transformers: chat:DIR",
+        _NETWORK - {"memory"} | _ASKED,
+    ),
 )
-
-
+_HOMES: Final = {"openai": "rewriting.server", "chat": "rewriting.local"}
 GENERATORS: Final = Plugins(
     "generator",
     "polyref.generators",
-    {one.name: one for one in BUILT_IN},
+    {one.name: f"polyref.paraphrase.{_HOMES.get(one.name, one.name)}:load" for one in BUILT_IN},
     "a function that loads a Paraphraser",
     lambda name, found: callable(found),
 )
@@ -154,34 +204,47 @@ GENERATORS: Final = Plugins(
 
 def generators() -> list[Generator]:
     """All generators: polyref's, then the plug-ins by name. No plug-in is imported for it."""
-    return [*BUILT_IN, *map(_plug_in, GENERATORS.added())]
+    return [*BUILT_IN, *map(_added, GENERATORS.added())]
 
 
-def _plug_in(entry: EntryPoint) -> Generator:
-    return Generator(entry.name, _summary(entry), lambda: GENERATORS.load(entry.name))
-
-
-def _summary(entry: EntryPoint) -> str:
+def _added(entry: EntryPoint) -> Generator:
     if entry.dist is None:
-        return entry.value
+        return Generator(entry.name, entry.value)
     about = entry.dist.metadata
     summary = about["Summary"] if "Summary" in about else entry.value  # noqa: SIM401 (it has no get)
-    return f"{summary} ({owner(entry)})"
-
-
-def built_in(name: str) -> Generator:
-    """The generator of polyref of that name."""
-    (found,) = (generator for generator in BUILT_IN if generator.name == name)
-    return found
+    return Generator(entry.name, f"{summary} ({owner(entry)})")
 
 
 def find_generator(text: str) -> tuple[Generator, str | None] | None:
     """The generator that ``NAME`` or ``NAME:ARGUMENT`` names, and the argument; None where it names none."""
     name, colon, argument = text.partition(":")
-    if name not in GENERATORS or not (colon or name not in GENERATORS.own or built_in(name).alone):
+    if name not in GENERATORS or not (colon or name not in GENERATORS.own or _own(name).alone):
         return None
     entry = GENERATORS.entry(name)
-    return (built_in(name) if entry is None else _plug_in(entry)), argument if colon else None
+    return (_own(name) if entry is None else _added(entry)), argument if colon else None
+
+
+def _own(name: str) -> Generator:
+    (found,) = (one for one in BUILT_IN if one.name == name)
+    return found
+
+
+def named_generator(name: str, backend: str = "polyref") -> tuple[Generator, str | None]:
+    """The generator for whatever :func:`load_paraphraser` takes, and its argument."""
+    if backend != "polyref":
+        return _own(backend), name
+    if found := find_generator(name):
+        return found
+    try:
+        _, shipped = find_model(name)
+    except ModelError as error:
+        if error.remedy is None:
+            raise
+        known = ", ".join(generator.name for generator in generators())
+        raise ModelError(
+            error.message, file=error.file, remedy=f"{error.remedy}; generators by name: {known}"
+        ) from None
+    return _own("shipped" if shipped else "checkpoint"), name
 
 
 def load_paraphraser(
@@ -208,7 +271,7 @@ def load_paraphraser(
             that kind, a fairseq folder (``checkpoint.pt``, ``dict.*.txt``, ``spm.model``; Prism's is one), a Hugging
             Face folder, or a name on the Hugging Face hub (``owner/model``: the only case that uses the network). Or a
             generator by name, with or without an argument: ``fairseq:FOLDER``, ``NAME``, ``NAME:ARGUMENT``
-            (:mod:`polyref.paraphrase.loading`); a folder of such a name is ``./NAME``.
+            (docs/how-to/add-a-generator.md); a folder of such a name is ``./NAME``.
         device: A torch device, or several, such as ``cuda:0,1``: each gets at least one process.
         threads: Threads of torch (None: leave as they are).
         lang: Language to write, for models of several languages; models of one language check it. ``en``, ``eng``,
@@ -237,58 +300,30 @@ def load_paraphraser(
         UsageError: The device is unknown or absent, ``threads``, ``memory`` or ``jobs`` is below 1, the model does not
             write ``lang``, or an option does not fit the model or is none of the generator's.
     """
-    check_penalty(prism_a, prism_b)
-    if backend not in BACKENDS:
-        raise UsageError(f"`backend` is {backend!r}, expected one of {', '.join(BACKENDS)}")
-    for name, value in (("threads", threads), ("memory", memory), ("jobs", jobs)):
-        if value is not None and value < 1:
-            raise UsageError(f"`{name}` is {value}, expected 1 or more")
-    if source_lang is not None and lang is None:
-        raise UsageError("`source_lang` is given, but no language to translate into", remedy="`lang`")
-    generator, argument = named_generator(str(name_or_path), backend)
-    jobs = max(jobs, len(devices(device)))
-    options: dict[str, Any] = {
-        "device": own_device(device),
-        "threads": threads,
-        "lang": lang,
-        "source_lang": source_lang,
-        "prefix": prefix,
-        "prism_a": prism_a,
-        "prism_b": prism_b,
-        "dtype": dtype,
-        "memory": memory,
-        "rewriting": rewriting,
-    }
+    options = LoadingOptions(
+        device, dtype, threads, memory, lang, source_lang, prefix, prism_a, prism_b, rewriting, backend, jobs
+    )
+    return _load(name_or_path, options, cache)
+
+
+def _load(name_or_path: str | Path, options: LoadingOptions, cache: bool) -> Paraphraser:
+    generator, argument = named_generator(str(name_or_path), options.backend)
+    jobs = max(options.jobs, len(devices(options.device)))
     if generator.name in REWRITING and jobs > 1:
         raise UsageError(f"`jobs` is {jobs}, but {generator.name} runs in one process", remedy="`concurrency`")
-    options["threads"] = threads or (1 if jobs > 1 and "threads" in generator.taken() else None)
-    reload = partial(_load_own, device, name_or_path, backend=backend, cache=cache, **options)
-    made = generator.load(argument, options) if jobs == 1 else InProcesses(reload, jobs)
+    threads = options.threads or (1 if jobs > 1 and "threads" in generator.taken() else None)
+    # A process of several loads for itself, on the device that is its own.
+    reload = partial(_reloaded, name_or_path, replace(options, threads=threads, jobs=1), cache)
+    if jobs > 1:
+        made: Paraphraser = InProcesses(reload, jobs)
+    else:
+        made = generator.load(argument, replace(options, device=own_device(options.device), threads=threads))
     if cache:
-        made.use_cache(default_cache(), repr((prism_a, prism_b)))
+        made.use_cache(default_cache(), repr((options.prism_a, options.prism_b)))
     if generator.name not in REWRITING:
         made.reload = reload
     return made
 
 
-def _load_own(devices: str, name_or_path: str | Path, **options: Any) -> Paraphraser:
-    """Load for one process of several, on the device that is its own."""
-    return load_paraphraser(name_or_path, **{**options, "device": own_device(devices)})
-
-
-def named_generator(name: str, backend: str = "polyref") -> tuple[Generator, str | None]:
-    """The generator for a name, and its argument; see :func:`load_paraphraser`."""
-    if backend != "polyref":
-        return built_in(backend), name
-    if found := find_generator(name):
-        return found
-    try:
-        _, shipped = find_model(name)
-    except ModelError as error:
-        if error.remedy is None:
-            raise
-        known = ", ".join(generator.name for generator in generators())
-        raise ModelError(
-            error.message, file=error.file, remedy=f"{error.remedy}; generators by name: {known}"
-        ) from None
-    return built_in("shipped" if shipped else "checkpoint"), name
+def _reloaded(name_or_path: str | Path, options: LoadingOptions, cache: bool) -> Paraphraser:
+    return _load(name_or_path, replace(options, device=own_device(options.device)), cache)

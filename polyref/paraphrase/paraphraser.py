@@ -12,7 +12,7 @@ from polyref.cache import Cache
 from polyref.errors import DataError, UsageError
 from polyref.languages import matching, resolve
 from polyref.models.language_recognition import language_name, other_language
-from polyref.paraphrase.decoding import LARGEST_WHOLE, Decoding, DiverseBeam, check_whole
+from polyref.paraphrase.decoding import Decoding, DiverseBeam, check_k
 from polyref.tables import html_table
 
 
@@ -249,7 +249,7 @@ class Paraphraser(ABC):
         Raises:
             UsageError: ``k`` is below 1, or a decoding is asked for that the generator does not have.
         """
-        check_whole("k", k, 1, LARGEST_WHOLE)
+        check_k(k)
         if decoding not in (None, DiverseBeam()):
             raise UsageError(
                 f"`{_first_option(decoding)}` is an option of a search, but {self.name} does not search: it has "

@@ -12,7 +12,7 @@ from polyref.cache import Cache
 from polyref.errors import UsageError
 from polyref.paraphrase import checkpoint
 from polyref.paraphrase.decoding import Decoding, SearchOptions
-from polyref.paraphrase.loading import PRISM_B
+from polyref.paraphrase.loading import LoadingOptions
 from polyref.paraphrase.paraphraser import Hypothesis, NBest, Paraphraser
 from polyref.paraphrase.search_paraphraser import SearchParaphraser
 from polyref.progress import work
@@ -21,26 +21,12 @@ from polyref.progress import work
 _DIGITS: Final = 5
 
 
-def load(
-    argument: str | None,
-    *,
-    device: str = "cpu",
-    threads: int | None = None,
-    lang: str | None = None,
-    dtype: str = "float32",
-    memory: int | None = None,
-) -> RoundTrip:
+def load(argument: str | None, options: LoadingOptions) -> RoundTrip:
     """Two translation models, or one of several languages.
 
-    Args:
-        argument: ``THERE,BACK``: two folders or hub names, as the generator ``checkpoint`` takes them. One of several
-            languages (NLLB, M2M100, mBART-50, MADLAD) is followed by the language in between: ``NLLB@de``. Such a model
-            alone (``NLLB@de``) goes both ways, and its weights are in memory once.
-        device: A torch device.
-        threads: Threads of torch (None: leave as they are).
-        lang: Language of the texts, for models that name theirs.
-        dtype: What the networks compute in.
-        memory: About the memory that a batch of one of them may take, in MB (None: 1024).
+    The argument is ``THERE,BACK``: two folders or hub names, as the generator ``checkpoint`` takes them. One of several
+    languages (NLLB, M2M100, mBART-50, MADLAD) is followed by the language in between: ``NLLB@de``. Such a model alone
+    (``NLLB@de``) goes both ways, and its weights are in memory once.
     """
     halves = [_half(name) for name in (argument or "").split(",")]
     if len(halves) == 1 and halves[0][1]:
@@ -51,12 +37,9 @@ def load(
             remedy="roundtrip:EN-DE_DIR,DE-EN_DIR, or one of several languages with the one in between: "
             "roundtrip:NLLB_DIR@deu_Latn",
         )
-    opened = {
-        name: checkpoint.opened(name, device, threads, 0.0, PRISM_B, dtype, memory)
-        for name in dict.fromkeys(name for name, _ in halves)
-    }
+    opened = {name: checkpoint.opened(name, options) for name in dict.fromkeys(name for name, _ in halves)}
     (there, to), (back, via) = halves
-    return RoundTrip(_way(there, opened[there], to, to, lang), _way(back, opened[back], via, lang, via))
+    return RoundTrip(_way(there, opened[there], to, to, options.lang), _way(back, opened[back], via, options.lang, via))
 
 
 def _half(text: str) -> tuple[str, str | None]:

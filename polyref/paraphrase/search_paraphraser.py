@@ -16,7 +16,7 @@ from polyref.cache import Cache
 from polyref.errors import UsageError
 from polyref.languages import resolve
 from polyref.models.device import arithmetic
-from polyref.paraphrase.decoding import LARGEST_WHOLE, STRENGTH, Decoding, DiverseBeam, check_whole, in_full
+from polyref.paraphrase.decoding import STRENGTH, Decoding, DiverseBeam, check_k, in_full
 from polyref.paraphrase.paraphraser import Hypothesis, NBest, Paraphraser
 from polyref.paraphrase.search import Candidate, SearchOptions, StepHook, StepModel
 from polyref.progress import Advance, Part, work
@@ -244,7 +244,7 @@ class SearchParaphraser(Paraphraser):
             ModelError: The model was saved with settings that cannot be used.
         """
         if isinstance(decoding, SearchOptions):
-            check_whole("k", k, 1, LARGEST_WHOLE)
+            check_k(k)
             saved = self._saved(decoding)
             filled = decoding.validate() if saved is None else saved.fill(decoding.validate())
             return replace(filled, fixed=())

@@ -18,7 +18,7 @@ from polyref.models.device import torch_device, use_threads
 from polyref.models.opening import find_model
 from polyref.paraphrase.copy_penalty import CopyPenaltyRules
 from polyref.paraphrase.decoding import DiverseBeam
-from polyref.paraphrase.loading import DTYPE_SHIPPED, PRISM_B, check_dtype
+from polyref.paraphrase.loading import DTYPE_SHIPPED, LoadingOptions, check_dtype
 from polyref.paraphrase.search import StepHook
 from polyref.paraphrase.search_paraphraser import BothRules, Rules, SearchParaphraser, batch_limits
 
@@ -117,21 +117,12 @@ class SourceDigits:
         scores[..., self.eos].masked_fill_((left > 0).any(-1), -math.inf)
 
 
-def load(
-    argument: str | None,
-    *,
-    device: str = "cpu",
-    threads: int | None = None,
-    lang: str | None = None,
-    prism_a: float = 0.0,
-    prism_b: float = PRISM_B,
-    dtype: str | None = None,
-    memory: int | None = None,
-) -> SearchParaphraser:
+def load(argument: str | None, options: LoadingOptions) -> SearchParaphraser:
     """A model of the package (``shipped``, ``shipped/LANGUAGE``), or of a folder of that kind."""
-    use_threads(threads)
+    use_threads(options.threads)
+    device, lang = options.device, options.lang
     kind = torch_device(device).type
-    dtype = dtype or (DTYPE_SHIPPED if kind == "cpu" else "float32")
+    dtype = options.dtype or (DTYPE_SHIPPED if kind == "cpu" else "float32")
     check_dtype(dtype, kind)
     if dtype != "float32" and kind != "cpu":
         raise UsageError(f"`dtype` is {dtype!r}, but models of the shipped kind compute in float32 on {device}")
@@ -145,8 +136,8 @@ def load(
         raise UsageError(f"{model.name} writes {model.language}, not {lang!r}", remedy="choose another `model`")
     codec = SentencePieceCodec(model.spm, model.network.eos)
     rules: Rules = ShippedRules(model.spm, model.network.eos)
-    if prism_a:
-        rules = BothRules(rules, CopyPenaltyRules(codec, prism_a, prism_b))
+    if options.prism_a:
+        rules = BothRules(rules, CopyPenaltyRules(codec, options.prism_a, options.prism_b))
     return SearchParaphraser(
         model.network.place(device),
         codec,
@@ -159,5 +150,5 @@ def load(
         # Longer candidates of this model repeat themselves and fall to the filter; the search ends sooner without them.
         room=(1.25, 5),
         min_score=model.min_score,
-        **batch_limits(memory, device),
+        **batch_limits(options.memory, device),
     )

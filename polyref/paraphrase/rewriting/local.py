@@ -20,11 +20,12 @@ from polyref.errors import ModelError, UsageError
 from polyref.models.checkpoints.text import load_tokenizer
 from polyref.models.device import torch_device, use_threads
 from polyref.models.opening import hash_model, load_network
+from polyref.paraphrase.decoding import check_choice
+from polyref.paraphrase.loading import DTYPES_ELSEWHERE, LoadingOptions
 from polyref.paraphrase.rewriting.answers import Answer, Answers
 from polyref.paraphrase.rewriting.options import RewritingOptions
 from polyref.paraphrase.rewriting.rewriter import GivenUpError, Rewriter
 
-_DTYPES: Final = ("float32", "bfloat16", "float16")
 #: Parts of a request that mean something here; the form of the answer is asked for in words alone.
 _PARTS: Final = frozenset(
     [
@@ -36,35 +37,16 @@ _PARTS: Final = frozenset(
 _ROOM: Final = 4096
 
 
-def load(
-    argument: str | None,
-    *,
-    device: str = "cpu",
-    threads: int | None = None,
-    lang: str | None = None,
-    source_lang: str | None = None,
-    dtype: str = "float32",
-    rewriting: RewritingOptions | None = None,
-) -> Rewriter:
-    """A chat model of a folder.
-
-    Args:
-        argument: The folder, as Transformers writes it: weights as safetensors, a tokeniser with a chat template.
-        device: A torch device.
-        threads: Threads of torch (None: leave as they are).
-        lang: Code of the language to write; None for that of each text.
-        source_lang: Code of the language to translate from; None where texts are rewritten.
-        dtype: What the network computes in: ``float32``, ``bfloat16`` or ``float16``.
-        rewriting: How to ask.
-    """
-    options = rewriting or RewritingOptions()
+def load(argument: str | None, loading: LoadingOptions) -> Rewriter:
+    """A chat model of a folder that Transformers wrote: weights as safetensors, a tokeniser with a chat template."""
+    options = loading.rewriting or RewritingOptions()
     if options.base_url is not None or options.batch is not None:
         name = "base_url" if options.base_url is not None else "batch"
         raise UsageError(
             f"`{name}` is given, but the model of chat:DIR runs here", remedy="leave it out, or openai:NAME"
         )
-    if dtype not in _DTYPES:
-        raise UsageError(f"`dtype` is {dtype!r}, expected one of {', '.join(_DTYPES)}")
+    dtype = loading.dtype or "float32"
+    check_choice("dtype", dtype, DTYPES_ELSEWHERE)
     if unknown := sorted(options.body.keys() - _PARTS):
         raise UsageError(f"`body` names {unknown[0]!r}, which a model of this machine does not take")
     emptied = [name for name, value in options.body.items() if value is None and name in ("seed", "temperature")]
@@ -75,10 +57,10 @@ def load(
     if not argument or not (Path(argument) / "config.json").is_file():
         raise ModelError("no folder with a Hugging Face model", file=argument or None, remedy="chat:DIR")
     folder = Path(argument)
-    use_threads(threads)
-    torch_device(device)
-    chat = LocalChat(folder, device, dtype)
-    return Rewriter("chat", chat, [], options, Answers(options.answers), lang, source_lang)
+    use_threads(loading.threads)
+    torch_device(loading.device)
+    chat = LocalChat(folder, loading.device, dtype)
+    return Rewriter("chat", chat, [], options, Answers(options.answers), loading.lang, loading.source_lang)
 
 
 class LocalChat:

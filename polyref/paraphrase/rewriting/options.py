@@ -11,7 +11,8 @@ from urllib.parse import urlsplit
 
 from polyref.errors import UsageError
 from polyref.json_files import try_json
-from polyref.paraphrase.decoding import LARGEST_WHOLE, check_real, check_whole
+from polyref.options import option
+from polyref.paraphrase.decoding import check_choice, check_numbers
 
 
 class TextInContext(str):
@@ -58,46 +59,51 @@ class RewritingOptions:
     what they are.
 
     Attributes:
-        prompt: ``faithful``, ``diverse``, or a TOML file of that form.
         form: ``list`` asks for all paraphrases in one answer, as JSON; ``samples`` for each of them by a request of
             its own, with seeds that follow each other.
         temperature: 0 is greedy; None takes the prompt's.
         seed: Sent with every request.
-        max_tokens: Most tokens of an answer; None allows what such an answer can need.
-        body: Further parts of the request, such as ``{"top_p": 0.9}``; None as a value takes a part out.
+        body: Such as ``{"top_p": 0.9}``; None as a value takes a part out.
         context: The reader of references gives so many neighbours on each side. For the signature.
         source: The reader of references gives sources: their hash. For the signature.
-        base_url: The server; None asks none: what is not known already counts as failed.
-        answers: File for the answers: none of them is asked for twice. None keeps them in memory.
-        retry_failed: Ask again for what failed by the server's fault.
+        base_url: None asks none: what is not known already counts as failed.
+        answers: None of them is asked for twice. None keeps them in memory.
         batch: A batch's file of results, which are taken as answers.
-        concurrency: Most requests at a time.
-        retries: How often a request is sent again that the server did not answer.
-        timeout: Seconds until an answer must be there as a whole.
     """
 
-    prompt: str = "faithful"
-    form: str = "list"
-    temperature: float | None = None
-    seed: int = 0
-    max_tokens: int | None = None
+    prompt: str = option(
+        "faithful",
+        help="faithful, diverse, or a TOML file.",
+        metavar="NAME|FILE",
+        otherwise="faithful, or one that translates",
+    )
+    form: str = option(
+        "list",
+        help="All paraphrases in one answer, as JSON, or one in each of several.",
+        choices=FORMS,
+        flag="--answer-form",
+        otherwise="list",
+    )
+    temperature: float | None = option(None, help="Of the model.", least=0, most=100, metavar="T")
+    seed: int = option(0, help="Of the first request for a text.", least=0, metavar="S")
+    max_tokens: int | None = option(
+        None, help="Most tokens of an answer.", least=1, metavar="N", otherwise="what it may need"
+    )
     body: Mapping[str, Any] = field(default_factory=dict)
-    context: int = 0
+    context: int = option(0, help="Neighbours on each side, shown to it too.", least=0, metavar="N", otherwise="0")
     source: str | None = None
 
-    base_url: str | None = None
+    base_url: str | None = option(None, help="Server of openai:NAME, such as http://localhost:8000/v1.", metavar="URL")
     answers: str | Path | None = None
-    retry_failed: bool = False
+    retry_failed: bool = option(False, help="Ask again what the server did not answer.")
     batch: str | Path | None = None
-    concurrency: int = 8
-    retries: int = 6
-    timeout: float = 120.0
+    concurrency: int = option(8, help="Requests at a time.", least=1, metavar="N", otherwise="8")
+    retries: int = option(6, help="Further tries of a request.", least=0, metavar="N", otherwise="6")
+    timeout: float = option(120.0, help="Seconds for a whole answer.", least=0.001, metavar="S", otherwise="120")
 
     def __post_init__(self) -> None:
-        if self.form not in FORMS:
-            raise UsageError(f"`form` is {self.form!r}, expected one of {', '.join(FORMS)}")
-        if self.temperature is not None:
-            check_real("temperature", self.temperature, 0.0, 100.0)
+        check_choice("form", self.form, FORMS)
+        check_numbers(self)
         if self.form == "samples" and self.temperature == 0:
             raise UsageError(
                 "`temperature` is 0, and all samples would be the same", remedy="name more, or `form` list"
@@ -107,11 +113,6 @@ class RewritingOptions:
                 "`body` names one seed, or a temperature of 0, and all samples would be the same",
                 remedy="leave it out: `seed` is that of the first sample",
             )
-        for name, least in (("max_tokens", 1), ("seed", 0), ("context", 0), ("concurrency", 1), ("retries", 0)):
-            value = getattr(self, name)
-            if value is not None:
-                check_whole(name, value, least, LARGEST_WHOLE)
-        check_real("timeout", self.timeout, 0.001, 1e6)
         check_body(self.body)
         if self.base_url is not None:
             check_url(self.base_url)

@@ -16,6 +16,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from polyref.errors import ModelError, UsageError
+from polyref.paraphrase.loading import LoadingOptions
 from polyref.paraphrase.rewriting.answers import (
     CROSSED_OUT,
     Answer,
@@ -26,7 +27,14 @@ from polyref.paraphrase.rewriting.answers import (
     readable,
 )
 from polyref.paraphrase.rewriting.options import RewritingOptions
-from polyref.paraphrase.rewriting.rewriter import GivenUpError, Nobody, RefusedError, Rewriter, TransientError
+from polyref.paraphrase.rewriting.rewriter import (
+    ChatModel,
+    GivenUpError,
+    Nobody,
+    RefusedError,
+    Rewriter,
+    TransientError,
+)
 
 #: Environment variable of the key.
 KEY: Final = "OPENAI_API_KEY"
@@ -37,41 +45,24 @@ _LONGEST: Final = 16 << 20
 _SHOWN: Final = 300
 
 
-def load(
-    argument: str | None,
-    *,
-    lang: str | None = None,
-    source_lang: str | None = None,
-    rewriting: RewritingOptions | None = None,
-) -> Rewriter:
-    """A model behind a server, or the answers of a batch.
-
-    Args:
-        argument: Name of the model, as the server calls it.
-        lang: Code of the language to write; None for that of each text.
-        source_lang: Code of the language to translate from; None where texts are rewritten.
-        rewriting: How to ask. Without the address of a server nothing is asked.
-    """
+def load(argument: str | None, loading: LoadingOptions) -> Rewriter:
+    """The model that a server calls so, or the answers of a batch; without the address of one nothing is asked."""
     if not argument:
         raise UsageError("no model is named", remedy="openai:NAME, with the name that the server gives it")
     if not argument.isprintable():
         raise UsageError(
             f"the model's name is {argument!r}, which cannot be sent", remedy="the name that the server gives it"
         )
-    options = rewriting or RewritingOptions()
-    if options.base_url is None:
-        answers = Answers(options.answers)
-        if options.batch is not None:
-            answers.take_over(read_batch(options.batch))
-        # Nobody is asked: there is nothing to wait for.
-        alone = replace(options, concurrency=1)
-        known = answers.identity(argument)
-        return Rewriter("openai", Nobody(argument), known, alone, answers, lang, source_lang)
-    server = Server(argument, options)
-    answers = Answers(options.answers, options.base_url, retry_failed=options.retry_failed)
+    options = loading.rewriting or RewritingOptions()
+    chat: ChatModel = Nobody(argument) if options.base_url is None else Server(argument, options)
+    asked = options.base_url is not None
+    answers = Answers(options.answers, options.base_url, retry_failed=asked and options.retry_failed)
     if options.batch is not None:
         answers.take_over(read_batch(options.batch))
-    return Rewriter("openai", server, None, options, answers, lang, source_lang)
+    known = None if asked else answers.identity(argument)
+    # Where nobody is asked there is nothing to wait for.
+    options = options if asked else replace(options, concurrency=1)
+    return Rewriter("openai", chat, known, options, answers, loading.lang, loading.source_lang)
 
 
 class Server:
