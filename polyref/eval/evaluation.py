@@ -11,8 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from polyref.eval.agreement import LENGTH, PLACEBO, REAL_MINUS_PLACEBO, Row
-from polyref.eval.comparisons import GAINS, Verdict, verdict
+from polyref.eval.agreement import GAINS, LENGTH, PLACEBO, REAL_MINUS_PLACEBO, Row, Verdict, verdict
 from polyref.eval.experiments.choices import KEPT
 from polyref.eval.judgements.gold import BoolArray, Gold
 from polyref.eval.names import level_name, metric_names, statistic_name
@@ -144,7 +143,7 @@ class Evaluation:
         return found
 
     def verdict(self, row: Row) -> Verdict:
-        """What may be said of a row's gain (:func:`~polyref.eval.comparisons.verdict`).
+        """What may be said of a row's gain (:func:`~polyref.eval.agreement.verdict`).
 
         A row and that of its difference to the placebo have one verdict in common; the placebo's own and that of
         lengths alone have none.

@@ -11,8 +11,7 @@ import numpy as np
 
 from polyref import __version__
 from polyref.errors import UsageError
-from polyref.eval.agreement import LENGTH, Row, agreement
-from polyref.eval.comparisons import check_perm_both, with_correction, with_perm_both
+from polyref.eval.agreement import LENGTH, Row, agreement, perm_both_fault, with_correction, with_perm_both
 from polyref.eval.data.reference_sets import OF_SET
 from polyref.eval.data.releases import EvaluationSet, check_patterns, filled, set_name
 from polyref.eval.evaluation import Evaluation, without_human
@@ -61,7 +60,7 @@ def measure(sets: Sequence[EvaluationSet], choices: Choices, say: Say = lambda k
         raise UsageError(
             "`repeated_pairs` has no use: no judgement here is of relative rankings", remedy="leave it out"
         )
-    lacking = [why for gold, _, _ in judged if (why := _lacking(gold)) is not None]
+    lacking = [why for gold, _, _ in judged if (why := perm_both_fault(gold)) is not None]
     if choices.perm_both is not None and len(lacking) == len(judged):
         raise lacking[0]
     evaluations = []
@@ -110,7 +109,7 @@ def _evaluation(
     partly = [] if part is None else [part.note(choices.bootstrap.seed)]
     partly += [NO_HUMAN] if without_human(found.references) else []
     partly += [f"systems are scored on the {count} segments whose outputs are all known" for count in partial]
-    if choices.perm_both is not None and (why := _lacking(_inside(gold, scored))):
+    if choices.perm_both is not None and (why := perm_both_fault(_inside(gold, scored))):
         partly.append(f"{evalset.pair} is without PERM-BOTH: {why.message}")
     for note in partly:
         say("note", note)
@@ -169,15 +168,6 @@ def _inside(gold: Gold, scored: BoolArray | None) -> Gold:
     return gold if scored is None else gold.within(scored)
 
 
-def _lacking(gold: Gold) -> UsageError | None:
-    """Why a judgement has too little for PERM-BOTH; None where it has enough."""
-    try:
-        check_perm_both(gold)
-    except UsageError as error:
-        return error
-    return None
-
-
 def _rows(gold: Gold, found: Inputs, choices: Choices, scored: BoolArray | None) -> tuple[list[Row], list[Row]]:
     """The rows of the references, and those of their placebos."""
     every = agreement(
@@ -199,7 +189,7 @@ def _rows(gold: Gold, found: Inputs, choices: Choices, scored: BoolArray | None)
     if choices.perm_both is None:
         return rows, controls
     inside = _inside(gold, scored)
-    if _lacking(inside):
+    if perm_both_fault(inside):
         return rows, controls
     tested = with_perm_both(
         rows, found.series, inside, baseline=choices.baseline, resamples=choices.perm_both, seed=choices.bootstrap.seed

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
 
-from polyref.eval.agreement import Row
-from polyref.eval.comparisons import p_behind
+from polyref.eval.agreement import Row, p_behind
 from polyref.eval.evaluation import Evaluation
 from polyref.eval.names import LENGTH_ROW, arrow, gold_name, level_name, metric_names, statistic_name
 from polyref.eval.statistics.base import Bootstrap

@@ -15,9 +15,8 @@ import pytest
 import scipy.stats
 
 from polyref.errors import UsageError
-from polyref.eval.agreement import Row
+from polyref.eval.agreement import Row, p_behind, verdict
 from polyref.eval.api import evaluate
-from polyref.eval.comparisons import p_behind, verdict
 from polyref.eval.evaluation import Evaluation
 from polyref.eval.judgements.gold import Gold, RankingPairs
 from polyref.eval.statistics import named

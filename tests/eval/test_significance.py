@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from polyref.eval.agreement import Row
-from polyref.eval.comparisons import verdict, with_correction
+from polyref.eval.agreement import Row, verdict, with_correction
 from polyref.eval.judged import outliers
 from polyref.eval.statistics.base import Bootstrap, People, bootstrap_p
 from polyref.eval.statistics.named import STATISTICS, statistics_called

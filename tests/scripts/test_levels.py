@@ -132,8 +132,7 @@ def test_the_script_judges_as_evaluations_do() -> None:
     """P-values and verdicts are those of the rows of ``polyref evaluate`` for the same scores."""
     from interval_levels import judged, verdicts, with_verdict
 
-    from polyref.eval.agreement import agreement
-    from polyref.eval.comparisons import verdict
+    from polyref.eval.agreement import agreement, verdict
     from polyref.eval.judgements.gold import StoredScores
     from polyref.eval.series import StoredSeries
     from polyref.eval.statistics.base import Bootstrap

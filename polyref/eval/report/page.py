@@ -14,8 +14,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from polyref import __version__
-from polyref.eval.agreement import Row
-from polyref.eval.comparisons import Verdict, p_behind
+from polyref.eval.agreement import Row, Verdict, p_behind
 from polyref.eval.evaluation import Evaluation
 from polyref.eval.names import LENGTH_ROW, gold_name, level_name, metric_names, statistic_name, visible
 from polyref.eval.report import plots

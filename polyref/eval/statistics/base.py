@@ -66,11 +66,6 @@ class Bootstrap:
         return counts
 
 
-def names_of_redrawn(segments: bool, systems: bool) -> str:
-    """What rows and tables call what was redrawn: ``segments and systems``; empty for nothing."""
-    return " and ".join(name for name, there in ((SEGMENTS, segments), (SYSTEMS, systems)) if there)
-
-
 def segment_draws(universe: BoolArray, resamples: int, seed: int) -> FloatArray:
     """Draw test sets of the same size with replacement.
 
@@ -144,30 +139,18 @@ class People:
 
     @cached_property
     def draws(self) -> FloatArray | None:
-        """How often each segment is in each redrawn test set, shape (resamples, segments); None without resamples."""
+        """How often each segment is in each redrawn test set, shape (resamples, segments); None where they stay."""
         return None if self.universe is None else self.bootstrap.draws(self.universe)
-
-    @cached_property
-    def weights(self) -> FloatArray | None:
-        """How often each segment counts in the test set as it is, and in every redrawn one: (1 + resamples, segments).
-
-        None without resamples.
-        """
-        return weighted(self.draws)
-
-    def once(self, scores: FloatArray, prepare: Callable[[FloatArray, People], T]) -> T:
-        """What ``prepare`` makes of a metric's scores; the last scores' is kept, since more than one asks for it."""
-        if not self._last or self._last[0] is not scores:
-            self._last[:] = [scores, {}]
-        made: dict[Any, T] = self._last[1]
-        if prepare not in made:
-            made[prepare] = prepare(scores, self)
-        return made[prepare]
 
     @cached_property
     def system_draws(self) -> FloatArray | None:
         """How often each system is in each redrawn test set, shape (resamples, systems); None where they stay."""
         return self.bootstrap.system_draws(len(self.scores) if self.pairs is None else len(self.pairs.systems))
+
+    @cached_property
+    def weights(self) -> FloatArray | None:
+        """:attr:`draws` with the test set as it is before them, shape (1 + resamples, segments)."""
+        return weighted(self.draws)
 
     def redrawn(self, scores: FloatArray) -> Iterator[tuple[FloatArray, FloatArray, FloatArray | None]]:
         """Every redrawn set of systems: their scores, their human scores, and the draw of segments or None.
@@ -183,6 +166,15 @@ class People:
             chosen = np.repeat(np.arange(len(counts)), counts)
             draw = None if self.draws is None else self.draws[number : number + 1]
             yield scores[chosen], self.scores[chosen], draw
+
+    def once(self, scores: FloatArray, prepare: Callable[[FloatArray, People], T]) -> T:
+        """What ``prepare`` makes of a metric's scores; the last scores' is kept, since more than one asks for it."""
+        if not self._last or self._last[0] is not scores:
+            self._last[:] = [scores, {}]
+        made: dict[Any, T] = self._last[1]
+        if prepare not in made:
+            made[prepare] = prepare(scores, self)
+        return made[prepare]
 
 
 @dataclass(frozen=True)
@@ -262,7 +254,7 @@ class SystemStatistic(Statistic):
     needs: ClassVar[Needs] = SYSTEMS
 
     def against(self, people: People) -> Measure:
-        """See :meth:`Statistic.against`."""
+        """One number for every row of scores; where systems are redrawn, of those that each row's draw has."""
         if people.system_draws is None:
             return lambda scores: self.rows(scores, people.scores)
         drawn = [np.repeat(np.arange(len(row)), row) for row in people.system_draws.astype(np.intp)]
@@ -270,22 +262,20 @@ class SystemStatistic(Statistic):
         def measure(scores: FloatArray) -> FloatArray:
             # Score files have no redrawn segments: the same scores for every draw of systems.
             rows = scores[1:] if len(scores) > 1 else np.broadcast_to(scores, (len(drawn), scores.shape[1]))
-            values = [
-                self.rows(row[None, chosen], people.scores[chosen]) for row, chosen in zip(rows, drawn, strict=True)
-            ]
+            values = [self.rows(row[None, one], people.scores[one]) for row, one in zip(rows, drawn, strict=True)]
             return np.concatenate([self.rows(scores[:1], people.scores), *values])
 
         return measure
 
     def without_each(self, scores: FloatArray, people: People) -> FloatArray | None:
-        """See :meth:`Statistic.without_each`."""
+        """Of the other systems, where there is no test of its own."""
         if self.p_value is not None or self.higher_is_better is None:
             return None
         others = _others(len(people.scores))
         return np.concatenate([self.rows(scores[:1, kept], people.scores[kept]) for kept in others])
 
     def test(self, first: FloatArray, second: FloatArray, people: People) -> float | None:
-        """See :meth:`Statistic.test`."""
+        """The test that was given."""
         return None if self.p_value is None else self.p_value(first, second, people.scores)
 
 
@@ -298,27 +288,32 @@ class SegmentStatistic(Statistic):
             (resamples, segments) or None -> the value, and one a draw where that is cheap and exact.
             Where systems are redrawn, it is called for every set of them, in which a system that was drawn twice is
             there twice.
+        redraws_segments: Whether ``samples`` gives one value a draw; else it has no interval over segments.
     """
 
     samples: Callable[[FloatArray, FloatArray, FloatArray | None], FloatArray]
+    redraws_segments: bool = field(default=True, kw_only=True)
     level: ClassVar[Level] = "seg"
     needs: ClassVar[Needs] = SEGMENTS
 
     def against(self, people: People) -> Measure:
-        """See :meth:`Statistic.against`."""
+        """The value, then one for every draw of segments, of systems, or of both."""
         if people.system_draws is None:
             return lambda scores: self.samples(scores, people.scores, people.draws)
 
         def measure(scores: FloatArray) -> FloatArray:
             value = self.samples(scores, people.scores, None)
-            if people.draws is not None and len(self.samples(scores, people.scores, people.draws[:1])) == 1:
-                return value  # it has no interval
-            return np.concatenate([value, *(self.samples(*drawn)[-1:] for drawn in people.redrawn(scores))])
+            if people.draws is not None and not self.redraws_segments:
+                return value
+            drawn = [self.samples(*one) for one in people.redrawn(scores)]
+            if people.draws is not None and len(drawn[0]) == 1:  # a plug-in's that does not say so
+                return value
+            return np.concatenate([value, *(one[-1:] for one in drawn)])
 
         return measure
 
     def without_each(self, scores: FloatArray, people: People) -> FloatArray | None:
-        """See :meth:`Statistic.without_each`."""
+        """Of the other systems, where it may be said of these outputs."""
         if self.pooled or self.higher_is_better is None:
             return None
         others = _others(len(people.scores))
@@ -339,11 +334,11 @@ class PairStatistic(Statistic):
     needs: ClassVar[Needs] = SEGMENTS
 
     def against(self, people: People) -> Measure:
-        """See :meth:`Statistic.against`."""
+        """The value, then one for every draw, from the same pairs for all statistics."""
         return lambda scores: self.samples(people.once(scores, _pairs), people.weights, people.system_draws)
 
     def without_each(self, scores: FloatArray, people: People) -> FloatArray | None:
-        """See :meth:`Statistic.without_each`."""
+        """Every system in turn is drawn never, and the others once."""
         if self.higher_is_better is None:
             return None
         others = _others(len(people.scores)).astype(np.float64)
@@ -368,37 +363,34 @@ class RankingStatistic(Statistic):
     needs: ClassVar[Needs] = RANKINGS
 
     def against(self, people: People) -> Measure:
-        """See :meth:`Statistic.against`."""
-        pairs = people.pairs
-        assert pairs is not None, "a statistic of rankings is held against rankings"
+        """The value, then one for every draw; a pair is there as often as both of its systems were drawn."""
+        draws, drawn = people.draws, people.system_draws
 
         def measure(scores: FloatArray) -> FloatArray:
-            counts = darr_counts(scores, pairs)
-            if people.universe is not None:
-                counts = counts.first(len(people.universe))
+            counts = _counted(scores, people, None)
             value = self.of_counts(counts, None)
-            draws, drawn = people.draws, people.system_draws
             if drawn is None:
                 return value if draws is None else np.concatenate([value, self.of_counts(counts, draws)])
-            # A pair is there as often as both of its systems were drawn, each copy of one with each of the other.
-            found = [value]
-            for number, systems in enumerate(drawn):
-                weighted = darr_counts(scores, pairs, systems[pairs.better] * systems[pairs.worse])
-                if people.universe is not None:
-                    weighted = weighted.first(len(people.universe))
-                found.append(self.of_counts(weighted, None if draws is None else draws[number : number + 1]))
-            return np.concatenate(found)
+            of_segments = [None] * len(drawn) if draws is None else draws[:, None]
+            both = zip(drawn, of_segments, strict=True)
+            return np.concatenate([value, *(self.of_counts(_counted(scores, people, s), d) for s, d in both)])
 
         return measure
 
     def without_each(self, scores: FloatArray, people: People) -> FloatArray | None:
-        """See :meth:`Statistic.without_each`."""
-        pairs = people.pairs
-        if pairs is None or self.higher_is_better is None:
+        """Over the pairs of the other systems."""
+        if people.pairs is None or self.higher_is_better is None:
             return None
-        there = _others(len(pairs.systems)).astype(np.float64)
-        counts = (darr_counts(scores, pairs, kept[pairs.better] * kept[pairs.worse]) for kept in there)
-        return np.concatenate([self.of_counts(one, None) for one in counts])
+        there = _others(len(people.pairs.systems)).astype(np.float64)
+        return np.concatenate([self.of_counts(_counted(scores, people, kept), None) for kept in there])
+
+
+def _counted(scores: FloatArray, people: People, systems: FloatArray | None) -> DarrCounts:
+    """How a metric orders the pairs, each as often as both of its systems were drawn; None for once."""
+    pairs = people.pairs
+    assert pairs is not None, "a statistic of rankings is held against rankings"
+    counts = darr_counts(scores, pairs, None if systems is None else systems[pairs.better] * systems[pairs.worse])
+    return counts if people.universe is None else counts.first(len(people.universe))
 
 
 def _others(systems: int) -> BoolArray:

@@ -6,13 +6,13 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from polyref.errors import UsageError
-from polyref.eval.judgements.gold import FloatArray
+from polyref.eval.judgements.gold import FloatArray, Gold
 from polyref.eval.statistics import within_segments
 from polyref.eval.statistics.base import (
     SEGMENTS,
@@ -32,11 +32,6 @@ from polyref.eval.statistics.pooled_tau_b import PooledTauB
 from polyref.eval.statistics.significance import perm_systems
 from polyref.eval.statistics.within_segments import divided, mean_over_segments, pairs_of, weighted
 from polyref.plugins import Plugins
-
-if TYPE_CHECKING:
-    from polyref.eval.judgements.gold import Gold
-    from polyref.eval.statistics.base import Needs, Statistic
-
 
 #: Signs that are numbers of eight bytes at a time: 32 MB.
 _CELLS: Final = 1 << 22
@@ -67,17 +62,9 @@ def soft_pairwise_accuracy(scores: FloatArray, human: FloatArray, *, resamples: 
 
 
 def surety_distances(scores: FloatArray, human: FloatArray, *, resamples: int, seed: int) -> FloatArray:
-    """How far the p-values of metric and people are apart, for every pair of systems.
+    """How far the p-values of metric and people are apart, shape (pairs,), in the order of ``itertools.combinations``.
 
-    Args:
-        scores: As for :func:`soft_pairwise_accuracy`.
-        human: As there.
-        resamples: As there.
-        seed: As there.
-
-    Returns:
-        Shape (pairs,), in the order of ``itertools.combinations``, 0 to 1; NaN where two systems have no judged segment
-        in common.
+    0 to 1; NaN where two systems have no judged segment in common.
     """
     first, second = pairs_of(len(human))
     people, metric = (x[first] - x[second] for x in (human, scores))
@@ -94,14 +81,9 @@ def surety_distances(scores: FloatArray, human: FloatArray, *, resamples: int, s
 
 
 def soft_accuracy(distances: FloatArray, systems: FloatArray) -> FloatArray:
-    """Soft pairwise accuracy of sets of systems.
+    """One minus the mean distance of the pairs in sets of systems, shape (sets,); NaN where no pair is left.
 
-    Args:
-        distances: Of :func:`surety_distances`.
-        systems: How often each system is in each set, shape (sets, systems); two copies of one are no pair.
-
-    Returns:
-        Shape (sets,); NaN where no pair is left.
+    ``systems`` says how often each is in each set, shape (sets, systems); two copies of one are no pair.
     """
     there = ~np.isnan(distances)
     first, second = pairs_of(systems.shape[1])
@@ -170,7 +152,8 @@ def pooled_pearson_samples(scores: FloatArray, human: FloatArray, draws: FloatAr
     x = np.where(judged, scores - scores[judged].mean(), 0.0)
     y = np.where(judged, human - human[judged].mean(), 0.0)
     columns = np.stack([judged.astype(np.float64), x, y, x * x, y * y, x * y]).sum(axis=1)
-    n, sx, sy, sxx, syy, sxy = columns @ _weights(human.shape[1], draws).T
+    ones = np.ones((1, human.shape[1]))
+    n, sx, sy, sxx, syy, sxy = columns @ (ones if draws is None else np.vstack([ones, draws])).T
     with np.errstate(divide="ignore", invalid="ignore"):
         left, right = sxx - sx * sx / n, syy - sy * sy / n
         flat = (left <= 1e-13 * sxx) | (right <= 1e-13 * syy)
@@ -211,11 +194,6 @@ def _signs(x: FloatArray) -> FloatArray:
     return np.sign(x[:, i] - x[:, j])
 
 
-def _weights(segments: int, draws: FloatArray | None) -> FloatArray:
-    ones = np.ones((1, segments))
-    return ones if draws is None else np.vstack([ones, draws])
-
-
 class PooledKendall(Statistic):
     """Kendall's tau-b over all judged outputs; what depends on people alone is computed once for all metrics."""
 
@@ -223,7 +201,7 @@ class PooledKendall(Statistic):
     needs: ClassVar[Needs] = SEGMENTS
 
     def against(self, people: People) -> Measure:
-        """See :meth:`Statistic.against`."""
+        """The fast way for all draws of segments at once; one by one where systems are redrawn."""
         if people.system_draws is None:
             return PooledTauB(people.scores).measure(people.draws)
         return lambda scores: np.array(
@@ -239,17 +217,18 @@ class SoftPairwiseAccuracy(Statistic):
     redraws: ClassVar[str] = SYSTEMS
 
     def against(self, people: People) -> Measure:
-        """See :meth:`Statistic.against`; ``people.bootstrap`` says how many permutations there are (at 0: 1000).
+        """Systems are redrawn, whatever is redrawn elsewhere: every set of segments would need permutations anew.
 
-        Systems are redrawn, whatever is redrawn elsewhere: every redrawn set of segments would need permutations anew.
+        ``people.bootstrap`` says how many permutations there are (at 0: 1000).
         """
         systems = len(people.scores)
         drawn = replace(people.bootstrap, over=SYSTEMS).system_draws(systems)
-        weights = np.ones((1, systems)) if drawn is None else np.vstack([np.ones((1, systems)), drawn])
+        ones = np.ones((1, systems))
+        weights = ones if drawn is None else np.vstack([ones, drawn])
         return lambda scores: soft_accuracy(people.once(scores, _sureties), weights)
 
     def without_each(self, scores: FloatArray, people: People) -> FloatArray | None:
-        """See :meth:`Statistic.without_each`."""
+        """Over the pairs of the other systems."""
         return soft_accuracy(people.once(scores, _sureties), 1.0 - np.eye(len(people.scores)))
 
 
@@ -264,7 +243,7 @@ PEARSON: Final = (
 )
 SPEARMAN: Final = (
     SystemStatistic("spearman", "Spearman's ρ", spearman_rows),
-    SegmentStatistic("spearman", "Spearman's ρ", _pooled(spearman), pooled=True),
+    SegmentStatistic("spearman", "Spearman's ρ", _pooled(spearman), pooled=True, redraws_segments=False),
 )
 KENDALL_TAU_B: Final = (
     SystemStatistic("kendall-tau-b", "Kendall's τ-b", kendall_tau_b_rows),
@@ -272,60 +251,35 @@ KENDALL_TAU_B: Final = (
 )
 KENDALL_TAU_C: Final = (
     SystemStatistic("kendall-tau-c", "Kendall's τ-c", kendall_tau_c_rows),
-    SegmentStatistic("kendall-tau-c", "Kendall's τ-c", _pooled(kendall_tau_c), pooled=True),
+    SegmentStatistic("kendall-tau-c", "Kendall's τ-c", _pooled(kendall_tau_c), pooled=True, redraws_segments=False),
 )
-PAIRWISE_ACCURACY: Final = SystemStatistic(
-    "pairwise-accuracy",
-    "pairwise accuracy",
-    system_accuracy_rows,
-)
-SOFT_PAIRWISE_ACCURACY: Final = SoftPairwiseAccuracy(
-    "soft-pairwise-accuracy",
-    "soft pairwise accuracy",
-)
-ACC23: Final = PairStatistic(
-    "acc23",
-    "accuracy with calibrated ties",
-    within_segments.tie_accuracy,
-    usual=True,
-)
+PAIRWISE_ACCURACY: Final = SystemStatistic("pairwise-accuracy", "pairwise accuracy", system_accuracy_rows)
+SOFT_PAIRWISE_ACCURACY: Final = SoftPairwiseAccuracy("soft-pairwise-accuracy", "soft pairwise accuracy")
+ACC23: Final = PairStatistic("acc23", "accuracy with calibrated ties", within_segments.tie_accuracy, usual=True)
 KENDALL_WITHOUT_TIES: Final = PairStatistic(
-    "kendall-without-ties",
-    "Kendall's τ (without ties)",
-    within_segments.kendall_without_ties,
-    usual=True,
+    "kendall-without-ties", "Kendall's τ (without ties)", within_segments.kendall_without_ties, usual=True
 )
 KENDALL_TAU_B_ITEMS: Final = PairStatistic(
-    "kendall-tau-b-items",
-    "Kendall's τ-b within segments",
-    within_segments.kendall_tau_b,
+    "kendall-tau-b-items", "Kendall's τ-b within segments", within_segments.kendall_tau_b
 )
 PEARSON_ITEMS: Final = SegmentStatistic("pearson-items", "Pearson's r within segments", pearson_items_samples)
-KENDALL_DARR: Final = RankingStatistic(
-    "kendall-darr",
-    "Kendall's τ (ties discordant)",
-    DarrCounts.tau,
-    usual=True,
-)
+KENDALL_DARR: Final = RankingStatistic("kendall-darr", "Kendall's τ (ties discordant)", DarrCounts.tau, usual=True)
 KENDALL_DARR_WITHOUT_TIES: Final = RankingStatistic(
-    "kendall-darr-without-ties",
-    "Kendall's τ (without ties)",
-    DarrCounts.tau_without_ties,
-    usual=True,
+    "kendall-darr-without-ties", "Kendall's τ (without ties)", DarrCounts.tau_without_ties, usual=True
 )
 TIE_RATE: Final = (
     RankingStatistic("tie-rate", "share of ties", DarrCounts.tie_rate, usual=True, higher_is_better=None),
-    PairStatistic(
-        "tie-rate",
-        "share of ties",
-        within_segments.tie_rate,
-        usual=True,
-        higher_is_better=None,
-    ),
+    PairStatistic("tie-rate", "share of ties", within_segments.tie_rate, usual=True, higher_is_better=None),
 )
-
-
-_NAMED: Final = "polyref.eval.statistics.named"
+#: In the order of lists.
+_OWN: Final = (
+    SPEARMAN, KENDALL_TAU_B, KENDALL_TAU_C, PAIRWISE_ACCURACY, SOFT_PAIRWISE_ACCURACY, KENDALL_WITHOUT_TIES, ACC23,
+    PEARSON, KENDALL_TAU_B_ITEMS, PEARSON_ITEMS, KENDALL_DARR, KENDALL_DARR_WITHOUT_TIES, TIE_RATE,
+)  # fmt: skip
+#: Those that are always computed, where the judgement has what they need, in the order of the rows.
+_USUAL: Final = (
+    KENDALL_WITHOUT_TIES, ACC23, KENDALL_DARR_WITHOUT_TIES, KENDALL_DARR, *TIE_RATE, PEARSON[0], KENDALL_TAU_B[1],
+)  # fmt: skip
 
 
 def _several(found: Any) -> tuple[Statistic, ...]:
@@ -333,8 +287,6 @@ def _several(found: Any) -> tuple[Statistic, ...]:
 
 
 def _are_statistics(name: str, found: Any) -> bool:
-    from polyref.eval.statistics.base import Statistic
-
     several = _several(found)
     return bool(several) and all(isinstance(one, Statistic) and one.name == name for one in several)
 
@@ -343,33 +295,9 @@ def _are_statistics(name: str, found: Any) -> bool:
 STATISTICS: Final = Plugins(
     "statistic",
     "polyref.statistics",
-    {
-        "spearman": f"{_NAMED}:SPEARMAN",
-        "kendall-tau-b": f"{_NAMED}:KENDALL_TAU_B",
-        "kendall-tau-c": f"{_NAMED}:KENDALL_TAU_C",
-        "pairwise-accuracy": f"{_NAMED}:PAIRWISE_ACCURACY",
-        "soft-pairwise-accuracy": f"{_NAMED}:SOFT_PAIRWISE_ACCURACY",
-        "kendall-without-ties": f"{_NAMED}:KENDALL_WITHOUT_TIES",
-        "acc23": f"{_NAMED}:ACC23",
-        "pearson": f"{_NAMED}:PEARSON",
-        "kendall-tau-b-items": f"{_NAMED}:KENDALL_TAU_B_ITEMS",
-        "pearson-items": f"{_NAMED}:PEARSON_ITEMS",
-        "kendall-darr": f"{_NAMED}:KENDALL_DARR",
-        "kendall-darr-without-ties": f"{_NAMED}:KENDALL_DARR_WITHOUT_TIES",
-        "tie-rate": f"{_NAMED}:TIE_RATE",
-    },
+    {_several(one)[0].name: one for one in _OWN},
     "a Statistic of that name, or several",
     _are_statistics,
-)
-#: Those of polyref that are always computed, where the judgement has what they need, in the order of the rows.
-USUAL: Final = (
-    "kendall-without-ties",
-    "acc23",
-    "kendall-darr-without-ties",
-    "kendall-darr",
-    "tie-rate",
-    "pearson",
-    "kendall-tau-b",
 )
 _NEEDED: Final[dict[Needs, str]] = {
     "systems": "scores of systems",
@@ -381,6 +309,12 @@ _NEEDED: Final[dict[Needs, str]] = {
 def statistics_called(name: str) -> tuple[Statistic, ...]:
     """The statistics of one name: one, or one for each level."""
     return _several(STATISTICS.load(name))
+
+
+def statistic_at(name: str, level: str) -> Statistic | None:
+    """The statistic of a name at one level; None where there is none, as for rows of other experiments."""
+    several = statistics_called(name) if name in STATISTICS else ()
+    return next((one for one in several if one.level == level), None)
 
 
 def chosen_statistics(asked: Sequence[str], gold: Gold, *, within_segments: bool = False) -> list[Statistic]:
@@ -405,8 +339,7 @@ def chosen_statistics(asked: Sequence[str], gold: Gold, *, within_segments: bool
             )
         if within_segments and not any(map(_within_segments, several)):
             raise UsageError(f"{name} does not compare outputs within segments, as `peers` has to")
-    usual = [one for name in USUAL for one in statistics_called(name) if one.usual]
-    everything = [*usual, *(one for _, several in further for one in several if not one.usual)]
+    everything = [*_USUAL, *(one for _, several in further for one in several if not one.usual)]
     if gold.pairs is not None:
         # The rankings speak for the segments.
         everything = [one for one in everything if one.level == "sys" or one.needs == "rankings"]

@@ -30,8 +30,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from polyref.eval.agreement import Row, of_rankings, of_segments, of_systems
-from polyref.eval.comparisons import BETTER, WORSE, verdict
+from polyref.eval.agreement import BETTER, WORSE, Row, judgements_for, verdict
 from polyref.eval.data.evaluation_set import EvalSet
 from polyref.eval.judgements.gold import Gold
 from polyref.eval.statistics.base import (
@@ -40,6 +39,7 @@ from polyref.eval.statistics.base import (
     SEGMENTS,
     SYSTEMS,
     Bootstrap,
+    Needs,
     People,
     Statistic,
     percentile_interval,
@@ -170,11 +170,8 @@ def verdicts(first: FloatArray, second: FloatArray, gold: Gold, seed: int) -> Fo
         seed: Of what is random in the statistics.
     """
     none = Bootstrap(0, seed=seed)
-    people: dict[str, People] = {}
-    if gold.segment:
-        people = {SEGMENTS: of_segments(gold, none).people, SYSTEMS: of_systems(gold, None, (), none).people}
-    if gold.pairs is not None:
-        people[RANKINGS] = of_rankings(gold, gold.pairs, none).people
+    kinds: tuple[Needs, ...] = (SEGMENTS, SYSTEMS, RANKINGS)
+    people = {needs: found.people for needs in kinds if (found := judgements_for(gold, needs, none)) is not None}
     units = [spread_of_outputs(scores)[0] for scores in (first, second)]
     found: Found = {}
     for one in with_verdict():
