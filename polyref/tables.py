@@ -1,26 +1,180 @@
-"""Rows for people and for other programs: aligned text, LaTeX, HTML for notebooks, a pandas data frame."""
+"""Tables for people and for other programs: a column is said once, whether it is printed, put on a page or exported."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from html import escape
 from importlib import import_module
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
 from polyref.errors import UsageError
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+Item = TypeVar("Item")
 
 #: What a terminal obeys instead of showing it: control characters, line and paragraph separators, marks of direction;
 #: and what cannot be written: surrogates.
 _UNSEEN: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 #: How Python reads bytes of file names that are not UTF-8 (PEP 383).
 _NO_TEXT: Final = re.compile("[\udc80-\udcff]")
+#: Control characters that a page must not hold.
+_CONTROL: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 _LATEX: Final = {
-    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
-    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
-    "|": r"\textbar{}", '"': r"\symbol{34}", "–": r"\textendash{}", "±": r"$\pm$", "τ": r"$\tau$", "ρ": r"$\rho$",
-}  # fmt: skip
+    **{one: f"\\{one}" for one in "&%$#_{}"},
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    '"': r"\symbol{34}",
+    "–": r"\textendash{}",
+    "±": r"$\pm$",
+    "τ": r"$\tau$",
+    "ρ": r"$\rho$",
+}
+
+
+class Cell(NamedTuple):
+    """What a cell of a page shows.
+
+    ``value`` is what it is sorted by in a column of numbers, ``style`` its class in the style sheet.
+    """
+
+    text: str
+    value: float | None = None
+    style: str = ""
+
+
+@dataclass(frozen=True)
+class Column(Generic[Item]):
+    """A column of a table, said once for every form that the table has.
+
+    Attributes:
+        title: What stands above it.
+        value: What it holds of an item: a text, a number, an interval of two numbers, or a finished cell; nothing is
+            None or NaN.
+        digits: Of numbers and intervals, unless a table is asked for others; None for texts and whole numbers.
+        sign: ``+`` is written before what is above zero, ``,`` between thousands.
+        p: Whether it holds p-values, which are never zero.
+        whole: Whether it holds whole numbers.
+        page: Title on a page, if another one.
+        form: How a table of text writes a number, instead of by ``digits``: ``.3g``.
+    """
+
+    title: str
+    value: Callable[[Item], Any]
+    digits: int | None = None
+    sign: str = ""
+    p: bool = False
+    whole: bool = False
+    page: str = ""
+    form: str = ""
+
+    @property
+    def number(self) -> bool:
+        """Whether a page aligns it to the right and sorts it by value."""
+        return self.whole or self.digits is not None
+
+    def text(self, item: Item, digits: int | None = None) -> str:
+        """What is printed of an item, with so many digits instead of its own; ``-`` for nothing."""
+        value = self.value(item)
+        if isinstance(value, Cell):
+            return value.text
+        if self.form and value is not None:
+            return f"{value:{self.form}}"
+        return written(value, self.digits if digits is None or self.digits is None else digits, self.sign, p=self.p)
+
+    def cell(self, item: Item) -> Cell:
+        """What a page shows of an item, with the signs of print."""
+        value = self.value(item)
+        if isinstance(value, Cell):
+            return value
+        if not self.number:
+            return Cell("–" if value is None else str(value))
+        text = written(value, self.digits, self.sign, p=self.p, nothing="–").replace("-", "−")
+        first = value[0] if isinstance(value, tuple) else value
+        return Cell(text, None if first is None or first != first else float(first))
+
+
+@dataclass(frozen=True)
+class Table(Generic[Item]):
+    """A table: its title, its columns, and a row for every item."""
+
+    title: str
+    columns: Sequence[Column[Item]]
+    items: Sequence[Item]
+
+    def filled(self, *kept: str) -> Table[Item]:
+        """Without the columns that hold nothing, but for those that are named."""
+        empty = {"", "-", "–"}
+        there = [
+            one for one in self.columns if one.title in kept or any(one.text(item) not in empty for item in self.items)
+        ]
+        return replace(self, columns=there)
+
+    def without(self, *titles: str) -> Table[Item]:
+        """Without some columns."""
+        return replace(self, columns=[one for one in self.columns if one.title not in titles])
+
+    @property
+    def header(self) -> list[str]:
+        """The titles of the columns."""
+        return [one.title for one in self.columns]
+
+    def texts(self, digits: int | None = None) -> list[list[str]]:
+        """The rows as they are printed, with so many digits instead of those of the columns."""
+        return [[one.text(item, digits) for one in self.columns] for item in self.items]
+
+    @property
+    def rows(self) -> list[list[Cell]]:
+        """The rows of a page."""
+        return [[one.cell(item) for one in self.columns] for item in self.items]
+
+
+def written(value: Any, digits: int | None = None, sign: str = "", *, p: bool = False, nothing: str = "-") -> str:
+    """A value as people read it: a number with so many digits, or an interval; ``nothing`` for None and NaN.
+
+    Args:
+        value: A text, a number, or a tuple of two.
+        digits: None writes texts and whole numbers as they are.
+        sign: Of the format: ``+`` before what is above zero, ``,`` between thousands.
+        p: It is a p-value, which is never zero.
+        nothing: What stands for None and NaN.
+    """
+    if value is None or value != value:
+        return nothing
+    if isinstance(value, tuple):
+        return f"[{', '.join(written(end, digits, sign, nothing=nothing) for end in value)}]"
+    if digits is None:
+        return f"{value:{sign}}" if sign else str(value)
+    text = f"{round(value, digits) + 0.0:{sign}.{digits}f}"
+    return f"<{10.0**-digits:.{digits}f}" if p and digits and text == f"{0:.{digits}f}" else text
+
+
+def visible(text: str) -> str:
+    r"""Text with control characters as escapes: ``\x1b``."""
+    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+
+
+def page_templates(*packages: str) -> Environment:
+    """The templates of some packages, which escape everything but markup."""
+    from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+    from markupsafe import Markup
+
+    return Environment(
+        loader=ChoiceLoader([PackageLoader(one) for one in packages]),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=lambda value: value if isinstance(value, Markup) or not isinstance(value, str) else visible(value),
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
 
 
 def shown(text: str) -> str:

@@ -5,7 +5,6 @@ Tables and the report say these; CSV and JSON keep the names of the command line
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import Final
 
@@ -34,13 +33,6 @@ _GOLDS: Final = {
 
 #: The control that sees nothing but lengths.
 LENGTH_ROW: Final = "(length alone)"
-#: Control characters that a page must not hold.
-_CONTROL: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
-
-
-def visible(text: str) -> str:
-    r"""Text with control characters as escapes: ``\x1b``."""
-    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
 
 
 def metric_names(metrics: Iterable[str]) -> dict[str, str]:

@@ -14,9 +14,8 @@ from markupsafe import Markup
 from polyref import __version__
 from polyref.eval.inspection.counts import Histogram, Spread
 from polyref.eval.inspection.measures import Measures, Piece
-from polyref.eval.names import visible
 from polyref.segments import ORIGINAL_KINDS
-from polyref.tables import shown, text_table
+from polyref.tables import shown, text_table, visible
 
 #: In place of a number that is not defined.
 MISSING: Final = "–"

@@ -16,7 +16,7 @@ from markupsafe import Markup
 from polyref import __version__
 from polyref.eval.agreement import Row, Verdict, p_behind
 from polyref.eval.evaluation import Evaluation
-from polyref.eval.names import LENGTH_ROW, gold_name, level_name, metric_names, statistic_name, visible
+from polyref.eval.names import LENGTH_ROW, gold_name, level_name, metric_names, statistic_name
 from polyref.eval.report import plots
 from polyref.eval.report.derived import (
     Derived,
@@ -29,6 +29,7 @@ from polyref.eval.report.derived import (
 from polyref.eval.statistics.base import BOTH, Bootstrap
 from polyref.eval.system_pairs import CORRECT, INCORRECT, NOT_SIGNIFICANT
 from polyref.eval.text_tables import first_ks
+from polyref.tables import visible
 
 _PACKAGES: Final = ("numpy", "scipy", "sacrebleu")
 

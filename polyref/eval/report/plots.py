@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, Any, Final
 from markupsafe import Markup, escape
 
 from polyref.eval.evaluation import Evaluation
-from polyref.eval.names import gold_name, level_name, statistic_name, visible
+from polyref.eval.names import gold_name, level_name, statistic_name
 from polyref.eval.report.derived import Derived, Scatter, curve_statistics, headline_rows
+from polyref.tables import visible
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
