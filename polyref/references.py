@@ -7,21 +7,95 @@ views (:meth:`ReferenceSet.take`) that share the same :class:`Reference` objects
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from html import escape
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
 from polyref.errors import UsageError
-from polyref.formats import Reading, open_references, write_segments
-from polyref.formats.writing.save import save
-from polyref.segments import KINDS, ORIGINAL_KINDS
-from polyref.segments import Reference as Reference
-from polyref.segments import Segment as Segment
 from polyref.values import as_texts, list_of
+
+KINDS: Final = ("human", "postedit", "paraphrase", "pseudo", "translation")
+#: Kinds a person wrote or corrected: they are "the originals"; everything else is an extra reference.
+ORIGINAL_KINDS: Final = frozenset({"human", "postedit"})
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """One reference text and where it came from.
+
+    Attributes:
+        text: The text. ``""`` is a real, empty reference; an absent reference is simply not in the list.
+        kind: ``human``, ``postedit``, ``paraphrase``, ``pseudo`` (the output of a system) or ``translation``
+            (made of the source).
+        of: 0-based index (in the segment's ``refs``) of the reference this one was made from.
+        rank: 0-based rank in the generator's n-best list, before filtering.
+        weight: Non-negative weight for weighted aggregation; None means "no opinion" (uniform).
+        logprob: Length-normalised log-probability under the generator, in nats.
+        generator: Identifier of the generator; its parameters are in the set's ``meta``.
+        extra: Unknown keys of the normal form, kept as they were read.
+        added: Whether it counts among the added references although a person wrote it: a second human reference whose
+            worth is measured. It is of one run, and is not written to files.
+    """
+
+    text: str
+    kind: str = "human"
+    of: int | None = None
+    rank: int | None = None
+    weight: float | None = None
+    logprob: float | None = None
+    generator: str | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    added: bool = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.text, str):
+            raise ValueError(f"text is {self.text!r}, expected a string")
+        if self.kind not in KINDS:
+            raise ValueError(f"kind is {self.kind!r}, expected one of {', '.join(KINDS)}")
+        if self.weight is not None and not 0 <= self.weight < math.inf:
+            raise ValueError(f"weight is {self.weight!r}, expected a finite number from 0")
+        if self.logprob is not None and not -math.inf < self.logprob < math.inf:
+            raise ValueError(f"logprob is {self.logprob!r}, expected a finite number")
+
+    @property
+    def original(self) -> bool:
+        """Whether a person wrote (or post-edited) it, and it is no added one."""
+        return self.kind in ORIGINAL_KINDS and not self.added
+
+
+class Place(str):
+    """The id of a segment whose file names none: its place, from 1."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """The references of one segment, with what is known about the segment itself."""
+
+    id: str
+    refs: tuple[Reference, ...]
+    source: str | None = None
+    doc: str | None = None
+    lang: str | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def originals(self) -> tuple[Reference, ...]:
+        """The references a person wrote, in order."""
+        return tuple(ref for ref in self.refs if ref.original)
+
+    @property
+    def extras(self) -> tuple[Reference, ...]:
+        """The added references, in order."""
+        return tuple(ref for ref in self.refs if not ref.original)
+
 
 #: What is shown of a set in a notebook.
 _SHOWN_SEGMENTS: Final = 3
@@ -101,8 +175,9 @@ class ReferenceSet:
             UsageError: No path, ``-`` twice, several files of a form that has one, or an unknown form, role, set or
                 pair.
         """
+        forms = _forms()
         with ExitStack() as stack:
-            opened = open_references(paths, stack, Reading(form, dict(fields or {}), pair))
+            opened = forms.open_references(paths, stack, forms.Reading(form, dict(fields or {}), pair))
             return cls(tuple(opened.segments), opened.meta)
 
     def save(self, path: str | Path) -> None:
@@ -111,7 +186,7 @@ class ReferenceSet:
         Raises:
             DataError: ``path`` cannot be written, or a value of the set cannot be (a number that is not finite).
         """
-        write_segments(self.segments, self.meta, path)
+        _forms().write_segments(self.segments, self.meta, path)
 
     def export(self, path: str | Path, form: str | None = None, *, pair: str | None = None) -> list[str]:
         """Write the set in a form that others read, whole or not at all.
@@ -132,7 +207,8 @@ class ReferenceSet:
             DataError: ``path`` cannot be written, or the set cannot be written in this form.
             UsageError: There is no such form, or ``path`` does not fit it.
         """
-        return save(self.segments, self.meta, path, form, pair)
+        lost: list[str] = _forms().save(self.segments, self.meta, path, form, pair)
+        return lost
 
     @classmethod
     def from_texts(
@@ -226,6 +302,11 @@ def as_reference_set(references: ReferenceSet | Sequence[str] | Sequence[Sequenc
             raise UsageError(f"`references`[{index}] is {texts!r}, expected a list of texts as for other segments")
         as_texts(["" if text is None else text for text in texts], f"`references`[{index}]")
     return ReferenceSet.from_texts(rows)
+
+
+def _forms() -> Any:
+    """The package of all forms of files. They are made of references, which know none of them by themselves."""
+    return import_module("polyref.formats")
 
 
 def _present(name: str, index: int, texts: Sequence[str | None] | None) -> list[tuple[int, str]]:

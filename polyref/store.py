@@ -21,6 +21,7 @@ from typing import Any, BinaryIO, Final
 from polyref.errors import DataError, PolyrefWarning
 from polyref.json_files import fitting, try_json
 from polyref.publishing import sync_folder
+from polyref.textfiles import file_system, reported
 
 _FORMAT: Final = 1
 _LONGEST_HEADER: Final = 1 << 24  # bytes: what is longer in one line is no journal
@@ -245,3 +246,98 @@ def _differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str
     for key in sorted(old.keys() | new.keys()):
         if old.get(key) != new.get(key):
             yield f"{key} was {json.dumps(old.get(key))} and is {json.dumps(new.get(key))}"
+
+
+_SETTINGS_NAME: Final = "settings"
+_DIGITS: Final = 16  # hexadecimal, of the hash of the settings
+
+
+class RemoteJournal:
+    """Finished pieces of work, in order, with the settings they were made with; see :class:`polyref.store.Journal`.
+
+    Attributes:
+        path: The URL of the folder.
+        length: Number of records.
+    """
+
+    def __init__(self, path: str, header: Mapping[str, Any]) -> None:
+        self.path = path
+        self.length = 0
+        self._hash = hashlib.sha256(pack(header)).hexdigest()[:_DIGITS]
+
+    @classmethod
+    def open(cls, path: str | Path, settings: Mapping[str, Any]) -> RemoteJournal:
+        """Open or create a journal.
+
+        Args:
+            path: The URL of its folder.
+            settings: Everything the work depends on, as JSON values.
+        """
+        header = settings_header(settings)
+        journal = cls(str(path), header)
+        found = journal._read(_SETTINGS_NAME)
+        if found is not None and found != header:
+            check_header(path, found)
+            if (other := cls(str(path), found))._read(other._name(0)) is not None:
+                raise unfinished_work(path, found, header)
+        while journal._read(journal._name(journal.length)) is not None:
+            journal.length += 1
+        if found != header:
+            journal._write(_SETTINGS_NAME, header)
+        return journal
+
+    def append(self, record: Any) -> None:
+        """Add a record; it is there when this returns."""
+        self._write(self._name(self.length), record)
+        self.length += 1
+
+    def __iter__(self) -> Iterator[Any]:
+        """The records, from the first."""
+        for number in range(self.length):
+            if (record := self._read(self._name(number))) is None:
+                raise DataError(
+                    "is gone: another run has removed it",
+                    file=f"{self.path}/{self._name(number)}",
+                    remedy="repeat the command",
+                )
+            yield record
+
+    def records(self, shape: Any, remedy: str) -> Iterator[Any]:
+        """As of a journal on this machine."""
+        named = ((record, f"{self.path}/{self._name(number)}", None) for number, record in enumerate(self))
+        return fitting(named, shape, remedy)
+
+    def remove(self) -> None:
+        """Delete the journal: its work is safe elsewhere."""
+        with reported(self.path):
+            files, path = file_system(self.path)
+            files.rm(path, recursive=True)
+
+    def __enter__(self) -> RemoteJournal:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Nothing is open."""
+
+    def _name(self, number: int) -> str:
+        return f"{self._hash}-{number:08}"
+
+    def _read(self, name: str) -> Any:
+        """A record, or None where there is none or a torn one."""
+        with reported(self.path):
+            files, path = file_system(f"{self.path}/{name}")
+            try:
+                return unpack(files.cat_file(path))
+            except FileNotFoundError:
+                return None
+
+    def _write(self, name: str, record: Any) -> None:
+        with reported(self.path):
+            files, path = file_system(f"{self.path}/{name}")
+            try:
+                files.pipe_file(path, pack(record))
+            except FileNotFoundError:  # a file system with folders, unlike an object store
+                files.mkdir(files._parent(path), create_parents=False)
+                files.pipe_file(path, pack(record))

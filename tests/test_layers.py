@@ -32,7 +32,7 @@ SCRIPTS = PACKAGE.parent / "scripts"
 LAYERS = Layers(
     (
         # The ground floor: what any part may need.
-        frozenset({"formats", "engines", "remote", *(path.stem for path in PACKAGE.glob("[a-z]*.py"))}),
+        frozenset({"formats", *(path.stem for path in PACKAGE.glob("[a-z]*.py"))}),
         frozenset({"models"}),
         frozenset({"paraphrase"}),
         frozenset({"augment"}),

@@ -38,7 +38,7 @@ from polyref.eval.submit import Submission, submit
 from polyref.eval.submit_items import check_items
 from polyref.formats import read_outputs
 from polyref.formats.base import Lines
-from polyref.formats.wmt.items import read_items
+from polyref.formats.metrics_task import read_items
 from polyref.metrics import get_metric
 from polyref.metrics.embedding.bertscore import read_baseline
 from polyref.metrics.esim.network import read_card

@@ -20,14 +20,12 @@ from types import TracebackType
 from typing import Any
 
 from polyref.errors import DataError, UsageError
-from polyref.formats import Reading, located, nbest, normal, open_references, segment_line, simple, text
+from polyref.formats import Reading, located, open_references, own, segment_line
 from polyref.paraphrase.rewriting.options import TextInContext
-from polyref.references import Reference, ReferenceSet, Segment
-from polyref.remote.files import fetch, is_remote
-from polyref.segments import Place
+from polyref.references import Place, Reference, ReferenceSet, Segment
 from polyref.store import file_sha256
 from polyref.tables import name_as_text
-from polyref.textfiles import display_name, iter_lines, read_lines, standard_input
+from polyref.textfiles import display_name, fetch, is_remote, iter_lines, read_lines, standard_input
 
 
 class Rows(ABC):
@@ -165,8 +163,8 @@ class Inputs(Rows):
             with self._named(), ExitStack() as stack:
                 opened = open_references(self._paths, stack, self.reading)
                 self.meta = dict(opened.meta)
-                self.plain = opened.form == text.FORMAT.name
-                self._lines = opened.form in (text.FORMAT.name, *(form.FORMAT.name for form in (normal, simple, nbest)))
+                self.plain = opened.form == own.PLAIN.name
+                self._lines = opened.form in {one.name for one in (own.PLAIN, own.NORMAL, own.SIMPLE, own.NBEST)}
                 for place, segment in enumerate(opened.segments, 1):
                     self._spool.add(segment)
                     self.numbered = self.numbered and segment.id == str(place)
@@ -285,7 +283,7 @@ def in_context(segments: Iterable[Segment], neighbours: int = 0) -> Iterator[Seg
         shown = [
             [_shown(one) for one in around if one.doc == segment.doc] for around in (before, islice(after, neighbours))
         ]
-        yield _told(segment, *([text for text in texts if text] for texts in shown))
+        yield _told(segment, *([own for own in texts if own] for texts in shown))
         before.append(segment)
 
 

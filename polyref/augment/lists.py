@@ -16,8 +16,7 @@ from polyref.errors import DataError, UsageError
 from polyref.formats import Reading
 from polyref.paraphrase.rewriting.options import GENERATORS
 from polyref.paraphrase.tidying import tidied
-from polyref.references import ReferenceSet
-from polyref.segments import Place, Reference, Segment
+from polyref.references import Place, Reference, ReferenceSet, Segment
 from polyref.values import list_of
 
 #: Longest part of a text in a message.

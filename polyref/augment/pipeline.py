@@ -14,7 +14,7 @@ from polyref import __version__
 from polyref.augment.filters import FilterChain
 from polyref.augment.selection import Candidate, Dropped, Rank, Select
 from polyref.augment.sources import Proposed, Proposing, Source, in_turn, paraphrased
-from polyref.engines.engine import Engine
+from polyref.engine import Engine
 from polyref.errors import UsageError
 from polyref.paraphrase.paraphraser import Hypothesis, NBest, Paraphraser
 from polyref.paraphrase.sentences import SentenceBySentence, by_sentences

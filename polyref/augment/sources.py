@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from polyref.augment.selection import Candidate
 from polyref.errors import ModelError, UsageError
-from polyref.segments import Segment
+from polyref.references import Segment
 
 if TYPE_CHECKING:
     from polyref.paraphrase.decoding import Decoding

@@ -11,13 +11,11 @@ from typing import IO, Any
 
 from polyref.augment.inputs import Inputs
 from polyref.augment.pipeline import RECORD, Augmentation, Shard, Tally
-from polyref.engines.engine import Engine
+from polyref.engine import Engine
 from polyref.errors import DataError, UsageError
 from polyref.formats import header_line, segment_line
-from polyref.remote.files import is_remote, without_scheme
-from polyref.remote.journal import RemoteJournal
-from polyref.store import Journal, UnfinishedError
-from polyref.textfiles import check_writable, is_stream, write_atomically
+from polyref.store import Journal, RemoteJournal, UnfinishedError
+from polyref.textfiles import check_writable, is_remote, is_stream, without_scheme, write_atomically
 
 
 def journal_path(output: str | Path) -> str | Path:

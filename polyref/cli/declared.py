@@ -15,8 +15,8 @@ import click
 from polyref.cli.commands import HeadedOption
 from polyref.errors import UsageError
 from polyref.formats import Reading, takes_pair
-from polyref.formats.wmt.folder import FORMAT as FOLDER
-from polyref.formats.wmt.sacrebleu import SCHEME
+from polyref.formats.test_sets import FOLDER as FOLDER
+from polyref.formats.test_sets import SCHEME
 from polyref.metrics import registry
 from polyref.metrics.base import Metric
 from polyref.options import Option, fields_of

@@ -7,9 +7,9 @@ from itertools import combinations
 from pathlib import Path
 
 from polyref.errors import UsageError
-from polyref.formats.writing.save import PLACE, matching
-from polyref.remote.files import is_remote, without_scheme
+from polyref.formats.saving import PLACE, matching
 from polyref.store import is_journal
+from polyref.textfiles import is_remote, without_scheme
 
 
 def refuse_overwriting(

@@ -19,8 +19,7 @@ from polyref.eval.placebo import LengthLeft
 from polyref.eval.series import OF_LENGTH, Series
 from polyref.metrics.api import NO_HUMAN
 from polyref.metrics.copies import Copies
-from polyref.references import ReferenceSet
-from polyref.segments import ORIGINAL_KINDS
+from polyref.references import ORIGINAL_KINDS, ReferenceSet
 
 #: Controls that stand alone: no verdict is made of them.
 _ALONE: Final = frozenset({PLACEBO, LENGTH})

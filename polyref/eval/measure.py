@@ -32,8 +32,8 @@ from polyref.metrics.copies import (
     without_circular,
 )
 from polyref.metrics.signature import inputs_signature
-from polyref.remote.files import without_scheme
 from polyref.store import file_sha256
+from polyref.textfiles import without_scheme
 
 #: What a second evaluation is called, of references that hold copies of outputs.
 WITHOUT_COPIES: Final = "without copies"

@@ -25,8 +25,8 @@ from polyref.eval.scores import short_of
 from polyref.eval.submission import Checked, Submission
 from polyref.formats import Reading, open_references
 from polyref.formats.base import Lines, shortened
-from polyref.formats.wmt.documents import HUMAN_NAME
-from polyref.formats.wmt.items import Item, check_systems, fits, read_items
+from polyref.formats.documents import HUMAN_NAME
+from polyref.formats.metrics_task import Item, check_systems, fits, read_items
 from polyref.json_files import Record
 from polyref.languages import base
 from polyref.metrics.base import Metric

@@ -12,13 +12,12 @@ from pathlib import Path
 from typing import Final
 
 from polyref.errors import DataError, UsageError
-from polyref.formats import keyed, normal, registry, simple, text
+from polyref.formats import general_task, json_lists, metrics_task, own, registry, test_sets, xml
 from polyref.formats.base import Format, Lines, Opened, Outputs, Reading
-from polyref.formats.normal import header_line, segment_line, write_segments
-from polyref.formats.roles import check_fields
-from polyref.formats.wmt import folder, general, human_evaluation, items, sacrebleu, xml
-from polyref.remote.files import is_remote, without_scheme
-from polyref.textfiles import display_name, iter_lines
+from polyref.formats.columns import check_fields
+from polyref.formats.own import header_line, segment_line, write_segments
+from polyref.formats.saving import save
+from polyref.textfiles import display_name, is_remote, iter_lines, without_scheme
 
 __all__ = [
     "Outputs",
@@ -29,6 +28,7 @@ __all__ = [
     "open_references",
     "opened_lines",
     "read_outputs",
+    "save",
     "segment_line",
     "takes_pair",
     "write_segments",
@@ -67,7 +67,7 @@ def open_references(paths: Sequence[str | Path], stack: ExitStack, reading: Read
     if len(files) > 1:
         for (lines, _), form in zip(files, formats, strict=True):
             if not form.several or form is not formats[0]:
-                odd, name = (formats[0], files[0][0].name) if form is text.FORMAT else (form, lines.name)
+                odd, name = (formats[0], files[0][0].name) if form is own.PLAIN else (form, lines.name)
                 raise UsageError(
                     f"{name} is in the {odd.name} form: several reference files must all be plain text, or all SGML",
                     remedy="name that file alone",
@@ -83,17 +83,17 @@ def located(paths: Sequence[str | Path], reading: Reading) -> tuple[list[str | P
         UsageError: A folder or set beside other paths, or a pair that is missing or unknown.
     """
     for path in paths:
-        named = str(path).startswith(sacrebleu.SCHEME) and not Path(path).exists()
+        named = str(path).startswith(test_sets.SCHEME) and not Path(path).exists()
         if not named and (str(path) == "-" or not Path(path).is_dir()):
             continue
         if len(paths) > 1:
             raise UsageError(f"{path} is a test set beside other references", remedy="name it alone")
         if named:
-            name = str(path).removeprefix(sacrebleu.SCHEME)
-            files = sacrebleu.set_files(name, reading.pair)
-            return list(files), Reading(form=text.FORMAT.name, whole=reading.whole)
-        found = folder.files_in(Path(path), reading.pair, list(reading.fields), whole=reading.whole)
-        return list(found), Reading(form=folder.FORMAT.name, whole=reading.whole, encoding=reading.encoding)
+            name = str(path).removeprefix(test_sets.SCHEME)
+            files = test_sets.set_files(name, reading.pair)
+            return list(files), Reading(form=own.PLAIN.name, whole=reading.whole)
+        found = test_sets.files_in(Path(path), reading.pair, list(reading.fields), whole=reading.whole)
+        return list(found), Reading(form=test_sets.FOLDER.name, whole=reading.whole, encoding=reading.encoding)
     return [without_scheme(path) for path in paths], reading
 
 
@@ -104,10 +104,10 @@ def takes_pair(paths: Sequence[str | Path], reading: Reading) -> bool:
     """
     for path in paths:
         local = without_scheme(path)
-        if str(path).startswith(sacrebleu.SCHEME) or is_remote(path) or not Path(local).is_file():
+        if str(path).startswith(test_sets.SCHEME) or is_remote(path) or not Path(local).is_file():
             return True
         with ExitStack() as stack:
-            pairs = (general.FORMAT, human_evaluation.FORMAT, items.FORMAT, xml.FORMAT)
+            pairs = (general_task.GENERAL, general_task.EVALUATION, metrics_task.FORMAT, xml.XML)
             if _form(*_peek(local, stack, reading)) in pairs:
                 return True
     return False
@@ -128,7 +128,7 @@ def read_outputs(path: str | Path, reading: Reading = Reading()) -> Outputs:  # 
             raise UsageError(
                 f"is in the {form.name} form, which holds references, not the outputs of a system",
                 file=lines.name,
-                remedy=f"name a file of outputs; `form` {text.FORMAT.name} reads every line as one",
+                remedy=f"name a file of outputs; `form` {own.PLAIN.name} reads every line as one",
             )
         return form.outputs(lines)
 
@@ -147,7 +147,7 @@ def open_plain_outputs(path: str | Path, stack: ExitStack, reading: Reading = Re
     """
     check_fields(reading.fields)
     lines, sample = _peek(path, stack, reading)
-    return lines.lines if _form(lines, sample) is text.FORMAT else None
+    return lines.lines if _form(lines, sample) is own.PLAIN else None
 
 
 def opened_lines(path: str | Path, stack: ExitStack, reading: Reading = Reading()) -> tuple[Lines, Format]:  # noqa: B008 (frozen)
@@ -164,11 +164,11 @@ def _form(lines: Lines, sample: Sequence[str]) -> Format:
     reading = lines.reading
     form = registry.detect(lines.name, sample) if reading.form is None else registry.by_name(reading.form)
     if reading.encoding is not None and form.name in registry.JSON:
-        kind = "a reference set" if form in (simple.FORMAT, normal.FORMAT) else "JSON, which is UTF-8"
+        kind = "a reference set" if form in (own.SIMPLE, own.NORMAL) else "JSON, which is UTF-8"
         raise UsageError(f"{lines.name} is {kind}: `encoding` is for plain text", remedy="leave it out")
-    if reading.fields and form in (simple.FORMAT, normal.FORMAT):
-        return keyed.FORMAT
-    if reading.fields and form is text.FORMAT:
+    if reading.fields and form in (own.SIMPLE, own.NORMAL):
+        return json_lists.KEYED
+    if reading.fields and form is own.PLAIN:
         raise UsageError(
             "is plain text, but `fields` is given", file=lines.name, remedy="tables and JSON have columns and keys"
         )

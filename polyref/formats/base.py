@@ -11,7 +11,7 @@ from typing import Any
 
 from polyref.errors import DataError, PolyrefWarning
 from polyref.json_files import try_json
-from polyref.segments import Segment
+from polyref.references import Segment
 
 _JSON_SUFFIXES = tuple(f".{kind}{packed}" for kind in ("jsonl", "json") for packed in ("", ".gz", ".xz"))
 # A line that was meant to be one of our objects, even when it is broken further on.
@@ -25,7 +25,7 @@ class Reading:
 
     Attributes:
         form: Name of their format; None tells it by content.
-        fields: Key or column -> its role, such as ``reference`` (:data:`polyref.formats.roles.ROLES`).
+        fields: Key or column -> its role, such as ``reference`` (:data:`polyref.formats.columns.ROLES`).
         pair: Language pair, ``SRC-TGT``, of what holds several.
         whole: Whether to take all that a file says. Without, what others write gives the texts of references, and
             their ids where it has any, and nothing else: the set is that of the same references in plain text.

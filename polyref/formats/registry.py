@@ -11,11 +11,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, cast
 
 from polyref.errors import DataError, UsageError
-from polyref.formats import keyed, lists, nbest, normal, simple, table, text
+from polyref.formats import general_task, json_lists, metrics_task, own, table, test_sets, xml
 from polyref.formats.base import Format, first_object, unpacked
-from polyref.formats.elements import as_list, is_texts
-from polyref.formats.roles import role_of
-from polyref.formats.wmt import folder, general, human_evaluation, items, sgml, xml
+from polyref.formats.columns import role_of
+from polyref.formats.json_lists import as_list, is_texts
 from polyref.json_files import try_json
 from polyref.plugins import Plugins, tried
 
@@ -23,27 +22,27 @@ from polyref.plugins import Plugins, tried
 LOOKED_AT: Final = 100
 
 _FORMATS: Final[tuple[Format, ...]] = (
-    text.FORMAT,
-    normal.FORMAT,
-    simple.FORMAT,
-    nbest.FORMAT,
-    keyed.FORMAT,
-    lists.FORMAT,
+    own.PLAIN,
+    own.NORMAL,
+    own.SIMPLE,
+    own.NBEST,
+    json_lists.KEYED,
+    json_lists.LISTS,
     table.TSV,
     table.CSV,
     table.ALL_REFERENCES,
-    xml.FORMAT,
-    sgml.FORMAT,
-    general.FORMAT,
-    human_evaluation.FORMAT,
-    items.FORMAT,
-    folder.FORMAT,
+    xml.XML,
+    xml.SGML,
+    general_task.GENERAL,
+    general_task.EVALUATION,
+    metrics_task.FORMAT,
+    test_sets.FOLDER,
 )
 #: Forms of WMT that are known by the keys of their first object, before keys of any names are: the first that fits.
 _BY_KEYS: Final[tuple[tuple[Callable[[dict[str, Any]], bool], Format], ...]] = (
-    (general.is_general, general.FORMAT),
-    (human_evaluation.is_evaluation, human_evaluation.FORMAT),
-    (items.is_item, items.FORMAT),
+    (general_task.is_general, general_task.GENERAL),
+    (general_task.is_evaluation, general_task.EVALUATION),
+    (metrics_task.is_item, metrics_task.FORMAT),
 )
 #: Those by name, and the formats of other packages.
 FORMATS: Final = Plugins(
@@ -55,7 +54,17 @@ FORMATS: Final = Plugins(
 )
 #: Names of the forms that are JSON.
 JSON: Final = frozenset(
-    one.FORMAT.name for one in (normal, simple, nbest, keyed, lists, general, human_evaluation, items)
+    one.name
+    for one in (
+        own.NORMAL,
+        own.SIMPLE,
+        own.NBEST,
+        json_lists.KEYED,
+        json_lists.LISTS,
+        general_task.GENERAL,
+        general_task.EVALUATION,
+        metrics_task.FORMAT,
+    )
 )
 _MARKUP: Final = re.compile(
     r"\s*<(\?xml|!doctype|html|tmx|xliff|tei|mteval|srcset|refset|tstset|dataset|collection|doc|seg)\b", re.I
@@ -82,11 +91,9 @@ def detect(name: str, sample: Sequence[str]) -> Format:
         name: Of the file.
         sample: Its first lines, one at least.
     """
-    if (own := _own(name, sample)) is not None:
-        return own
-    return (
-        _added(name, sample[0]) or _json(name, sample) or _markup(name, sample) or _table(name, sample) or text.FORMAT
-    )
+    if (found := _own(name, sample)) is not None:
+        return found
+    return _added(name, sample[0]) or _json(name, sample) or _markup(name, sample) or _table(name, sample) or own.PLAIN
 
 
 def _added(name: str, first_line: str) -> Format | None:
@@ -104,12 +111,12 @@ def is_text(name: str, sample: Sequence[str]) -> bool:
 
 def _own(name: str, sample: Sequence[str]) -> Format | None:
     """Polyref's own JSON lines, broken ones too: their readers say what is wrong."""
-    if nbest.is_nbest(_object(sample[0]) or {}):
-        return nbest.FORMAT
+    if own.is_nbest(_object(sample[0]) or {}):
+        return own.NBEST
     values = first_object(name, sample[0])
     if values is None or sample[0].lstrip().startswith("[") or (values and _of_others(values)):
         return None
-    return simple.FORMAT if simple.FORMAT.matches(name, sample[0]) else normal.FORMAT
+    return own.SIMPLE if own.SIMPLE.matches(name, sample[0]) else own.NORMAL
 
 
 def _of_others(values: dict[str, Any]) -> bool:
@@ -143,12 +150,12 @@ def _json(name: str, sample: Sequence[str]) -> Format | None:
     named = unpacked(name).endswith((".json", ".jsonl"))
     objects = [_object(line) for line in written]
     if (first := objects[0]) is not None and (named or (first and None not in objects)):
-        return _by_keys(first) or keyed.FORMAT
+        return _by_keys(first) or json_lists.KEYED
     if not written[0].lstrip().startswith("["):
         return None
     values = [as_list(line) for line in written]
     if all(map(is_texts, values)) and (len(written) > 1 or not unpacked(name).endswith(".json")) and any(values):
-        return lists.FORMAT
+        return json_lists.LISTS
     return _list(written, named=named)
 
 
@@ -156,10 +163,10 @@ def _list(written: Sequence[str], *, named: bool) -> Format | None:
     """The format of a file that is one JSON list, by its first element."""
     start = "".join(written)[1:].lstrip() if written[0].strip() == "[" else written[0].lstrip()[1:].lstrip()
     if re.match(r'\{\s*"', start):
-        return keyed.FORMAT
+        return json_lists.KEYED
     if start.startswith(("[", '"')) and (named or len(written) == 1 or written[0].strip() == "["):
         value = None if len(written) > 1 else as_list(written[0])
-        return lists.FORMAT if named or value is not None or written[0].strip() == "[" else None
+        return json_lists.LISTS if named or value is not None or written[0].strip() == "[" else None
     return None
 
 
@@ -169,9 +176,9 @@ def _markup(name: str, sample: Sequence[str]) -> Format | None:
         return None
     start = "\n".join(sample)
     if _SGML.search(start):
-        return sgml.FORMAT
+        return xml.SGML
     if _XML.search(start):
-        return xml.FORMAT
+        return xml.XML
     root = _ROOT.search(start)
     raise DataError(
         f"is markup ({'<' + root[1] + '>' if root else 'XML'}), and neither WMT's XML nor its SGML",

@@ -13,8 +13,8 @@ from typing import Final
 
 from polyref.errors import DataError
 from polyref.formats.base import Format, Lines, Opened, Outputs, unique, unpacked, without_blank_end
-from polyref.formats.roles import REFERENCES, Fail, failing, role_of, roles, segment
-from polyref.segments import Place, Segment
+from polyref.formats.columns import REFERENCES, Fail, failing, role_of, roles, segment
+from polyref.references import Place, Segment
 
 #: Every column is a reference, and there are no names.
 SACREBLEU: Final = "sacrebleu-tsv"

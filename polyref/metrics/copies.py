@@ -14,8 +14,7 @@ from typing import Any, Final
 from polyref.comparison import UNSPACED
 from polyref.metrics.ngram.bleu import BLEU
 from polyref.metrics.ngram.diversity import tokenizer_for
-from polyref.references import ReferenceSet, Segment
-from polyref.segments import KINDS
+from polyref.references import KINDS, ReferenceSet, Segment
 
 #: Words of the shortest output that counts; characters in scripts without spaces.
 LEAST_WORDS: Final = 6

@@ -13,8 +13,7 @@ from polyref.errors import UsageError
 from polyref.metrics.copies import Copies, plain_copies, warnings_of_copies
 from polyref.metrics.signature import digest, flat, shortened
 from polyref.metrics.significance import MetricScores
-from polyref.references import Reference, ReferenceSet
-from polyref.segments import ORIGINAL_KINDS
+from polyref.references import ORIGINAL_KINDS, Reference, ReferenceSet
 from polyref.tables import data_frame, html_table, latex_table, shown, text_table
 
 #: How signatures name a language model as the only generator.

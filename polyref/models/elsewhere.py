@@ -12,7 +12,7 @@ import numpy as np
 
 from polyref import __version__
 from polyref.cache import Cache, default_cache
-from polyref.engines.engine import Engine, Workers
+from polyref.engine import Engine, Workers
 from polyref.errors import ModelError
 from polyref.models.device import arithmetic
 from polyref.models.embeddings import Embeddings

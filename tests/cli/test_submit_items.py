@@ -18,7 +18,7 @@ from polyref.eval.data.evaluation_set import EvalSet
 from polyref.eval.submit import Submission, submit
 from polyref.eval.submit_items import check_items
 from polyref.formats.base import Lines
-from polyref.formats.wmt.items import read_items
+from polyref.formats.metrics_task import read_items
 from polyref.references import Reference, ReferenceSet, Segment
 from polyref.textfiles import iter_lines
 

@@ -12,7 +12,7 @@ import pytest
 
 from polyref.augment.inputs import Inputs
 from polyref.augment.lists import open_lists
-from polyref.engines.engine import Engine
+from polyref.engine import Engine
 from polyref.errors import UsageError
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from polyref.engines.engine import Engine
+from polyref.engine import Engine
 from polyref.errors import DataError, PolyrefError
 
 ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'polyref[ray]'")

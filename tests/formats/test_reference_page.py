@@ -12,8 +12,8 @@ import pytest
 
 from polyref.cli.declared import _FORMAT_HELP
 from polyref.formats import registry
-from polyref.formats.roles import ROLES, role_of
-from polyref.formats.writing.save import WRITTEN
+from polyref.formats.columns import ROLES, role_of
+from polyref.formats.saving import WRITTEN
 from polyref.references import Reference, ReferenceSet, Segment
 
 PAGE = (Path(__file__).resolve().parent.parent.parent / "docs" / "reference" / "file-formats.md").read_text("utf-8")

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from polyref.errors import DataError, UsageError
-from polyref.formats.writing.save import WRITTEN, form_of
+from polyref.formats.saving import WRITTEN, form_of
 from polyref.references import Reference, ReferenceSet, Segment
 
 #: Form -> suffix of its file, of forms that hold a set in one file.

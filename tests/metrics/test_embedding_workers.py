@@ -9,7 +9,7 @@ import pytest
 import tiny_encoders
 import torch
 
-from polyref.engines.engine import Engine
+from polyref.engine import Engine
 from polyref.errors import ModelError
 from polyref.metrics.embedding.bertscore import BERTScore
 from polyref.metrics.embedding.laser_lm import Pooled

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from polyref.engines.engine import Engine
+from polyref.engine import Engine
 from polyref.errors import UsageError
 from polyref.models.device import devices, own_device, torch_device
 from polyref.paraphrase import load_paraphraser

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from polyref.cache import Cache
-from polyref.engines.engine import Engine
+from polyref.engine import Engine
 from polyref.metrics.likelihood.prism import PrismRef
 from polyref.models import elsewhere
 from polyref.models.elsewhere import load_stretched

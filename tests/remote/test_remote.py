@@ -17,10 +17,8 @@ import pytest
 from polyref.augment.sources import SHARD_SEGMENTS
 from polyref.errors import DataError
 from polyref.references import ReferenceSet
-from polyref.remote.files import is_remote, without_scheme
-from polyref.remote.journal import RemoteJournal
-from polyref.store import pack
-from polyref.textfiles import read_lines, write_atomically
+from polyref.store import RemoteJournal, pack
+from polyref.textfiles import is_remote, read_lines, without_scheme, write_atomically
 
 PROGRAM = Path(__file__).parent.parent / "shared" / "rule_paraphraser.py"
 LINES = [f"Sentence {n} is here.\n" for n in range(3 * SHARD_SEGMENTS + 10)]

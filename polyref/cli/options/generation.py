@@ -10,7 +10,7 @@ import click
 
 from polyref.cli.commands import HeadedCommand
 from polyref.cli.options.search import DIVERSE_BEAM, LISTS, SEARCH
-from polyref.engines.engine import ENGINES, Engine
+from polyref.engine import ENGINES, Engine
 from polyref.errors import ModelError, UsageError
 from polyref.paraphrase.loading import (
     BACKENDS,

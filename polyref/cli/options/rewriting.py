@@ -19,7 +19,7 @@ from polyref.formats import Reading
 from polyref.paraphrase import Paraphraser
 from polyref.paraphrase.loading import find_generator
 from polyref.paraphrase.rewriting.options import FORMS, GENERATORS, RewritingOptions, parse_body
-from polyref.segments import Segment
+from polyref.references import Segment
 from polyref.store import file_sha256
 from polyref.textfiles import is_stream
 

@@ -20,7 +20,7 @@ from polyref.errors import DataError, UsageError
 from polyref.eval.data.score_files import numbered_lines, read_segment_scores, read_system_scores
 from polyref.eval.judgements.gold import HUMAN_NAME, FloatArray, Gold, RankingPairs, StoredScores
 from polyref.eval.judgements.rankings import read_pairs
-from polyref.formats.wmt.documents import NO_REFERENCE as NO_REFERENCE
+from polyref.formats.documents import NO_REFERENCE as NO_REFERENCE
 from polyref.json_files import parse_json
 from polyref.tables import name_as_text
 from polyref.textfiles import check_parallel, read_lines

@@ -9,7 +9,7 @@ from typing import Final
 
 from polyref.errors import DataError
 from polyref.eval.data.evaluation_set import EvalSet
-from polyref.formats.wmt.documents import NO_REFERENCE
+from polyref.formats.documents import NO_REFERENCE
 from polyref.languages import target_language
 from polyref.metrics.base import Metric
 from polyref.metrics.ngram.tokenizers import tokenizer_of

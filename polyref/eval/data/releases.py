@@ -25,11 +25,11 @@ from polyref.eval.data.archive import MetricsTaskArchive, is_archive
 from polyref.eval.data.evaluation_set import NO_REFERENCE, EvalSet, checked_reference_name, files_by_stem, pairs_in
 from polyref.eval.data.score_files import mean_score
 from polyref.eval.judgements.gold import FloatArray
-from polyref.formats import opened_lines
+from polyref.formats import general_task, opened_lines
 from polyref.formats.base import Format, Reading, looks
-from polyref.formats.wmt import general, human_evaluation
-from polyref.formats.wmt.documents import HUMAN_NAME, UNNAMED, check_name
-from polyref.formats.wmt.xml import read_xml
+from polyref.formats.columns import DEFAULT_NAME
+from polyref.formats.documents import HUMAN_NAME, check_name
+from polyref.formats.xml import read_xml
 from polyref.json_files import Record
 from polyref.languages import base, find_pair, split_pair
 from polyref.tables import name_as_text
@@ -176,7 +176,7 @@ def json_file(place: Path, *, with_systems: bool = False) -> Path | None:
         return place if place.is_file() and not is_markup(place) else None
     if any((place / name).is_dir() for name in ("system-outputs", "references", "darr", "da")):
         return None
-    wanted = (general.FORMAT,) if with_systems else (general.FORMAT, human_evaluation.FORMAT)
+    wanted = (general_task.GENERAL,) if with_systems else (general_task.GENERAL, general_task.EVALUATION)
     found = [path for path in sorted(place.iterdir()) if path.name.endswith(_PACKED) and _form(path) in wanted]
     if len(found) > 1:
         names = ", ".join(path.name for path in found)
@@ -192,8 +192,8 @@ def _form(file: Path) -> Format | None:
         except DataError:
             return None
         first = next(lines.lines)
-        outputs = form is general.FORMAT and '"src_text"' not in first
-        return form if form in (general.FORMAT, human_evaluation.FORMAT) and not outputs else None
+        outputs = form is general_task.GENERAL and '"src_text"' not in first
+        return form if form in (general_task.GENERAL, general_task.EVALUATION) and not outputs else None
 
 
 def open_json(file: Path, pair: str, systems: str | Path | None = None) -> HeldSet:
@@ -218,16 +218,16 @@ def open_json(file: Path, pair: str, systems: str | Path | None = None) -> HeldS
                 f"is no evaluation set: the first line is {looks(first)}", file=file, line=1, remedy=_EXPECTED
             )
         lines, _ = opened_lines(file, stack, Reading(form.name, pair=pair))
-        if form is human_evaluation.FORMAT:
+        if form is general_task.EVALUATION:
             if systems is not None:
                 raise UsageError(f"{file} holds outputs, but `systems` is given too", remedy="leave it out")
-            return HeldSet(file, _evaluation(*human_evaluation.read_items(lines)), name)
-        there, texts = general.read_texts(lines)
+            return HeldSet(file, _evaluation(*general_task.read_items(lines)), name)
+        there, texts = general_task.read_texts(lines)
         return HeldSet(file, _test_set(there or pair, texts, _outputs(file, there or pair, systems)), name)
 
 
-def _evaluation(pair: str, items: Sequence[human_evaluation.Item]) -> Held:
-    texts = human_evaluation.outputs_in(items)
+def _evaluation(pair: str, items: Sequence[general_task.Item]) -> Held:
+    texts = general_task.outputs_in(items)
     scores = {}
     for system in dict.fromkeys(name for item in items for name in item.scores):
         means = [mean_score(item.scores.get(system, ())) for item in items]
@@ -258,16 +258,16 @@ def _outputs(file: Path, pair: str, systems: str | Path | None) -> dict[str, tup
         check_name(name, Record({}, path))
         with ExitStack() as stack:
             lines, form = opened_lines(path, stack, Reading(pair=pair))
-            if form is not general.FORMAT:
+            if form is not general_task.GENERAL:
                 first = next(lines.lines)
                 raise DataError(f"is no output of a system: the first line is {looks(first)}", file=path, line=1,
                                 remedy='expected JSON lines with "doc_id" and "hypothesis"')  # fmt: skip
-            found[name] = path, dict(general.read_hypotheses(lines))
+            found[name] = path, dict(general_task.read_hypotheses(lines))
     return found
 
 
 def _test_set(
-    pair: str, texts: Sequence[general.Text], systems: Mapping[str, tuple[Path, Mapping[str, Sequence[str]]]]
+    pair: str, texts: Sequence[general_task.Text], systems: Mapping[str, tuple[Path, Mapping[str, Sequence[str]]]]
 ) -> Held:
     outputs: dict[str, list[str | None]] = {}
     notes = []
@@ -365,7 +365,7 @@ class TextRelease(EvalSet):
 
     def _find_references(self) -> dict[str, Path]:
         found = self._files("references", "ref")
-        return {checked_reference_name(name or UNNAMED, path): path for name, path in found.items()}
+        return {checked_reference_name(name or DEFAULT_NAME, path): path for name, path in found.items()}
 
     def _find_outputs(self) -> dict[str, Path]:
         for folder in ("system-outputs", "system_outputs"):

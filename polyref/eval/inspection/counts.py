@@ -20,8 +20,7 @@ from polyref.metrics.ngram.diversity import (
     tokenizer_for,
 )
 from polyref.metrics.statistics import Floats
-from polyref.references import Reference, ReferenceSet, Segment
-from polyref.segments import KINDS
+from polyref.references import KINDS, Reference, ReferenceSet, Segment
 
 #: What a header says of the run that made references.
 _RUN: Final = ("generator", "decoding", "k", "filters", "select", "lang", "seed")

@@ -14,7 +14,7 @@ from markupsafe import Markup
 from polyref import __version__
 from polyref.eval.inspection.counts import Histogram, Spread
 from polyref.eval.inspection.measures import Measures, Piece
-from polyref.segments import ORIGINAL_KINDS
+from polyref.references import ORIGINAL_KINDS
 from polyref.tables import shown, text_table, visible
 
 #: In place of a number that is not defined.

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from polyref.errors import UsageError
-from polyref.formats.wmt.documents import HUMAN_NAME as HUMAN_NAME
+from polyref.formats.documents import HUMAN_NAME as HUMAN_NAME
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.intp]

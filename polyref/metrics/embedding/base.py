@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from polyref.engines.engine import ADDRESS, CACHE, DEVICE, ENGINE, GPUS, JOBS, Engine
+from polyref.engine import ADDRESS, CACHE, DEVICE, ENGINE, GPUS, JOBS, Engine
 from polyref.metrics.pairs import PairMetric
 from polyref.models.encoders import Encoder, load_encoder
 from polyref.options import option
@@ -24,7 +24,7 @@ class EncoderMetric(PairMetric):
         device: A torch device.
         jobs: Processes that encode; None: one a core on the CPU, one on other devices. It changes no score.
         engine: ``local``, or ``ray`` for the workers of a Ray cluster, ``jobs`` of them or as many as it has room for
-            (:class:`polyref.engines.engine.Engine`). It changes no score.
+            (:class:`polyref.engine.Engine`). It changes no score.
         address: Of the Ray cluster.
         gpus: GPUs of a Ray worker; None: 1 where the device is ``cuda``, else none.
         cache: Whether vectors are kept on the disk for the next run. It changes no score.

@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from polyref import __version__
 from polyref.cache import default_cache
-from polyref.engines.engine import Engine
+from polyref.engine import Engine
 from polyref.errors import PolyrefWarning
 from polyref.metrics.base import Texts
 from polyref.metrics.combination import Combination, Maximum

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from polyref.cache import default_cache
-from polyref.engines.engine import CACHE, DEVICE
+from polyref.engine import CACHE, DEVICE
 from polyref.errors import PolyrefWarning
 from polyref.metrics.combination import MEAN, Combination
 from polyref.metrics.pairs import PairMetric

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from polyref.cache import default_cache
-from polyref.engines.engine import ADDRESS, CACHE, DEVICE, ENGINE, GPUS, JOBS, MODELS, Engine
+from polyref.engine import ADDRESS, CACHE, DEVICE, ENGINE, GPUS, JOBS, MODELS, Engine
 from polyref.errors import UsageError
 from polyref.metrics.base import Metric, Texts
 from polyref.metrics.signature import flat
@@ -57,7 +57,7 @@ class SequenceMetric(Metric):
         device: A torch device.
         jobs: Processes; None: one a core on the CPU, one on other devices. It changes no score.
         engine: ``local``, or ``ray`` for the workers of a Ray cluster, ``jobs`` of them or as many as it has room for
-            (:class:`polyref.engines.engine.Engine`). It changes no score.
+            (:class:`polyref.engine.Engine`). It changes no score.
         address: Of the Ray cluster.
         gpus: GPUs of a Ray worker; None: 1 where the device is ``cuda``, else none.
         cache: Whether forced scores are kept on the disk for the next run. It changes no score.

@@ -9,10 +9,10 @@ from typing import Any, Final, TypeVar
 
 from polyref.errors import DataError, UsageError
 from polyref.formats.base import Lines, Outputs, shortened
-from polyref.formats.roles import DEFAULT_NAME, references
+from polyref.formats.columns import NO_DOCUMENT, references
 from polyref.json_files import Record
 from polyref.languages import find_pair
-from polyref.segments import Place, Segment
+from polyref.references import Place, Segment
 
 Made = TypeVar("Made")
 
@@ -20,10 +20,6 @@ Made = TypeVar("Made")
 NO_REFERENCE: Final = frozenset({"NO TRANSLATION AVAILABLE", "[No translation supplied]"})
 #: Names under which WMT lists translations made by people: ``Human-A.0``, ``HUMAN``, ``refB``, ``ref-A``, ``ref``.
 HUMAN_NAME: Final = re.compile(r"human([-_.].*)?|ref([-_]?[a-z])?", re.IGNORECASE)
-#: Name of a reference that a file does not name.
-UNNAMED: Final = DEFAULT_NAME
-#: What a document is called that has no name, where one is needed.
-NO_DOCUMENT: Final = "-"
 
 
 @dataclass

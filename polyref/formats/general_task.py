@@ -1,27 +1,189 @@
-"""JSON lines of the general task's human evaluation: texts, references and judgements in one file.
+"""JSON lines of the general task: test sets and outputs of 2025 and 2026, and human evaluation of 2024 and 2025.
 
-2025 (``wmt25-genmt-humeval.jsonl``): a segment a line, with ``doc_id`` (PAIR_#_DOMAIN_#_DOCUMENT_#_SEGMENT),
-``src_text``, ``tgt_text`` {name: text} and ``scores``: {name: [{"score": 90, ...}, ...]}, or as the first releases have
-them {name: {"human1": 90, ..., "human2": ...}}. 2024 (``wmt24_esa.jsonl``): a judgement a line, with ``langs``,
-``line_id``, ``src``, ``tgt``, ``system`` and ``esa_score``.
+A document of a test set is a line; its paragraphs, set apart by blank lines, are the segments, and agree in number
+between source, references and outputs.
+
+Human evaluation, 2025 (``wmt25-genmt-humeval.jsonl``): a segment a line, with ``doc_id``
+(PAIR_#_DOMAIN_#_DOCUMENT_#_SEGMENT), ``src_text``, ``tgt_text`` {name: text} and ``scores``: {name: [{"score": 90,
+...}, ...]}, or as the first releases have them {name: {"human1": 90, ..., "human2": ...}}. 2024
+(``wmt24_esa.jsonl``): a judgement a line, with ``langs``, ``line_id``, ``src``, ``tgt``, ``system`` and
+``esa_score``.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Final
+from typing import Any, Final
 
 from polyref.errors import DataError
 from polyref.formats.base import Format, Lines, Opened, Outputs, without_blank_end
-from polyref.formats.roles import references
-from polyref.formats.wmt.documents import HUMAN_NAME, NO_DOCUMENT, NO_REFERENCE, check_name, chosen, of_pair
+from polyref.formats.columns import NO_DOCUMENT, references
+from polyref.formats.documents import HUMAN_NAME, NO_REFERENCE, Made, check_name, chosen, of_pair
 from polyref.json_files import Record, described
 from polyref.languages import split_pair
-from polyref.segments import Place, Segment
+from polyref.references import Place, Segment
+
+#: What sets the parts of a document's id apart, and which of them say the language pair.
+_SEPARATORS: Final = ("_###_", "_#_")
+_BREAK: Final = "\n\n"
+#: Keys of a document that mean something here.
+KNOWN: Final = frozenset({"doc_id", "src_text", "refs", "tgt_lang"})
+
+
+def is_general(values: Mapping[str, object]) -> bool:
+    """Whether an object is a document of a test set, or of a system."""
+    name = values.get("doc_id")
+    if not isinstance(name, str):
+        return False
+    if "src_text" in values and isinstance(values.get("refs"), dict):
+        return True
+    in_parts = any(separator in name for separator in _SEPARATORS)
+    return "hypothesis" in values and (in_parts or bool({"paragraphs_match", "metadata"} & values.keys()))
+
+
+def _of_pair(file: Lines, made: Callable[[Record], Made]) -> tuple[str | None, list[Made]]:
+    """What is made of the documents of the pair that is asked for, each of which is there once."""
+    seen: dict[str, int] = {}
+
+    def once(record: Record) -> Made:
+        name = f"{record.text('src_lang')} {record.text('tgt_lang')} {record.values['doc_id']}"
+        if name in seen:
+            record.fail(f"the document {record.values['doc_id']!r} was already on line {seen[name]}")
+        seen[name] = record.line
+        return made(record)
+
+    records = (Record.parse(line, file.name, number) for number, line in without_blank_end(file))
+    return of_pair(file, ((_pair_general(record), record) for record in records), once)
+
+
+def _pair_general(record: Record) -> str | None:
+    name = record.text("doc_id")
+    if not name:
+        record.fail('no key "doc_id"', "expected a document of the general task a line")
+    source, target = record.text("src_lang"), record.text("tgt_lang")
+    return f"{source}-{target}" if source and target else _parts_general(name)[0]
+
+
+def _parts_general(name: str) -> tuple[str | None, str | None, str]:
+    """Language pair, domain and document that an id says; the first two may be missing."""
+    for separator in _SEPARATORS:
+        parts = name.split(separator)
+        if separator == _SEPARATORS[0] and len(parts) > 3:
+            return f"{parts[2]}-{parts[3]}", parts[1], separator.join(parts[4:]) or name
+        if separator == _SEPARATORS[1] and len(parts) > 2 and "-" in parts[0]:
+            return parts[0], parts[1], separator.join(parts[2:])
+        if len(parts) > 1:
+            return parts[0] if "-" in parts[0] else None, None, name
+    return None, None, name
+
+
+@dataclass(frozen=True)
+class Text:
+    """A document of a test set.
+
+    Attributes:
+        record: The line it was read from.
+        sources: Its paragraphs.
+        references: Name -> its paragraphs.
+    """
+
+    record: Record
+    sources: list[str]
+    references: dict[str, list[str]]
+
+    @property
+    def name(self) -> str:
+        """Its id."""
+        return self.record.needed("doc_id", self.record.text)
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """Domain and document, as its id says them."""
+        _, domain, document = _parts_general(self.name)
+        return self.record.text("domain") or domain or "all", document
+
+
+def read_texts(file: Lines) -> tuple[str | None, list[Text]]:
+    """The pair that is asked for, as a test set names it, and its documents.
+
+    Raises:
+        DataError: A document is broken, or there twice, or none is of the pair.
+        UsageError: Several pairs, and none is asked for or several fit.
+    """
+    return _of_pair(file, lambda record: _text_general(record, file.reading.fields))
+
+
+def read_hypotheses(file: Lines) -> list[tuple[str, list[str]]]:
+    """Id and paragraphs of a system's documents of the pair that is asked for; raises as :func:`read_texts`."""
+
+    def of(record: Record) -> tuple[str, list[str]]:
+        text = record.text("hypothesis")
+        if text is None:
+            record.fail('no key "hypothesis"', "expected a system's document a line")
+        return record.needed("doc_id", record.text), text.split(_BREAK)
+
+    return _of_pair(file, of)[1]
+
+
+def _text_general(record: Record, wanted: Mapping[str, str]) -> Text:
+    source = record.text("src_text")
+    refs = record.values.get("refs")
+    if source is None or not isinstance(refs, dict):
+        record.fail('no keys "src_text" and "refs"', "a system's file has no references")
+    if missing := [name for name in wanted if refs and name not in refs]:
+        record.fail(f"no reference {missing[0]!r} as `fields` says, there are: {', '.join(refs)}")
+    sources = source.split(_BREAK)
+    found: dict[str, list[str]] = {}
+    for name, value in refs.items():
+        text = (
+            Record(value, record.file, record.line, f"refs[{name!r}]: ").text("ref")
+            if isinstance(value, dict)
+            else value
+        )
+        if text is None or (wanted and name not in wanted):
+            continue
+        if not isinstance(text, str):
+            record.fail(f"refs[{name!r}] is neither a text nor an object with one")
+        found[name] = text.split(_BREAK)
+        if len(found[name]) != len(sources):
+            record.fail(
+                f"reference {name!r} has {len(found[name])} paragraphs, the source {len(sources)}",
+                "paragraphs are set apart by blank lines",
+            )
+    return Text(record, sources, found)
+
+
+def _open_general(files: Sequence[Lines]) -> Opened:
+    (file,) = files
+    return Opened(GENERAL.name, {}, _segments_general(file))
+
+
+def _segments_general(file: Lines) -> Iterator[Segment]:
+    position = 0
+    for text in read_texts(file)[1]:
+        record, document = text.record, None if text.name == NO_DOCUMENT else text.name
+        for place, source in enumerate(text.sources):
+            position += 1
+            named = [(name, parts[place]) for name, parts in text.references.items()]
+            refs = references(named, whole=file.reading.whole)
+            if not file.reading.whole:
+                yield Segment(Place(position), refs)
+                continue
+            more: dict[str, Any] = {key: value for key, value in record.values.items() if key not in KNOWN}
+            yield Segment(Place(position), refs, source, document, record.text("tgt_lang"), more if place == 0 else {})
+
+
+def _outputs_general(file: Lines) -> Outputs:
+    found = read_hypotheses(file)
+    return Outputs({"": [text for _, parts in found for text in parts]}, [name for name, parts in found for _ in parts])
+
+
+GENERAL: Final = Format("general", lambda name, first_line: False, _open_general, _outputs_general)
+
 
 _SEPARATOR: Final = "_#_"
 _ROUND: Final = re.compile(r"human\d*")
@@ -69,8 +231,8 @@ def read_items(file: Lines) -> tuple[str, list[Item]]:
     if first is None:
         raise DataError("no segments", file=file.name)
     judgements = first.values.keys() >= _JUDGEMENT
-    named = ((_pair(record, judgements=judgements), record) for record in chain([first], records))
-    pair, items = of_pair(file, named, _judgement if judgements else _segment)
+    named = ((_pair_evaluation(record, judgements=judgements), record) for record in chain([first], records))
+    pair, items = of_pair(file, named, _judgement if judgements else _segment_evaluation)
     return pair or "", _merged(items, file.name) if judgements else _alike(items, file.name)
 
 
@@ -85,7 +247,7 @@ def _records(file: Lines) -> Iterator[Record]:
     return (Record.parse(line, file.name, number, finite=False) for number, line in without_blank_end(file))
 
 
-def _pair(record: Record, *, judgements: bool) -> str:
+def _pair_evaluation(record: Record, *, judgements: bool) -> str:
     if judgements:
         return record.needed("langs", record.text)
     parts = record.needed("doc_id", record.text).split(_SEPARATOR)
@@ -94,7 +256,7 @@ def _pair(record: Record, *, judgements: bool) -> str:
     return parts[0]
 
 
-def _segment(record: Record) -> Item:
+def _segment_evaluation(record: Record) -> Item:
     """A line of 2025."""
     name = record.needed("doc_id", record.text)
     _, domain, *document, _ = name.split(_SEPARATOR)
@@ -194,12 +356,12 @@ def _merged(judgements: list[Item], file: str) -> list[Item]:
     return [found[number] for number in sorted(found)]
 
 
-def _open(files: Sequence[Lines]) -> Opened:
+def _open_evaluation(files: Sequence[Lines]) -> Opened:
     (file,) = files
-    return Opened(FORMAT.name, {}, _segments(file))
+    return Opened(EVALUATION.name, {}, _segments_evaluation(file))
 
 
-def _segments(file: Lines) -> Iterator[Segment]:
+def _segments_evaluation(file: Lines) -> Iterator[Segment]:
     pair, items = read_items(file)
     names = chosen(dict.fromkeys(n for item in items for n in item.texts if HUMAN_NAME.fullmatch(n)), file)
     lang = (split_pair(pair) or (None, None))[1]
@@ -214,7 +376,7 @@ def _segments(file: Lines) -> Iterator[Segment]:
         yield Segment(Place(position), refs, item.source, document, lang, more)
 
 
-def _outputs(file: Lines) -> Outputs:
+def _outputs_evaluation(file: Lines) -> Outputs:
     _, items = read_items(file)
     found: dict[str, list[str]] = {}
     for name, texts in outputs_in(items).items():
@@ -230,4 +392,4 @@ def _outputs(file: Lines) -> Outputs:
     return Outputs(found, [item.document for item in items])
 
 
-FORMAT: Final = Format("human-evaluation", lambda name, first_line: False, _open, _outputs)
+EVALUATION: Final = Format("human-evaluation", lambda name, first_line: False, _open_evaluation, _outputs_evaluation)

@@ -1,4 +1,4 @@
-"""Folders of test sets: mt-metrics-eval's layout and WMT's text releases, with one file for each reference.
+"""Test sets by name: folders (mt-metrics-eval's layout, WMT's text releases), and sets in sacreBLEU's cache.
 
 In mt-metrics-eval, ``references/PAIR.NAME.txt`` (or ``.jsonl`` with the key ``target``); in a text release
 ``references/TESTSET.PAIR.ref.NAME.LANGUAGE``. A line that says ``NO TRANSLATION AVAILABLE`` is an absent reference.
@@ -6,19 +6,21 @@ In mt-metrics-eval, ``references/PAIR.NAME.txt`` (or ``.jsonl`` with the key ``t
 
 from __future__ import annotations
 
+import os
 import re
+import warnings
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from polyref.errors import DataError, UsageError
+from polyref.errors import DataError, PolyrefWarning, UsageError
 from polyref.formats.base import Format, Lines, Opened
-from polyref.formats.roles import added_kind, references
-from polyref.formats.wmt.documents import NO_DOCUMENT, NO_REFERENCE, UNNAMED
+from polyref.formats.columns import DEFAULT_NAME, NO_DOCUMENT, added_kind, references
+from polyref.formats.documents import NO_REFERENCE
 from polyref.json_files import Record
 from polyref.languages import find_pair
-from polyref.segments import Place, Segment
+from polyref.references import Place, Segment
 from polyref.textfiles import check_parallel
 
 _LAYOUT: Final = re.compile(r"(?P<pair>[^.]+)\.(?P<name>[^.]+)\.(txt|jsonl)")
@@ -43,7 +45,7 @@ def files_in(folder: Path, pair: str | None, wanted: Sequence[str], *, whole: bo
     for path in sorted((folder / "references").iterdir()):
         match = _LAYOUT.fullmatch(path.name) or _RELEASE.fullmatch(path.name)
         if match and not path.name.startswith("."):
-            found.setdefault(match["pair"], {})[match["name"] or UNNAMED] = path
+            found.setdefault(match["pair"], {})[match["name"] or DEFAULT_NAME] = path
     if pair is None and len(found) > 1:
         raise UsageError(f"several language pairs: {', '.join(found)}", file=folder, remedy="choose one: `pair`")
     pair = (find_pair(pair, found, folder) or pair) if pair else next(iter(found), "")
@@ -70,7 +72,7 @@ def _place(name: str) -> tuple[bool, str, int, str]:
 
 
 def _open(files: Sequence[Lines]) -> Opened:
-    return Opened(FORMAT.name, {}, _segments(files))
+    return Opened(FOLDER.name, {}, _segments(files))
 
 
 def _kind_and_name(file: Lines) -> tuple[str, str]:
@@ -79,7 +81,7 @@ def _kind_and_name(file: Lines) -> tuple[str, str]:
     if folder in {"sources", "documents"}:
         return folder, ""
     match = _LAYOUT.fullmatch(path.name) or _RELEASE.fullmatch(path.name)
-    return "references", (match["name"] if match else None) or UNNAMED
+    return "references", (match["name"] if match else None) or DEFAULT_NAME
 
 
 def _segments(files: Sequence[Lines]) -> Iterator[Segment]:
@@ -125,4 +127,58 @@ def _texts(file: Lines) -> Iterator[str]:
         yield text.rstrip()
 
 
-FORMAT: Final = Format("mt-metrics-eval", lambda name, first_line: False, _open, several=True)
+FOLDER: Final = Format("mt-metrics-eval", lambda name, first_line: False, _open, several=True)
+
+
+#: What a path to such a set starts with: ``sacrebleu:wmt22``.
+SCHEME: Final = "sacrebleu:"
+#: Whether sacreBLEU may download, as it may for its tokenisers.
+DOWNLOAD: Final = "POLYREF_DOWNLOAD"
+
+
+def set_files(name: str, pair: str | None) -> list[Path]:
+    """The references of a test set, which are plain text files.
+
+    Args:
+        name: As sacreBLEU calls it, ``wmt22``.
+        pair: Language pair, ``SRC-TGT``.
+    """
+    from sacrebleu.dataset import DATASETS
+
+    if name not in DATASETS:
+        raise UsageError(f"sacreBLEU has no test set {name!r}, it has: {', '.join(DATASETS)}")
+    known: Any = DATASETS[name]
+    pair = pair and (find_pair(pair, known.langpairs, name) or pair)
+    if pair is None or pair not in known.langpairs:
+        pairs = ", ".join(known.langpairs)
+        if pair is None:
+            raise UsageError(f"the test set {name} needs a language pair, it has: {pairs}", remedy="name it: `pair`")
+        raise UsageError(f"the test set {name} has no pair {pair!r}, it has: {pairs}")
+    folder = Path(vars(known)["_outdir"])
+    found = _cached(folder, known, pair)
+    if not found:
+        if os.environ.get(DOWNLOAD, "") in ("", "0"):
+            raise DataError(
+                f"the test set {name} {pair} is not on this machine, and nothing is downloaded unasked",
+                file=folder,
+                remedy=f"set the environment variable {DOWNLOAD}=1 to let sacreBLEU download it once",
+            )
+        warnings.warn(f"sacreBLEU downloads the test set {name} {pair} to {folder}", PolyrefWarning, stacklevel=2)
+        try:
+            found = [Path(path) for path in known.get_reference_files(pair)]
+        except (SystemExit, OSError) as error:
+            raise DataError(f"the test set {name} could not be downloaded: {error}", file=folder) from None
+    return found
+
+
+def _cached(folder: Path, known: Any, pair: str) -> list[Path]:
+    """The references as far as sacreBLEU has them: what it downloaded, or the texts that it made of that."""
+    archives = [Path(known._rawdir, known._get_tarball_filename(url)) for url in known.data]
+    if all(path.is_file() and path.stat().st_size for path in archives):
+        return [Path(path) for path in known.get_reference_files(pair)]
+    start = f"{known.name.replace('/', '_')}.{pair}."
+    texts = sorted(folder.glob(f"{start}ref*"))
+    if not hasattr(known, "_get_langpair_allowed_refs"):
+        return texts
+    allowed = {f"{start}{field.replace(':', '-')}" for field in known._get_langpair_allowed_refs(pair)}
+    return [path for path in texts if path.name in allowed]

@@ -1,17 +1,19 @@
-"""The values of a file of JSON: one a line, or the elements of one list."""
+"""JSON of others: objects of any keys (COMET's, rows of data sets), and lists of texts (Div-Ref's releases)."""
 
 from __future__ import annotations
 
 import ast
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, Final
 
 from polyref.errors import DataError
-from polyref.formats.base import Lines, unpacked, without_blank_end
-from polyref.json_files import try_json
+from polyref.formats.base import Format, Lines, Opened, Outputs, unique, unpacked, without_blank_end
+from polyref.formats.columns import REFERENCES, roles, segment
+from polyref.json_files import Record, try_json
+from polyref.references import Place, Reference, Segment
 
 #: Most characters of an element of a list: as of a line.
 _LONGEST: Final = 1 << 24
@@ -98,3 +100,82 @@ def _list(file: Lines, lines: Iterator[tuple[int, str]]) -> Iterator[tuple[int, 
         if size > _LONGEST:
             raise DataError(f"longer than {_LONGEST} characters", file=file.name, line=start)
     raise DataError("the list does not end", file=file.name, line=number, remedy="is the file whole?")
+
+
+def records(file: Lines) -> Iterator[Record]:
+    """The objects of a file of JSON lines or of one list."""
+    for number, text in elements(file):
+        yield Record.parse(text, file.name, number)
+
+
+def _open_keyed(files: Sequence[Lines]) -> Opened:
+    (file,) = files
+    return Opened(KEYED.name, {}, unique(_segments_keyed(file), file.name))
+
+
+def _segments_keyed(file: Lines) -> Iterator[tuple[int, Segment]]:
+    known: dict[tuple[str, ...], dict[str, str]] = {}
+    line = 0
+    for position, record in enumerate(records(file), 1):
+        keys, line = tuple(record.values), record.line
+        if keys not in known:
+            known[keys] = roles(keys, _there(file, keys), REFERENCES, file.name, record.line)
+        values = [(key, known[keys].get(key, ""), value) for key, value in record.values.items()]
+        yield record.line, segment(values, Place(position), record.fail, file.reading.fields, whole=file.reading.whole)
+    seen = {key for keys in known for key in keys}
+    if missing := [key for key in file.reading.fields if key not in seen]:
+        raise DataError(f"no object has {missing[0]!r}, as `fields` says", file=file.name, line=line)
+
+
+def _there(file: Lines, keys: Sequence[str]) -> Mapping[str, str]:
+    """What the user says of the keys that an object has; of all, if it has no text that the user names."""
+    fields = file.reading.fields
+    there = {key: role for key, role in fields.items() if key in keys}
+    texts = {*REFERENCES, "output"}
+    return there if texts & set(there.values()) or not texts & set(fields.values()) else fields
+
+
+def _outputs_keyed(file: Lines) -> Outputs:
+    wanted = frozenset({"output"})
+    texts: list[str] = []
+    for record in records(file):
+        found = roles(record.values, _there(file, tuple(record.values)), wanted, file.name, record.line)
+        keys = [key for key, role in found.items() if role == "output"]
+        if len(keys) > 1:
+            record.fail(f"{' and '.join(keys)} are outputs", f"say which one: `fields` {keys[0]}=output")
+        text = record.text(keys[0])
+        if text is None:
+            record.fail(f'"{keys[0]}" is null, expected the output of the segment')
+        texts.append(text)
+    return Outputs({"": texts})
+
+
+KEYED: Final = Format("json", lambda name, first_line: False, _open_keyed, _outputs_keyed)
+
+
+def _open_lists(files: Sequence[Lines]) -> Opened:
+    (file,) = files
+    return Opened(LISTS.name, {}, _segments_lists(file))
+
+
+def _segments_lists(file: Lines) -> Iterator[Segment]:
+    for position, (number, text) in enumerate(elements(file), 1):
+        value = as_list(text) if text.lstrip().startswith("[") else _text_lists(text)
+        if not is_texts(value):
+            raise DataError(
+                "expected a list with the references of one segment, or one text", file=file.name, line=number
+            )
+        texts = [item for item in value or () if item is not None]
+        for item in texts:
+            if "\0" in item or any("\ud800" <= letter <= "\udfff" for letter in item):
+                raise DataError("a NUL or half a surrogate pair, expected text", file=file.name, line=number)
+        yield Segment(Place(position), tuple(Reference(item) for item in texts))
+
+
+def _text_lists(text: str) -> list[str] | None:
+    """One text instead of a list."""
+    value = try_json(text, str)
+    return None if value is None else [value]
+
+
+LISTS: Final = Format("lists", lambda name, first_line: False, _open_lists)

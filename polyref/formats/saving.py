@@ -8,14 +8,21 @@ from pathlib import Path
 from typing import Any, Final
 
 from polyref.errors import DataError, UsageError
+from polyref.formats import writers
 from polyref.formats.base import unpacked
-from polyref.formats.normal import checked, write_segments
-from polyref.formats.roles import DEFAULT_NAME, added_kind, names_in_documents, names_in_tables
-from polyref.formats.writing import texts, wmt
-from polyref.formats.writing.layout import Layout, layout
-from polyref.formats.writing.losses import ALL, losses
+from polyref.formats.columns import (
+    ALL,
+    DEFAULT_NAME,
+    Layout,
+    added_kind,
+    layout,
+    losses,
+    names_in_documents,
+    names_in_tables,
+)
+from polyref.formats.own import checked, write_segments
 from polyref.publishing import publish_together, published_folder
-from polyref.segments import Segment
+from polyref.references import Segment
 from polyref.textfiles import check_writable, display_name, write_atomically
 
 
@@ -69,10 +76,10 @@ _FORMS: Final[Mapping[str, _Form]] = {
                                 keys=("domain",)),
 }  # fmt: skip
 _LINES: Final[Mapping[str, Callable[[Layout], Any]]] = {
-    **texts.LINES,
-    "xml": wmt.xml,
-    "sgml": wmt.sgml,
-    "general": wmt.general,
+    **writers.LINES,
+    "xml": writers.xml,
+    "sgml": writers.sgml,
+    "general": writers.general,
 }
 _SUFFIXES: Final = {
     ".jsonl": "normal",
@@ -127,9 +134,9 @@ def save(
     try:
         segments = list(checked(segments, ids="id" in about.holds))
         made = layout(segments, meta, about.first, about.readable)
-        lost = losses(made, about.holds, about.keys, texts.TAKEN.get(form))
+        lost = losses(made, about.holds, about.keys, writers.TAKEN.get(form))
         if form == "mt-metrics-eval":
-            _write_folder(path, wmt.folder(made, pair))
+            _write_folder(path, writers.folder(made, pair))
         elif form == "plain":
             _write_plain(path, made)
         else:
@@ -139,11 +146,11 @@ def save(
         if error.file is not None:
             raise
         raise DataError(error.message, file=display_name(path), remedy=error.remedy) from None
-    return lost + wmt.lost_in_documents(made) if form == "general" else lost
+    return lost + writers.lost_in_documents(made) if form == "general" else lost
 
 
 def _write_plain(path: str | Path, made: Layout) -> None:
-    files = texts.plain(made)
+    files = writers.plain(made)
     if str(path).endswith("/") or Path(path).is_dir():
         _write_folder(path, {f"{column}.txt": text for column, text in files.items()})
     elif PLACE in str(path):

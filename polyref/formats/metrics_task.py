@@ -15,7 +15,7 @@ from polyref.errors import DataError, UsageError
 from polyref.formats.base import Format, Lines, Opened, Outputs, shortened, unique, without_blank_end
 from polyref.json_files import Record
 from polyref.languages import find_pair
-from polyref.segments import Reference, Segment
+from polyref.references import Reference, Segment
 
 #: What sets the parts of an id apart: set, source, target, and what else there is.
 _SEPARATOR: Final = "_###_"

@@ -155,6 +155,6 @@ class Engine:
             from polyref.processes import Processes
 
             return Processes(build, self.jobs or 1)
-        from polyref.engines.ray_data import RayWorkers
+        from polyref.cluster import RayWorkers
 
         return RayWorkers(build, jobs=self.jobs, address=self.address, gpus=self.gpus)

@@ -1,20 +1,47 @@
-"""The normal form: JSONL, a header line, then one segment a line with its references and where they came from."""
+"""polyref's own forms: plain text, the normal form, the simple form and n-best lists."""
 
 from __future__ import annotations
 
 import json
 import re
 import sys
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any, Final
 
-from polyref.errors import DataError
-from polyref.formats.base import Format, Lines, Opened, first_object, unique
+from polyref.errors import DataError, PolyrefWarning
+from polyref.formats.base import Format, Lines, Opened, Outputs, first_object, unique, without_blank_end
 from polyref.json_files import Record, check_depth
-from polyref.segments import KINDS, Place, Reference, Segment
-from polyref.textfiles import display_name, write_atomically
+from polyref.references import KINDS, Place, Reference, Segment
+from polyref.textfiles import check_parallel, display_name, write_atomically
+
+
+def _open_plain(files: Sequence[Lines]) -> Opened:
+    return Opened("plain", {}, _segments_plain(files))
+
+
+def _segments_plain(files: Sequence[Lines]) -> Iterator[Segment]:
+    counts = [0] * len(files)
+    uneven = False
+    for position, row in enumerate(zip_longest(*(file.lines for file in files)), 1):
+        for column, line in enumerate(row):
+            counts[column] += line is not None
+        # Past the end of the shortest file, lines are only counted, so that the message can name both lengths.
+        uneven = uneven or None in row
+        if not uneven:
+            # An empty line is a real, empty reference, not an absent one.
+            yield Segment(Place(position), tuple(Reference(line) for line in row))
+    check_parallel([(file.name, count) for file, count in zip(files, counts, strict=True)])
+
+
+def _outputs_plain(file: Lines) -> Outputs:
+    return Outputs({"": list(file.lines)})
+
+
+PLAIN: Final = Format("plain", lambda name, first_line: True, _open_plain, _outputs_plain, several=True)
+
 
 VERSION: Final = 1
 _HEADER_KEYS = frozenset({"polyref", "meta"})
@@ -24,12 +51,12 @@ _NO_TEXT: Final = re.compile("[\0\ud800-\udfff]")
 _REFERENCE_KEYS = frozenset({"text", "kind", "of", "rank", "weight", "logprob", "generator"})
 
 
-def _matches(name: str, first_line: str) -> bool:
+def _matches_normal(name: str, first_line: str) -> bool:
     # Also takes JSONL that is broken or in no known form, to say what is wrong with it.
     return first_object(name, first_line) is not None
 
 
-def _open(files: Sequence[Lines]) -> Opened:
+def _open_normal(files: Sequence[Lines]) -> Opened:
     (file,) = files
     numbered: Iterator[tuple[int, str]] = enumerate(file.lines, 1)
     number, line = next(numbered)
@@ -39,7 +66,7 @@ def _open(files: Sequence[Lines]) -> Opened:
         meta = _meta(record)
     else:
         numbered = chain([(number, line)], numbered)
-    segments = unique(_segments(numbered, file.name), file.name)
+    segments = unique(_segments_normal(numbered, file.name), file.name)
     try:
         first = next(segments)
     except StopIteration:
@@ -60,7 +87,7 @@ def _meta(record: Record) -> dict[str, Any]:
     return {**record.rest(_HEADER_KEYS), **(meta or {})}
 
 
-def _segments(numbered: Iterator[tuple[int, str]], file: str) -> Iterator[tuple[int, Segment]]:
+def _segments_normal(numbered: Iterator[tuple[int, str]], file: str) -> Iterator[tuple[int, Segment]]:
     for position, (number, line) in enumerate(numbered, 1):
         yield number, parse_segment(Record.parse(line, file, number), Place(position))
 
@@ -74,7 +101,9 @@ def parse_segment(record: Record, default_id: str) -> Segment:
     for index, item in enumerate(items):
         if not isinstance(item, dict):
             record.fail(f'refs[{index}] is not an object, expected {{"text": ...}}')
-        refs.append(_reference(Record(item, record.file, record.line, f"{record.where}refs[{index}]: "), len(items)))
+        refs.append(
+            _reference_normal(Record(item, record.file, record.line, f"{record.where}refs[{index}]: "), len(items))
+        )
     return Segment(
         record.identifier(default_id),
         tuple(refs),
@@ -85,7 +114,7 @@ def parse_segment(record: Record, default_id: str) -> Segment:
     )
 
 
-def _reference(record: Record, siblings: int) -> Reference:
+def _reference_normal(record: Record, siblings: int) -> Reference:
     text = record.text("text")
     if text is None:
         record.fail('no key "text"', remedy="an absent reference is left out of the list")
@@ -189,4 +218,102 @@ def write_segments(segments: Iterable[Segment], meta: Mapping[str, Any], path: s
             raise DataError(f"{where} cannot be written: {error}", file=name) from None
 
 
-FORMAT: Final = Format("normal", _matches, _open)
+NORMAL: Final = Format("normal", _matches_normal, _open_normal)
+
+
+_KEYS_simple = frozenset({"id", "reference", "paraphrases", "source", "doc", "lang"})
+
+
+def _matches_simple(name: str, first_line: str) -> bool:
+    values = first_object(name, first_line)
+    return values is not None and "refs" not in values and not values.keys().isdisjoint({"reference", "paraphrases"})
+
+
+def _open_simple(files: Sequence[Lines]) -> Opened:
+    (file,) = files
+    return Opened("simple", {}, unique(_segments_simple(file), file.name))
+
+
+def _segments_simple(file: Lines) -> Iterator[tuple[int, Segment]]:
+    for number, line in enumerate(file.lines, 1):
+        record = Record.parse(line, file.name, number)
+        yield number, _segment_simple(record, Place(number))
+
+
+def _segment_simple(record: Record, default_id: str) -> Segment:
+    if record.values.keys().isdisjoint({"reference", "paraphrases"}):
+        record.fail('neither "reference" nor "paraphrases"', remedy="the file started in the simple form")
+    text = record.text("reference")
+    refs = [] if text is None else [Reference(text)]
+    of = None if text is None else 0
+    for rank, item in enumerate(record.items("paraphrases") or []):
+        paraphrase = Record({"text": item}, record.file, record.line, f"paraphrases[{rank}]: ").text("text")
+        if paraphrase is None:
+            record.fail(f"paraphrases[{rank}] is null, expected a string")
+        refs.append(Reference(paraphrase, kind="paraphrase", of=of, rank=rank))
+    return Segment(
+        record.identifier(default_id),
+        tuple(refs),
+        record.text("source"),
+        record.text("doc"),
+        record.text("lang"),
+        record.rest(_KEYS_simple),
+    )
+
+
+SIMPLE: Final = Format("simple", _matches_simple, _open_simple)
+
+
+def is_nbest(values: dict[str, object]) -> bool:
+    """Whether an object is a line of such a file, or the one object that ``polyref paraphrase --json`` writes."""
+    if values.keys() >= {"signature", "rows"}:
+        return True
+    found = values.get("paraphrases")
+    return (
+        "text" in values
+        and "reference" not in values
+        and isinstance(found, list)
+        and all(isinstance(item, dict) for item in found)
+    )
+
+
+def _open_nbest(files: Sequence[Lines]) -> Opened:
+    (file,) = files
+    return Opened(NBEST.name, {}, unique(_segments_nbest(file), file.name))
+
+
+def _segments_nbest(file: Lines) -> Iterator[tuple[int, Segment]]:
+    position = 0
+    left_out = 0
+    for number, line in without_blank_end(file):
+        record = Record.parse(line, file.name, number)
+        rows = record.items("rows") if "rows" in record.values else [record.values]
+        for values in rows or ():
+            position += 1
+            if not isinstance(values, dict):
+                record.fail('"rows" holds something else than objects')
+            left_out += not file.reading.whole and bool(values.get("paraphrases"))
+            yield number, _segment_nbest(Record(values, file.name, number), Place(position), whole=file.reading.whole)
+    if left_out:
+        said = f"its {left_out} n-best lists are left out: they are candidates, and not yet references"
+        warnings.warn(f"{file.name}: {said}", PolyrefWarning, stacklevel=2)
+
+
+def _segment_nbest(record: Record, default_id: str, *, whole: bool) -> Segment:
+    text = record.text("text")
+    if text is None:
+        record.fail('no key "text"', remedy='expected {"id": ..., "text": ..., "paraphrases": [{"text": ...}, ...]}')
+    refs = [Reference(text)]
+    for rank, item in enumerate(record.items("paraphrases") or () if whole else ()):
+        where = f"paraphrases[{rank}]: "
+        if not isinstance(item, dict):
+            record.fail(f"{where}not an object")
+        own = Record(item, record.file, record.line, where)
+        found = own.text("text")
+        if found is None:
+            own.fail('no key "text"')
+        refs.append(Reference(found, "paraphrase", of=0, rank=rank, logprob=own.number("score")))
+    return Segment(record.identifier(default_id), tuple(refs))
+
+
+NBEST: Final = Format("nbest", lambda name, first_line: False, _open_nbest)

@@ -1,3 +1,0 @@
-"""Reference sets written in the forms that others read, and what those cannot hold."""
-
-from __future__ import annotations

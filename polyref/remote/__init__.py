@@ -1,3 +1,0 @@
-"""Files on other file systems, by their URL."""
-
-from __future__ import annotations
