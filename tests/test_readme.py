@@ -131,8 +131,10 @@ def test_documents_and_files_it_names_exist() -> None:
 
 def test_ci_runs_the_test_command_of_the_readme() -> None:
     root = Path(__file__).resolve().parent.parent
-    script = (root / ".ci" / "run").read_text("utf-8")
-    assert "<!-- test -->" in script
-    (command,) = re.findall(r"<!-- test -->\n```sh\n(.*?)\n```", README, re.S)
+    for file in (".ci/run", ".github/workflows/ci.yml"):
+        assert "scripts/readme_command test" in (root / file).read_text("utf-8"), file
+    done = subprocess.run([root / "scripts" / "readme_command", "test"], capture_output=True, text=True, check=True)
+    command = done.stdout.strip()
+    assert f"<!-- test -->\n```sh\n{command}\n```" in README
     assert command.endswith("-m pytest -n 2")  # all tests, on two processes
     assert "-c constraints.txt" in command
