@@ -39,12 +39,7 @@ _PLAIN: Final = re.compile(r"[\w./:@+~-]+")
 
 @dataclass(frozen=True)
 class Specification:
-    """A metric's name and the options that were written.
-
-    Attributes:
-        name: In small letters.
-        options: Name to value. As :func:`parse` gives them, values are texts or lists of texts.
-    """
+    """A metric's name in small letters, and the options that were written; :func:`parse` leaves their values texts."""
 
     name: str
     options: Mapping[str, Any]
@@ -90,19 +85,20 @@ def parse(text: str) -> Specification:
     if not NAME.fullmatch(name):
         raise tokens.fault("the name of a metric", name)
     options: dict[str, Any] = {}
-    if not tokens.ended():
+    if tokens.kind != "end":
         tokens.mark("(", "'(' or the end")
-        while not tokens.next_is(")"):
+        for _ in tokens.listed(")"):
             option = tokens.take("bare", "the name of an option")
             if option in options:
                 raise UsageError(f"metric {text!r}: the option {option!r} is given twice")
             tokens.mark("=", "'='")
-            options[option] = tokens.value()
-            if not tokens.next_is(")"):
-                tokens.mark(",", "',' or ')'")
-        tokens.mark(")", "')'")
-        if not tokens.ended():
-            raise tokens.fault("the end", tokens.found())
+            if tokens.found == "[" and tokens.kind == "mark":
+                tokens.mark("[", "'['")
+                options[option] = [tokens.value() for _ in tokens.listed("]")]
+            else:
+                options[option] = tokens.value()
+        if tokens.kind != "end":
+            raise tokens.fault("the end", tokens.found)
     return Specification(name.lower(), options)
 
 
@@ -110,52 +106,43 @@ class _Tokens:
     """The pieces of a specification, one after the other."""
 
     def __init__(self, text: str) -> None:
-        self.text = text
-        self._pieces: Iterator[re.Match[str]] = _TOKENS.finditer(text)
-        self._next = next(self._pieces)
+        self._text, self._pieces = text, _TOKENS.finditer(text)
+        self._step()
 
-    def ended(self) -> bool:
-        return self._next.lastgroup == "end"
-
-    def found(self) -> str:
-        return str(self._next[self._next.lastgroup or 0])
-
-    def next_is(self, mark: str) -> bool:
-        return self._next.lastgroup == "mark" and self.found() == mark
+    def _step(self) -> None:
+        piece = next(self._pieces)
+        self.kind = piece.lastgroup or ""
+        self.found = str(piece[self.kind])
 
     def take(self, kind: str, expected: str) -> str:
-        if self._next.lastgroup != kind:
-            raise self.fault(expected, self.found())
-        found = self.found()
-        self._next = next(self._pieces)
+        if self.kind != kind:
+            raise self.fault(expected, self.found)
+        found = self.found
+        self._step()
         return found
 
     def mark(self, mark: str, expected: str) -> None:
-        if not self.next_is(mark):
-            raise self.fault(expected, self.found())
-        self.take("mark", expected)
+        if (self.kind, self.found) != ("mark", mark):
+            raise self.fault(expected, self.found)
+        self._step()
 
-    def value(self) -> str | list[str]:
-        if not self.next_is("["):
-            return self._text()
-        self.take("mark", "'['")
-        values = []
-        while not self.next_is("]"):
-            values.append(self._text())
-            if not self.next_is("]"):
-                self.mark(",", "',' or ']'")
-        self.take("mark", "']'")
-        return values
+    def listed(self, end: str) -> Iterator[None]:
+        """Once for every item that the caller then takes, to the mark at the end."""
+        while (self.kind, self.found) != ("mark", end):
+            yield
+            if (self.kind, self.found) != ("mark", end):
+                self.mark(",", f"',' or {end!r}")
+        self._step()
 
-    def _text(self) -> str:
-        if self._next.lastgroup == "quoted":
+    def value(self) -> str:
+        if self.kind == "quoted":
             return re.sub(r"\\(.)", r"\1", self.take("quoted", "a value")[1:-1], flags=re.DOTALL)
         return self.take("bare", "a value")
 
     def fault(self, expected: str, found: str) -> UsageError:
         what = repr(found) if found else "the end"
         return UsageError(
-            f"metric {self.text!r}: found {what}, expected {expected}",
+            f"metric {self._text!r}: found {what}, expected {expected}",
             remedy="write NAME or NAME(OPTION=VALUE, ...)",
         )
 
@@ -241,12 +228,7 @@ def metric_options(name: str) -> Mapping[str, Option]:
     found = {} if kind.combination is None else combination_options(kind.combinations, kind.combination)
     for field, one in fields_of(kind).items():
         flag = one.flag or f"--{family}-{field.replace('_', '-')}"
-        found[field] = replace(
-            one,
-            flag=flag,
-            family=family,
-            default=implied.get(field, one.default),
-        )
+        found[field] = replace(one, flag=flag, family=family, default=implied.get(field, one.default))
     return found
 
 
@@ -282,25 +264,24 @@ def read_specification(text: str) -> Specification:
     REGISTRY.entry(plain_name(written.name))
     for option in written.options:
         _check_known(written.name, option)
-    values = {option: one.read(written.name, written.options[option]) for option, one in known.items()
-              if option in written.options}  # fmt: skip
+    given = written.options
+    values = {option: one.read(written.name, given[option]) for option, one in known.items() if option in given}
     return _called(Specification(written.name, values))
 
 
 def _called(one: Specification, word_order: int | None = None) -> Specification:
     """The same by the name that goes with it: chrF with word n-grams is chrF++, as in sacreBLEU, and the reverse.
 
-    Args:
-        one: What was asked for.
-        word_order: Longest word n-grams, where ``one`` does not say it.
+    Where ``one`` does not say how long word n-grams are, it is ``word_order``.
     """
     plain, order = plain_name(one.name), one.options.get("word_order", word_order)
     if order is None or METRICS.get(plain, ("",))[0] != METRICS["chrf"][0]:
         return one
     name = "chrf++" if order else "chrf"
-    rest = {option: value for option, value in one.options.items()
-            if option != "word_order" or value != METRICS[name][1].get(option, 0)}  # fmt: skip
-    return Specification(one.name.removesuffix(plain) + name, rest)
+    options = dict(one.options)
+    if "word_order" in options and options["word_order"] == METRICS[name][1].get("word_order", 0):
+        del options["word_order"]
+    return Specification(one.name.removesuffix(plain) + name, options)
 
 
 def read_specifications(texts: Iterable[str], defaults: Mapping[str, Any] | None = None) -> list[Specification]:
@@ -349,22 +330,25 @@ def get_metric(specification: str, **options: Any) -> Metric:
         made["combination"] = asked.pop("combination")
     for option in asked:
         _check_known(read.name, option)
-    own = fields_of(kind)
-    combining = {option: value for option, value in asked.items() if option not in own}
-    if combining:
-        made["combination"] = _combination(read.name, kind, combining)
-    return kind(**{**implied, **made, **{option: value for option, value in asked.items() if option in own}})
+    own = {option: asked.pop(option) for option in list(asked) if option in fields_of(kind)}
+    if asked:
+        made["combination"] = _combination(read.name, kind, asked)
+    return kind(**{**implied, **made, **own})
 
 
-def _combination(name: str, kind: type[Metric], options: Mapping[str, Any]) -> Combination:
-    rest = dict(options)
-    combine = str(rest.pop("combine", kind.combination.name if kind.combination is not None else ""))
+def _combination(name: str, kind: type[Metric], options: dict[str, Any]) -> Combination:
+    combine = str(options.pop("combine", _usual(kind)))
     metric_options(name)["combine"].check(name, combine)
     chosen = COMBINATIONS[combine]
-    for option in rest:
+    for option in options:
         if option not in fields_of(chosen):
             raise idle(option, [combine], kind.combinations)
-    return chosen(**rest)
+    return chosen(**options)
+
+
+def _usual(kind: type[Metric]) -> str:
+    """How a metric's references combine where nothing is said, by name."""
+    return kind.combination.name if kind.combination is not None else ""
 
 
 def make_metrics(
@@ -436,11 +420,7 @@ def named_metrics(
 
 
 def name_or_metric(name: str, value: Any) -> str | Metric:
-    """One of ``metrics``.
-
-    Raises:
-        UsageError: It is something else.
-    """
+    """One of ``metrics``; anything else is refused."""
     if isinstance(value, (str, Metric)):
         return value
     raise UsageError(f"`{name}` is {value!r}, expected metrics by name, or objects that get_metric made")
@@ -450,19 +430,15 @@ def _readable(one: Specification, chosen: Mapping[str, Any]) -> dict[str, Any]:
     """Defaults and written options, without defaults that the combination in use does not read."""
     options = {**chosen, **one.options}
     kind, _ = metric_class(one.name)
-    combine = str(options.get("combine", kind.combination.name if kind.combination is not None else ""))
-    own, read = fields_of(kind), fields_of(COMBINATIONS[combine]) if combine in COMBINATIONS else {}
-    return {
-        name: value
-        for name, value in options.items()
-        if name in one.options or name == "combine" or name in own or name in read
-    }
+    combine = str(options.get("combine", _usual(kind)))
+    read = {"combine", *one.options, *fields_of(kind)}
+    read |= fields_of(COMBINATIONS[combine]).keys() if combine in COMBINATIONS else set()
+    return {name: value for name, value in options.items() if name in read}
 
 
 def _check_taken(given: Iterable[str], read: Mapping[str, Specification]) -> None:
     """Refuse defaults that none of the metrics has."""
-    options = [known for one in read.values() for known in metric_options(one.name).values()]
-    taken = {known.parameter for known in options}
+    taken = {known.parameter for one in read.values() for known in metric_options(one.name).values()}
     if "tokenize" in taken:
         taken.add(TARGET_LANGUAGE)
     for parameter in given:
