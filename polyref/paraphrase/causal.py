@@ -32,13 +32,7 @@ _TRANSLATION: Final = "A text in {0} and its translation into {1}.\n{0}: {{text}
 
 
 class PromptCodec:
-    """Texts in a prompt as token ids, and the line that a model wrote as text.
-
-    Args:
-        tokenizer: The tokeniser.
-        prompt: A text with one ``{text}``.
-        ends: Tokens that end a line.
-    """
+    """Texts in a prompt as token ids, and the line that a model wrote as text."""
 
     def __init__(self, tokenizer: Any, prompt: str, ends: Sequence[int]) -> None:
         self._tokenizer = tokenizer

@@ -43,13 +43,7 @@ class PieceCodec(Protocol):
 
 
 class CopyPenaltyRules:
-    """The penalty as :class:`~polyref.paraphrase.search_paraphraser.Rules` of a paraphraser.
-
-    Args:
-        codec: The model's vocabulary; tokens that start a word begin with ``▁`` in it.
-        a: See :class:`LexicalCopyPenalty`.
-        b: See :class:`LexicalCopyPenalty`.
-    """
+    """The penalty as :class:`~polyref.paraphrase.search_paraphraser.Rules` of a paraphraser."""
 
     def __init__(self, codec: PieceCodec, a: float, b: float) -> None:
         check_penalty(a, b)
@@ -67,14 +61,7 @@ class CopyPenaltyRules:
 
 
 class LexicalCopyPenalty:
-    """A :class:`~polyref.paraphrase.search.StepHook` for one search.
-
-    Args:
-        symbols: Target tokens by id; a token that starts a word begins with ``▁``.
-        sources: Pieces of every sentence of the search, in its order.
-        a: Size of the penalty, in nats (0 to 1e6; the program's ``prism_a``, the paper's alpha).
-        b: Growth of the penalty with n (-20 to 20; the program's ``prism_b``, the paper's beta).
-    """
+    """A :class:`~polyref.paraphrase.search.StepHook` for one search."""
 
     def __init__(self, symbols: Sequence[str], sources: Sequence[Sequence[str]], a: float, b: float) -> None:
         check_penalty(a, b)

@@ -48,13 +48,7 @@ class Tokens(Protocol):
 
 
 class HuggingFaceTokens:
-    """The tokeniser of a Hugging Face folder.
-
-    Args:
-        tokenizer: The tokeniser.
-        lang: Language to write, which some mark in the source.
-        added: Tokens at the ends of a source that CTranslate2 adds itself.
-    """
+    """The tokeniser of a Hugging Face folder."""
 
     def __init__(self, tokenizer: Any, lang: str | None, added: Sequence[str]) -> None:
         self._tokenizer = tokenizer
@@ -64,7 +58,6 @@ class HuggingFaceTokens:
         self._added = added
 
     def source(self, text: str, longest: int) -> tuple[list[str], bool]:
-        """See :class:`Tokens`."""
         ids = self._codec.encode(text, self._lang)
         cut = len(ids) > longest
         if cut:
@@ -74,25 +67,16 @@ class HuggingFaceTokens:
         return tokens[first:last], cut
 
     def text(self, tokens: Sequence[str]) -> str:
-        """See :class:`Tokens`."""
         ids = [self._codec.token(token) for token in tokens]
         return self._codec.decode([number for number in ids if number is not None])
 
     def tag(self, lang: str) -> str:
-        """See :class:`Tokens`."""
         (number,) = self._codec.prefix(lang)
         return str(self._tokenizer.convert_ids_to_tokens(number))
 
 
 class SentencePieceTokens:
-    """SentencePiece files.
-
-    Args:
-        source: Of the source.
-        target: Of the target.
-        vocabulary: Target tokens, among them tags such as ``<en>``.
-        end: What ends a source; None where CTranslate2 adds it.
-    """
+    """SentencePiece files."""
 
     def __init__(self, source: Any, target: Any, vocabulary: Iterable[str], end: str | None) -> None:
         self._source, self._target, self._end = source, target, end
@@ -103,19 +87,17 @@ class SentencePieceTokens:
         self.languages = tuple(sorted(self._tags))
 
     def source(self, text: str, longest: int) -> tuple[list[str], bool]:
-        """See :class:`Tokens`."""
         pieces = [str(piece) for piece in self._source.encode_as_pieces(" ".join(text.split()))]
         cut = len(pieces) >= longest
         return [*pieces[: longest - 1], *([] if self._end is None else [self._end])], cut
 
     def text(self, tokens: Sequence[str]) -> str:
-        """See :class:`Tokens`. What is no piece, such as a tag, is left out."""
+        """What is no piece, such as a tag, is left out."""
         unknown = self._target.unk_id()
         known = [token for token in tokens if self._target.piece_to_id(token) != unknown]
         return str(self._target.decode_pieces(known)).strip()
 
     def tag(self, lang: str) -> str:
-        """See :class:`Tokens`."""
         return self._tags[resolve(lang, self.languages)]
 
 
@@ -160,18 +142,7 @@ _KNOWN: Final = frozenset({"beam", "nbest", "lenpen", "min_len", "max_len_a", "m
 
 
 class CTranslate2Paraphraser(Paraphraser):
-    """Paraphrases by CTranslate2's beam search.
-
-    Args:
-        translator: A ``ctranslate2.Translator``.
-        tokens: Texts as tokens and back.
-        vocabulary: Target tokens by id.
-        end: The end of sentence.
-        name: Short name.
-        digest: Hash of the files, and what it computes in.
-        lang: The language it writes, where it has several.
-        prefix: First target tokens.
-    """
+    """Paraphrases by CTranslate2's beam search."""
 
     single_sentences = True
 
@@ -230,7 +201,7 @@ class CTranslate2Paraphraser(Paraphraser):
     def generate(
         self, texts: Iterable[str], k: int, *, decoding: Decoding | None = None, progress: bool = False
     ) -> Iterator[NBest]:
-        """See :meth:`Paraphraser.generate`. With ``SearchOptions`` the list is CTranslate2's as it is."""
+        """With ``SearchOptions`` the list is CTranslate2's as it is."""
         options, whole = self.settle(decoding, k), isinstance(decoding, SearchOptions)
         total = len(texts) if isinstance(texts, Sequence) else 0
         feed = iter(texts)

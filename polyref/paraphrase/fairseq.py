@@ -113,17 +113,7 @@ class _Limits:
 
 
 class FairseqParaphraser(SearchParaphraser):
-    """Paraphrases by fairseq's own search; only ``fairseq`` semantics exist here.
-
-    Args:
-        parts: The checkpoint.
-        folder: Its directory, for messages.
-        codec: Text to token ids and back.
-        device: A torch device.
-        languages: Codes of the languages it writes.
-        lang: The one it writes, where there are several.
-        prefix: First target tokens of every sentence.
-    """
+    """Paraphrases by fairseq's own search; only ``fairseq`` semantics exist here."""
 
     def __init__(
         self,
@@ -156,7 +146,7 @@ class FairseqParaphraser(SearchParaphraser):
         """Nothing: its lists are there to be compared with, and are made anew each time."""
 
     def settle(self, decoding: Decoding | None, k: int) -> Decoding:
-        """See :meth:`SearchParaphraser.settle`; what fairseq's own search cannot do is refused."""
+        """What fairseq's own search cannot do is refused."""
         settled = super().settle(decoding, k)
         if isinstance(settled, SearchOptions):
             if settled.semantics != "fairseq":

@@ -26,10 +26,6 @@ class InProcesses(Paraphraser):
     """The paraphrases of another paraphraser, made in several processes.
 
     Lists and scores are those of a single process, to the last digit.
-
-    Args:
-        load: Loads the paraphraser; called here once and in every process. It can be pickled.
-        jobs: Processes, 1 or more.
     """
 
     def __init__(self, load: Callable[[], Paraphraser], jobs: int) -> None:
@@ -42,7 +38,6 @@ class InProcesses(Paraphraser):
 
     @property
     def ahead(self) -> int:
-        """See :class:`Paraphraser`."""
         return 2 * self.jobs
 
     def describe_decoding(self, decoding: Decoding | None, k: int) -> str:
@@ -52,7 +47,7 @@ class InProcesses(Paraphraser):
     def generate(
         self, texts: Iterable[str], k: int, *, decoding: Decoding | None = None, progress: bool = False
     ) -> Iterator[NBest]:
-        """See :meth:`Paraphraser.generate`. The first texts are on their way when this returns."""
+        """The first texts are on their way when this returns."""
         feed = map(str, texts)  # what stands around a text is for other generators
         waiting: deque[Future[list[NBest]]] = deque()
         hearing = ExitStack()

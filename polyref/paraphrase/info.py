@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,57 +17,36 @@ from polyref.paraphrase.loading import DTYPE_SHIPPED, find_generator, load_parap
 K: Final = 10
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ModelInfo:
-    """A model's properties.
-
-    Attributes:
-        name: As in signatures.
-        kind: ``polyref`` (the shipped kind), ``fairseq`` or ``huggingface``.
-        family: Architecture: ``pointer``, ``transformer`` (fairseq's) or the Hugging Face model type.
-        path: Its directory.
-        layers: Encoder and decoder layers.
-        dim: Width of the model.
-        parameters: Distinct weights; tables that are shared count once.
-        bytes: Size of the files with its weights.
-        stored: Number type of its weights in the files (``float32``, ``int8+float16``).
-        precision: What it computes in on the CPU unless told otherwise.
-        languages: Codes of the languages it writes; empty when unknown or when it has no tags.
-        source_vocabulary: Source tokens.
-        target_vocabulary: Target tokens.
-        max_source: Most source tokens, the end of sentence included (None: no limit of its own).
-        max_target: Most target tokens (None: the same).
-        hash: Hash of its content (the first 12 digits stand in signatures).
-        signature: As in the signatures of results.
-        decoding: Decoding of ten paraphrases where nothing is asked for.
-    """
+    """A model's properties, in the order in which they are told."""
 
     name: str
-    kind: str
-    family: str
+    kind: str  # polyref (the shipped kind), fairseq or huggingface
+    family: str  # pointer, transformer (fairseq's) or the Hugging Face model type
     path: Path
-    layers: tuple[int, int]
+    layers: tuple[int, int]  # of encoder and decoder
     dim: int
-    parameters: int
-    bytes: int
-    stored: str
-    precision: str
-    languages: tuple[str, ...]
+    parameters: int  # distinct weights: tables that are shared count once
+    bytes: int  # of the files with its weights
+    stored: str  # number type of its weights in the files: float32, int8+float16
+    precision: str = "float32"  # what it computes in on the CPU unless told otherwise
+    languages: tuple[str, ...]  # empty when unknown or when it has no tags
     source_vocabulary: int
     target_vocabulary: int
-    max_source: int | None
+    max_source: int | None  # most tokens, the end of sentence included; None: no limit of its own
     max_target: int | None
     hash: str
-    signature: str
-    decoding: str
+    signature: str = ""
+    decoding: str = field(default_factory=lambda: DiverseBeam(strength=STRENGTH).resolve(K).describe())
+
+    def __post_init__(self) -> None:
+        if not self.signature:
+            object.__setattr__(self, "signature", f"{self.name}|sha:{self.hash[:12]}")
 
 
 def model_info(name_or_path: str | Path = "shipped") -> ModelInfo:
-    """Describe a model that :func:`~polyref.paraphrase.load_paraphraser` takes. Weights are read, nothing is computed.
-
-    Raises:
-        ModelError: There is no such model, or it is broken.
-    """
+    """Describe a model that ``load_paraphraser`` takes. Weights are read, nothing is computed."""
     from polyref.models.opening import find_model, is_fairseq_directory, locate
 
     name = str(name_or_path)
@@ -104,15 +83,14 @@ def _pointer(folder: Path) -> ModelInfo:
     from polyref.models.checkpoints.pointer import load_pointer
 
     model = load_pointer(folder)
-    network = model.network
-    config = network.config.to_dict()
+    network, config = model.network, model.network.config
     return ModelInfo(
         name=model.name,
         kind="polyref",
         family="pointer",
         path=folder,
-        layers=(config["encoder_layers"], config["decoder_layers"]),
-        dim=config["d_model"],
+        layers=(config.encoder_layers, config.decoder_layers),
+        dim=config.d_model,
         parameters=sum(p.numel() for p in network.parameters()),
         bytes=(folder / "model.safetensors").stat().st_size,
         stored=_stored(v for k, v in load_file(folder / "model.safetensors").items() if not k.endswith(".scale")),
@@ -120,8 +98,8 @@ def _pointer(folder: Path) -> ModelInfo:
         languages=(model.language,),
         source_vocabulary=network.vocab_size,
         target_vocabulary=network.vocab_size,
-        max_source=network.config.max_source,
-        max_target=network.config.max_target,
+        max_source=config.max_source,
+        max_target=config.max_target,
         hash=model.digest,
         signature=load_paraphraser(folder).signature,
         decoding=DiverseBeam(strength=model.strength, closeness=network.closeness).resolve(K).describe(),
@@ -142,15 +120,12 @@ def _fairseq(folder: Path) -> ModelInfo:
         parameters=_distinct(parts.weights),
         bytes=(folder / "checkpoint.pt").stat().st_size,
         stored=_stored(parts.weights.values()),
-        precision="float32",
         languages=parts.codec.languages,
         source_vocabulary=len(parts.codec.source),
         target_vocabulary=len(parts.codec.target),
         max_source=parts.config.max_source,
         max_target=parts.config.max_target,
         hash=parts.fingerprint,
-        signature=f"{parts.name}|sha:{parts.fingerprint[:12]}",
-        decoding=_default(),
     )
 
 
@@ -163,12 +138,10 @@ def _huggingface(folder: Path, name: str) -> ModelInfo:
     config = read_config(folder)
     hf.check_family(config, folder)
     tensors = read_weights(folder)
-    stored, size = _stored(tensors.values()), _weight_bytes(folder)
+    stored = _stored(tensors.values())
+    files = next((found for form in ("*.safetensors", "pytorch_model*.bin") if (found := list(folder.glob(form)))), [])
     family = str(config.get("model_type"))
-    codec = HuggingFaceCodec(load_tokenizer(folder))
-    label = folder.resolve().name if Path(name).is_dir() else name
-    digest = hash_model(folder)
-    positions: tuple[int | None, int | None] = (config.get("max_position_embeddings"),) * 2
+    positions: int | None = config.get("max_position_embeddings")
     if family in hf.FAMILIES:
         with faults_of(folder):
             network, weights = hf.convert(config, tensors)
@@ -180,29 +153,22 @@ def _huggingface(folder: Path, name: str) -> ModelInfo:
         layers = encoder, int(config.get("num_decoder_layers") or config.get("decoder_layers") or encoder)
         vocabulary = (int(config.get("vocab_size") or 0),) * 2
     return ModelInfo(
-        name=label,
+        name=folder.resolve().name if Path(name).is_dir() else name,
         kind="huggingface",
         family=family,
         path=folder,
         layers=layers,
         dim=dim,
         parameters=_distinct(weights),
-        bytes=size,
+        bytes=sum(file.stat().st_size for file in files),
         stored=stored,
-        precision="float32",
-        languages=codec.languages,
+        languages=HuggingFaceCodec(load_tokenizer(folder)).languages,
         source_vocabulary=vocabulary[0],
         target_vocabulary=vocabulary[1],
-        max_source=positions[0],
-        max_target=positions[1],
-        hash=digest,
-        signature=f"{label}|sha:{digest[:12]}",
-        decoding=_default(),
+        max_source=positions,
+        max_target=positions,
+        hash=hash_model(folder),
     )
-
-
-def _default() -> str:
-    return DiverseBeam(strength=STRENGTH).resolve(K).describe()
 
 
 def _distinct(weights: Mapping[str, Tensor]) -> int:
@@ -215,10 +181,3 @@ def _stored(tensors: Iterable[Tensor]) -> str:
     for tensor in tensors:
         found[str(tensor.dtype).removeprefix("torch.")] += tensor.numel()
     return "+".join(name for name, _ in found.most_common())
-
-
-def _weight_bytes(folder: Path) -> int:
-    for pattern in ("*.safetensors", "pytorch_model*.bin"):
-        if files := list(folder.glob(pattern)):
-            return sum(file.stat().st_size for file in files)
-    return 0

@@ -175,10 +175,6 @@ class LexicalParaphraser(Paraphraser):
 
     The score of a paraphrase is the logarithm of the substitution's share. Names (capitals within a sentence) and parts
     of compounds (``High-scale``) are left alone, and so is what already stands elsewhere in the text.
-
-    Args:
-        table: The substitutions.
-        languages: Those of the table; empty when unknown.
     """
 
     name = "lexical"
@@ -193,7 +189,6 @@ class LexicalParaphraser(Paraphraser):
     def generate(
         self, texts: Iterable[str], k: int, *, decoding: Decoding | None = None, progress: bool = False
     ) -> Iterator[NBest]:
-        """See :class:`~polyref.paraphrase.Paraphraser`."""
         for text in texts:
             found: dict[str, Hypothesis] = {}
             for edit in sorted(self._edits(text), key=lambda edit: (-edit.share, edit)):

@@ -80,12 +80,7 @@ def same_markup(text: str, other: str, *, translated: bool = False) -> bool:
 
 
 def pieces(text: str, sentences: Callable[[str], Sequence[str]]) -> list[Piece]:
-    """The texts between the tags of a text, or in its JSON; one piece where it has neither.
-
-    Args:
-        text: Any text. Pieces with their own texts (:meth:`Piece.with_text`) give it back.
-        sentences: Cuts a text without markup, and loses no character.
-    """
+    """The texts between the tags of a text, or in its JSON; one piece where it has neither."""
     if (tokens := _tokens(text)) is None:
         return _between_tags(text, sentences)
     found: list[Piece] = []

@@ -101,7 +101,6 @@ class Paraphraser(ABC):
 
     @property
     def ahead(self) -> int:
-        """See above."""
         return 0
 
     @abstractmethod

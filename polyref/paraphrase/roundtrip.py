@@ -51,15 +51,7 @@ def _half(text: str) -> tuple[str, str | None]:
 def _way(
     name: str, opened: checkpoint.Opened, between: str | None, writes: str | None, reads: str | None
 ) -> SearchParaphraser:
-    """One half of the way.
-
-    Args:
-        name: The model.
-        opened: It, for languages.
-        between: The language in between, where it is named.
-        writes: The language to write, for a model of several.
-        reads: The language to read.
-    """
+    """One half of the way."""
     made = opened(writes, None, reads if between else None)
     if between and not made.languages:
         raise UsageError(f"{name}@{between} names a language, but the model has no tags of languages: leave it out")
@@ -76,10 +68,6 @@ class RoundTrip(Paraphraser):
     A paraphrase y of x may come by several translations z. Its score is the logarithm of the sum of p(z|x) p(y|z) over
     those of the list, divided by the number of tokens of y (Mallinson, Sennrich & Lapata 2017, "Paraphrasing revisited
     with neural machine translation"). The sum over all translations is larger: there are more than the list holds.
-
-    Args:
-        there: Translates from the language of the texts.
-        back: Translates into it.
     """
 
     single_sentences = True
@@ -91,7 +79,6 @@ class RoundTrip(Paraphraser):
         self.languages, self.lang = back.languages, back.lang
 
     def use_cache(self, cache: Cache, loaded_with: str = "") -> None:
-        """See :class:`Paraphraser`: the lists of both ways."""
         self.there.use_cache(cache, loaded_with)
         self.back.use_cache(cache, loaded_with)
 
@@ -108,7 +95,7 @@ class RoundTrip(Paraphraser):
     def generate(
         self, texts: Iterable[str], k: int, *, decoding: Decoding | None = None, progress: bool = False
     ) -> Iterator[NBest]:
-        """See :meth:`Paraphraser.generate`. The square root of ``k`` translations go back, ``k`` ways each."""
+        """The square root of ``k`` translations go back, ``k`` ways each."""
         waiting: deque[NBest] = deque()
 
         def translations() -> Iterator[str]:
@@ -137,15 +124,7 @@ def pivots(k: int) -> int:
 def merged(
     translations: Sequence[Hypothesis], lists: Sequence[NBest], k: int, given: tuple[int, int] = (0, 0)
 ) -> list[Hypothesis]:
-    """The ``k`` best paraphrases of several lists, each text once.
-
-    Args:
-        translations: Those on the way, with length-normalised scores.
-        lists: The list of each.
-        k: Most paraphrases.
-        given: How many first tokens, such as a tag, every translation and every paraphrase was given. They have no
-            probability, and no score is a mean over them.
-    """
+    """The ``k`` best paraphrases of several lists, each text once."""
     sums: dict[str, list[float]] = {}
     first: dict[str, Hypothesis] = {}
     for translation, nbest in zip(translations, lists, strict=False):  # the list of an empty translation is empty

@@ -19,81 +19,10 @@ from polyref.models.device import arithmetic
 from polyref.paraphrase.decoding import STRENGTH, Decoding, DiverseBeam, check_k, in_full
 from polyref.paraphrase.paraphraser import Hypothesis, NBest, Paraphraser
 from polyref.paraphrase.search import Candidate, SearchOptions, StepHook, StepModel
-from polyref.progress import Advance, Part, work
+from polyref.progress import Part, work
 
 if TYPE_CHECKING:
     from polyref.paraphrase.search.huggingface import SavedGeneration
-
-#: Texts whose lists are kept together, and the lists of each.
-Unit = tuple[str, ...]
-Lists = list[tuple[Hypothesis, ...]]
-
-
-class KeptLists:
-    """The lists of one paraphraser with one decoding.
-
-    A unit of texts is kept as a whole: a single text where its list depends on nothing else, or a batch. So what is
-    read is what would be computed, to the last digit.
-
-    Args:
-        cache: Where they are kept.
-        facts: Everything but the texts that the lists depend on. Their ``repr`` says what they are.
-    """
-
-    def __init__(self, cache: Cache, *facts: object) -> None:
-        self._cache = cache
-        self._facts = facts
-
-    def read(self, units: Sequence[Unit]) -> dict[Unit, Lists]:
-        """The lists of those units that are kept."""
-        keys = {unit: self._key(unit) for unit in units}
-        values = self._cache.get(list(keys.values()))
-        return {unit: _unpacked(values[key]) for unit, key in keys.items() if key in values}
-
-    def write(self, found: Mapping[Unit, Lists]) -> None:
-        """Keep the lists of some units."""
-        self._cache.put({self._key(unit): _packed(lists) for unit, lists in found.items()})
-
-    def _key(self, unit: Unit) -> bytes:
-        return hashlib.sha256(repr(("n-best lists 1", self._facts, unit)).encode()).digest()
-
-
-def _packed(lists: Lists) -> bytes:
-    plain = [[(one.text, one.score, one.tokens, one.group) for one in found] for found in lists]
-    return zlib.compress(json.dumps(plain).encode(), 1)
-
-
-def _unpacked(value: bytes) -> Lists:
-    plain = json.loads(zlib.decompress(value))
-    return [
-        tuple(Hypothesis(text, score, tuple(tokens), group) for text, score, tokens, group in found) for found in plain
-    ]
-
-
-class BothRules:
-    """Two sets of rules at once."""
-
-    def __init__(self, first: Rules, second: Rules) -> None:
-        self.first, self.second = first, second
-        self.name = f"{first.name},{second.name}"
-
-    def hooks(self, sources: Sequence[Sequence[int]], texts: Sequence[str]) -> Sequence[StepHook]:
-        """The rules for one batch of sources."""
-        return [*self.first.hooks(sources, texts), *self.second.hooks(sources, texts)]
-
-
-class Rules(Protocol):
-    """What candidates must keep to while they are searched for.
-
-    Attributes:
-        name: For the signature.
-    """
-
-    name: str
-
-    def hooks(self, sources: Sequence[Sequence[int]], texts: Sequence[str]) -> Sequence[StepHook]:
-        """The rules for one batch of sources: their token ids, and the texts they were made of."""
-
 
 #: Texts read ahead and sorted by length; batches are formed inside a window, so results stream in input order.
 WINDOW = 256
@@ -113,12 +42,7 @@ class Limits(TypedDict):
 
 
 def batch_limits(memory: int | None, device: str) -> Limits:
-    """What a batch may take.
-
-    Args:
-        memory: About the memory of a batch, in MB; None: 1024, on a GPU half of what is free there now.
-        device: Where it computes. On a GPU only memory limits a batch.
-    """
+    """What a batch may take: ``memory`` MB, else 1024, or half of what is free on a GPU, where nothing else counts."""
     import torch
 
     if torch.device(device).type != "cuda":
@@ -156,11 +80,64 @@ class _CuttingCodec(Protocol):
         """The first source token ids of a text that has more than ``longest``."""
 
 
-def _out_of_memory(error: Exception) -> bool:
-    """Whether an allocation failed: torch has a class of its own for that on accelerators only."""
-    told = str(error)
-    found = ("out of memory", "can't allocate memory", "bad_alloc")
-    return isinstance(error, MemoryError) or any(words in told for words in found)
+class Rules(Protocol):
+    """What candidates must keep to while they are searched for; ``name`` is for the signature."""
+
+    name: str
+
+    def hooks(self, sources: Sequence[Sequence[int]], texts: Sequence[str]) -> Sequence[StepHook]:
+        """The rules for one batch of sources: their token ids, and the texts they were made of."""
+
+
+class BothRules:
+    """Two sets of rules at once."""
+
+    def __init__(self, first: Rules, second: Rules) -> None:
+        self.first, self.second = first, second
+        self.name = f"{first.name},{second.name}"
+
+    def hooks(self, sources: Sequence[Sequence[int]], texts: Sequence[str]) -> Sequence[StepHook]:
+        """The rules of both for one batch of sources."""
+        return [*self.first.hooks(sources, texts), *self.second.hooks(sources, texts)]
+
+
+#: Texts whose lists are kept together, and the lists of each.
+Unit = tuple[str, ...]
+Lists = list[tuple[Hypothesis, ...]]
+
+
+class KeptLists:
+    """The lists of one paraphraser with one decoding; the ``repr`` of ``facts`` says what else they depend on.
+
+    A unit of texts is kept as a whole: a single text where its list depends on nothing else, or a batch. So what is
+    read is what would be computed, to the last digit.
+    """
+
+    def __init__(self, cache: Cache, *facts: object) -> None:
+        self._cache, self._facts = cache, facts
+
+    def read(self, units: Sequence[Unit]) -> dict[Unit, Lists]:
+        """The lists of those units that are kept."""
+        keys = {unit: self._key(unit) for unit in units}
+        values = self._cache.get(list(keys.values()))
+        return {unit: _unpacked(values[key]) for unit, key in keys.items() if key in values}
+
+    def write(self, found: Mapping[Unit, Lists]) -> None:
+        """Keep the lists of some units."""
+        self._cache.put({self._key(unit): _packed(lists) for unit, lists in found.items()})
+
+    def _key(self, unit: Unit) -> bytes:
+        return hashlib.sha256(repr(("n-best lists 1", self._facts, unit)).encode()).digest()
+
+
+def _packed(lists: Lists) -> bytes:
+    plain = [[(one.text, one.score, one.tokens, one.group) for one in found] for found in lists]
+    return zlib.compress(json.dumps(plain).encode(), 1)
+
+
+def _unpacked(value: bytes) -> Lists:
+    plain = json.loads(zlib.decompress(value))
+    return [tuple(Hypothesis(text, score, tuple(ids), group) for text, score, ids, group in found) for found in plain]
 
 
 class SearchParaphraser(Paraphraser):
@@ -209,30 +186,20 @@ class SearchParaphraser(Paraphraser):
         saved: SavedGeneration | None = None,
         room: tuple[float, int] = (1.5, 10),
     ) -> None:
-        self.model = model
-        self.room = room
-        self.codec = codec
-        self.name = name
+        self.model, self.codec, self.name = model, codec, name
+        self.languages, self.lang, self.prefix = tuple(languages), lang, list(prefix)
+        self.rules, self.min_score, self.saved = rules, min_score, saved
+        self.defaults = defaults or DiverseBeam(strength=STRENGTH)
+        self.max_source, self.room = max_source, room
+        self.window, self.rows, self.memory = window, rows, memory
         self.signature = f"{name}|sha:{digest}{written(lang, languages, prefix)}"
-        self.max_source = max_source
-        self.languages = tuple(languages)
-        self.lang = lang
-        self.prefix = list(prefix)
-        self.rules = rules
         if rules is not None:
             self.signature += f"|rules:{rules.name}"
-        self.defaults = defaults or DiverseBeam(strength=STRENGTH)
-        self.min_score = min_score
         if min_score is not None:
             self.signature += f"|score>={in_full(min_score)}"
-        self.window = window
-        self.rows = rows
-        self.memory = memory
-        self.saved = saved
         self._cache: tuple[Cache, str] | None = None
 
     def use_cache(self, cache: Cache, loaded_with: str = "") -> None:
-        """See :class:`Paraphraser`."""
         self._cache = cache, loaded_with
 
     def settle(self, decoding: Decoding | None, k: int) -> Decoding:
@@ -270,47 +237,46 @@ class SearchParaphraser(Paraphraser):
     def generate(
         self, texts: Iterable[str], k: int, *, decoding: Decoding | None = None, progress: bool = False
     ) -> Iterator[NBest]:
-        """See :meth:`Paraphraser.generate`. Sources longer than ``max_source`` tokens are cut at the end."""
-        return self._stream(texts, k, self.settle(decoding, k), progress)
+        """Sources longer than ``max_source`` tokens are cut at the end."""
+        return self._windows(texts, k, self.settle(decoding, k), progress)
 
-    def _stream(self, texts: Iterable[str], k: int, decoding: Decoding, progress: bool) -> Iterator[NBest]:
+    def _windows(self, texts: Iterable[str], k: int, decoding: Decoding, progress: bool) -> Iterator[NBest]:
         total = len(texts) if isinstance(texts, Sequence) else 0
         feed = iter(texts)
-        with work("paraphrasing", "sentences", total, progress=progress) as advance:
-            while chunk := list(islice(feed, self.window)):
-                yield from self._window(chunk, k, decoding, advance)
-
-    def _window(self, texts: list[str], k: int, decoding: Decoding, advance: Advance) -> list[NBest]:
-        encoded = {text: self._source(text) for text in dict.fromkeys(texts)}
-        waiting = sorted((t for t in encoded if encoded[t][0]), key=lambda t: (len(encoded[t][0]), t))
-        done = {text: NBest(text, (), False) for text in encoded if not encoded[text][0]}
         kept = self._kept_lists(k, decoding)
-        alone = kept is not None and self._alone(decoding)
-        if kept is not None and alone:
-            for (text,), (found,) in kept.read([(text,) for text in waiting]).items():
-                done[text] = NBest(text, found, encoded[text][1])
+        with work("paraphrasing", "sentences", total, progress=progress) as advance:
+            while window := list(islice(feed, self.window)):
+                encoded = {text: self._source(text) for text in dict.fromkeys(window)}
+                part = Part(advance, len(window))
+                lists = self._lists({text: ids for text, (ids, _) in encoded.items() if ids}, k, decoding, kept, part)
+                part.end()
+                yield from (NBest(text, lists.get(text, ()), encoded[text][1]) for text in window)
+
+    def _lists(
+        self, sources: Mapping[str, list[int]], k: int, decoding: Decoding, kept: KeptLists | None, part: Part
+    ) -> dict[str, tuple[Hypothesis, ...]]:
+        """The list of every text of a window, kept or made; ``kept`` holds them by texts, or else by batches."""
+        waiting = sorted(sources, key=lambda text: (len(sources[text]), text))
+        by_text = kept is not None and self._alone(decoding)
+        done: dict[str, tuple[Hypothesis, ...]] = {}
+        if kept is not None and by_text:
+            done = {text: found for (text,), (found,) in kept.read([(text,) for text in waiting]).items()}
             waiting = [text for text in waiting if text not in done]
-        lengths = [len(encoded[text][0]) for text in waiting]
         # Texts of one length are searched together, the short ones first: tokens say how far that has come.
-        part = Part(advance, len(texts))
+        lengths = [len(sources[text]) for text in waiting]
         with part.telling(sum(lengths)) as passed:
             for batch in self._batches(waiting, lengths, decoding):
-                batch_part = Part(passed, sum(len(encoded[text][0]) for text in batch))
+                batch_part = Part(passed, sum(len(sources[text]) for text in batch))
                 unit = tuple(batch)
-                lists = None if kept is None or alone else kept.read([unit]).get(unit)
+                lists = None if kept is None or by_text else kept.read([unit]).get(unit)
                 if lists is None:
-                    lists = self._searched(batch, [encoded[text][0] for text in batch], k, decoding, batch_part)
+                    lists = self._searched(batch, [sources[text] for text in batch], k, decoding, batch_part)
                     if kept is not None:
-                        kept.write(
-                            {(text,): [found] for text, found in zip(batch, lists, strict=True)}
-                            if alone
-                            else {unit: lists}
-                        )
-                for text, found in zip(batch, lists, strict=True):
-                    done[text] = NBest(text, found, encoded[text][1])
+                        pairs = zip(batch, lists, strict=True)
+                        kept.write({(text,): [found] for text, found in pairs} if by_text else {unit: lists})
+                done |= zip(batch, lists, strict=True)
                 batch_part.end()
-        part.end()
-        return [done[text] for text in texts]
+        return done
 
     def _searched(
         self, texts: Sequence[str], sources: list[list[int]], k: int, decoding: Decoding, part: Part
@@ -320,7 +286,9 @@ class SearchParaphraser(Paraphraser):
             with part.telling(sum(map(len, sources))):
                 found = self._search(sources, decoding, texts)
         except (RuntimeError, MemoryError) as error:
-            if not _out_of_memory(error):
+            # torch has a class of its own for that on accelerators only.
+            told = ("out of memory", "can't allocate memory", "bad_alloc")
+            if not isinstance(error, MemoryError) and not any(words in str(error) for words in told):
                 raise
             size = f"{decoding.beam} hypotheses a text, texts at once: {len(texts)}"
             raise UsageError(

@@ -50,14 +50,6 @@ class SentenceBySentence(Paraphraser):
     paraphrase of every sentence, and the next ones differ in as many sentences as the lists allow. A sentence without
     a paraphrase is copied, and one of several may be. Nothing is cut: a sentence that is longer than the model reads
     is copied too. The space between sentences stays as it was, and so do tags such as ``<p>`` and JSON around them.
-
-    Args:
-        paraphraser: Writes the sentences.
-        lang: Language of the texts, for the splitter.
-        mode: Which texts are split into sentences: "long" (of more than ``LONG`` words), "all", or "whole" (none).
-            Others are given to the paraphraser as they are, but for markup.
-        keep: Which paraphrases of a sentence may stand in a paragraph; None takes all.
-        copies: Whether a sentence may be copied: of a translation none may.
     """
 
     def __init__(
@@ -85,7 +77,6 @@ class SentenceBySentence(Paraphraser):
 
     @property
     def ahead(self) -> int:
-        """See :class:`Paraphraser`."""
         return self.inner.ahead
 
     def describe_decoding(self, decoding: Decoding | None, k: int) -> str:
@@ -99,7 +90,7 @@ class SentenceBySentence(Paraphraser):
     def generate(
         self, texts: Iterable[str], k: int, *, decoding: Decoding | None = None, progress: bool = False
     ) -> Iterator[NBest]:
-        """See :meth:`Paraphraser.generate`. The bar counts sentences."""
+        """The bar counts sentences."""
         # Every call of it may start work elsewhere, so it is called before the first list is read.
         waiting: deque[tuple[str, list[Piece]]] = deque()
 
@@ -151,14 +142,7 @@ class SentenceBySentence(Paraphraser):
 
 
 def by_sentences(paraphraser: Paraphraser, lang: str = "en", mode: str = "long") -> Paraphraser:
-    """The paraphraser, or one that splits texts for it.
-
-    Args:
-        paraphraser: As it was loaded.
-        lang: Language of the texts.
-        mode: "long" splits long texts for models of single sentences, "all" splits everything for every generator,
-            "whole" nothing.
-    """
+    """The paraphraser, or one that splits texts for it."""
     if mode == "whole" or (mode == "long" and not paraphraser.single_sentences):
         return paraphraser
     return SentenceBySentence(paraphraser, lang, mode)
@@ -173,14 +157,7 @@ def _is_whole(parts: Sequence[Piece]) -> bool:
 def combine(
     sentences: Sequence[str | Piece], choices: Sequence[Sequence[Choice]], k: int, *, copies: bool = True
 ) -> Iterator[Hypothesis]:
-    """Up to ``k`` distinct paragraphs from the paraphrases of their sentences, each with at least one of them.
-
-    Args:
-        sentences: As they are in the paragraph, with the space around them.
-        choices: The paraphrases of each sentence; none where it can only be copied.
-        k: Most paragraphs.
-        copies: Whether a sentence may be copied.
-    """
+    """Up to ``k`` distinct paragraphs from the paraphrases of their sentences, each with at least one of them."""
     parts = [one if isinstance(one, Piece) else pieces(one, lambda text: [text])[0] for one in sentences]
     ways = [
         _with_copy(part.text, found) if copies or not part.text else list(dict.fromkeys(found))

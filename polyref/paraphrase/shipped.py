@@ -34,7 +34,6 @@ class ShippedRules:
     name = "digits,noaddedrepeat4"
 
     def __init__(self, spm: sentencepiece.SentencePieceProcessor, eos: int) -> None:
-
         self.eos = eos
         self.digits = Digits(spm)
 
@@ -49,11 +48,6 @@ class NoAddedRepeats:
 
     Shorter n-grams occur within words, and forbidding them breaks the copying of names. N-grams with a free token are
     not counted: a digit is a piece, so "3,000 cars and 5,000 vehicles" could not become "3,000 cars and 5,000 cars".
-
-    Args:
-        sources: Token ids of the sources.
-        free: Tokens that something else limits.
-        n: Pieces of an n-gram.
     """
 
     forbids_only = True

@@ -98,13 +98,7 @@ def _count(usage: Any, name: str) -> int:
 
 
 def rewrites_in(answer: Answer, wanted: int, *, listed: bool) -> tuple[list[str], str | None]:
-    """The rewrites in an answer, not checked yet, and the fault of the answer as a whole; None where it has none.
-
-    Args:
-        answer: One that is there.
-        wanted: How many there should be. Fewer, or more, are no fault.
-        listed: Whether they are asked for as JSON.
-    """
+    """The rewrites in an answer, not checked yet, and the fault of the answer as a whole; None where it has none."""
     if answer.refusal is not None or answer.finish == "content_filter":
         return [], "refused"
     content = _THOUGHT.sub("", answer.content).strip()
@@ -201,11 +195,6 @@ class Answers:
     """Answers by the keys of their requests, in memory and in a file. Threads may share it.
 
     An answer holds for the server that gave it; one from a batch holds for any.
-
-    Args:
-        path: The file; None keeps them in memory alone.
-        server: Address of the server; None for a batch, or for a model of this machine.
-        retry_failed: Forget requests that the server did not answer.
 
     Attributes:
         usage: What this run asked for, and the tokens of all runs.

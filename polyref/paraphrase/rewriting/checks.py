@@ -43,13 +43,7 @@ _CERTAIN: Final = 0.8
 
 
 class Checks:
-    """What a rewrite must be to be kept.
-
-    Args:
-        instructions: The fixed parts of the prompt: no rewrite may repeat them.
-        language: Code of the language to write; None takes that of each text.
-        source_language: Code of the language of the texts, where these are translated.
-    """
+    """What a rewrite must be to be kept."""
 
     def __init__(self, instructions: Iterable[str], language: str | None, source_language: str | None = None) -> None:
         _identifier()  # here, and not in every thread
@@ -59,11 +53,6 @@ class Checks:
 
     def sort(self, text: TextInContext, found: Sequence[str], have: Sequence[str] = ()) -> tuple[list[str], list[str]]:
         """Sort rewrites into good and bad ones.
-
-        Args:
-            text: What they are rewrites of.
-            found: The rewrites as they were written.
-            have: Those that are there already. To say one of them again is no fault, and adds nothing.
 
         Returns:
             The rewrites to keep, tidied and each once, and the faults of the others, both in order.

@@ -66,11 +66,6 @@ def load(argument: str | None, loading: LoadingOptions) -> Rewriter:
 class LocalChat:
     """A chat model in memory.
 
-    Args:
-        folder: Where it lies.
-        device: A torch device.
-        dtype: What it computes in.
-
     Attributes:
         model: Name of the folder, the first 12 digits of the SHA-256 of its files, and what it computes in, where that
             is not float32: requests to other models have other keys.

@@ -55,14 +55,7 @@ class Prompt:
     def messages(
         self, text: TextInContext, k: int | None, language: str | None, source_language: str | None = None
     ) -> list[dict[str, str]]:
-        """What to send for a text.
-
-        Args:
-            text: The text in its context.
-            k: Number of rewrites in the answer; None asks for a sample.
-            language: Code of the language to write; None for that of the text, whatever it is.
-            source_language: Code of the language of the text, where that is another one.
-        """
+        """What to send for a text."""
         said = "the language of the text" + (f" ({language})" if language else "")
         if source_language is not None:
             said = _named(language or "")
@@ -178,15 +171,7 @@ class Request:
 
 
 class Requests:
-    """Makes the requests of a run.
-
-    Args:
-        model: Name of the model.
-        prompt: What to say.
-        options: How to ask.
-        language: Code of the language to write, or None.
-        source_language: Code of the language to translate from, or None.
-    """
+    """Makes the requests of a run."""
 
     def __init__(
         self,

@@ -36,13 +36,7 @@ _GONE: Final = 16
 
 
 class TransientError(Exception):
-    """No answer, but the next try may get one.
-
-    Args:
-        reason: In a few words.
-        after: Seconds that the server asks to wait.
-        fatal: What to tell the user if no try succeeds; None where only this request fails.
-    """
+    """No answer, but the next try may get one."""
 
     def __init__(self, reason: str, after: float | None = None, fatal: str | None = None) -> None:
         super().__init__(reason)
@@ -52,12 +46,7 @@ class TransientError(Exception):
 
 
 class GivenUpError(Exception):
-    """No answer to this request.
-
-    Args:
-        reason: Why, in a few words.
-        said: What the server said about it.
-    """
+    """No answer to this request."""
 
     def __init__(self, reason: str, said: str = "") -> None:
         super().__init__(f"{reason}: {said}" if said else reason)
@@ -66,13 +55,7 @@ class GivenUpError(Exception):
 
 
 class RefusedError(GivenUpError):
-    """The server does not take the request as it is.
-
-    Args:
-        reason: As of :class:`GivenUpError`.
-        said: As there.
-        named: The names in what it said; some may be of parts of the request.
-    """
+    """The server does not take the request as it is."""
 
     def __init__(self, reason: str, said: str, named: Sequence[str] = ()) -> None:
         super().__init__(reason, said)
@@ -84,12 +67,7 @@ class StoppedError(Exception):
 
 
 class Patience:
-    """Tries again, with waits that double and vary; one for all threads of a run.
-
-    Args:
-        retries: How often a request is sent again.
-        seed: Of the variation of waits.
-    """
+    """Tries again, with waits that double and vary; one for all threads of a run."""
 
     def __init__(self, retries: int, seed: int) -> None:
         self._retries = retries
@@ -102,13 +80,7 @@ class Patience:
         self._in_a_row = 0
 
     def insist(self, call: Callable[[], T], key: str, retried: Callable[[], object] = lambda: None) -> T:
-        """What ``call`` returns, at the first try that does.
-
-        Args:
-            call: Raises :class:`TransientError` where another try may help, anything else where not.
-            key: Of the request; waits depend on it, so that requests that fail together do not come back together.
-            retried: Called before every further try.
-        """
+        """What ``call`` returns, at the first try that does."""
         for attempt in range(self._retries + 1):
             self._wait_for_the_others()
             try:
@@ -205,15 +177,6 @@ UNANSWERED: Final = "not answered in the batch"
 class Rewriter(Paraphraser):
     """Paraphrases by a language model.
 
-    Args:
-        kind: Name of the generator.
-        chat: Who answers.
-        known: What is known of the model, for the signature; None where it says so itself, with its first answer.
-        options: What is asked for, and how.
-        answers: Where the answers are kept.
-        language: Code of the language to write; None for that of each text.
-        source_language: Code of the language to translate from; None where texts are rewritten.
-
     Attributes:
         answers: As given; ``answers.usage`` counts requests and tokens.
     """
@@ -273,11 +236,7 @@ class Rewriter(Paraphraser):
         self.signature = "|".join(map(plain, (self.name, *known, *self._settings)))
 
     def prepare(self, texts: Iterable[str], k: int) -> None:
-        """See :class:`Paraphraser`. The server says who it is, and whether it takes such requests, before other work.
-
-        Raises:
-            ModelError: It does not answer, or takes neither a request for the first text nor one for a plain sentence.
-        """
+        """The server says who it is, and whether it takes such requests, before other work."""
         if self._known or (text := next((text for text in texts if text.strip()), None)) is None:
             return
         patience = self._patience()
@@ -308,7 +267,7 @@ class Rewriter(Paraphraser):
     def generate(
         self, texts: Iterable[str], k: int, *, decoding: Decoding | None = None, progress: bool = False
     ) -> Iterator[NBest]:
-        """See :class:`Paraphraser`. Requests of several texts run at a time; lists come in the order of the texts."""
+        """Requests of several texts run at a time; lists come in the order of the texts."""
         total = len(texts) if isinstance(texts, list | tuple) else 0
         patience = self._patience()
         pool = ThreadPoolExecutor(self._options.concurrency, thread_name_prefix="polyref-rewriting")

@@ -66,12 +66,7 @@ def load(argument: str | None, loading: LoadingOptions) -> Rewriter:
 
 
 class Server:
-    """A server and a model of it.
-
-    Args:
-        model: Name of the model.
-        options: Address and timeout.
-    """
+    """A server and a model of it."""
 
     def __init__(self, model: str, options: RewritingOptions) -> None:
         try:
@@ -186,12 +181,7 @@ class Server:
         return line if len(line) <= _SHOWN else f"{line[:_SHOWN]}..."
 
     def _without_key(self, text: str, sent: Mapping[str, Any] | None = None) -> str:
-        """A text of the server in which the key, if it repeats it, is crossed out, however it is spelt.
-
-        Args:
-            text: As it was decoded. It may be JSON itself.
-            sent: The request. A short key that stands in its messages is a word of theirs.
-        """
+        """A text of the server in which the key, if it repeats it, is crossed out, however it is spelt."""
         if self._spelt is None:
             return text
         messages = sent["messages"] if sent is not None and len(self._key) < _WORD else ()

@@ -102,13 +102,6 @@ def run(
 
     A :class:`~polyref.paraphrase.search.RowModel` is asked for distinct prefixes only; any other model computes every
     slot of the beam.
-
-    Args:
-        model: The network.
-        state: Its state before the first step, one row a sentence.
-        beams: One hypothesis a sentence, holding the first decoder input.
-        prepare: Turns the network's output of step t into scores.
-        rule: The semantics.
     """
     by_row = model if isinstance(model, RowModel) else None
     t = 0

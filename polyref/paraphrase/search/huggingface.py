@@ -123,13 +123,7 @@ class SavedGeneration:
     def process(
         self, sources: Sequence[Sequence[int]], limits: Sequence[int], device: torch.device
     ) -> SavedProcess | None:
-        """What the search applies to its scores; None where nothing is to be applied.
-
-        Args:
-            sources: Token ids of every sentence.
-            limits: Greatest length of each, the end of sentence not counted.
-            device: Where the scores are.
-        """
+        """What the search applies to its scores; None where nothing is to be applied."""
         if not self._processed():
             return None
         pairs = zip(sources, limits, strict=True)
@@ -162,11 +156,7 @@ class SavedGeneration:
 
 
 class SavedProcess:
-    """Processors that every sentence has for itself, so that no sentence depends on its batch.
-
-    Args:
-        processors: Transformers' list for each sentence.
-    """
+    """Processors that every sentence has for itself, so that no sentence depends on its batch."""
 
     def __init__(self, processors: Sequence[Any]) -> None:
         self._processors = processors
@@ -223,17 +213,7 @@ class _Pool:
 
 
 class _HfRule:
-    """What both procedures share.
-
-    Args:
-        model: The network.
-        options: Validated options.
-        limits: Greatest length of every sentence.
-        process: See :data:`Process`.
-        fixed: Return as many hypotheses for every sentence as are asked for, as Transformers does: where there are
-            fewer, some of score -1e9 or -inf fill up.
-        ends: Tokens that end a sentence; by default the model's one.
-    """
+    """What both procedures share."""
 
     def __init__(
         self,

@@ -21,12 +21,7 @@ _SMALL = 1024
 
 
 class Selector:
-    """Selection over one step's scores.
-
-    Args:
-        step: The step.
-        as_topk: Order equal scores as ``torch.topk`` does over all of them; else by slot, then token.
-    """
+    """Selection over one step's scores."""
 
     def __init__(self, step: Step, *, as_topk: bool = False) -> None:
         self._scores = step.scores.contiguous()
@@ -57,13 +52,6 @@ class Selector:
 
     def best(self, slots: slice, cum: Tensor, most: int, strength: Tensor | float) -> tuple[Tensor, Tensor, Tensor]:
         """The ``most`` best of ``(score - strength * count) + cum`` over some slots, best first.
-
-        Args:
-            slots: Slots of the group.
-            cum: ``[S, W]`` their running scores.
-            most: k; fewer are returned where there are fewer.
-            strength: Penalty a count. ``[S]``: the product with the count is rounded before it is taken off, as in
-                Transformers; a number: it is not (a fused multiply-add), as in fairseq.
 
         Returns:
             Scores, slots (0-based in the group) and tokens, ``[S, k]`` each. Which candidates of score -inf are among

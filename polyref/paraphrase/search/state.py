@@ -42,12 +42,6 @@ class Layout:
     def shared(cls, parents: Tensor, tokens: Tensor, live: Tensor, vocab: int) -> tuple[Layout, Tensor]:
         """A row for every distinct prefix.
 
-        Args:
-            parents: ``[S, W]`` row (of the layout before) that each slot continues.
-            tokens: ``[S, W]`` what it continues with.
-            live: ``[S, W]`` whether the slot needs a row; a sentence without any gets one.
-            vocab: V.
-
         Returns:
             The layout, and for each of its rows ``[R]`` the row that it continues.
         """
@@ -188,17 +182,7 @@ def pad_columns(values: Tensor, width: int, fill: float) -> Tensor:
 
 
 class Constraints:
-    """The constraints of one batch, applied step by step.
-
-    Args:
-        model: The network (its special tokens and longest target).
-        options: Validated options.
-        sources: Token ids of every sentence, with the end of sentence.
-        prefixes: Forced first tokens of every sentence, or None. In ``fairseq`` semantics padding in a prefix forces
-            nothing at its place.
-        hooks: Called in order on every step.
-        ends: Tokens that end a sentence, the model's own first; None for that alone.
-    """
+    """The constraints of one batch, applied step by step."""
 
     def __init__(
         self,
