@@ -1,23 +1,183 @@
-"""``augment``: references in memory in, reference set with paraphrases out, in one call."""
+"""``plan``: how references are augmented, by options, for the command line and Python alike; ``augment`` does it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
-from polyref.augment.filters import FilterChain, filter_chain, fitting_chain
-from polyref.augment.inputs import Given, translatable
+from polyref.augment.filters import PRESETS, FilterChain, filter_chain, fitting_chain, names_models
+from polyref.augment.inputs import Given, Rows, in_context, translatable
 from polyref.augment.language import check_sources, language_of
-from polyref.augment.lists import as_lists, open_lists
+from polyref.augment.lists import as_lists, open_lists, open_peers
 from polyref.augment.pipeline import OVERGENERATE, Augmentation, Tally, filtered_sentences
 from polyref.augment.selection import Dropped, Select, selection
-from polyref.augment.sources import Generated, Several, Source
+from polyref.augment.sources import Generated, Loading, Several, Source, Wanted, is_language_model
 from polyref.errors import DataError, UsageError
+from polyref.languages import split_pair
+from polyref.models.device import use_threads
 from polyref.paraphrase.decoding import Decoding
-from polyref.paraphrase.loading import load_paraphraser
 from polyref.paraphrase.paraphraser import Paraphraser
+from polyref.paraphrase.rewriting.options import RewritingOptions
 from polyref.references import ReferenceSet, Segment, as_reference_set
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from polyref.engine import Engine
+    from polyref.models.language_recognition import Language
+
+#: Paraphrases of a segment where nobody names a number.
+DEFAULT_K: Final = 10
+
+
+@dataclass(frozen=True)
+class AugmentOptions:
+    """What an augmentation depends on beside the references and the generators.
+
+    Attributes:
+        k: Paraphrases a segment; None is all peers, or 10.
+        filters: A chain, or the name of one.
+        select: Which k of what passes, or the name of a way to choose.
+        sentences: Which texts are paraphrased sentence by sentence.
+        lang: Language of the references; None: told by them.
+        source_lang: Language of the sources, where these are translated.
+        pair: Language pair of files with several.
+        candidates: Lists that were made elsewhere.
+        peers: Files with the outputs of systems.
+        seed: For the record.
+        force: Take text in a language that the model does not write.
+        loading: With which options generators are loaded.
+        engine: Where shards are augmented; None: here.
+    """
+
+    k: int | None = None
+    filters: FilterChain | str = "default"
+    select: Select | str = "rank"
+    sentences: str = "long"
+    lang: str | None = None
+    source_lang: str | None = None
+    pair: str | None = None
+    candidates: Sequence[str | Path | ReferenceSet] = ()
+    peers: Sequence[str | Path] = ()
+    seed: int | None = None
+    force: bool = False
+    loading: Loading = field(default_factory=Loading)
+    engine: Engine | None = None
+
+    def __post_init__(self) -> None:
+        if self.peers and self.candidates:
+            raise UsageError("`peers` and `candidates` exclude each other", remedy="leave one of them out")
+        if "leave-one-out" in self.peers:
+            raise UsageError(
+                "`peers` leave-one-out would give every system references of its own, which no set can hold; and it "
+                "measures consensus among the systems compared, and does not rank them",
+                remedy="name systems that are not compared; polyref score --sentence --peers leave-one-out is for "
+                "segments alone",
+            )
+        if self.k is not None and self.k < 1:
+            raise UsageError(f"`k` is {self.k}, expected 1 or more paraphrases a segment")
+        if isinstance(self.select, str):
+            object.__setattr__(self, "select", selection(self.select))
+
+    @property
+    def without_generator(self) -> str | None:
+        """The option because of which no generator is loaded that is not named; None where there is none."""
+        return "`peers`" if self.peers else "`candidates`" if self.candidates else None
+
+    @property
+    def wanted(self) -> int:
+        """Paraphrases a segment."""
+        return (len(self.peers) or DEFAULT_K) if self.k is None else self.k
+
+    @property
+    def asked(self) -> int:
+        """Candidates a reference."""
+        return OVERGENERATE * self.wanted
+
+
+def plan(
+    references: Rows,
+    generators: Sequence[Wanted],
+    options: AugmentOptions,
+    stack: ExitStack,
+    told: Callable[[Language], object] = lambda language: None,
+) -> Augmentation:
+    """How references are augmented. What can be refused is refused before a model is loaded.
+
+    Args:
+        references: All of them.
+        generators: What writes candidates, in the order in which they take turns.
+        options: Everything else.
+        stack: Closes what is opened and loaded.
+        told: Called with the language of the references, where nothing names it.
+    """
+    lang, source_lang, language = options.lang, options.source_lang, None
+    if references.untranslated and source_lang is None:
+        if (languages := split_pair(options.pair or "")) is None:
+            raise UsageError(
+                f"{references.file} has no human reference, and no languages to translate sources between are named",
+                remedy="-l SOURCE-TARGET, such as -l en-de",
+            )
+        source_lang = languages[0]
+    if lang is None:
+        models = [one.model for one in generators]
+        facts: dict[str, Any] = {"pair": options.pair, "meta": references.meta, "file": references.file}
+        lang, language = language_of(references.segments(), models, **facts)
+    filters = options.filters
+    if isinstance(filters, str):
+        filter_chain(filters, lang, models=False, source_lang=source_lang)
+    also = _threads_of_filter(options, generators)
+    # Before any model: it takes less time to find out that they do not fit.
+    lists = [open_peers(options.peers, references, stack)] if options.peers else []
+    lists += open_lists(options.candidates, references, stack, options.pair)
+    sources: list[Source] = []
+    for one in generators:
+        own_options = one.options(options.loading, generators, len(references), options.engine, also)
+        loaded = one.load(own_options, lang, source_lang)
+        if loaded is not one.model:
+            stack.callback(loaded.close)
+        if not options.force:
+            texts = (ref.text for segment in references.segments() for ref in segment.originals)
+            if source_lang is None:
+                loaded.check_texts(texts, lang, references.file)
+            else:
+                check_sources(texts, source_lang, references.file)
+        own = filters
+        if isinstance(own, str):
+            own = filter_chain(own, lang, loaded.need, models=False, source_lang=source_lang)
+        written = filtered_sentences(loaded, own, source_lang or lang, options.sentences, copies=source_lang is None)
+        sources.append(Generated(written, options.asked, one.decoding))
+    sources += lists
+    source = sources[0] if len(sources) == 1 else Several(sources)
+    chain = fitting_chain(filters, lang, source.needs, source_lang) if isinstance(filters, str) else filters
+    if language is not None:
+        told(language)
+    # What moves sums in their last digits, as given: on one machine the defaults stay the same.
+    given = {name: options.loading.get(name) for name in ("memory", "threads", "device")}
+    arithmetic = {name: value for name, value in given.items() if value not in (None, "cpu")}
+    chosen: Any = options.select
+    return Augmentation(source, options.wanted, chain, lang, options.seed, chosen, arithmetic, source_lang)
+
+
+def _threads_of_filter(options: AugmentOptions, generators: Sequence[Wanted]) -> tuple[str, ...]:
+    """Let the networks of a filter compute with so many threads; refuse the option where nothing has a network.
+
+    Returns:
+        The options of loading that the filter has a use for.
+    """
+    threads, filters = options.loading.get("threads"), options.filters
+    if threads is None:
+        return ()
+    if isinstance(filters, str) and filters not in PRESETS and names_models(filters):
+        use_threads(threads)
+        return ("threads",)
+    if not generators:
+        without = f"{options.without_generator} loads no generator, and the filter has no network"
+        raise UsageError(f"`threads` has no use: {without}", remedy="leave it out")
+    return ()
 
 
 def augment(
@@ -33,6 +193,7 @@ def augment(
     filters: FilterChain | str = "default",
     select: Select | str = "rank",
     decoding: Decoding | None = None,
+    rewriting: RewritingOptions | None = None,
     sentences: str = "long",
     lang: str | None = None,
     source_lang: str | None = None,
@@ -40,6 +201,7 @@ def augment(
     tally: Tally | None = None,
     dropped: list[Dropped] | None = None,
     force: bool = False,
+    **loading: Unpack[Loading],
 ) -> ReferenceSet:
     """Add up to ``k`` paraphrases to every segment.
 
@@ -57,6 +219,8 @@ def augment(
             each paraphraser and list needs.
         select: Which k of what passes the filter, or the name of a way (:func:`polyref.augment.selection.selection`).
         decoding: How to search; None is the paraphraser's default.
+        rewriting: How language models that are given by name are asked. They are shown the sources that the references
+            have, and as many neighbours as ``context`` says.
         sentences: Which texts are paraphrased sentence by sentence: "long" (where the paraphraser writes single
             sentences), "all" or "whole" (none). See :class:`polyref.paraphrase.sentences.SentenceBySentence`.
         lang: Language of the references: chooses the checks of a chain that is given by name, and what a model that is
@@ -68,13 +232,17 @@ def augment(
         tally: Counts what happened to the candidates, if given.
         dropped: The candidates that the filter refused are added here with their reasons, if given.
         force: Take references in a language that the model does not write.
+        loading: Options of :func:`polyref.load_paraphraser` for models that are given by name: ``device``, ``dtype``,
+            ``threads``, ``jobs``, ``memory``, ``cache``, ``prefix``, ``prism_a``, ``prism_b``, ``backend``. What some
+            models have no use for is kept from these.
 
     Returns:
         A ragged set: a segment has fewer than ``k`` new references where fewer survived, none where it is empty.
 
     Raises:
         UsageError: ``references`` is one string, ``k`` is below 1, ``paraphraser`` is an empty list, or there is no
-            such filter or way to select; or ``candidates`` is no list, or a segment's are no list of texts.
+            such filter or way to select; or ``candidates`` is no list, or a segment's are no list of texts; or an
+            option has no use for the models.
         ModelError: ``paraphraser`` names no model.
         DataError: ``candidates`` are broken, or do not fit to the references. The human references are clearly in
             another language than the one that is to be written, or nobody names their language and they are too few or
@@ -86,42 +254,28 @@ def augment(
     given = as_lists(candidates)
     if paraphraser is None:
         paraphraser = () if given else "shipped"
-    several = [paraphraser] if isinstance(paraphraser, (Paraphraser, str, Path)) else list(paraphraser)
-    if not several and not given:
+    models = [paraphraser] if isinstance(paraphraser, (Paraphraser, str, Path)) else list(paraphraser)
+    if not models and not given:
         raise UsageError("`paraphraser` is an empty list, expected at least one")
-    if lang is None:
-        lang, _ = language_of(before, several, meta=before.meta)
-    if isinstance(filters, str):
-        filter_chain(filters, lang, models=False, source_lang=source_lang)  # refused before anything is loaded
-    chosen = selection(select) if isinstance(select, str) else select
-    if k < 1:
-        raise UsageError(f"`k` is {k}, expected 1 or more paraphrases a segment")
+    if loading and all(isinstance(one, Paraphraser) for one in models):
+        raise UsageError(f"`{next(iter(loading))}` is given, but no model is loaded by name", remedy="leave it out")
+    if rewriting is not None and not any(map(is_language_model, models)):
+        raise UsageError("`rewriting` is given, but no language model by name", remedy="openai:NAME, or chat:DIR")
+    wanted = [Wanted(one, decoding, rewriting if is_language_model(one) else None) for one in models]
+    options = AugmentOptions(
+        k, filters, select, sentences, lang, source_lang, candidates=given, force=force, loading=loading
+    )
     held = Given(before)
-    asked = before.segments if source_lang is None else tuple(translatable(before))
+    asked, shown = before.segments, held
+    if source_lang is not None:
+        asked = tuple(translatable(before, rewriting.context if rewriting else 0))
+        shown = Given(ReferenceSet(asked, before.meta))
+    elif rewriting is not None:
+        asked = tuple(in_context(before, rewriting.context))
+    segments: list[Segment] = []
     with ExitStack() as stack:
-        # Before any model: it takes less time to find out that they do not fit.
-        texts = held if source_lang is None else Given(ReferenceSet(asked))
-        lists = open_lists(given, texts, stack)
-        sources: list[Source] = []
-        for one in several:
-            loaded = one
-            if not isinstance(loaded, Paraphraser):
-                loaded = load_paraphraser(loaded, lang=lang, source_lang=source_lang)
-            if not force and source_lang is not None:
-                check_sources((segment.source or "" for segment in before), source_lang)
-            elif not force:
-                loaded.check_texts((ref.text for segment in before for ref in segment.originals), lang)
-            own = filters
-            if isinstance(own, str):
-                own = filter_chain(own, lang, loaded.need, models=False, source_lang=source_lang)
-            written = filtered_sentences(loaded, own, source_lang or lang, sentences, copies=source_lang is None)
-            sources.append(Generated(written, OVERGENERATE * k, decoding))
-        sources += lists
-        source = sources[0] if len(sources) == 1 else Several(sources)
-        chain = fitting_chain(filters, lang, source.needs, source_lang) if isinstance(filters, str) else filters
-        source.prepare(asked)
-        work = Augmentation(source, k, chain, lang, select=chosen, source_lang=source_lang)
-        segments: list[Segment] = []
+        work = plan(shown, wanted, options, stack)
+        work.source.prepare(asked)
         for shard in work.shards(asked, total=len(before), progress=progress):
             segments += shard.segments
             if tally is not None:

@@ -12,12 +12,13 @@ from array import array
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import cached_property
 from itertools import islice
+from operator import attrgetter
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Final
 
 from polyref.errors import DataError, UsageError
 from polyref.formats import Reading, located, open_references, own, segment_line
@@ -25,7 +26,7 @@ from polyref.paraphrase.rewriting.options import TextInContext
 from polyref.references import Place, Reference, ReferenceSet, Segment
 from polyref.store import file_sha256
 from polyref.tables import name_as_text
-from polyref.textfiles import display_name, fetch, is_remote, iter_lines, read_lines, standard_input
+from polyref.textfiles import display_name, fetch, is_remote, is_stream, iter_lines, read_lines, standard_input
 
 
 class Rows(ABC):
@@ -38,14 +39,18 @@ class Rows(ABC):
         numbered: Whether the ids are the places, from 1.
         named: Whether segments are named by ids of their own, whatever they are.
         names: The files, for messages.
+        file: The first of them, for messages; None where it is none.
+        untranslated: Whether they are sources, which are to be translated.
     """
 
     files: list[dict[str, str]]
     meta: Mapping[str, Any]
-    plain: bool
+    plain = False
     numbered: bool
     named: bool
     names: list[str]
+    file: str | None = None
+    untranslated = False
 
     def segments(self) -> Iterator[Segment]:
         """The segments, from the first; may be called again."""
@@ -83,7 +88,6 @@ class Given(Rows):
         self._held = references.segments
         self.meta = references.meta
         self.names = [name]
-        self.plain = False
         self.numbered = all(one.id == str(place) for place, one in enumerate(self._held, 1))
         self.named = not all(isinstance(one.id, Place) for one in self._held)
         digest = hashlib.sha256()
@@ -98,6 +102,10 @@ class Given(Rows):
         return self._held[place]
 
 
+#: What a file says of a reference.
+_FIELDS: Final = attrgetter(*(one.name for one in fields(Reference) if one.name != "added"))
+
+
 class _Spool:
     """Segments in a temporary file, 8 bytes of memory each."""
 
@@ -106,9 +114,14 @@ class _Spool:
         self._ends = array("q", [0])
 
     def add(self, segment: Segment) -> None:
-        refs = [[one.text, one.kind, one.of, one.rank, one.weight, one.logprob, one.generator, one.extra]
-                for one in segment.refs]  # fmt: skip
-        row = [segment.id, refs, segment.source, segment.doc, segment.lang, segment.extra]
+        row = [
+            segment.id,
+            [_FIELDS(one) for one in segment.refs],
+            segment.source,
+            segment.doc,
+            segment.lang,
+            segment.extra,
+        ]
         size = self._stream.write(json.dumps([isinstance(segment.id, Place), *row]).encode("ascii"))
         self._ends.append(self._ends[-1] + size)
 
@@ -136,6 +149,10 @@ class Inputs(Rows):
         reading: What the files do not say themselves.
         whole: Take all that they say. Without, of forms of others the texts of references and their ids are taken, and
             nothing else: the set is that of the same references in plain text.
+        context: How many neighbours references know on each side, as for :func:`in_context`; they know their sources,
+            too. None: they know nothing.
+        source: A file with the source of every segment, one a line; None takes those that the references bring.
+        untranslated: The segments are as :func:`translatable` gives them; lines of plain text are sources.
 
     Attributes:
         length: Number of segments.
@@ -145,19 +162,24 @@ class Inputs(Rows):
     def __init__(
         self,
         paths: Sequence[str | Path],
-        reading: Reading = Reading(),  # noqa: B008 (frozen)
+        reading: Reading | None = None,
         *,
         whole: bool = False,
+        context: int | None = None,
+        source: str | Path | None = None,
+        untranslated: bool = False,
     ) -> None:
         if sum(str(path) == "-" for path in paths) > 1:
             raise UsageError("standard input (-) is named twice", remedy="it can be read once: use a file")
         self._stack = ExitStack()
         self._names: dict[str, str] = {}
         self.names = [display_name(path) for path in paths]
+        self.file = self.names[0]
         self.numbered, self.named = True, False
+        self._context, self._sources, self.untranslated = context, None, untranslated
         self._spool = _Spool(self._stack)
         try:
-            paths, self.reading = located(paths, replace(reading, whole=whole))
+            paths, self.reading = located(paths, replace(reading or Reading(), whole=whole))
             self._paths = [self._readable(path) for path in paths]
             hashes = [_sha256(path) for path in self._paths]
             with self._named(), ExitStack() as stack:
@@ -170,62 +192,63 @@ class Inputs(Rows):
                     self.numbered = self.numbered and segment.id == str(place)
                     self.named = self.named or not isinstance(segment.id, Place)
             self._spool.finish()
-            self.files = [
-                {"name": _base_name(given), "sha256": str(found)} for given, found in zip(paths, hashes, strict=True)
-            ]
-            self._check_unchanged()
+            self.length = len(self._spool)
+            named = zip(paths, self._paths, hashes, strict=True)
+            self.files = [_file(given, path, before, self._names) for given, path, before in named]
+            if source is not None:
+                self._sources = self._beside(source)
         except BaseException:
             self._stack.close()
             raise
-        self.length = len(self._spool)
+
+    def segments(self) -> Iterator[Segment]:
+        """The segments, from the first, in their context; may be called again."""
+        found = super().segments()
+        if self._sources is not None:
+            found = (replace(one, source=source) for one, source in zip(found, self._sources, strict=True))
+        if self.untranslated:
+            if self.plain:
+                found = (replace(one, source=one.refs[0].text, refs=()) for one in found)
+            return translatable(found, self._context or 0)
+        return found if self._context is None else in_context(found, self._context)
 
     def line_of(self, place: int) -> int | None:
-        """See :meth:`Rows.line_of`."""
+        """The line of a segment, where every segment has one."""
         if not self._lines:
             return None
         first = next(iter_lines(self._paths[0]), "")
         return place + (2 if first.lstrip().startswith('{"polyref"') else 1)
 
-    def _beside(self, given: str | Path) -> tuple[list[str], dict[str, str]]:
-        """All lines of a file beside the references, and what the header says of it."""
+    def _beside(self, given: str | Path) -> list[str]:
+        """The sources in a file of their own, which the header names, too."""
         path = self._readable(given)
         before = _sha256(path)
         with self._named():
             lines = read_lines(path)
-        if _sha256(path) != before:
-            raise self._changed(path)
-        return lines, {"name": _base_name(given), "sha256": str(before)}
-
-    def _check_unchanged(self) -> None:
-        # Of the files beside them, which are held in memory, nothing is read again.
-        for path, file in zip(self._paths, self.files, strict=False):
-            if _sha256(path) != file["sha256"]:
-                raise self._changed(path)
-
-    def _changed(self, path: Path) -> DataError:
-        name = self._names.get(str(path), str(path))
-        return DataError("changed while it was read", file=name, remedy="leave it as it is until it is read")
+        file = _file(given, path, before, self._names)
+        if len(lines) != self.length:
+            raise DataError(f"has {len(lines)} lines, expected one for each of {self.length} segments", file=given)
+        self.files.append(file)
+        return lines
 
     def _readable(self, path: str | Path) -> Path:
         """A regular file with the contents of ``path`` (one that does not exist is reported by its reader)."""
         given = Path(path)
-        if is_remote(path):
-            copy = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="polyref-"))) / given.name
-            fetch(path, copy)
-            self._names[str(copy)] = str(path)
-            return copy
-        if str(path) != "-" and (given.is_file() or not given.exists() or given.is_dir()):
+        remote = is_remote(path)
+        if not remote and str(path) != "-" and (given.is_file() or not given.exists() or given.is_dir()):
             return given
-        suffix = "" if str(path) == "-" else "".join(given.suffixes)
-        folder = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="polyref-"))
-        copy = Path(folder) / f"input{suffix}"
+        folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="polyref-")))
+        copy = folder / (given.name if remote else f"input{'' if str(path) == '-' else ''.join(given.suffixes)}")
+        self._names[str(copy)] = str(path) if remote else display_name(path)
+        if remote:
+            fetch(path, copy)
+            return copy
         with copy.open("wb") as target:
             if str(path) == "-":
                 shutil.copyfileobj(standard_input(), target)
             else:
                 with given.open("rb") as source:
                     shutil.copyfileobj(source, target)
-        self._names[str(copy)] = display_name(path)
         return copy
 
     @contextmanager
@@ -253,6 +276,32 @@ class Inputs(Rows):
         self._stack.close()
 
 
+def open_inputs(
+    paths: Sequence[str | Path],
+    reading: Reading,
+    *,
+    source: str | Path | None = None,
+    context: int | None = None,
+) -> Inputs:
+    """References; or, where there are none of people, the sources, which are to be translated.
+
+    Args:
+        paths: The references; none where ``source`` is all there is.
+        reading: How they are read.
+        source: A file with their sources, one a line.
+        context: As for :class:`Inputs`: None where nobody reads what stands around a reference.
+    """
+    if not paths and source is not None:
+        return Inputs([source], reading, whole=True, context=context, untranslated=True)
+    inputs = Inputs(paths, reading, context=context, source=None if context is None else source)
+    if any(segment.originals for segment in inputs.segments()) or any(map(is_stream, paths)):
+        return inputs
+    sources = Inputs(paths, reading, whole=True, context=context, source=source, untranslated=True)
+    unused = inputs if any(segment.source for segment in sources.segments()) else sources
+    unused.__exit__(None, None, None)
+    return sources if unused is inputs else inputs
+
+
 def _sha256(path: Path) -> str | None:
     """None for what cannot be read: its reader says why."""
     try:
@@ -261,9 +310,13 @@ def _sha256(path: Path) -> str | None:
         return None
 
 
-def _base_name(path: str | Path) -> str:
+def _file(given: str | Path, path: Path, before: str | None, names: Mapping[str, str]) -> dict[str, str]:
+    """What the header says of a file; refused if it is another one now than it was before it was read."""
+    if _sha256(path) != before:
+        name = names.get(str(path), str(path))
+        raise DataError("changed while it was read", file=name, remedy="leave it as it is until it is read")
     # A file name need not be UTF-8; the header is.
-    return name_as_text(Path(display_name(path)).name)
+    return {"name": name_as_text(Path(display_name(given)).name), "sha256": str(before)}
 
 
 def in_context(segments: Iterable[Segment], neighbours: int = 0) -> Iterator[Segment]:
@@ -311,77 +364,3 @@ def _told(segment: Segment, before: Sequence[str], after: Sequence[str]) -> Segm
         for ref in segment.refs
     )
     return replace(segment, refs=tuple(refs))
-
-
-class InputsInContext(Inputs):
-    """References as :class:`Inputs` reads them, in their context.
-
-    Args:
-        paths: As for ``Inputs``.
-        source: A file with the source of every segment, one a line; None takes those that the references bring.
-        neighbours: See :func:`in_context`.
-        reading: As for ``Inputs``.
-        whole: As for ``Inputs``.
-
-    Raises:
-        DataError: As for ``Inputs``; or ``source`` has another number of lines than there are segments.
-        UsageError: As for ``Inputs``.
-    """
-
-    def __init__(
-        self,
-        paths: Sequence[str | Path],
-        source: str | Path | None = None,
-        neighbours: int = 0,
-        reading: Reading = Reading(),  # noqa: B008 (frozen)
-        *,
-        whole: bool = False,
-    ) -> None:
-        super().__init__(paths, reading, whole=whole)
-        self._neighbours = neighbours
-        self._sources: list[str] | None = None
-        if source is None:
-            return
-        try:
-            self._sources, file = self._beside(source)
-            if len(self._sources) != self.length:
-                raise DataError(
-                    f"has {len(self._sources)} lines, expected one for each of {self.length} segments", file=source
-                )
-        except BaseException:
-            self.__exit__(None, None, None)
-            raise
-        self.files = [*self.files, file]
-
-    def segments(self) -> Iterator[Segment]:
-        """The segments, from the first; may be called again. See :meth:`Inputs.segments`."""
-        return in_context(self._with_sources(), self._neighbours)
-
-    def _with_sources(self) -> Iterator[Segment]:
-        found = super().segments()
-        if self._sources is None:
-            return found
-        return (replace(one, source=source) for one, source in zip(found, self._sources, strict=True))
-
-
-class Untranslated(InputsInContext):
-    """Sources without human references, from a set or from plain text, as :func:`translatable` gives them.
-
-    Args:
-        paths: As for ``Inputs``; of plain text, the lines are the sources.
-        source: As for ``InputsInContext``.
-        neighbours: As there.
-        reading: As for ``Inputs``.
-    """
-
-    def __init__(
-        self, paths: Sequence[str | Path], source: str | Path | None, neighbours: int, reading: Reading
-    ) -> None:
-        super().__init__(paths, source, neighbours, reading, whole=True)
-
-    def segments(self) -> Iterator[Segment]:
-        """See :meth:`Inputs.segments`."""
-        found = self._with_sources()
-        if self.plain:
-            found = (replace(one, source=one.refs[0].text, refs=()) for one in found)
-        return translatable(found, self._neighbours)

@@ -1,23 +1,30 @@
-"""Where candidates come from: a generator, or lists that were made before; and several of them merged."""
+"""Where candidates come from: generators, loaded with the options they have a use for; and several sources merged."""
 
 from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 from polyref.augment.selection import Candidate
 from polyref.errors import ModelError, UsageError
+from polyref.paraphrase.loading import OPTIONS, find_generator, load_paraphraser, named_generator
+from polyref.paraphrase.paraphraser import Paraphraser
+from polyref.paraphrase.rewriting.options import GENERATORS
+from polyref.processes import available
 from polyref.references import Segment
 
 if TYPE_CHECKING:
+    from polyref.engine import Engine
     from polyref.paraphrase.decoding import Decoding
     from polyref.paraphrase.paraphraser import NBest, Paraphraser
+    from polyref.paraphrase.rewriting.options import RewritingOptions
 
 #: Segments paraphrased together. It is part of the result, not only of its speed: a shard is one call of the
 #: paraphraser, so the same shard gives the same bytes whether or not the run was interrupted before it.
@@ -26,6 +33,112 @@ SHARD_SEGMENTS: Final = 64
 GIVEN_SEGMENTS: Final = 1024
 #: Digits kept of log-probabilities: most differences of float arithmetic between batches and machines are below.
 _LOGPROB_DIGITS: Final = 4
+#: Texts that make another process worth its start: it loads torch and the model before it begins.
+FEWEST: Final = 64
+
+
+class Loading(TypedDict, total=False):
+    """With which options generators are loaded: see :func:`polyref.load_paraphraser`.
+
+    ``jobs`` may be None: one process a core, where there are texts for it.
+    """
+
+    device: str
+    dtype: str | None
+    threads: int | None
+    jobs: int | None
+    memory: int | None
+    cache: bool
+    prefix: str | None
+    prism_a: float
+    prism_b: float
+    backend: str
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A generator that is to write candidates.
+
+    Attributes:
+        model: A paraphraser, or what ``load_paraphraser`` takes.
+        decoding: How it searches; None is its default.
+        rewriting: How it is asked, if it is a language model.
+    """
+
+    model: Paraphraser | str | Path
+    decoding: Decoding | None = None
+    rewriting: RewritingOptions | None = None
+
+    def load(self, options: Mapping[str, Any], lang: str | None, source_lang: str | None = None) -> Paraphraser:
+        """The paraphraser, which is loaded unless it is given."""
+        if isinstance(self.model, Paraphraser):
+            return self.model
+        return load_paraphraser(self.model, lang=lang, source_lang=source_lang, **options)
+
+    def options(
+        self,
+        loading: Loading,
+        generators: Sequence[Wanted],
+        texts: int,
+        engine: Engine | None = None,
+        also: Collection[str] = (),
+    ) -> dict[str, Any]:
+        """Those options of loading that it has a use for, and those that none of the generators has, to be refused.
+
+        Args:
+            loading: As given, for all.
+            generators: All of them.
+            texts: How many texts there are.
+            engine: Where shards are augmented; None: here.
+            also: Options that something else has a use for.
+        """
+        given: dict[str, Any] = {**loading}
+        own = self._taken(given)
+        used = own.union(also, *(one._taken(given) for one in generators))
+        idle = {name for name, plain in OPTIONS.items() if given.get(name) in (None, plain) or name in used}
+        given["rewriting"] = self.rewriting
+        if "jobs" in given:
+            given |= processes_for(loading, texts, self.rewriting, engine)
+        return {name: value for name, value in given.items() if name in own or name not in idle}
+
+    def _taken(self, loading: Mapping[str, Any]) -> frozenset[str]:
+        if isinstance(self.model, Paraphraser):
+            return frozenset()
+        try:
+            return named_generator(str(self.model), loading.get("backend", "polyref"))[0].taken()
+        except ModelError:  # which is said when it is loaded
+            return frozenset(OPTIONS)
+
+
+def is_language_model(model: Paraphraser | str | Path) -> bool:
+    """Whether a name is that of a language model, which is asked by :class:`RewritingOptions`."""
+    found = None if isinstance(model, Paraphraser) else find_generator(str(model))
+    return found is not None and found[0].name in GENERATORS
+
+
+def processes_for(
+    loading: Loading, texts: int, rewriting: RewritingOptions | None = None, engine: Engine | None = None
+) -> dict[str, int | None]:
+    """``jobs`` and ``threads`` of ``load_paraphraser``: as asked, or one process a core where nothing else is said.
+
+    Who asks for a number of processes gets one thread in each, so that the number does not matter to the last digit.
+    """
+    jobs, threads = loading["jobs"], loading.get("threads")
+    if rewriting is not None:
+        if jobs not in (None, 1):
+            raise UsageError(f"`jobs` is {jobs}, but language models are asked by one process", remedy="`concurrency`")
+        if engine is not None:
+            remedy = "run the model behind a server on the cluster: `base_url`, `concurrency`"
+            raise UsageError("`engine` is for networks, but language models are asked by one process", remedy=remedy)
+        return {"jobs": 1, "threads": threads}
+    if engine is not None:
+        return {"jobs": 1, "threads": threads or 1}
+    if jobs is not None:
+        return {"jobs": jobs, "threads": threads or 1}
+    if threads is not None or loading.get("device", "cpu") != "cpu" or loading.get("backend") == "fairseq":
+        return {"jobs": 1, "threads": threads}
+    jobs = max(1, min(available(), texts // FEWEST))
+    return {"jobs": jobs, "threads": None if jobs == 1 else 1}
 
 
 @dataclass(frozen=True)
@@ -57,7 +170,7 @@ class Source(ABC):
         several: Whether it is several sources, which take turns.
         shard: Segments to ask for at a time.
         ahead: Shards that are worth asking for before the first one is there.
-        works: Pieces of work whose progress is heard of a shard.
+        paraphrasers: The generators.
         needs: Which filters its candidates need (:data:`polyref.augment.filters.NEEDS`), with what needs each:
             a generator by its name, or a kind of lists.
     """
@@ -67,16 +180,17 @@ class Source(ABC):
     facts: Mapping[str, Any] = {}
     shard: int = GIVEN_SEGMENTS
     ahead: int = 0
-    works: int = 1
     several: bool = False
+    paraphrasers: tuple[Paraphraser, ...] = ()
     needs: Mapping[str, str]
 
-    def prepare(self, segments: Iterable[Segment]) -> None:  # noqa: B027 (most know themselves)
-        """Make ``signature`` complete.
+    @property
+    def works(self) -> int:
+        """Pieces of work whose progress is heard of a shard."""
+        return len(self.paraphrasers) or 1
 
-        Args:
-            segments: Those of the run; only the first ones are looked at.
-        """
+    def prepare(self, segments: Iterable[Segment]) -> None:  # noqa: B027 (most know themselves)
+        """Make ``signature`` complete. Only the first of the run's ``segments`` are looked at."""
 
     @abstractmethod
     def begin(self, segments: Sequence[Segment], start: int, *, progress: bool = False) -> Proposing:
@@ -100,18 +214,12 @@ class Source(ABC):
 
 
 class Generated(Source):
-    """Candidates that a paraphraser makes.
-
-    Args:
-        paraphraser: It.
-        asked: Candidates a reference, at least 1.
-        decoding: How it searches; None is its default.
-    """
+    """Candidates that a paraphraser makes: ``asked`` of them for a reference, at least 1."""
 
     shard = SHARD_SEGMENTS
 
     def __init__(self, paraphraser: Paraphraser, asked: int, decoding: Decoding | None = None) -> None:
-        self.paraphraser = paraphraser
+        self.paraphraser, self.paraphrasers = paraphraser, (paraphraser,)
         self.asked = asked
         self.ahead = paraphraser.ahead
         self.signature = paraphraser.signature
@@ -120,22 +228,22 @@ class Generated(Source):
         self._options = decoding
 
     def prepare(self, segments: Iterable[Segment]) -> None:
-        """See :class:`Source`."""
+        """The signature of some generators is known when they have seen a text."""
         texts = (segment.refs[index].text for segment in segments for index in paraphrased(segment))
         self.paraphraser.prepare(texts, self.asked)
         self.signature = self.paraphraser.signature
 
     def begin(self, segments: Sequence[Segment], start: int, *, progress: bool = False) -> Proposing:
-        """See :class:`Source`. One call of the paraphraser."""
+        """One call of the paraphraser."""
         sources = [paraphrased(segment) for segment in segments]
         texts = [segment.refs[index].text for segment, of in zip(segments, sources, strict=True) for index in of]
-        if not texts:
-            return partial(self._finish, sources, iter(()))
-        made = self.paraphraser.paraphrase(texts, self.asked, decoding=self._options, progress=progress)
+        made = (
+            self.paraphraser.paraphrase(texts, self.asked, decoding=self._options, progress=progress) if texts else ()
+        )
         return partial(self._finish, sources, iter(made))
 
     def reload(self) -> Callable[[], Source]:
-        """See :class:`Source`."""
+        """With the same paraphraser, loaded again."""
         if self.paraphraser.reload is None:
             raise UsageError(f"{self.paraphraser.name} is asked by one process, not by the workers of an engine")
         return partial(_generated, self.paraphraser.reload, self.asked, self._options, self.signature)
@@ -177,6 +285,54 @@ def _generated(reload: Callable[[], Paraphraser], asked: int, decoding: Decoding
     return made
 
 
+class Several(Source):
+    """The candidates of two sources or more, which take turns."""
+
+    several = True
+
+    def __init__(self, sources: Sequence[Source]) -> None:
+        self._sources = tuple(sources)
+        self.shard = min(source.shard for source in sources)
+        self.ahead = max(source.ahead for source in sources)
+        self.paraphrasers = tuple(one for source in sources for one in source.paraphrasers)
+        self.prepare(())
+        self.decoding = " + ".join(source.decoding for source in sources)
+        asked = [item for source in sources for item in source.needs.items()]
+        self.needs = {need: ", ".join(dict.fromkeys(why for one, why in asked if one == need)) for need, _ in asked}
+        facts = [source.facts for source in sources]
+        lists = {name: [item for one in facts for item in one.get(name, [])] for known in facts for name in known}
+        self.facts = {**lists, "merge": "rank"}
+
+    def prepare(self, segments: Iterable[Segment]) -> None:
+        """Each with the first segment that has something to paraphrase."""
+        first = [*islice((one for one in segments if paraphrased(one)), 1)]
+        for source in self._sources:
+            source.prepare(first)
+        self.signature = " + ".join(source.signature for source in self._sources)
+
+    def begin(self, segments: Sequence[Segment], start: int, *, progress: bool = False) -> Proposing:
+        """All begin at the same time."""
+        return partial(self._finish, [source.begin(segments, start, progress=progress) for source in self._sources])
+
+    def reload(self) -> Callable[[], Source]:
+        """Of sources that are made again."""
+        return partial(_several, tuple(source.reload() for source in self._sources))
+
+    def _finish(self, begun: Sequence[Proposing]) -> list[Proposed]:
+        found = []
+        for every in zip(*(proposing() for proposing in begun), strict=True):
+            several = [replace(one, source=number) for number, each in enumerate(every) for one in each.candidates]
+            # Of two equal texts, the filter takes the first.
+            several.sort(key=lambda one: (one.rank, one.source, one.of))
+            failed = tuple(one for each in every for one in each.failed)
+            found.append(Proposed(tuple(several), max(each.truncated for each in every), failed))
+        return found
+
+
+def _several(reloads: Sequence[Callable[[], Source]]) -> Several:
+    return Several([reload() for reload in reloads])
+
+
 def paraphrased(segment: Segment) -> list[int]:
     """Indices of the references that are paraphrased: those of people that are not blank."""
     return [index for index, ref in enumerate(segment.refs) if ref.original and ref.text.strip()]
@@ -199,62 +355,3 @@ def in_turn(passed: Sequence[Candidate]) -> list[Candidate]:
         taken[one.source] += 1
     order = sorted(range(len(passed)), key=lambda n: keys[n])
     return [replace(passed[n], place=place) for place, n in enumerate(order)]
-
-
-class Several(Source):
-    """The candidates of several sources, which take turns.
-
-    Args:
-        sources: At least two.
-    """
-
-    several = True
-
-    def __init__(self, sources: Sequence[Source]) -> None:
-        self._sources = tuple(sources)
-        self.shard = min(source.shard for source in sources)
-        self.ahead = max(source.ahead for source in sources)
-        self.works = sum(isinstance(source, Generated) for source in sources) or 1
-        self.prepare(())
-        self.decoding = " + ".join(source.decoding for source in sources)
-        asked = [item for source in sources for item in source.needs.items()]
-        self.needs = {need: ", ".join(dict.fromkeys(why for one, why in asked if one == need)) for need, _ in asked}
-        self.facts = {**_joined([source.facts for source in sources]), "merge": "rank"}
-
-    def prepare(self, segments: Iterable[Segment]) -> None:
-        """See :class:`Source`."""
-        first = [*islice((one for one in segments if paraphrased(one)), 1)]
-        for source in self._sources:
-            source.prepare(first)
-        self.signature = " + ".join(source.signature for source in self._sources)
-
-    def begin(self, segments: Sequence[Segment], start: int, *, progress: bool = False) -> Proposing:
-        """See :class:`Source`."""
-        return partial(self._finish, [source.begin(segments, start, progress=progress) for source in self._sources])
-
-    def reload(self) -> Callable[[], Source]:
-        """See :class:`Source`."""
-        return partial(_several, tuple(source.reload() for source in self._sources))
-
-    def _finish(self, begun: Sequence[Proposing]) -> list[Proposed]:
-        found = []
-        for every in zip(*(proposing() for proposing in begun), strict=True):
-            several = [
-                replace(one, source=number) for number, proposed in enumerate(every) for one in proposed.candidates
-            ]
-            truncated = max(proposed.truncated for proposed in every)
-            failed = tuple(one for proposed in every for one in proposed.failed)
-            # Of two equal texts, the filter takes the first.
-            several.sort(key=lambda one: (one.rank, one.source, one.of))
-            found.append(Proposed(tuple(several), truncated, failed))
-        return found
-
-
-def _several(reloads: Sequence[Callable[[], Source]]) -> Several:
-    return Several([reload() for reload in reloads])
-
-
-def _joined(facts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Lists of the same name one after another."""
-    names = dict.fromkeys(name for one in facts for name in one)
-    return {name: [item for one in facts for item in one.get(name, [])] for name in names}

@@ -1,115 +1,93 @@
-"""The files of ``polyref augment``: which it may read and write, and the unfinished work beside its output."""
+"""``polyref augment``: references in, reference set with paraphrases out."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import click
 
-from polyref.augment.filters import PRESETS, filter_chain, filters_in, fitting_chain
-from polyref.augment.inputs import Inputs
-from polyref.augment.language import check_sources
-from polyref.augment.pipeline import Augmentation, filtered_sentences
-from polyref.augment.selection import selection
+from polyref.augment.filters import PRESETS, filters_in
+from polyref.augment.in_memory import AugmentOptions, plan
+from polyref.augment.inputs import open_inputs
+from polyref.augment.sources import Generated, Source, Wanted
 from polyref.augment.writer import augment_file, check_output, journal_path
+from polyref.cli.commands import argument_or_option, was_given
 from polyref.cli.declared import reading_options
-from polyref.cli.options.augment import input_options, output_options
-from polyref.cli.options.generation import GeneratingCommand, arithmetic, engine_from, generation_options, options_for
-from polyref.cli.options.origin import Origin, generators_from, languages_from, source_from, use_filter_threads
-from polyref.cli.options.rewriting import (
-    answer_files,
-    of_generators,
-    open_inputs,
-    rewriting_options,
-    summaries,
-    write_requests,
+from polyref.cli.generating import (
+    GeneratingCommand,
+    answers_of,
+    generation_options,
+    generators_from,
+    loading_from,
+    note_language,
+    refuse_idle,
+    summary,
 )
-from polyref.cli.options.search import SENTENCES
 from polyref.cli.overwriting import refuse_overwriting, refuse_second_reader
-from polyref.cli.printing import bars, json_object, say, tell
+from polyref.cli.printing import bars, json_object, quiet_option, say, tell
+from polyref.engine import Engine
 from polyref.errors import UsageError
 from polyref.formats import Reading
-from polyref.paraphrase import Paraphraser, load_paraphraser
 from polyref.progress import listening
+from polyref.references import Segment
 from polyref.tables import shown
 from polyref.textfiles import is_stream
 
-
-def check_files(
-    references: Sequence[str],
-    origin: Origin,
-    preset: str,
-    rewriting: Mapping[str, Any],
-    models: Sequence[str],
-    output: str,
-    dropped: str | None,
-    *,
-    as_json: bool,
-) -> None:
-    """Refuse files that are read and written, and standard input and output for two things.
-
-    Args:
-        references: Files of references.
-        origin: Where candidates come from.
-        preset: Name of a filter, or its file.
-        rewriting: Values of the options of language models.
-        models: The generators, as they were named.
-        output: Where the set goes.
-        dropped: Where what the filter drops goes.
-        as_json: Whether the summary goes to standard output.
-    """
-    if as_json and output == "-":
-        raise UsageError("--json prints the summary on stdout, where the reference set goes", remedy="name a file: -o")
-    if as_json and dropped == "-":
-        raise UsageError("--json prints the summary on stdout, where --dropped goes", remedy="name a file")
-    refuse_second_reader([*references, *origin.files])
-    way, batch = rewriting["batch"] or (None, None)
-    chain_file = preset if preset not in PRESETS else None
-    read = [*references, *origin.files, chain_file, rewriting["source"], rewriting["prompt"]]
-    reads, writes = (batch, None) if way == "read" else (None, batch)
-    journals = answer_files(models, rewriting["answers"], output)
-    if not is_stream(output):
-        journals.append(str(journal_path(output)))
-    refuse_overwriting([*read, reads], output, dropped, writes, journals=journals, models=models)
+_HEADINGS: Final = {"Forms of files": ("form", "fields"), "What the filter drops": ("dropped", "force")}
 
 
-def check_texts(paraphraser: Paraphraser, inputs: Inputs, language: str, source_lang: str | None) -> None:
-    """Refuse references, or sources to be translated, that are clearly in another language than they should be."""
-    texts = (ref.text for segment in inputs.segments() for ref in segment.originals)
-    if source_lang is None:
-        paraphraser.check_texts(texts, language, inputs.names[0])
-    else:
-        check_sources(texts, source_lang, inputs.names[0])
-
-
-def say_resumed(output: str, segments: int) -> None:
-    """Say how many segments were finished by a run that was interrupted."""
-    journal = shown(str(journal_path(output)))
-    say(f"polyref: {segments} segments are finished in {journal}: going on")
-
-
-def say_filters(filters: Mapping[str, str]) -> None:
-    """Say which filters held, and why; see :func:`polyref.augment.filters.filters_in`."""
-    what = "; ".join(f"{shown(name)}, {'by' if why == '--filter' else 'for'} {why}" for name, why in filters.items())
-    say(f"polyref: filter {what}{'' if '--filter' in filters.values() else ' (--filter names another)'}")
-
-
-@click.command("augment", cls=GeneratingCommand)
-@input_options
+@click.command("augment", cls=GeneratingCommand, headings=_HEADINGS)
+@click.argument("references", nargs=-1, metavar="REFS...", shell_complete=argument_or_option)
+@click.option("-k", "k", type=int, metavar="K", help="Paraphrases a segment. [default: 10]")
+@click.option("-o", "--output", default="-", metavar="FILE", help="Where to write. [default: stdout]")
+@click.option(
+    "--candidates",
+    multiple=True,
+    metavar="FILE",
+    help="Take candidates from lists made elsewhere, and load no model unless --model names one: n-best lists, "
+    "reference sets, or plain text files, which are one list together.",
+)
+@click.option(
+    "--peers",
+    multiple=True,
+    metavar="SYS",
+    help="Add the outputs of these systems as pseudo-references: a fixed pool that is not compared. No model; "
+    "-k is all of them.",
+)
 @reading_options(sources=True)
-@generation_options(several=True)
-@SENTENCES
-@rewriting_options(sets=True)
-@output_options
+@generation_options(sets=True)
+@click.option(
+    "--filter",
+    "preset",
+    default="default",
+    show_default=True,
+    metavar="NAME|FILE",
+    help=f"What may become a reference: {', '.join(PRESETS)}, or a TOML file. default is what the generator needs: "
+    "good-writer for language models, lists without scores and peers, small-model for all others. Copies and "
+    "duplicates never become one.",
+)
+@click.option(
+    "--select",
+    default="rank",
+    show_default=True,
+    metavar="NAME",
+    help="Which of what passes the filter: rank or mmr[:LAMBDA].",
+)
+@click.option("--dropped", metavar="FILE", help="Write the candidates that the filter drops, with the reasons.")
+@click.option("--lang", metavar="CODE", help="Language of the references. [default: told by them]")
+@click.option("--force", is_flag=True, help="Take text in a language that the model does not write.")
+@click.option("--json", "as_json", is_flag=True, help="The summary as one JSON object on stdout (needs -o).")
+@quiet_option
 def command(
     references: tuple[str, ...],
     reading: Reading,
     k: int | None,
     output: str,
-    origin: Origin,
+    candidates: tuple[str, ...],
+    peers: tuple[str, ...],
     loading: dict[str, Any],
     search: dict[str, Any],
     sentences: str,
@@ -143,43 +121,84 @@ def command(
     A run with -o that was interrupted is taken up where it stopped by the same command: until it is done, finished
     work lies in FILE.partial.
     """
-    check_files(references, origin, preset, rewriting, loading["model"], output, dropped, as_json=as_json)
+    for flag, path in (("where the reference set goes", output), ("where --dropped goes", dropped)):
+        if as_json and path == "-":
+            raise UsageError(
+                f"--json prints the summary on stdout, {flag}", remedy=f"name a file{': -o' * (path == output)}"
+            )
+    refuse_second_reader([*references, *candidates, *peers])
+    engine = Engine.on(*(loading[name] for name in ("device", "engine", "jobs", "address", "gpus")))
+    options = AugmentOptions(
+        k,
+        filters=preset,
+        select=select,
+        sentences=sentences,
+        lang=lang,
+        pair=reading.pair,
+        candidates=candidates,
+        peers=peers,
+        seed=search["seed"],
+        force=force,
+        loading=loading_from(loading, search["semantics"]),
+        engine=engine if engine.elsewhere else None,
+    )
+    # Without references, the sources are not shown to language models, but translated.
+    of_models = rewriting if references else {**rewriting, "source": None}
+    if options.without_generator and not (candidates and was_given("model")):
+        refuse_idle("--peers" if peers else "--candidates", (loading, search, of_models))
+        generators: list[Wanted] = []
+    else:
+        _, generators = generators_from(None, options.asked, loading, search, of_models, output)
     way, requests = rewriting["batch"] or (None, "")
-    wanted, seed = origin.wanted(k), search["seed"]
-    engine = engine_from(loading)
-    generators = generators_from(origin, wanted, loading, search, of_generators(references, rewriting), output)
-    chosen = selection(select)
+    read = [*references, *candidates, *peers, rewriting["source"], rewriting["prompt"]]
+    read += [preset if preset not in PRESETS else None, requests if way == "read" else None]
+    journals = answers_of(generators) + ([] if is_stream(output) else [str(journal_path(output))])
+    written = requests if way == "write" else None
+    refuse_overwriting(read, output, dropped, written, journals=journals, models=loading["model"])
     check_output(output, dropped)
-    loaded: list[Paraphraser] = []
-
-    def load(name: str, **options: Any) -> Paraphraser:
-        options = options_for(name, loading, options, inputs.length, also)
-        loaded.append(load_paraphraser(name, lang=language, source_lang=source_lang, **options))
-        stack.callback(loaded[-1].close)
-        if not force:
-            check_texts(loaded[-1], inputs, language, source_lang)
-        own = filter_chain(preset, language, loaded[-1].need, models=False, source_lang=source_lang)
-        return filtered_sentences(loaded[-1], own, source_lang or language, sentences, copies=source_lang is None)
-
     with ExitStack() as stack, listening(bars):
-        models = loading["model"] if generators else ()
-        inputs = stack.enter_context(open_inputs(references, reading, models, rewriting))
-        language, source_lang, note = languages_from(lang, inputs, models, reading.pair)
-        filter_chain(preset, language, models=False, source_lang=source_lang)  # refused before anything is loaded
-        also = use_filter_threads(loading["threads"], preset, origin, generators)
-        source = source_from(origin, inputs, generators, load, stack, reading.pair)
-        note()
-        if way == "write" and requests:
-            write_requests(source, inputs.segments(), requests)
+        context = (rewriting["context"] or 0) if any(one.rewriting for one in generators) else None
+        inputs = stack.enter_context(open_inputs(references, reading, source=rewriting["source"], context=context))
+        work = plan(inputs, generators, options, stack, partial(note_language, inputs.names[0]))
+        if written is not None:
+            _write_requests(work.source, inputs.segments(), written)
             return
-        chain = fitting_chain(preset, language, source.needs, source_lang)
-        work = Augmentation(source, wanted, chain, language, seed, chosen, arithmetic(loading), source_lang)
-        said = partial(say_resumed, output)
-        tally = augment_file(inputs, output, work, dropped, progress=True, engine=engine, resumed=said)
-    say(tally.summary(chain.reasons, wanted))
-    say_filters(filters := filters_in(preset, source.needs))
-    more = summaries(loaded, rewriting)
-    for warning in tally.warnings(translated=source_lang is not None):
+        said = partial(_say_resumed, output)
+        tally = augment_file(inputs, output, work, dropped, progress=True, engine=options.engine, resumed=said)
+    say(tally.summary(work.filters.reasons, work.k))
+    filters = filters_in(preset, work.source.needs)
+    _say_filters(filters)
+    rows = [row for one in work.source.paraphrasers if (row := summary(one, rewriting))]
+    for warning in tally.warnings(translated=work.source_lang is not None):
         tell("warning", warning)
     if as_json:
-        click.echo(json_object(work.signature, [{"filter": filters, **tally.as_row(chain.reasons), **more}]))
+        more = {"models": rows} if len(rows) > 1 else rows[0] if rows else {}
+        click.echo(json_object(work.signature, [{"filter": filters, **tally.as_row(work.filters.reasons), **more}]))
+
+
+def _write_requests(source: Source, segments: Iterable[Segment], path: str) -> None:
+    """Write what would be asked for these references as a batch, and say so."""
+    from polyref.paraphrase.rewriting.answers import write_batch
+    from polyref.paraphrase.rewriting.rewriter import Rewriter
+
+    paraphraser = source.paraphraser if isinstance(source, Generated) else None
+    if not isinstance(source, Generated) or not isinstance(paraphraser, Rewriter):
+        raise UsageError(
+            "--batch write is for one language model that reads whole texts: no --candidates, no --sentences all"
+        )
+    texts = [ref.text for segment in segments for ref in segment.originals if ref.text.strip()]
+    for _ in paraphraser.paraphrase(texts, source.asked):
+        pass
+    count = write_batch(paraphraser.unanswered.values(), path)
+    say(f"polyref: {count} requests for {len(texts)} references are in {path}")
+
+
+def _say_resumed(output: str, segments: int) -> None:
+    """Say how many segments were finished by a run that was interrupted."""
+    say(f"polyref: {segments} segments are finished in {shown(str(journal_path(output)))}: going on")
+
+
+def _say_filters(filters: Mapping[str, str]) -> None:
+    """Say which filters held, and why."""
+    what = "; ".join(f"{shown(name)}, {'by' if why == '--filter' else 'for'} {why}" for name, why in filters.items())
+    say(f"polyref: filter {what}{'' if '--filter' in filters.values() else ' (--filter names another)'}")

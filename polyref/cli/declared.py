@@ -82,7 +82,7 @@ def _check_pair(references: Sequence[str], reading: Reading, values: Mapping[str
     """Refuse a language pair of files that hold one each."""
     of_outputs = Reading(values.get("input_form"), encoding=values.get("encoding"))
     reading = replace(reading, fields={}, encoding=values.get("encoding"))
-    others = [*values.get("inputs", ()), *getattr(values.get("origin"), "candidates", ())]
+    others = [*values.get("inputs", ()), *values.get("candidates", ())]
     if not takes_pair(references, reading) and not takes_pair(others, of_outputs):
         raise UsageError(
             f"-l {reading.pair} has no use with {display_name(references[0])}, which holds one language pair",

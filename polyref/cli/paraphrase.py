@@ -9,28 +9,36 @@ from typing import Any
 
 import click
 
-from polyref.cli.commands import argument_or_option
+from polyref.augment.in_memory import DEFAULT_K
+from polyref.augment.language import language_of
+from polyref.cli.commands import argument_or_option, was_given
 from polyref.cli.declared import reading_options
-from polyref.cli.options.generation import GeneratingCommand, generation_options, loading_from, options_for
-from polyref.cli.options.origin import told_language
-from polyref.cli.options.rewriting import answer_files, rewriting_from, rewriting_options, summary
-from polyref.cli.options.search import SENTENCES, check_list, decoding_from
+from polyref.cli.generating import (
+    GeneratingCommand,
+    answers_of,
+    generation_options,
+    generators_from,
+    loading_from,
+    note_language,
+    summary,
+)
 from polyref.cli.overwriting import refuse_overwriting
 from polyref.cli.printing import bars, json_object, quiet_option, tell
+from polyref.errors import UsageError
 from polyref.formats import Reading
+from polyref.paraphrase import DiverseBeam, SearchOptions
+from polyref.paraphrase.sentences import by_sentences
 from polyref.progress import listening
 from polyref.references import ReferenceSet
 from polyref.textfiles import check_writable, display_name, write_atomically
 
 
-@click.command("paraphrase", cls=GeneratingCommand)
+@click.command("paraphrase", cls=GeneratingCommand, headings={"Forms of files": ("form", "fields")})
 @click.argument("file", default="-", metavar="[FILE|-]", shell_complete=argument_or_option)
 @click.option("-k", "k", type=int, metavar="K", help="Most paraphrases a sentence. [default: 10]")
 @click.option("-o", "--output", default="-", metavar="FILE", help="Where to write. [default: stdout]")
 @reading_options(sets=False)
-@generation_options(lists=True)
-@SENTENCES
-@rewriting_options()
+@generation_options(sets=False)
 @click.option("--lang", metavar="CODE", help="Language of the texts. [default: told by them]")
 @click.option("--force", is_flag=True, help="Take text in a language that the model does not write.")
 @click.option("--tokens", is_flag=True, help="Add the token ids of every paraphrase.")
@@ -61,26 +69,31 @@ def command(
     With any option of the search itself (--semantics to --sampling-epsilon) the list is the engine's own: nothing is
     merged, and scores are what the list is ranked by.
     """
-    from polyref.paraphrase import DiverseBeam, load_paraphraser
-    from polyref.paraphrase.sentences import by_sentences
-
     # Everything that can be refused is refused before the model loads.
-    asked = rewriting_from(loading["model"], rewriting, search, output)
-    k, decoding = decoding_from(k, search, loading["backend"])
-    check_list(decoding, asked)
     options = loading_from(loading, search["semantics"])
-    journals = answer_files([loading["model"]], rewriting["answers"], output)
+    k, (wanted,) = generators_from(k, DEFAULT_K, loading, search, rewriting, output)
+    decoding = wanted.decoding
+    if wanted.rewriting is None and search["seed"] is not None and not getattr(decoding, "sampling", False):
+        raise UsageError("--seed has no use without --sampling: a search draws nothing", remedy="add --sampling")
+    if was_given("sentences") and isinstance(decoding, SearchOptions):
+        raise UsageError(
+            "--sentences has no use with options of the search itself: its list is taken whole",
+            remedy="leave --sentences out, or the options from --semantics to --sampling-epsilon",
+        )
+    journals = answers_of([wanted])
     refuse_overwriting([file, rewriting["prompt"]], output, journals=journals, models=[loading["model"]])
     check_writable(output)
     name = display_name(file)
     given = ReferenceSet.load(file, form=reading.form, fields=reading.fields, pair=reading.pair)
-    lang, note = told_language(lang, given, [loading["model"]], reading.pair, name)
+    language = None
+    if lang is None:
+        lang, language = language_of(given, [loading["model"]], pair=reading.pair, meta=given.meta, file=name)
     lines = [segment.refs[0].text if segment.refs else "" for segment in given]
-    options = options_for(loading["model"], loading, {**options, "rewriting": asked}, len(lines))
-    loaded = load_paraphraser(loading["model"], lang=lang, **options)
+    loaded = wanted.load(wanted.options(options, [wanted], len(lines)), lang)
     if not force:
         loaded.check_texts(lines, lang, name)
-    note()
+    if language is not None:
+        note_language(name, language)
     # With options of its own, the list of the search is wanted as it is.
     paraphraser = by_sentences(loaded, lang, sentences if isinstance(decoding, DiverseBeam) else "whole")
     paraphraser.prepare(lines, k)

@@ -12,7 +12,7 @@ import pytest
 from rule_paraphraser import RuleParaphraser
 
 from polyref.augment import augment
-from polyref.augment.inputs import Inputs, InputsInContext, in_context
+from polyref.augment.inputs import Inputs, in_context
 from polyref.errors import DataError
 from polyref.paraphrase.rewriting import TextInContext
 from polyref.references import Reference, ReferenceSet, Segment
@@ -67,7 +67,7 @@ def test_segments_stay_what_they_are() -> None:
 def test_sources_come_from_a_file_or_with_the_references(tmp_path: Path) -> None:
     (tmp_path / "refs").write_text("one\ntwo\nthree\n")
     (tmp_path / "src").write_text("eins\n\ndrei\n")
-    with InputsInContext([tmp_path / "refs"], tmp_path / "src", 1) as inputs, Inputs([tmp_path / "refs"]) as bare:
+    with Inputs([tmp_path / "refs"], source=tmp_path / "src", context=1) as inputs, Inputs([tmp_path / "refs"]) as bare:
         for _ in range(2):
             texts = _texts(inputs.segments())
             assert [text.source for text in texts] == ["eins", None, "drei"]
@@ -75,7 +75,7 @@ def test_sources_come_from_a_file_or_with_the_references(tmp_path: Path) -> None
         assert [file["name"] for file in inputs.files] == ["refs", "src"]
         assert [one.refs for one in inputs.segments()] == [one.refs for one in bare.segments()]
     ReferenceSet(tuple(_segments(("a", "mine", "one")))).save(tmp_path / "set.jsonl")
-    with InputsInContext([tmp_path / "set.jsonl"]) as inputs:
+    with Inputs([tmp_path / "set.jsonl"], context=0) as inputs:
         assert [text.source for text in _texts(inputs.segments())] == ["mine"]
         assert len(inputs.files) == 1
 
@@ -84,7 +84,7 @@ def test_a_file_of_sources_of_another_length_is_refused(tmp_path: Path) -> None:
     (tmp_path / "refs").write_text("one\ntwo\n")
     (tmp_path / "src").write_text("eins\n")
     with pytest.raises(DataError, match=r"src: has 1 lines, expected one for each of 2 segments"):
-        InputsInContext([tmp_path / "refs"], tmp_path / "src")
+        Inputs([tmp_path / "refs"], source=tmp_path / "src", context=0)
 
 
 def test_a_file_of_sources_that_changes_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,10 +102,10 @@ def test_a_file_of_sources_that_changes_is_refused(tmp_path: Path, monkeypatch: 
 
     monkeypatch.setattr(module, "read_lines", edited)
     with pytest.raises(DataError, match="src: changed while it was read"):
-        InputsInContext([refs], src)
+        Inputs([refs], source=src, context=0)
     monkeypatch.undo()
     # What was read stays as it was.
-    with InputsInContext([refs], src) as inputs:
+    with Inputs([refs], source=src, context=0) as inputs:
         refs.write_text("one\nthree\n")
         assert [one.refs[0].text for one in inputs.segments()] == ["one", "two"]
 
@@ -116,7 +116,7 @@ def test_a_pipe_of_sources_is_hashed_as_it_was_read(tmp_path: Path) -> None:
     os.mkfifo(pipe)
     writer = threading.Thread(target=pipe.write_text, args=("eins\nzwei\n",))
     writer.start()
-    with InputsInContext([refs], pipe) as inputs:
+    with Inputs([refs], source=pipe, context=0) as inputs:
         writer.join()
         assert [text.source for text in _texts(inputs.segments())] == ["eins", "zwei"]
         assert inputs.files[1] == {"name": "src", "sha256": hashlib.sha256(b"eins\nzwei\n").hexdigest()}

@@ -8,8 +8,8 @@ import pytest
 from click.testing import CliRunner
 
 from polyref.augment import augment
+from polyref.augment.sources import processes_for
 from polyref.cli.augment import command as augment_command
-from polyref.cli.options.generation import processes_for
 from polyref.cli.paraphrase import command as paraphrase_command
 from polyref.paraphrase import load_paraphraser
 from polyref.paraphrase.in_processes import InProcesses

@@ -65,7 +65,7 @@ def models(monkeypatch: pytest.MonkeyPatch) -> dict[str, Named]:
     def load(name: str, **options: Any) -> Named:
         return loaded.setdefault(name, Named(name))
 
-    monkeypatch.setattr("polyref.cli.augment.load_paraphraser", load)
+    monkeypatch.setattr("polyref.augment.sources.load_paraphraser", load)
     return loaded
 
 

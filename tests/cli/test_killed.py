@@ -44,9 +44,9 @@ def test_augment(tmp_path: Path) -> None:
     (tmp_path / "refs").write_text("".join(f"The cat number {n} sat there .\n" for n in range(300)))
     kills = _kills(
         """
-import polyref.cli.augment as cli
+import polyref.augment.sources as sources
 from rule_paraphraser import RuleParaphraser
-cli.load_paraphraser = lambda *args, **options: RuleParaphraser()
+sources.load_paraphraser = lambda *args, **options: RuleParaphraser()
 work = lambda: polyref("augment", "refs", "-k", 3, "-o", out / "x.jsonl", "--dropped", out / "no.jsonl", "--quiet")
 units = [{"x.jsonl"}, {"no.jsonl"}]
 print(survives(work, nothing, out, units) + survives(work, older("x.jsonl", "no.jsonl"), out, units))

@@ -14,7 +14,7 @@ import transformers
 from tiny_families import FAMILIES, NAMES, POSITIONS, SPEECH, write_family
 from tiny_seq2seq import TEXT, token_logprobs
 
-from polyref.cli.options.search import decoding_from
+from polyref.cli.generating import decoding_from
 from polyref.errors import ModelError, UsageError
 from polyref.models.scorers import load_scorer
 from polyref.paraphrase import SearchOptions, SearchParaphraser, load_paraphraser

@@ -73,9 +73,9 @@ class RuleParaphraser(Paraphraser):
 
 
 if __name__ == "__main__":
-    import polyref.cli.augment as cli
+    import polyref.augment.sources as sources
     from polyref.cli.main import main
 
     paraphraser = RuleParaphraser(Path(sys.argv[1]), int(sys.argv[2]))
-    cli.load_paraphraser = lambda *args, **options: paraphraser
+    sources.load_paraphraser = lambda *args, **options: paraphraser
     main(sys.argv[3:])

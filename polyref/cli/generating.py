@@ -1,0 +1,449 @@
+"""The options of every command that generates paraphrases, and the generators that they ask for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial, wraps
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from polyref.augment.sources import FEWEST, Loading, Wanted, is_language_model
+from polyref.cli.commands import HeadedCommand, HeadedOption, was_given
+from polyref.cli.printing import say, tell
+from polyref.engine import ENGINES
+from polyref.errors import UsageError
+from polyref.models.language_recognition import Language
+from polyref.paraphrase import DiverseBeam, Paraphraser, SearchOptions
+from polyref.paraphrase.decoding import SEMANTICS
+from polyref.paraphrase.loading import BACKENDS, DTYPES_CPU, DTYPES_ELSEWHERE, PRISM_B, check_penalty, generators
+from polyref.paraphrase.rewriting.options import FORMS, RewritingOptions, parse_body
+from polyref.paraphrase.sentences import LONG, MODES
+from polyref.store import file_sha256
+from polyref.textfiles import is_stream
+
+F = TypeVar("F", bound=Callable[..., Any])
+Options = tuple[Callable[[Any], Any], ...]
+
+
+def _under(heading: str) -> Callable[..., Callable[[Any], Any]]:
+    return partial(click.option, cls=HeadedOption, heading=heading)
+
+
+_MODEL_HELP = "`shipped`, a model folder (polyref, fairseq, Hugging Face), a hub name, or a generator (below)"
+_model = partial(click.option, "--model", show_default=True, metavar="NAME|DIR")
+_beam = _under("Search")
+_engine = _under("The search itself (its list as it is: nothing is merged)")
+_machine = _under("Models and machines")
+_language_model = _under("Language models (--model openai:NAME, chat:DIR)")
+
+_SEARCH: Options = (
+    _beam("--beam", type=int, metavar="B", help="Beam over all groups. [default: as many as asked for]"),
+    _beam("--groups", type=int, metavar="G", help="Diverse beam groups. [default: one for every 5 candidates]"),
+    _beam("--strength", type=float, metavar="L", help="Diversity strength. [default: the model's own]"),
+    _beam(
+        "--closeness",
+        type=int,
+        metavar="0..3",
+        help="How near to the source a shipped model stays: 0 free, 3 near copies. [default: the model's own]",
+    ),
+)
+_LOADING: Options = (
+    click.option(
+        "--device",
+        default="cpu",
+        show_default=True,
+        metavar="NAME",
+        help="Torch device; cuda:0,1 is several, with a process each.",
+    ),
+    _machine(
+        "--dtype",
+        type=click.Choice(tuple(dict.fromkeys((*DTYPES_CPU, *DTYPES_ELSEWHERE)))),
+        help="What the network computes in; all but float32 are approximate. [default: int8 for models of the shipped "
+        "kind on the CPU, else float32]",
+    ),
+    _machine("--threads", type=click.IntRange(min=1), metavar="N", help="CPU threads. [default: torch's]"),
+    click.option(
+        "--jobs",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help=f"Processes; they change no result. [default: one a core, for {FEWEST} texts each and more]",
+    ),
+    _machine(
+        "--cache/--no-cache",
+        default=True,
+        show_default=True,
+        help="Keep n-best lists in ~/.cache/polyref, or $POLYREF_CACHE; it changes no result.",
+    ),
+    _machine(
+        "--memory",
+        type=click.IntRange(min=1),
+        metavar="MB",
+        help="Of a batch, about. [default: 1024; on a GPU half of what is free]",
+    ),
+    _machine("--prefix", metavar="TOKEN", help="First token of every paraphrase, instead of the language's tag: <en>."),
+    _machine("--prism-a", type=float, metavar="A", help="Lexical copy penalty A * n ** B (Thompson & Post 2020b)."),
+    _machine("--prism-b", type=float, metavar="B", help=f"See --prism-a. [default: {PRISM_B:g}]"),
+    _machine(
+        "--backend",
+        type=click.Choice(BACKENDS),
+        default="polyref",
+        show_default=True,
+        help="`fairseq` runs a fairseq checkpoint by fairseq 0.12.2 itself, `ctranslate2` a folder converted for "
+        "CTranslate2, where they are installed.",
+    ),
+)
+_ENGINE: Options = (
+    _machine(
+        "--engine",
+        type=click.Choice(ENGINES),
+        default="local",
+        show_default=True,
+        help="`ray`: the workers of a Ray cluster, --jobs of them or as many as it has room for; the same bytes.",
+    ),
+    _machine(
+        "--address",
+        metavar="ADDRESS",
+        help="Of the Ray cluster: auto, HOST:6379. [default: $RAY_ADDRESS, or one on this machine]",
+    ),
+    _machine("--gpus", type=float, metavar="X", help="GPUs of a Ray worker. [default: 1 with --device cuda]"),
+)
+#: Any of these, but for the seed, gives the engine's n-best list as it is, without merging texts.
+_ENGINE_SEARCH: Options = (
+    _engine("--semantics", type=click.Choice(SEMANTICS), help="Whose diverse beam search. [default: paper]"),
+    _engine("--lenpen", type=float, metavar="P", help="Length penalty: scores are divided by length ** P."),
+    _engine("--unnormalized", is_flag=True, default=None, help="Rank by sums instead."),
+    _engine("--unkpen", type=float, metavar="U", help="Subtracted from unknown tokens."),
+    _engine("--min-len", type=int, metavar="N", help="Fewest tokens."),
+    _engine("--min-len-a", type=float, metavar="A", help="At least A x source length more."),
+    _engine("--max-len-a", type=float, metavar="A", help="At most A x source length + B tokens."),
+    _engine("--max-len-b", type=int, metavar="B", help="See --max-len-a."),
+    _engine("--temperature", type=float, metavar="T", help="Divides the logits; of language models too."),
+    _engine("--no-repeat-ngram", type=int, metavar="N", help="No n-gram of tokens twice."),
+    _engine(
+        "--early-stopping",
+        type=click.Choice(("true", "false", "never")),
+        help="When a full group stops: at once, by Transformers' rule (hf), or when nothing better can come.",
+    ),
+    _engine("--sampling", is_flag=True, default=None, help="Draw instead of searching (--beam draws)."),
+    _engine("--sampling-topk", type=int, metavar="K", help="Draw from the K most probable tokens."),
+    _engine("--sampling-topp", type=float, metavar="P", help="Draw from the smallest set with probability P."),
+    _engine("--sampling-epsilon", type=float, metavar="E", help="Draw from tokens at least that probable."),
+    _beam(
+        "--seed",
+        type=int,
+        metavar="S",
+        help="Of the draws; each sentence has a stream of its own. Language models get it with every request.",
+    ),
+)
+#: For commands that write the list of the search.
+_LISTS: Options = (
+    _engine("--nbest", type=int, metavar="N", help="Length of the list, instead of -k."),
+    _engine("--nbest-per-group", is_flag=True, default=None, help="N of every group, in the order of the groups."),
+)
+_REWRITING: Options = (
+    _language_model("--base-url", metavar="URL", help="Server of openai:NAME, such as http://localhost:8000/v1."),
+    _language_model(
+        "--prompt",
+        metavar="NAME|FILE",
+        help="faithful, diverse, or a TOML file. [default: faithful, or one that translates]",
+    ),
+    _language_model(
+        "--answer-form",
+        type=click.Choice(FORMS),
+        help="All paraphrases in one answer, as JSON, or one in each of several. [default: list]",
+    ),
+    _language_model(
+        "--max-tokens", type=int, metavar="N", help="Most tokens of an answer. [default: what it may need]"
+    ),
+    _language_model("--body", metavar="JSON", help='More parts of every request: {"top_p": 0.9}; null takes one out.'),
+    _language_model("--concurrency", type=int, metavar="N", help="Requests at a time. [default: 8]"),
+    _language_model("--retries", type=int, metavar="N", help="Further tries of a request. [default: 6]"),
+    _language_model("--timeout", type=float, metavar="S", help="Seconds for a whole answer. [default: 120]"),
+    _language_model("--answers", metavar="FILE", help="Where answers are kept. [default: that of -o with .answers]"),
+    _language_model("--retry-failed", is_flag=True, default=None, help="Ask again what the server did not answer."),
+    _language_model(
+        "--price", nargs=2, type=float, metavar="IN OUT", help="Of a million tokens; the summary has the cost."
+    ),
+)
+#: For commands that read reference sets.
+_SETS: Options = (
+    _language_model(
+        "--source",
+        metavar="FILE",
+        help="Sources, one a line, shown to language models; translated without REFS.",
+    ),
+    _language_model("--context", type=int, metavar="N", help="Neighbours on each side, shown to it too. [default: 0]"),
+    _language_model(
+        "--batch",
+        nargs=2,
+        type=(click.Choice(("write", "read")), str),
+        metavar="write|read FILE",
+        help="Write the requests as a batch instead of sending them, or read the answers of one.",
+    ),
+)
+#: How long texts are split.
+_SENTENCES = _beam(
+    "--sentences",
+    type=click.Choice(MODES),
+    default="long",
+    show_default=True,
+    help=f"Which texts are paraphrased sentence by sentence: long ones (over {LONG} words), all, or none (whole).",
+)
+
+
+class GeneratingCommand(HeadedCommand):
+    """A command whose help lists the generators that are installed.
+
+    Where a command line begins with an option, each option takes one value and the words after it are files, as in
+    ``--model DIR refs.en``; where it begins with files, as in ``refs.en --model A B``, an option may take several.
+    """
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Spread the values of options, or leave them as click takes them."""
+        if args and args[0].startswith("-") and args[0] != "-":
+            return click.Command.parse_args(self, ctx, args)
+        return super().parse_args(ctx, args)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """One line a generator."""
+        with formatter.section("Generators (--model NAME or NAME:ARGUMENT)"):
+            formatter.write_dl([(generator.name, generator.summary) for generator in generators()])
+
+
+def generation_options(*, sets: bool) -> Callable[[F], F]:
+    """Add the options of generators; the command gets ``sentences``, and dictionaries of the others by their kind.
+
+    Args:
+        sets: Take several models, an engine, sources, neighbours and batches; without, the length of a list.
+    """
+    model = _model(default="shipped", help=f"{_MODEL_HELP}.")
+    if sets:
+        model = _model(multiple=True, default=("shipped",), help=f"{_MODEL_HELP}; several are merged.")
+    groups: dict[str, Options] = {
+        "loading": (model, *_LOADING, *(_ENGINE if sets else ())),
+        "search": (*_SEARCH, *(() if sets else _LISTS), *_ENGINE_SEARCH),
+        "rewriting": (*_REWRITING, *(_SETS if sets else ())),
+    }
+
+    def decorate(command: F) -> F:
+        names: dict[str, list[str]] = {}
+
+        @wraps(command)
+        def gathered(**values: Any) -> Any:
+            return command(**{group: {name: values.pop(name) for name in names[group]} for group in names}, **values)
+
+        made: Any = _SENTENCES(gathered)
+        for group, options in reversed(groups.items()):
+            before = len(made.__click_params__)
+            for option in reversed(options):
+                made = option(made)
+            names[group] = [parameter.name for parameter in made.__click_params__[before:]]
+        return made  # type: ignore[no-any-return]
+
+    return decorate
+
+
+def refuse_idle(without: str, groups: Sequence[Mapping[str, Any]]) -> None:
+    """Refuse options of generators where an option says that there is none."""
+    context = click.get_current_context()
+    # A filter may have networks: whether threads have a use is known when it is read.
+    names = {"sentences", *(name for group in groups for name in group)} - {"threads"}
+    for option in context.command.params:
+        if option.name in names and was_given(option.name or ""):
+            flag = max(option.opts, key=len)
+            raise UsageError(f"{flag} has no use: {without} loads no generator", remedy="leave it out")
+
+
+def generators_from(
+    k: int | None,
+    asked: int,
+    loading: Mapping[str, Any],
+    search: Mapping[str, Any],
+    rewriting: Mapping[str, Any],
+    output: str,
+) -> tuple[int, list[Wanted]]:
+    """How many paraphrases are asked for, and the generators, checked before anything is loaded.
+
+    Args:
+        k: As given; None where it is not.
+        asked: Paraphrases where neither ``k`` nor the search says how many.
+        loading: Values of the options of loading.
+        search: Values of the options of the search.
+        rewriting: Values of the options of language models.
+        output: Where the paraphrases go: the answers of language models go beside it.
+    """
+    models = [loading["model"]] if isinstance(loading["model"], str) else loading["model"]
+    ask = [is_language_model(model) for model in models]
+    if sum(ask) > 1:
+        for name in ("answers", "batch"):
+            if rewriting.get(name) is not None:
+                raise UsageError(f"--{name} is for one language model, but there are {sum(ask)}")
+    found, wanted = [], asked
+    for number, (model, asks) in enumerate(zip(models, ask, strict=True), 1):
+        given = rewriting if asks or not any(ask) else dict.fromkeys(rewriting)
+        place = output if sum(ask) < 2 or is_stream(output) else f"{output}.{number}"
+        options = _rewriting_from(model, given, search, place)
+        # The temperature of a language model is none of a search.
+        own = search if options is None else {**search, "temperature": None}
+        wanted, decoding = decoding_from(k, own, loading["backend"], asked)
+        found.append(Wanted(model, decoding, options))
+    return wanted, found
+
+
+def loading_from(loading: Mapping[str, Any], semantics: str | None) -> Loading:
+    """Keyword arguments of ``load_paraphraser``, checked before anything is loaded."""
+    a, b = loading["prism_a"], loading["prism_b"]
+    if b is not None and a is None:
+        raise UsageError("--prism-b needs --prism-a")
+    a, b = a or 0.0, PRISM_B if b is None else b
+    check_penalty(a, b)
+    if loading["backend"] == "fairseq":
+        if a:
+            raise UsageError("--prism-a is an option of polyref's own search, not of --backend fairseq")
+        if semantics not in (None, "fairseq"):
+            raise UsageError(f"--semantics is {semantics}, but --backend fairseq searches as fairseq does")
+    own: Any = {name: value for name, value in loading.items() if name in Loading.__annotations__}
+    found: Loading = own | {"prism_a": a, "prism_b": b}
+    return found
+
+
+def decoding_from(
+    k: int | None, search: Mapping[str, Any], backend: str = "polyref", asked: int = 10
+) -> tuple[int, DiverseBeam | SearchOptions]:
+    """How many paraphrases are asked for, and the decoding that the options of the search ask for, checked."""
+    given = {name: value for name, value in search.items() if value is not None}
+    beam, groups, strength, closeness = (given.pop(name, None) for name in ("beam", "groups", "strength", "closeness"))
+    nbest, per_group = given.get("nbest"), given.get("nbest_per_group", False)
+    if nbest is not None and k is not None:
+        raise UsageError("-k and --nbest both say how long the list is", remedy="name one of them")
+    if per_group and nbest is None:
+        raise UsageError("--nbest-per-group needs --nbest")
+    for flag, value in (("-k", k), ("--nbest", nbest)):
+        if value is not None and value < 1:
+            raise UsageError(f"{flag} is {value}, expected 1 or more")
+    for name in ("sampling_topk", "sampling_topp"):
+        # SearchOptions takes 0 as "all tokens"; as a number to draw from it would say the opposite.
+        if name in given and given[name] <= 0:
+            raise UsageError(
+                f"--{name.replace('_', '-')} is {given[name]}, expected more than 0",
+                remedy="leave it out to draw from all tokens",
+            )
+    wanted: int = nbest or k or asked
+    if strength and groups == 1:
+        raise UsageError("--strength has no use with --groups 1", remedy="ask for more groups, or leave it out")
+    if set(given) <= {"seed"}:
+        # A search draws nothing: its seed would change no result.
+        decoding = DiverseBeam(beam, groups, strength, closeness)
+        decoding.resolve(wanted)
+        return wanted, decoding
+    if closeness is not None:
+        raise UsageError("--closeness does not go with options of the search itself")
+    if any(name.startswith("sampling_") for name in given):
+        given["sampling"] = True
+    if given.get("sampling") and strength is not None:
+        raise UsageError("--strength is an option of the search: draws have no groups to keep apart")
+    if backend == "fairseq":
+        given.setdefault("semantics", "fairseq")
+    if strength and groups is None:
+        raise UsageError(
+            "--strength has no use without --groups: options of the search itself make one group",
+            remedy="add --groups, or leave it out",
+        )
+    if "unnormalized" in given and "lenpen" in given:
+        raise UsageError("--lenpen has no use with --unnormalized", remedy="leave one of them out")
+    if "no_repeat_ngram" in given and given.get("semantics") == "fairseq":
+        raise UsageError(
+            "--no-repeat-ngram has no use with --semantics fairseq, as in fairseq 0.12.2",
+            remedy="leave one of them out",
+        )
+    if "early_stopping" in given:
+        given["early_stopping"] = {"true": True, "false": False, "never": "never"}[given["early_stopping"]]
+    if given.pop("unnormalized", False):
+        given["normalize"] = False
+    # What is named holds, also where a Hugging Face model was saved with another value.
+    given["fixed"] = tuple(given)
+    given |= {name: value for name, value in (("groups", groups), ("strength", strength)) if value is not None}
+    parts = max(groups or 1, 1)
+    if per_group:
+        wanted *= parts
+    # The smallest beam that can give the list: a multiple of the groups.
+    least = -(-wanted // parts) * parts
+    return wanted, SearchOptions(beam=least if beam is None else beam, **given).validate()
+
+
+def _rewriting_from(
+    model: str, given: Mapping[str, Any], search: Mapping[str, Any], output: str
+) -> RewritingOptions | None:
+    """How a language model is asked; None where the generator is none."""
+    found = {name: value for name, value in given.items() if value is not None}
+    if not is_language_model(model):
+        if found:
+            flag = f"--{next(iter(found)).replace('_', '-')}"
+            raise UsageError(f"{flag} is an option of language models: --model openai:NAME or chat:DIR")
+        return None
+    of_search = [name for name, value in search.items() if value is not None and name not in ("temperature", "seed")]
+    if of_search:
+        raise UsageError(f"`{of_search[0]}` is an option of a search, but a language model does not search")
+    if any(not 0 <= price < math.inf for price in found.pop("price", ())):
+        raise UsageError(f"`price` is {given['price'][0]} {given['price'][1]}, expected two numbers from 0")
+    way, file = found.pop("batch", (None, None))
+    for name in ("base_url", "concurrency", "retries", "timeout"):
+        if way == "write" and name in found:
+            flag = f"--{name.replace('_', '-')}"
+            raise UsageError(f"--batch write asks no server, but {flag} is given", remedy="leave one of them out")
+    if way == "read":
+        found["batch"] = file
+    known_already = "answers" in found and Path(found["answers"]).is_file()
+    if model.startswith("openai:") and "base_url" not in found and way is None and not known_already:
+        raise UsageError("--model openai:NAME needs a server", remedy="--base-url http://localhost:8000/v1, or --batch")
+    if "answer_form" in found:
+        found["form"] = found.pop("answer_form")
+    if "body" in found:
+        found["body"] = parse_body(found["body"])
+    if "answers" not in found and not is_stream(output):
+        found["answers"] = f"{output}.answers"
+    source = found.pop("source", None)
+    if source is not None and Path(source).is_file():  # if it is none, its reader says why
+        found["source"] = file_sha256(source)[:12]
+    return RewritingOptions(**found, temperature=search["temperature"], seed=search["seed"] or 0)
+
+
+def answers_of(generators: Sequence[Wanted]) -> list[str]:
+    """The files in which the answers of language models are kept."""
+    return [str(one.rewriting.answers) for one in generators if one.rewriting and one.rewriting.answers]
+
+
+def note_language(file: str, language: Language) -> None:
+    """Say how the language of texts was told, where no option names it."""
+    tell("note", f"{file}: taken for {language.name}; --lang {language.code} says so, or names another language")
+
+
+def summary(paraphraser: Paraphraser, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Say what was asked and what it cost; the same for programs, empty where nothing could be asked."""
+    from polyref.paraphrase.rewriting.rewriter import Rewriter
+
+    # Who splits texts has the generator inside.
+    paraphraser = getattr(paraphraser, "inner", paraphraser)
+    if not isinstance(paraphraser, Rewriter):
+        return {}
+    usage = paraphraser.answers.usage
+    row: dict[str, Any] = {"requests": vars(usage).copy()}
+    said = (
+        f"polyref: {usage.requests} requests answered, {usage.known} known before, {usage.repairs} repairs, "
+        f"{usage.retries} sent again, {usage.failures} failed; "
+        f"in all runs {usage.prompt_tokens:,} tokens read, {usage.completion_tokens:,} written"
+    )
+    if given["price"] is not None:
+        row["cost"] = round(usage.cost(given["price"]), 6)
+        said += f", cost {row['cost']:.4f}"
+    say(said)
+    if paraphraser.without:
+        tell("warning", f"the server refuses {', '.join(paraphraser.without)}: requests were sent without")
+    if paraphraser.said:
+        tell("warning", f"of a request that failed the server says: {paraphraser.said} (--body changes requests)")
+    if usage.other:
+        tell("warning", f"the server changed meanwhile: {usage.other} answers have another system_fingerprint")
+    return row

@@ -1,3 +1,0 @@
-"""Options that commands share."""
-
-from __future__ import annotations
