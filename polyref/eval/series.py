@@ -1,4 +1,8 @@
-"""Scores to hold against judgements: of a metric computed here for every k, or stored in the set."""
+"""Scores to hold against judgements: of a metric computed here for every k, or stored in the set.
+
+Statistics of texts are kept in the cache under a hash of everything that determines them, for every k by itself: a
+repeated or interrupted run reads what there is.
+"""
 
 from __future__ import annotations
 
@@ -41,17 +45,9 @@ class Series(Protocol):
         resamples: Whether ``drawn_system`` works.
     """
 
-    @property
-    def metric(self) -> str:
-        """See above."""
-
-    @property
-    def ks(self) -> tuple[int | None, ...]:
-        """See above."""
-
-    @property
-    def resamples(self) -> bool:
-        """See above."""
+    metric: str
+    ks: tuple[int | None, ...]
+    resamples: bool = True
 
     def system(self, systems: Sequence[str], k: int | None, over: BoolArray | None) -> FloatArray | None:
         """Corpus-level scores, shape (systems,), over some segments; None when there are none at this level."""
@@ -61,12 +57,13 @@ class Series(Protocol):
 
     def drawn_system(self, systems: Sequence[str], k: int | None, draws: FloatArray) -> FloatArray:
         """Corpus-level scores of redrawn test sets, shape (resamples, systems)."""
+        raise UsageError(f"the stored system scores of {self.metric} cannot be resampled over segments")
 
     def signature(self, k: int | None) -> str:
         """How the corpus-level scores came about."""
 
 
-class ComputedSeries:
+class ComputedSeries(Series):
     """A metric of polyref over a reference set.
 
     Args:
@@ -76,9 +73,9 @@ class ComputedSeries:
         ks: Numbers of extra references.
         name: What to call it in rows; default: its registry name.
         zero: Also keep k = 0, which gains are measured from.
+        bare: References that stand for the others where k > 0.
+        cache: What keeps statistics; None keeps nothing.
     """
-
-    resamples = True
 
     def __init__(
         self,
@@ -89,49 +86,48 @@ class ComputedSeries:
         *,
         name: str | None = None,
         zero: bool = True,
+        bare: ReferenceSet | None = None,
+        cache: Cache | None = None,
     ) -> None:
         wanted = sorted({0, *ks} if zero else set(ks))
-        self._set(metric, metric.statistics(outputs, references, ks=wanted), wanted, name)
-
-    @classmethod
-    def of(
-        cls, metric: Metric, statistics: Statistics, ks: Sequence[int], *, name: str | None = None, zero: bool = True
-    ) -> ComputedSeries:
-        """The same from stored statistics, which must hold every k that is wanted."""
-        series = cls.__new__(cls)
-        series._set(metric, statistics, sorted({0, *ks} if zero else set(ks)), name)
-        return series
-
-    def _set(self, metric: Metric, statistics: Statistics, ks: Sequence[int], name: str | None) -> None:
         self.metric = name or metric.name
-        self.ks: tuple[int | None, ...] = tuple(ks)
+        self.ks = tuple(wanted)
         self._metric = metric
         self._sign = 1.0 if metric.higher_is_better else -1.0
-        self._statistics = statistics
+        self._systems = list(outputs)
+        if bare is None:
+            self._statistics = dict.fromkeys(wanted, _statistics(metric, outputs, references, wanted, cache))
+        else:
+            added = [k for k in wanted if k]
+            self._statistics = {0: _statistics(metric, outputs, references, [0], cache)}
+            if added:
+                self._statistics |= dict.fromkeys(added, _statistics(metric, outputs, bare, added, cache))
 
     def system(self, systems: Sequence[str], k: int | None, over: BoolArray | None) -> FloatArray | None:
-        """See :class:`Series`."""
-        scores = self._metric.aggregate(self._statistics, k=k or 0, over=over).system
-        return self._sign * scores[self._rows(systems)]
+        """Corpus-level scores, negated for error rates."""
+        return self._sign * self._scores(k, over).system[self._rows(systems)]
 
     def segment(self, systems: Sequence[str], k: int | None) -> FloatArray | None:
-        """See :class:`Series`."""
-        scores = self._metric.aggregate(self._statistics, k=k or 0).segment
-        return self._sign * scores[self._rows(systems)]
+        """Scores of outputs, negated for error rates."""
+        return self._sign * self._scores(k).segment[self._rows(systems)]
 
     def drawn_system(self, systems: Sequence[str], k: int | None, draws: FloatArray) -> FloatArray:
-        """See :class:`Series`."""
-        return self._sign * self._metric.resample(self._statistics, draws, k=k or 0)[:, self._rows(systems)]
+        """Corpus-level scores of redrawn test sets, from the same statistics."""
+        drawn = self._metric.resample(self._statistics[k or 0], draws, k=k or 0)
+        return self._sign * drawn[:, self._rows(systems)]
 
     def signature(self, k: int | None) -> str:
-        """See :class:`Series`."""
-        return self._metric.aggregate(self._statistics, k=k or 0).signature
+        """The metric's own."""
+        return self._scores(k).signature
+
+    def _scores(self, k: int | None, over: BoolArray | None = None) -> Scores:
+        return self._metric.aggregate(self._statistics[k or 0], k=k or 0, over=over)
 
     def _rows(self, systems: Sequence[str]) -> list[int]:
-        return [self._statistics.systems.index(name) for name in systems]
+        return [self._systems.index(name) for name in systems]
 
 
-class LengthSeries:
+class LengthSeries(Series):
     """A metric that sees nothing but lengths: how near an output's is to that of the reference nearest to it.
 
     A score is minus the absolute logarithm of the ratio of the two lengths in characters, each plus one; that of a
@@ -145,38 +141,37 @@ class LengthSeries:
     """
 
     metric = LENGTH_ONLY
-    resamples = True
 
     def __init__(
         self, outputs: Mapping[str, Sequence[str]], references: ReferenceSet, ks: Sequence[int], *, kept: bool = True
     ) -> None:
-        self.ks: tuple[int | None, ...] = tuple(sorted({0, *ks}))
+        self.ks = tuple(sorted({0, *ks}))
         self._systems = list(outputs)
         found = np.array([[1.0 + len(text) for text in texts] for texts in outputs.values()])
         human = _nearest(found, [[ref.text for ref in segment.originals] for segment in references])
         added = [[ref.text for ref in segment.extras] for segment in references]
-        self._scores = {0: human}
+        self._cells = {0: human}
         for k in filter(None, self.ks):
             more = _nearest(found, [texts[:k] for texts in added])
-            self._scores[k] = np.maximum(human, more) if kept else more
+            self._cells[k] = np.maximum(human, more) if kept else more
 
     def system(self, systems: Sequence[str], k: int | None, over: BoolArray | None) -> FloatArray | None:
-        """See :class:`Series`."""
+        """Means of the scores of outputs."""
         cells = self.segment(systems, k)
         means: FloatArray = (cells if over is None else cells[:, over]).mean(axis=1)
         return means
 
     def segment(self, systems: Sequence[str], k: int | None) -> FloatArray:
-        """See :class:`Series`."""
-        return self._scores[k or 0][[self._systems.index(name) for name in systems]]
+        """Scores of outputs."""
+        return self._cells[k or 0][[self._systems.index(name) for name in systems]]
 
     def drawn_system(self, systems: Sequence[str], k: int | None, draws: FloatArray) -> FloatArray:
-        """See :class:`Series`."""
+        """Means over redrawn test sets."""
         means: FloatArray = draws @ self.segment(systems, k).T / draws.sum(axis=1, keepdims=True)
         return means
 
     def signature(self, k: int | None) -> str:
-        """See :class:`Series`."""
+        """The same for every k."""
         return OF_LENGTH
 
 
@@ -189,12 +184,12 @@ def _nearest(found: FloatArray, references: Sequence[Sequence[str]]) -> FloatArr
     return best
 
 
-class LeaveOneOutSeries:
+class LeaveOneOutSeries(Series):
     """A metric with the human references, and with the outputs of the other systems as well: within segments alone.
 
     Args:
         human: The metric over the human references.
-        found: Its scores against the other systems (:mod:`polyref.metrics.api`).
+        found: Its scores against the other systems (:func:`polyref.metrics.api.leave_one_out`).
         higher_is_better: False for error rates, whose scores are then negated.
     """
 
@@ -202,7 +197,7 @@ class LeaveOneOutSeries:
 
     def __init__(self, human: ComputedSeries, found: Scores, higher_is_better: bool) -> None:
         self.metric = human.metric
-        self.ks: tuple[int | None, ...] = (0, found.k)
+        self.ks = (0, found.k)
         self._human, self._found = human, found
         self._sign = 1.0 if higher_is_better else -1.0
 
@@ -211,14 +206,10 @@ class LeaveOneOutSeries:
         return None
 
     def segment(self, systems: Sequence[str], k: int | None) -> FloatArray | None:
-        """See :class:`Series`."""
+        """Scores of outputs with the references that each system has."""
         if not k:
             return self._human.segment(systems, k)
         return self._sign * self._found.segment[[self._found.systems.index(name) for name in systems]]
-
-    def drawn_system(self, systems: Sequence[str], k: int | None, draws: FloatArray) -> FloatArray:
-        """There are no scores of systems to redraw."""
-        raise UsageError(f"{self.metric} has no scores of systems with references of their own")
 
     def signature(self, k: int | None) -> str:
         """How the scores of segments came about."""
@@ -226,8 +217,8 @@ class LeaveOneOutSeries:
 
 
 @dataclass(frozen=True)
-class StoredSeries:
-    """Scores from files.
+class StoredSeries(Series):
+    """Scores from files, of systems always over the whole test set.
 
     Attributes:
         metric: The name it was asked for by.
@@ -242,23 +233,17 @@ class StoredSeries:
     resamples: bool = False
 
     def system(self, systems: Sequence[str], k: int | None, over: BoolArray | None) -> FloatArray | None:
-        """See :class:`Series`; stored scores are always over the whole test set."""
-        if not self.scores.system:
-            return None
-        return np.array([self._of(self.scores.system, s, "sys") for s in systems])
+        """Scores of systems, where there is a file of them."""
+        table = self.scores.system
+        return np.array([self._of(table, name, "sys") for name in systems]) if table else None
 
     def segment(self, systems: Sequence[str], k: int | None) -> FloatArray | None:
-        """See :class:`Series`."""
-        if not self.scores.segment:
-            return None
-        return np.stack([self._of(self.scores.segment, s, "seg") for s in systems])
-
-    def drawn_system(self, systems: Sequence[str], k: int | None, draws: FloatArray) -> FloatArray:
-        """Stored system scores cannot be redrawn."""
-        raise UsageError(f"the stored system scores of {self.metric} cannot be resampled over segments")
+        """Scores of outputs, where there is a file of them."""
+        table = self.scores.segment
+        return np.stack([self._of(table, name, "seg") for name in systems]) if table else None
 
     def signature(self, k: int | None) -> str:
-        """See :class:`Series`."""
+        """Which files the scores are from."""
         files = ",".join(name_as_text(path.name) for path in self.scores.files.values())
         return f"{self.scores.name}|stored:{files}|refs:{self.scores.reference}"
 
@@ -320,8 +305,8 @@ class Part:
         return ReferenceSet(tuple(references.segments[place] for place in there), references.meta)
 
 
-class PartSeries:
-    """A metric over some segments alone; in the others, outputs have no score.
+class PartSeries(Series):
+    """A metric over some segments alone; in the others, outputs have no score (NaN).
 
     Args:
         series: The metric over the texts of these segments.
@@ -333,11 +318,11 @@ class PartSeries:
         self._series, self._mask = series, mask
 
     def system(self, systems: Sequence[str], k: int | None, over: BoolArray | None) -> FloatArray | None:
-        """See :class:`Series`."""
+        """Scores of systems over these segments."""
         return self._series.system(systems, k, None if over is None else over[self._mask])
 
     def segment(self, systems: Sequence[str], k: int | None) -> FloatArray | None:
-        """See :class:`Series`; NaN where nothing is scored."""
+        """Scores of outputs, NaN where nothing is scored."""
         found = self._series.segment(systems, k)
         if found is None:
             return None
@@ -346,11 +331,11 @@ class PartSeries:
         return scores
 
     def drawn_system(self, systems: Sequence[str], k: int | None, draws: FloatArray) -> FloatArray:
-        """See :class:`Series`."""
+        """Scores of redrawn test sets of these segments."""
         return self._series.drawn_system(systems, k, draws[:, self._mask])
 
     def signature(self, k: int | None) -> str:
-        """See :class:`Series`."""
+        """That over these segments."""
         return self._series.signature(k)
 
 
@@ -381,73 +366,40 @@ def series_of(
         texts, there = part.texts(outputs), part.references(references)
         inside = series_of(metrics, texts, there, ks, originals=originals, cache=cache, base=base)
         return [PartSeries(one, part.mask) for one in inside]
-    added = [k for k in ks if k]
+    bare = None if originals == KEPT else _without_originals(references)
     if not base:
-        shown = references if originals == KEPT else _without_originals(references)
-        return [_series(metric, name, outputs, shown, added, cache, zero=False) for name, metric in metrics.items()]
-    kept = {name: _series(metric, name, outputs, references, ks, cache) for name, metric in metrics.items()}
-    if originals == KEPT:
-        return list(kept.values())
-    bare = _without_originals(references)
+        ks = [k for k in ks if k]
+        references, bare = references if bare is None else bare, None
+    zero = base and bool(references[0].originals)
     return [
-        _ReplacedSeries(kept[name], _series(metric, name, outputs, bare, added, cache))
+        ComputedSeries(metric, outputs, references, ks, name=name, zero=zero, bare=bare, cache=cache)
         for name, metric in metrics.items()
     ]
 
 
-class _ReplacedSeries:
-    """Added references alone for k > 0, and the human ones alone for k = 0: what gains are measured from."""
-
-    resamples = True
-
-    def __init__(self, kept: ComputedSeries, replaced: ComputedSeries) -> None:
-        self.metric = kept.metric
-        self.ks = kept.ks
-        self._kept, self._replaced = kept, replaced
-
-    def system(self, systems: Sequence[str], k: int | None, over: BoolArray | None) -> FloatArray | None:
-        return self._of(k).system(systems, k, over)
-
-    def segment(self, systems: Sequence[str], k: int | None) -> FloatArray | None:
-        return self._of(k).segment(systems, k)
-
-    def drawn_system(self, systems: Sequence[str], k: int | None, draws: FloatArray) -> FloatArray:
-        return self._of(k).drawn_system(systems, k, draws)
-
-    def signature(self, k: int | None) -> str:
-        return self._of(k).signature(k)
-
-    def _of(self, k: int | None) -> ComputedSeries:
-        return self._replaced if k else self._kept
-
-
 def _without_originals(references: ReferenceSet) -> ReferenceSet:
     bare = references.take(None, originals=False)
-    for segment in bare:
-        if not segment.refs:
-            raise DataError(
-                f"segment {segment.id} has no added reference to replace the human one",
-                remedy="keep the originals",
-            )
+    if empty := next((segment for segment in bare if not segment.refs), None):
+        reason = f"segment {empty.id} has no added reference to replace the human one"
+        raise DataError(reason, remedy="keep the originals")
     return bare
 
 
-def _series(
+def _statistics(
     metric: Metric,
-    name: str,
     outputs: Mapping[str, Sequence[str]],
     references: ReferenceSet,
     ks: Sequence[int],
     cache: Cache | None,
-    *,
-    zero: bool = True,
-) -> ComputedSeries:
-    """A metric over one set of references, with the statistics that the cache holds."""
-    zero = zero and bool(references[0].originals)
-    if cache is None or not _is_kept(metric):
-        return ComputedSeries(metric, outputs, references, ks, name=name, zero=zero)
+) -> Statistics:
+    """Statistics of a metric, what the cache holds from there.
+
+    Metrics with a network keep themselves what it computes, and the code of a plug-in can change: theirs are not kept.
+    """
+    if cache is None or not metric.by_segment or not metric.__class__.__module__.startswith("polyref."):
+        return metric.statistics(outputs, references, ks=ks)
     extras = [len(segment.extras) for segment in references]
-    stored = tuple(sorted({min(k, max(extras)) for k in ({0, *ks} if zero else ks)}))
+    stored = tuple(sorted({min(k, max(extras)) for k in ks}))
     keys = dict(zip(stored, _keys(metric, outputs, references, stored), strict=True))
     known = cache.get(list(keys.values()))
     found = {k: _unpacked(known[key]) for k, key in keys.items() if key in known}
@@ -455,7 +407,7 @@ def _series(
         fresh = metric.statistics(outputs, references, ks=missing)
         found |= {k: fresh.at(k) for k in missing}
         cache.put({keys[k]: _packed(found[k]) for k in missing})
-    statistics = Statistics(
+    return Statistics(
         metric=metric.name,
         options=metric.options,
         systems=tuple(outputs),
@@ -467,12 +419,6 @@ def _series(
         extras=np.array(extras, dtype=np.int64),
         meta=references.meta,
     )
-    return ComputedSeries.of(metric, statistics, ks, name=name, zero=zero)
-
-
-def _is_kept(metric: Metric) -> bool:
-    """Whether statistics are kept: metrics with a network keep what it computes, and a plug-in's code can change."""
-    return metric.by_segment and metric.__class__.__module__.startswith("polyref.")
 
 
 def _packed(values: npt.NDArray[Any]) -> bytes:
