@@ -105,12 +105,6 @@ def blank_line_more(texts: Sequence[str], segments: int) -> bool:
     return len(texts) == segments + 1 and not texts[-1]
 
 
-def has_byte_order_mark(path: Path) -> bool:
-    """Whether a file begins with the mark of UTF-8."""
-    with path.open("rb") as stream:
-        return stream.read(3) == codecs.BOM_UTF8
-
-
 class EvalSet:
     """One language pair of an evaluation set. Texts and scores are read when they are asked for.
 
@@ -148,8 +142,8 @@ class EvalSet:
     @cached_property
     def source(self) -> tuple[str, ...] | None:
         """Source segments, or None if the set has none."""
-        path = self.source_file
-        return tuple(self._texts(path, "source")) if path is not None else None
+        read = self._source
+        return None if read is None else tuple(self._cut(read))
 
     @property
     def source_file(self) -> Path | None:
@@ -165,13 +159,13 @@ class EvalSet:
             return None
         rows = read_documents(path)
         if self.segments is not None and len(rows) != self.segments:
-            raise DataError(f"has {len(rows)} lines, but the set has {self.segments} segments", file=path,
-                            remedy="one line a segment: DOMAIN DOCUMENT")  # fmt: skip
+            reason = f"has {len(rows)} lines, but the set has {self.segments} segments"
+            raise DataError(reason, file=path, remedy="one line a segment: DOMAIN DOCUMENT")
         return tuple(rows)
 
     def reference(self, name: str) -> tuple[str | None, ...]:
         """Texts of one reference, None if the segment has none."""
-        texts = self._texts(self.reference_files[name], "target")
+        texts = self._cut(self._texts[self.reference_files[name]])
         return tuple(None if text in NO_REFERENCE else text for text in texts)
 
     def choose_references(self, names: Sequence[str] | None) -> tuple[str, ...]:
@@ -219,11 +213,8 @@ class EvalSet:
         texts, files = [], []
         for name in systems:
             if name not in self.output_files:
-                raise DataError(
-                    f"no output of system {name!r}",
-                    file=self.directory / "system-outputs" / self.pair,
-                    remedy=f"there are: {', '.join(self.output_files)}",
-                )
+                folder, there = self.directory / "system-outputs" / self.pair, ", ".join(self.output_files)
+                raise DataError(f"no output of system {name!r}", file=folder, remedy=f"there are: {there}")
             texts.append(self._output(name))
             files.append((self.output_files[name], len(texts[-1])))
         if self.reference_files:
@@ -265,31 +256,49 @@ class EvalSet:
     @cached_property
     def segments(self) -> int | None:
         """Number of segments, in which all text files must agree; None for a set without texts."""
-        files = dict.fromkeys(self.reference_files.values(), "target")
-        files |= dict.fromkeys(self.output_files.values(), "hypothesis")
-        if not files:
+        if not self._texts:
             return None
-        texts = [(path, read_texts(path, key)) for path, key in files.items()]
-        least = min(len(own) for _, own in texts)
-        check_parallel([(path, least if blank_line_more(own, least) else len(own)) for path, own in texts])
-        self._longer.update(
-            dict.fromkeys(name_as_text(path.name) for path, own in texts if blank_line_more(own, least))
+        least = min(map(len, self._texts.values()))
+        check_parallel(
+            [(path, least if blank_line_more(own, least) else len(own)) for path, own in self._texts.items()]
         )
         return least
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
         """What the user has to know about the text files."""
-        places = [*self.reference_files.values(), *self.output_files.values()]
-        if self.source_file is not None and self.source is not None:
-            places.append(self.source_file)
-        marked = [name_as_text(path.name) for path in dict.fromkeys(places) if has_byte_order_mark(path)]
+        read = dict(self._texts)
+        if self.source_file is not None and self._source is not None:
+            read[self.source_file] = self._source
+        marked, longer = [], []
+        for path, texts in read.items():
+            with path.open("rb") as stream:
+                if stream.read(3) == codecs.BOM_UTF8:
+                    marked.append(name_as_text(path.name))
+            if len(self._cut(texts)) < len(texts):
+                longer.append(name_as_text(path.name))
         found = []
         if marked:
             found.append(f"begins with a byte order mark, left out (sacreBLEU scores it as text): {', '.join(marked)}")
-        if self.segments is not None and self._longer:
-            found.append(f"ends in a blank line more than the others, left out: {', '.join(self._longer)}")
+        if longer:
+            found.append(f"ends in a blank line more than the others, left out: {', '.join(longer)}")
         return tuple(found)
+
+    @cached_property
+    def _texts(self) -> dict[Path, list[str]]:
+        """What the files of references and outputs hold."""
+        files = dict.fromkeys(self.reference_files.values(), "target")
+        files |= dict.fromkeys(self.output_files.values(), "hypothesis")
+        return {path: read_texts(path, key) for path, key in files.items()}
+
+    @cached_property
+    def _source(self) -> list[str] | None:
+        """What the file of sources holds."""
+        return None if self.source_file is None else read_texts(self.source_file, "source")
+
+    def _cut(self, texts: list[str]) -> list[str]:
+        """Without a blank line at the end that the other files do not have."""
+        return texts[:-1] if self.segments is not None and blank_line_more(texts, self.segments) else texts
 
     def gold(
         self, name: str, *, system_gold: str | None = None, include_human: bool = False, pairs: str = "count"
@@ -321,16 +330,9 @@ class EvalSet:
         if not include_human:
             system = {s: v for s, v in system.items() if not self.is_human(s)}
             segment = {s: v for s, v in segment.items() if not self.is_human(s)}
-        judged = set(system) | set(segment)
-        return Gold(
-            name,
-            system_name if system else None,
-            system,
-            segment,
-            ranked,
-            tuple(s for s in kept if s not in judged) if judged else (),
-            (*self.notes, *notes),
-        )
+        judged = system.keys() | segment.keys()
+        unjudged = tuple(s for s in kept if s not in judged) if judged else ()
+        return Gold(name, system_name if system else None, system, segment, ranked, unjudged, (*self.notes, *notes))
 
     def system_gold(
         self, name: str | None, *, include_human: bool = False, optional: bool = False
@@ -370,26 +372,18 @@ class EvalSet:
         return scores
 
     def _find_references(self) -> dict[str, Path]:
-        return self._named("references", (".txt", ".jsonl"))
+        """``references/PAIR.NAME.txt`` by name, which holds neither dots nor dashes."""
+        files = files_by_stem(self.directory / "references", (".txt", ".jsonl"))
+        own = {
+            stem.removeprefix(f"{self.pair}."): path for stem, path in files.items() if stem.startswith(f"{self.pair}.")
+        }
+        return {checked_reference_name(name, path): path for name, path in own.items()}
 
     def _find_outputs(self) -> dict[str, Path]:
         return files_by_stem(self.directory / "system-outputs" / self.pair, (".txt", ".jsonl"))
 
     def _output(self, system: str) -> list[str]:
-        return self._texts(self.output_files[system], "hypothesis")
-
-    def _texts(self, path: Path, key: str) -> list[str]:
-        """The segments of a file, without a blank line at the end that the other files do not have."""
-        texts = read_texts(path, key)
-        if self.segments is not None and blank_line_more(texts, self.segments):
-            self._longer[name_as_text(path.name)] = None
-            texts.pop()
-        return texts
-
-    @cached_property
-    def _longer(self) -> dict[str, None]:
-        """Names of files with a blank line more than the others."""
-        return {}
+        return self._cut(self._texts[self.output_files[system]])
 
     def _pairs(self, kept: Sequence[str], repeated: str) -> tuple[RankingPairs, tuple[str, ...]]:
         if self.segments is None:
@@ -406,19 +400,10 @@ class EvalSet:
             return
         for system in judged:
             if system not in self.output_files and not self.is_human(system):
+                there = ", ".join(self.output_files)
                 raise DataError(
-                    f"judges the unknown system {system!r}",
-                    file=path,
-                    remedy=f"outputs there are: {', '.join(self.output_files)}",
+                    f"judges the unknown system {system!r}", file=path, remedy=f"outputs there are: {there}"
                 )
-
-    def _named(self, folder: str, suffixes: tuple[str, ...]) -> dict[str, Path]:
-        """``FOLDER/PAIR.NAME.txt`` -> {NAME: path}; names may hold neither dots nor dashes."""
-        found: dict[str, Path] = {}
-        for stem, path in files_by_stem(self.directory / folder, suffixes).items():
-            if stem.startswith(f"{self.pair}."):
-                found[checked_reference_name(stem[len(self.pair) + 1 :], path)] = path
-        return found
 
     def _human_files(self) -> dict[tuple[str, str], Path]:
         found: dict[tuple[str, str], Path] = {}
@@ -428,8 +413,6 @@ class EvalSet:
                 if name and level in {"sys", "seg"}:
                     found[name, level] = path
         return found
-
-    # Stored metric scores.
 
     def stored_names(self, folder: str = "metric-scores") -> dict[str, dict[str, dict[str, Path]]]:
         """Metric -> references -> level -> file, of the score files of this pair."""
@@ -465,9 +448,7 @@ class EvalSet:
             raise UsageError(f"no scores of {name!r} with {wanted!r}, there are: {', '.join(choices)}")
         files = {level: path for level, path in choices[wanted].items() if level in {"sys", "seg"}}
         system = read_system_scores(files["sys"], allow_missing=False) if "sys" in files else {}
-        segment: dict[str, FloatArray] = {}
-        if "seg" in files:
-            segment = read_segment_scores(files["seg"], self.segments, allow_missing=False)
+        segment = read_segment_scores(files["seg"], self.segments, allow_missing=False) if "seg" in files else {}
         return StoredScores(name, wanted, system, segment, files)
 
 
