@@ -56,15 +56,16 @@ class Column(Generic[Item]):
     """A column of a table, said once for every form that the table has.
 
     Attributes:
-        title: What stands above it.
-        value: What it holds of an item: a text, a number, an interval of two numbers, or a finished cell; nothing is
-            None or NaN.
+        title: What stands above it; an empty one leaves it out of texts.
+        value: What it holds of an item: a text, a number, or an interval of two numbers; None or NaN where there
+            is nothing.
         digits: Of numbers and intervals, unless a table is asked for others; None for texts and whole numbers.
         sign: ``+`` is written before what is above zero, ``,`` between thousands.
         p: Whether it holds p-values, which are never zero.
         whole: Whether it holds whole numbers.
-        page: Title on a page, if another one.
-        form: How a table of text writes a number, instead of by ``digits``: ``.3g``.
+        page: Title on a page, if another one; an empty one leaves it out of pages.
+        form: How texts write a number, instead of with ``digits``: ``.3g``.
+        shown: What a page shows of an item, instead of ``value``.
     """
 
     title: str
@@ -73,8 +74,9 @@ class Column(Generic[Item]):
     sign: str = ""
     p: bool = False
     whole: bool = False
-    page: str = ""
+    page: str | None = None
     form: str = ""
+    shown: Callable[[Item], Cell] | None = None
 
     @property
     def number(self) -> bool:
@@ -84,17 +86,15 @@ class Column(Generic[Item]):
     def text(self, item: Item, digits: int | None = None) -> str:
         """What is printed of an item, with so many digits instead of its own; ``-`` for nothing."""
         value = self.value(item)
-        if isinstance(value, Cell):
-            return value.text
         if self.form and value is not None:
             return f"{value:{self.form}}"
         return written(value, self.digits if digits is None or self.digits is None else digits, self.sign, p=self.p)
 
     def cell(self, item: Item) -> Cell:
         """What a page shows of an item, with the signs of print."""
+        if self.shown is not None:
+            return self.shown(item)
         value = self.value(item)
-        if isinstance(value, Cell):
-            return value
         if not self.number:
             return Cell("–" if value is None else str(value))
         text = written(value, self.digits, self.sign, p=self.p, nothing="–").replace("-", "−")
@@ -121,6 +121,17 @@ class Table(Generic[Item]):
     def without(self, *titles: str) -> Table[Item]:
         """Without some columns."""
         return replace(self, columns=[one for one in self.columns if one.title not in titles])
+
+    @property
+    def in_text(self) -> Table[Item]:
+        """With the columns of texts."""
+        return replace(self, columns=[one for one in self.columns if one.title])
+
+    @property
+    def on_page(self) -> Table[Item]:
+        """With the columns of pages, under the titles they have there."""
+        titled = [one if one.page is None else replace(one, title=one.page) for one in self.columns]
+        return replace(self, columns=[one for one in titled if one.title])
 
     @property
     def header(self) -> list[str]:

@@ -320,7 +320,7 @@ def command(
     polyref evaluate wmt22 -l zh-en --ref refA --refs paraphrases.jsonl --gold wmt-z -m bleu -k 0 1 5 10 -o report
     """  # noqa: D301
     from polyref.eval.api import evaluate
-    from polyref.eval.text_tables import signatures
+    from polyref.eval.evaluation_table import signatures
     from polyref.metrics.table import advice
 
     if output is not None:

@@ -4,19 +4,32 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from polyref.errors import UsageError
 from polyref.eval.agreement import Row
+from polyref.eval.columns import (
+    Line,
+    agreement_columns,
+    average_columns,
+    first_ks,
+    in_a_terminal,
+    percent,
+    placebo_columns,
+    placebo_lines,
+    redrawn,
+)
 from polyref.eval.evaluation import Evaluation, plain, without_human
+from polyref.eval.names import LENGTH_ROW, arrow, gold_name, level_name, metric_names, statistic_name
 from polyref.eval.statistics.base import Bootstrap
-from polyref.eval.text_tables import evaluation_text, statistic_tables
+from polyref.eval.statistics.named import STATISTICS
 from polyref.metrics.api import NO_HUMAN
 from polyref.metrics.copies import plain_copies
-from polyref.tables import data_frame, html_table
+from polyref.metrics.signature import digest
+from polyref.tables import Table, data_frame, html_table, shown, text_table
 
 
 def fisher_average(correlations: Sequence[float], counts: Sequence[int]) -> float:
@@ -199,7 +212,7 @@ class EvaluationTable:
         """
         if any(one.peers for one in self.evaluations):
             raise UsageError("a report is about systems, and `peers` about segments alone", remedy="take the rows")
-        from polyref.eval.report.page import Settings
+        from polyref.eval.report.derived import Settings
         from polyref.eval.report.write import write_report
 
         shown = self.settings if settings is None else settings
@@ -218,7 +231,7 @@ class EvaluationTable:
             width: Digits of values, gains and intervals.
             full: Write signatures in full, not as hashes of ten digits.
         """
-        return evaluation_text(self, width, full=full)
+        return _text(self, width, full=full)
 
     def __str__(self) -> str:
         return self.text()
@@ -228,4 +241,104 @@ class EvaluationTable:
         return f"EvaluationTable({rows} rows: {'; '.join(one.name for one in self.evaluations)})"
 
     def _repr_html_(self) -> str:
-        return "".join(html_table(header, body, caption=title) for title, header, body in statistic_tables(self, 4))
+        return "".join(html_table(one.header, one.texts(4), caption=one.title) for one in _statistic_tables(self))
+
+
+def _text(table: EvaluationTable, width: int, *, full: bool) -> str:
+    """All tables, and the signatures, in full or as hashes."""
+    tables: list[Table[Any]] = [*_statistic_tables(table), *_placebo_tables(table)]
+    if table.averages:
+        columns = average_columns(metric_names(one["metric"] for one in table.averages))
+        tables.append(Table("Pearson's r of systems ↑, averaged over language pairs", columns, table.averages))
+    blocks = [_headline(table)]
+    blocks += [f"{shown(one.title)}\n{text_table(one.header, one.texts(width))}" for one in tables]
+    blocks += [shown(remark) for remark in dict.fromkeys(text for one in table.evaluations for text in one.remarks)]
+    if full:
+        of_metrics = dict.fromkeys(s for one in table.evaluations for s in one.signatures.values())
+        blocks.append("\n".join(map(shown, (*(one.signature for one in table.evaluations), *of_metrics))))
+    else:
+        hashes = list(signatures(table))
+        blocks.append(
+            f"Signature{'s' * (len(table.evaluations) > 1)}: {' '.join(hashes)} (in full, with those of the metrics: "
+            f"-v, --json, or polyref info {hashes[0]})"
+        )
+    return "\n\n".join(blocks)
+
+
+def signatures(table: EvaluationTable) -> dict[str, str]:
+    """What every hash that is printed stands for: the signature of an evaluation, and those of its metrics."""
+    whole = ["\n".join([one.signature, *dict.fromkeys(one.signatures.values())]) for one in table.evaluations]
+    return {digest(signatures): signatures for signatures in whole}
+
+
+def _headline(table: EvaluationTable) -> str:
+    """What all tables share."""
+    said = [f"Agreement with people: {shown(', '.join(one.name for one in table.evaluations))}"]
+    if table.bootstrap.resamples:
+        often = f"{redrawn(table.bootstrap)} redrawn {table.bootstrap.resamples} times"
+        said.append(f"{percent(table.bootstrap)} intervals: {often}")
+    gains = table.baseline or f"the same metric with k = {first_ks(table.evaluations)}"
+    said.append(f"gains over {shown(gains)}")
+    if any(row.p is not None for one in table.evaluations for row in one.rows):
+        said.append("p-values are one-sided, verdicts two-sided at 5 %")
+    return f"{'; '.join(said)}."
+
+
+def _statistic_tables(table: EvaluationTable) -> Iterator[Table[Line]]:
+    """A table for every statistic, in the order of the rows; the rate of ties is a column of what leaves them out."""
+    every = [(one, row) for one in table.evaluations for row in one.rows]
+    names = metric_names(row.metric for _, row in every)
+    ties = {(id(one), row.metric, row.k): row.value for one, row in every if row.statistic == "tie-rate"}
+    columns = in_a_terminal(agreement_columns(table.bootstrap, table.correction))
+    lines = [
+        Line(
+            one,
+            row,
+            names[row.metric],
+            ties.get((id(one), row.metric, row.k)) if row.statistic.endswith("without-ties") else None,
+        )
+        for one, row in every
+        if row.statistic != "tie-rate"
+    ]
+    for title, together in _by_statistic(lines):
+        same = ["gold"] * (len({line.row.gold for line in together}) == 1)
+        same += ["n"] * (len({line.row.n for line in together}) == 1)
+        yield _without_shared(table, Table(title, columns, together)).without(*same).filled("value", "gold", "n")
+
+
+def _placebo_tables(table: EvaluationTable) -> Iterator[Table[Line]]:
+    """What added references gain, what a placebo of them gains, and the difference: a table for every statistic."""
+    names = metric_names(
+        row.metric for one in table.evaluations for rows in one.compared_with_placebo() for row in rows
+    )
+    for title, lines in _by_statistic(placebo_lines(table.evaluations, names)):
+        columns = placebo_columns(table.bootstrap)
+        yield _without_shared(table, Table(f"Against the placebo: {title}", columns, lines))
+
+
+def _without_shared(table: EvaluationTable, made: Table[Line]) -> Table[Line]:
+    """A table for a terminal without what all evaluations share."""
+    names = {"set": "set_name", "pair": "pair", "generator": "generator", "originals": "originals"}
+    same = [title for title, name in names.items() if len({getattr(one, name) for one in table.evaluations}) == 1]
+    return made.in_text.without(*same)
+
+
+def _by_statistic(lines: Iterable[Line]) -> Iterator[tuple[str, list[Line]]]:
+    """Lines of one statistic, under titles such as ``Kendall's τ within segments (without ties) ↑, MQM, 9 outputs``."""
+    groups: dict[tuple[str, str], list[Line]] = {}
+    for line in lines:
+        groups.setdefault((line.row.level, line.row.statistic), []).append(line)
+    for (level, statistic), together in groups.items():
+        label = statistic_name(statistic)
+        if statistic in STATISTICS and "segment" not in label:
+            place = level_name(statistic, level)
+            label += {"systems": " of systems", "all outputs": " of all outputs (pooled)"}.get(place, f" {place}")
+        parts = [f"{label} {arrow(statistic, level)}".rstrip()]
+        rows = [line.row for line in together if line.metric != LENGTH_ROW]
+        golds, counts = {gold_name(row.gold) for row in rows}, {row.n for row in rows}
+        parts += golds if len(golds) == 1 else []
+        if len(counts) == 1:
+            what = "systems" if level == "sys" else "rankings" if "darr" in statistic else "outputs"
+            parts.append(f"{counts.pop()} {'pairs' if statistic.startswith('pairs-') else what}")
+        title = ", ".join(parts)
+        yield title[0].upper() + title[1:], together

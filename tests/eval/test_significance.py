@@ -23,7 +23,7 @@ from polyref.eval.statistics.significance import (
     williams_p,
     williams_test,
 )
-from polyref.eval.text_tables import _interval, _number
+from polyref.tables import written
 
 
 def _data(systems: int = 8, segments: int = 60, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -99,7 +99,7 @@ def test_rounding_is_no_difference(p: float) -> None:
 
 def test_nothing_is_minus_zero() -> None:
     row = replace(_row(1, -1e-9, -1e-9, None), level="seg", gain_ci=(-1e-9, 1e-9))
-    assert "-0.0000" not in str([_number(row.value, 4), _number(row.gain, 4, "+"), _interval(row.gain_ci, 4, "+")])
+    assert "-0.0000" not in str([written(row.value, 4), written(row.gain, 4, "+"), written(row.gain_ci, 4, "+")])
 
 
 @pytest.mark.slow

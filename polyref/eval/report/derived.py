@@ -1,19 +1,26 @@
-"""What the report shows beside the rows: scores and pairs of systems, examples, the references."""
+"""What the report shows: rows of the headline, scores and pairs of systems, examples, the references, settings."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib.metadata import version
+from importlib.util import find_spec
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from polyref import __version__
 from polyref.eval.agreement import Row
 from polyref.eval.evaluation import Evaluation
 from polyref.eval.judged import outliers
 from polyref.eval.judgements.gold import Gold
+from polyref.eval.names import metric_names
+from polyref.eval.statistics.base import Bootstrap
 from polyref.eval.statistics.correlation import darr_counts, pearson
 from polyref.eval.system_pairs import PairOutcome, outcomes_of
 from polyref.references import Reference, Segment
@@ -104,17 +111,6 @@ def _outcomes(evaluation: Evaluation) -> Sequence[Outcomes]:
             if pairs is not None:
                 found.append(Outcomes(series.metric, k, pairs))
     return found
-
-
-def main_statistics(evaluations: Sequence[Evaluation]) -> list[tuple[str, str]]:
-    """(level, statistic) pairs that the headline shows, in the order of the rows: shares and counts are left out."""
-    found = {
-        (row.level, row.statistic): None
-        for one in evaluations
-        for row in one.rows
-        if row.statistic != "tie-rate" and not row.statistic.startswith("pairs-")
-    }
-    return list(found)
 
 
 def curve_statistics(evaluation: Evaluation) -> list[tuple[str, str]]:
@@ -380,3 +376,95 @@ def _range(texts: Sequence[Sequence[str]]) -> tuple[int, int]:
 def _mean_length(texts: Sequence[Sequence[str]]) -> float:
     lengths = [len(text) for some in texts for text in some]
     return sum(lengths) / len(lengths) if lengths else float("nan")
+
+
+def available() -> bool:
+    """Whether matplotlib, which draws, is installed."""
+    return find_spec("matplotlib") is not None
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Every choice behind a report.
+
+    Attributes:
+        options: Name -> value of every option, defaults included; plain JSON values.
+        bootstrap: How intervals were made.
+        correction: How p-values were corrected for their number, or None.
+        baseline: Metric that gains are measured from, or None: each metric's own k = 0.
+    """
+
+    options: Mapping[str, Any] = field(default_factory=dict)
+    bootstrap: Bootstrap = field(default_factory=Bootstrap)
+    correction: str | None = None
+    baseline: str | None = None
+
+    def described(self) -> dict[str, Any]:
+        """The options, then the versions of what computed the numbers; nothing depends on time or place."""
+        packages = ["numpy", "scipy", "sacrebleu", *(["matplotlib"] if available() else [])]
+        versions = {
+            "polyref": __version__,
+            "python": platform.python_version(),
+            **{one: version(one) for one in packages},
+        }
+        return {**self.options, **{f"version of {name}": value for name, value in versions.items()}}
+
+
+@dataclass(frozen=True)
+class Report:
+    """Everything that a report is made of."""
+
+    evaluations: Sequence[Evaluation]
+    averages: Sequence[Mapping[str, Any]]
+    settings: Settings
+
+    @property
+    def title(self) -> str:
+        """The sets and language pairs."""
+        return ", ".join(dict.fromkeys(f"{one.set_name} {one.pair}" for one in self.evaluations))
+
+    @property
+    def alone(self) -> bool:
+        """Whether there is one evaluation."""
+        return len(self.evaluations) == 1
+
+    @property
+    def controlled(self) -> bool:
+        """Whether placebos were measured."""
+        return any(one.controls for one in self.evaluations)
+
+    @cached_property
+    def drawn(self) -> bool:
+        """Whether there are plots."""
+        return available()
+
+    @cached_property
+    def metrics(self) -> dict[str, str]:
+        """Names of the metrics as people write them."""
+        return metric_names(row.metric for one in self.evaluations for row in one.rows)
+
+    @cached_property
+    def headline(self) -> list[tuple[Evaluation, Row]]:
+        """The rows of the largest k of every metric, without shares and counts."""
+        wanted = [
+            (row.level, row.statistic)
+            for one in self.evaluations
+            for row in one.rows
+            if row.statistic != "tie-rate" and not row.statistic.startswith("pairs-")
+        ]
+        return [(one, row) for one in self.evaluations for row in headline_rows(one, list(dict.fromkeys(wanted)))]
+
+    @cached_property
+    def derived(self) -> list[tuple[Evaluation, Derived]]:
+        """Scores and pairs of systems of every evaluation."""
+        return [(one, derive(one)) for one in self.evaluations]
+
+    @cached_property
+    def examples(self) -> list[list[Example]]:
+        """Segments to read, of every evaluation."""
+        return [examples(one) for one in self.evaluations]
+
+    @cached_property
+    def references(self) -> list[ReferenceSummary]:
+        """What the references are."""
+        return reference_summaries(self.evaluations)

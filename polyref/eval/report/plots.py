@@ -11,17 +11,15 @@ import io
 import math
 import re
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
 from markupsafe import Markup, escape
 
-from polyref.eval.evaluation import Evaluation
 from polyref.eval.names import gold_name, level_name, statistic_name
-from polyref.eval.report.derived import Derived, Scatter, curve_statistics, headline_rows
+from polyref.eval.report.derived import Report, Scatter, curve_statistics, headline_rows
 from polyref.tables import visible
 
 if TYPE_CHECKING:
@@ -79,11 +77,6 @@ class Plot:
         """The drawing as an element of the page that is read aloud as its title and description."""
         label = Markup('<svg role="img" aria-label="{}"').format(visible(f"{self.title}. {self.description}"))
         return Markup(self.svg.replace("<svg", label, 1))
-
-
-def available() -> bool:
-    """Whether matplotlib, which draws, is installed."""
-    return find_spec("matplotlib") is not None
 
 
 def curve_plot(name: str, title: str, axis: str, curves: Sequence[Curve]) -> Plot:
@@ -285,20 +278,17 @@ def _svg(figure: Figure, name: str) -> str:
 MOST_PANELS: Final = 4
 
 
-def curve_panels(evaluations: Sequence[Evaluation], metrics: Mapping[str, str]) -> list[Plot]:
+def curve_panels(report: Report) -> list[Plot]:
     """Agreement against k: one panel for every evaluation and statistic, a line a metric with several k."""
     drawn = []
-    for place, one in enumerate(evaluations):
+    for place, one in enumerate(report.evaluations):
         for level, statistic in curve_statistics(one):
             curves = []
             for series in one.series:
                 rows = [r for r in one.rows if (r.metric, r.level, r.statistic) == (series.metric, level, statistic)]
-                rows = [row for row in rows if row.k is not None]
-                if len(rows) > 1:
-                    curves.append(
-                        Curve(metrics[series.metric], [r.k or 0 for r in rows], [r.value for r in rows],
-                                    [r.ci for r in rows])
-                    )  # fmt: skip
+                points = [(row.k, row.value, row.ci) for row in rows if row.k is not None]
+                if len(points) > 1:
+                    curves.append(Curve(report.metrics[series.metric], *zip(*points, strict=True)))
             if curves:
                 gold = one.gold.system_name if level == "sys" else one.gold.name
                 title = f"{one.name}, {level_name(statistic, level)} ({gold_name(gold or one.gold.name)})"
@@ -307,48 +297,42 @@ def curve_panels(evaluations: Sequence[Evaluation], metrics: Mapping[str, str]) 
     return drawn
 
 
-def gain_panels(
-    evaluations: Sequence[Evaluation],
-    averages: Sequence[Mapping[str, Any]],
-    baseline: str | None,
-    metrics: Mapping[str, str],
-) -> list[Plot]:
+def gain_panels(report: Report) -> list[Plot]:
     """Gains of the largest k: one panel for every statistic, a row an evaluation."""
+
+    def label(metric: str, k: int | None) -> str:
+        return report.metrics[metric] if k is None else f"{report.metrics[metric]}, k = {k}"
+
     drawn = []
-    for level, statistic in dict.fromkeys(pair for one in evaluations for pair in curve_statistics(one)):
+    for level, statistic in dict.fromkeys(pair for one in report.evaluations for pair in curve_statistics(one)):
         points = [
-            GainPoint(one.name, _label(metrics[row.metric], row.k), row.gain, row.gain_ci)
-            for one in evaluations
+            GainPoint(one.name, label(row.metric, row.k), row.gain, row.gain_ci)
+            for one in report.evaluations
             for row in headline_rows(one, [(level, statistic)])
-            if row.gain is not None and (row.k or row.gain != 0) and row.metric != baseline
+            if row.gain is not None and (row.k or row.gain != 0) and row.metric != report.settings.baseline
         ]
         if (level, statistic) == ("sys", "pearson"):
             labels = {point.label for point in points}
-            for mean in averages:
-                label = _label(metrics[mean["metric"]], mean["k"])
-                if mean["gain"] is not None and label in labels:
+            for mean in report.averages:
+                if mean["gain"] is not None and label(mean["metric"], mean["k"]) in labels:
                     where = " ".join(filter(None, ["average", mean["generator"]]))
-                    points.append(GainPoint(where, label, mean["gain"], None))
+                    points.append(GainPoint(where, label(mean["metric"], mean["k"]), mean["gain"], None))
         if points:
             title = f"Gain in {statistic_name(statistic)}, {level_name(statistic, level)}"
             drawn.append(gain_plot(f"gain-{level}-{statistic}", title, points))
     return drawn
 
 
-def system_panels(both: Sequence[tuple[Evaluation, Derived]], metrics: Mapping[str, str]) -> list[Plot]:
+def system_panels(report: Report) -> list[Plot]:
     """Systems by human and metric score: one panel for every evaluation and metric."""
     return [
         scatter_plot(
             f"systems{place}-{index}",
-            f"{one.name}, {metrics[scatter.metric]}",
+            f"{one.name}, {report.metrics[scatter.metric]}",
             scatter,
             gold_name(one.gold.system_name or one.gold.name),
-            metrics[scatter.metric],
+            report.metrics[scatter.metric],
         )
-        for place, (one, found) in enumerate(both)
+        for place, (one, found) in enumerate(report.derived)
         for index, scatter in enumerate(found.scatters[:MOST_PANELS])
     ]
-
-
-def _label(metric: str, k: int | None) -> str:
-    return metric if k is None else f"{metric}, k = {k}"

@@ -17,8 +17,8 @@ from polyref.errors import DataError
 from polyref.eval.agreement import Row
 from polyref.eval.evaluation import Evaluation
 from polyref.eval.names import metric_names, statistic_name
-from polyref.eval.report.derived import Derived, derive, examples, headline_rows, main_statistics
-from polyref.eval.report.page import Settings, page
+from polyref.eval.report.derived import Derived, Report, Settings
+from polyref.eval.report.page import page
 from polyref.publishing import published_folder
 from polyref.tables import escape_latex
 
@@ -186,36 +186,37 @@ def write_report(
         settings: How it came about.
     """
     check_report(path)
-    settings = settings or Settings()
-    derived = [derive(one) for one in evaluations]
-    shown = [examples(one) for one in evaluations]
-    both = list(zip(evaluations, derived, strict=True))
+    report = Report(evaluations, averages, settings or Settings())
     rows = [flat(one, row) for one in evaluations for row in one.all_rows]
-    systems = [row for one, found in both for row in system_rows(one, found)]
-    pairs = [row for one, found in both for row in pair_rows(one, found)]
-    wanted = main_statistics(evaluations)
+    systems = [row for one, found in report.derived for row in system_rows(one, found)]
+    pairs = [row for one, found in report.derived for row in pair_rows(one, found)]
     described = [
-        {**place(one), "signature": one.signature, "notes": list(one.notes),
-         "excluded": {name: finite(score) for name, score in one.excluded.items()},
-         "signatures": [{"metric": m, "k": k, "signature": s} for (m, k), s in one.signatures.items()]}
-        for one in evaluations
-    ]  # fmt: skip
-    data = {
-        "polyref_report": FORMAT, "version": __version__, "settings": settings.described(),
-        "evaluations": described, "rows": rows, "averages": [dict(one) for one in averages], "systems": systems,
-        "pairs": pairs,
-    }  # fmt: skip
-    front = ("set", "pair", "generator", "originals")
-    write_directory(
-        path,
         {
-            "index.html": page(evaluations, derived, shown, averages, settings),
-            "rows.csv": csv_text(rows),
-            "gains.tex": latex_text(
-                [(one, row) for one in evaluations for row in headline_rows(one, wanted)], settings.correction
-            ),
-            "systems.csv": csv_text(systems, [*front, "system", "human", "outlier", "metric", "k", "score"]),
-            "pairs.csv": csv_text(pairs, [*front, "metric", "k", "better", "worse", "human_p", "metric_p", "outcome"]),
-            "report.json": json_text(data),
-        },
-    )
+            **place(one),
+            "signature": one.signature,
+            "notes": list(one.notes),
+            "excluded": {name: finite(score) for name, score in one.excluded.items()},
+            "signatures": [{"metric": m, "k": k, "signature": s} for (m, k), s in one.signatures.items()],
+        }
+        for one in evaluations
+    ]
+    data = {
+        "polyref_report": FORMAT,
+        "version": __version__,
+        "settings": report.settings.described(),
+        "evaluations": described,
+        "rows": rows,
+        "averages": [dict(one) for one in averages],
+        "systems": systems,
+        "pairs": pairs,
+    }
+    front = ("set", "pair", "generator", "originals")
+    files = {
+        "index.html": page(report),
+        "rows.csv": csv_text(rows),
+        "gains.tex": latex_text(report.headline, report.settings.correction),
+        "systems.csv": csv_text(systems, [*front, "system", "human", "outlier", "metric", "k", "score"]),
+        "pairs.csv": csv_text(pairs, [*front, "metric", "k", "better", "worse", "human_p", "metric_p", "outcome"]),
+        "report.json": json_text(data),
+    }
+    write_directory(path, files)
