@@ -1,64 +1,91 @@
-"""Options of metrics. A dataclass field says once what it is: help, range, flag; checks and the command line read it.
+"""Options, each written once: its type, default, help, range and flag; checks, command line and pages read that.
 
-::
+An object that is configured has them as fields, a function as keywords::
 
     @dataclass(frozen=True)
     class Overlap(Metric):
         beta: float = option(1.0, help="Weight of recall.", above=0)
+
+    class Resampling(TypedDict, total=False):
+        resamples: Annotated[int, Option(1000, "Resamples of the bootstrap; 0 makes no intervals.")]
+
+    @with_options(Resampling)
+    def evaluate(data: str, **options: Unpack[Resampling]) -> Table: ...
 
 A field without :func:`option` is an option, too: its type and default are known, its help and range are not.
 """
 
 from __future__ import annotations
 
+import inspect
 import math
 import os
 import types
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
-from functools import cache
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field, fields, replace
+from difflib import get_close_matches
+from functools import cache, partial, wraps
 from numbers import Integral, Real
-from typing import Any, Final, Union, get_args, get_origin, get_type_hints
+from pathlib import Path
+from typing import Annotated, Any, Final, ParamSpec, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
+from polyref import values
 from polyref.errors import UsageError
-from polyref.values import list_of
 
+P = ParamSpec("P")
+R = TypeVar("R")
+T = TypeVar("T")
+
+#: The default of an option that has to be given.
+REQUIRED: Final[Any] = ...
 _KEY: Final = "polyref"
 _BOOLEANS: Final = {"true": True, "false": False, "yes": True, "no": False}
+_PLAIN: Final = (bool, int, float, str)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Option:
     """What is known of an option.
 
     Attributes:
-        help: One or two sentences; ranges, choices and defaults are added to them.
+        default: The value where none is given; :data:`REQUIRED`: one has to be.
+        help: One or two sentences; ranges, choices and defaults are added to them. After a colon at its end, ``names``
+            are listed.
         choices: The texts it may be; none: any.
+        names: Gives texts it may be that are known late, of plug-ins for example; the shell completes them.
         least: The smallest number it may be.
         most: The largest.
         above: A number that it must be larger than.
         below: A number that it must be smaller than.
-        flag: Its flag at the command line, such as ``--target-lang``; empty: of the metric's family and the field.
+        expected: What messages say that it may be, if not the range.
+        flag: Its flags at the command line, such as ``--target-lang``, with spaces between several; empty: the name of
+            a function's option, the family and name of a metric's.
         short: A second, shorter flag.
         metavar: What help writes for the value.
-        heading: Under which heading of the help it stands; empty: one of its metric's family.
-        common: Whether help shows it among the common options, before all headings.
+        heading: Under which heading of the help it stands; empty: a metric's family, or before all headings.
+        common: Whether help shows a metric's option among the common ones, before all headings.
         otherwise: What is done where it is not given, if the default does not say it.
         family: Of its metric; metrics of one family share flags and a heading.
-        name: The field.
-        type: ``bool``, ``int``, ``float`` or ``str``: of the value, or of each of several.
+        name: The field or keyword.
+        type: ``bool``, ``int``, ``float`` or ``str``: of the value, or of each of several; ``dict`` of names and
+            something for each; ``object``: another one, which only Python can give.
         needs: Other options, ``NAME`` or ``NAME=VALUE``, one of which has to be given or so for it to have a use.
+        without: Other options beside which it has no use.
         several: Whether the value is a tuple.
+        place: Whether a text is the name of a file or folder.
         optional: Whether it may be None.
-        default: The value where none is given.
     """
 
+    default: Any = None
     help: str = ""
+    _: KW_ONLY
     choices: tuple[str, ...] = ()
+    names: Callable[[], Sequence[str]] | None = None
     least: float | None = None
     most: float | None = None
     above: float | None = None
     below: float | None = None
+    expected: str = ""
     flag: str = ""
     short: str = ""
     metavar: str = ""
@@ -67,11 +94,12 @@ class Option:
     otherwise: str = ""
     family: str = ""
     name: str = ""
-    needs: tuple[str, ...] = ()
     type: type = str
+    needs: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
     several: bool = False
+    place: bool = False
     optional: bool = False
-    default: Any = None
 
     @property
     def parameter(self) -> str:
@@ -85,6 +113,8 @@ class Option:
             return f"one of {', '.join(self.choices)}"
         if self.least is not None and self.most is not None:
             return f"{self.least:g} to {self.most:g}"
+        if self.above is not None and self.below is not None:
+            return f"between {self.above:g} and {self.below:g}"
         limits = (
             ("{:g} or more", self.least),
             ("more than {:g}", self.above),
@@ -103,7 +133,7 @@ class Option:
         Raises:
             UsageError: It cannot be the option's.
         """
-        value = list_of(value)
+        value = values.list_of(value)
         if value is None and self.optional:
             return None
         made = value
@@ -124,8 +154,32 @@ class Option:
             expected = self.range if self.range and number else "a whole number" if whole else "a number"
             fine = number and self._holds(float(value))
         if not fine:
-            raise UsageError(f"{owner}: `{self.name}` is {value!r}, expected {expected}")
+            where = f"{owner}: " if owner else ""
+            raise UsageError(f"{where}`{self.name}` is {value!r}, expected {self.expected or expected}")
         return made
+
+    def taken(self, value: Any) -> Any:
+        """What a caller in Python gives a function, checked: one or several values of any kind, as plain ones.
+
+        Raises:
+            UsageError: It cannot be the option's.
+        """
+        if self.type is dict:
+            return values.mapping(self.name, {} if value is None else value)
+        if self.type is object or (value is None and self.optional):
+            return value
+        checks: Mapping[type, Callable[[str, Any], Any]] = {
+            bool: values.flag,
+            int: partial(values.whole, least=int(self.least or 0)),
+            float: values.real,
+            str: values.place if self.place else values.text,
+        }
+        check = checks[self.type]
+        made = values.several(self.name, value, check) if self.several else check(self.name, value)
+        for one in made if self.several else (made,):
+            if (self.choices and one not in self.choices) or (self.type in (int, float) and not self._holds(one)):
+                raise UsageError(f"`{self.name}` is {one!r}, expected {self.expected or self.range}")
+        return tuple(dict.fromkeys(made)) if self.several and self.type is int else made
 
     def _holds(self, value: float) -> bool:
         """Whether a number is in the range."""
@@ -166,7 +220,7 @@ class Option:
             raise UsageError(f"{owner}: `{self.name}` is {text!r}, expected {expected}") from None
 
 
-def option(default: Any, *, help: str, **facts: Any) -> Any:
+def option(default: T, *, help: str, **facts: Any) -> T:
     """A dataclass field that is an option.
 
     Args:
@@ -183,20 +237,36 @@ def fields_of(kind: type[Any]) -> Mapping[str, Option]:
     hints = get_type_hints(kind)
     found = {}
     for one in fields(kind):
-        options = [part for part in _parts(hints[one.name]) if part is not type(None)]
-        several = get_origin(options[0]) is not None and issubclass(get_origin(options[0]) or object, Sequence)
-        plain = (get_args(options[0]) or (str,))[0] if several else options[0]
-        if len(options) == 1 and plain in (bool, int, float, str):
-            known: Option = one.metadata.get(_KEY, Option())
-            found[one.name] = replace(
-                known,
-                name=one.name,
-                type=plain,
-                several=several,
-                optional=type(None) in _parts(hints[one.name]),
-                default=one.default,
-            )
+        known: Option = one.metadata.get(_KEY, Option())
+        made = _typed(replace(known, name=one.name, default=one.default), hints[one.name])
+        if made.type in _PLAIN:
+            found[one.name] = made
     return found
+
+
+@cache
+def declared(kind: Any) -> Mapping[str, Option]:
+    """The options that a dataclass or a TypedDict declares, by name."""
+    if hasattr(kind, "__dataclass_fields__"):
+        return fields_of(kind)
+    found = {}
+    for name, hint in get_type_hints(kind, include_extras=True).items():
+        known = next((one for one in getattr(hint, "__metadata__", ()) if isinstance(one, Option)), Option())
+        found[name] = _typed(replace(known, name=name), get_args(hint)[0] if get_origin(hint) is Annotated else hint)
+    return found
+
+
+def _typed(one: Option, hint: Any) -> Option:
+    """An option with what its type says."""
+    parts = [part for part in _parts(hint) if part is not type(None)]
+    origins = {part: get_origin(part) for part in parts}
+    lists = [part for part, origin in origins.items() if isinstance(origin, type) and issubclass(origin, Sequence)]
+    plain = {each for part in parts for each in (_parts((get_args(part) or (str,))[0]) if part in lists else (part,))}
+    if parts and all(isinstance(origin, type) and issubclass(origin, Mapping) for origin in origins.values()):
+        kind: type = dict
+    else:
+        kind = next((each for each in _PLAIN if plain - {Path} == {each}), object)
+    return replace(one, type=kind, several=bool(lists), place=Path in plain, optional=type(None) in _parts(hint))
 
 
 def _parts(hint: Any) -> tuple[Any, ...]:
@@ -204,11 +274,45 @@ def _parts(hint: Any) -> tuple[Any, ...]:
     return get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
 
 
+def with_options(kind: Any) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Let a function take the options of a TypedDict as keywords, ``**options: Unpack[kind]``.
+
+    They are checked, and those that are not given are filled in; its signature lists them with their defaults.
+    """
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        known = declared(kind)
+        own = {
+            name: one for name, one in inspect.signature(function).parameters.items() if one.kind is not one.VAR_KEYWORD
+        }
+
+        @wraps(function)
+        def checked(*args: P.args, **given: P.kwargs) -> R:
+            for name in given:
+                if name not in known and name not in own:
+                    near = get_close_matches(name, [*own, *known], 1)
+                    meant = f"; did you mean {near[0]!r}?" if near else ""
+                    raise TypeError(f"{function.__name__}() got an unexpected keyword argument {name!r}{meant}")
+            filled = {name: one.taken(given.get(name, one.default)) for name, one in known.items()}
+            return function(*args, **cast(Any, {**given, **filled}))
+
+        hints = get_type_hints(kind)
+        listed = [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=one.default, annotation=hints[name])
+            for name, one in known.items()
+        ]
+        whole = inspect.signature(function).replace(parameters=[*own.values(), *listed])
+        cast(Any, checked).__signature__, cast(Any, checked).__options__ = whole, kind
+        return checked
+
+    return decorate
+
+
 def check_fields(owner: str, one: Any) -> None:
     """Check the options that the fields of a dataclass are, and make them plain values.
 
     Raises:
-        UsageError: One of them is out of range, or has no use without another one.
+        UsageError: One of them is out of range, or has no use without another one. ``owner`` begins the message.
     """
     for name, known in fields_of(one.__class__).items():
         object.__setattr__(one, name, known.check(owner, getattr(one, name)))

@@ -77,37 +77,23 @@ def _typed(context: click.Context) -> str:
 
 
 class CheckedCommand(click.Command):
-    """A command that refuses options without a use before it runs.
-
-    Args:
-        needs: Parameter -> others, one of which has to be given with it.
-        useless: Parameter -> others beside which it has no use. ``layout=latex`` is one with that value.
-    """
-
-    def __init__(
-        self,
-        *args: Any,
-        needs: Mapping[str, Sequence[str]] | None = None,
-        useless: Mapping[str, Sequence[str]] | None = None,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(*args, **kwargs)
-        self._needs, self._useless = needs or {}, useless or {}
+    """A command that refuses options that have no use beside the others, before it runs."""
 
     def invoke(self, ctx: click.Context) -> Any:
         """Refuse, or run."""
-        for name, others in self._needs.items():
-            if was_given(name, ctx) and not any(was_given(other, ctx) for other in others):
-                flags = [_spelt(other, ctx) for other in others]
+        given = [one for one in self.params if isinstance(one, HeadedOption) and was_given(one.name or "", ctx)]
+        for one in given:
+            if one.needs and not any(was_given(other, ctx) for other in one.needs):
+                flags = [_spelt(other, ctx) for other in one.needs]
                 raise UsageError(
-                    f"{_spelt(name, ctx)} has no use without {' or '.join(flags)}",
+                    f"{_spelt(one.name or '', ctx)} has no use without {' or '.join(flags)}",
                     remedy=f"add {flags[0]}, or leave it out",
                 )
-        for name, others in self._useless.items():
-            beside = next((other for other in others if was_given(other, ctx)), None)
-            if was_given(name, ctx) and beside is not None:
+        for one in given:
+            if beside := next((other for other in one.without if was_given(other, ctx)), None):
                 raise UsageError(
-                    f"{_spelt(name, ctx)} has no use with {_spelt(beside, ctx)}", remedy="leave one of them out"
+                    f"{_spelt(one.name or '', ctx)} has no use with {_spelt(beside, ctx)}",
+                    remedy="leave one of them out",
                 )
         return super().invoke(ctx)
 
@@ -204,19 +190,47 @@ def spread(args: Iterable[str], flags: set[str], lists: Collection[str] = ()) ->
 
 
 class HeadedOption(click.Option):
-    """An option that stands under a heading of the help; without one, among the common options."""
+    """An option of a command that says more of itself than click asks.
 
-    def __init__(self, *args: Any, heading: str = "", **kwargs: Any) -> None:
+    Args:
+        heading: It stands under this heading of the help; without one, among the common options.
+        names: Gives names that it may be, which the shell completes. A help text that ends with a colon goes on with
+            them: they are looked up only when it is shown, because plug-ins take their time.
+        needs: Parameters, or ``NAME=VALUE``, one of which has to be given with it.
+        without: Parameters beside which it has no use.
+    """
+
+    def __init__(
+        self,
+        *args: Any,
+        heading: str = "",
+        names: Callable[[], Sequence[str]] | None = None,
+        needs: Sequence[str] = (),
+        without: Sequence[str] = (),
+        **kwargs: Any,
+    ) -> None:
         super().__init__(*args, **kwargs)
-        self.heading = heading
+        self.heading, self.needs, self.without = heading, needs, without
+        self._names, self._before = names, self.help or ""
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """The names, or what its type completes."""
+        if self._names is None:
+            return super().shell_complete(ctx, incomplete)
+        return [CompletionItem(name) for name in self._names() if name.startswith(incomplete)]
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        """The option and its help."""
+        if self._names is not None and self._before.endswith(":"):
+            self.help = f"{self._before} {', '.join(self._names())}."
+        return super().get_help_record(ctx)
 
 
 class HeadedCommand(MultiCommand):
-    """A command whose help has headings.
+    """A command whose help has headings, in the order in which its options bring them up.
 
     Args:
-        headings: Heading to parameters of the command that stand under it; those of a :class:`HeadedOption` say it
-            themselves.
+        headings: Heading -> parameters under it that are no :class:`HeadedOption`.
     """
 
     def __init__(self, *args: Any, headings: Mapping[str, Sequence[str]] | None = None, **kwargs: Any) -> None:
@@ -224,7 +238,7 @@ class HeadedCommand(MultiCommand):
         self._headings = {name: heading for heading, names in (headings or {}).items() for name in names}
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options, heading by heading, in the order in which headings come up."""
+        """Write the options, heading by heading."""
         sections: dict[str, list[tuple[str, str]]] = {"": []}
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
@@ -234,28 +248,6 @@ class HeadedCommand(MultiCommand):
         for heading, records in sections.items():
             with formatter.section(heading or "Options"):
                 formatter.write_dl(records)
-
-
-class ListingOption(click.Option):
-    """An option whose help ends with names, looked up only when the help is shown: that takes its time.
-
-    Args:
-        names: Gives the names.
-    """
-
-    def __init__(self, *args: Any, names: Callable[[], Sequence[str]], **attributes: Any) -> None:
-        super().__init__(*args, **attributes)
-        self._names = names
-        self._before = self.help
-
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """The names."""
-        return [CompletionItem(name) for name in self._names() if name.startswith(incomplete)]
-
-    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
-        """The option and its help."""
-        self.help = f"{self._before} {', '.join(self._names())}."
-        return super().get_help_record(ctx)
 
 
 class LazyGroup(click.Group):
@@ -333,18 +325,6 @@ def argument_or_option(context: click.Context, argument: click.Parameter, incomp
     for option in context.command.get_params(context):
         if isinstance(option, click.Option) and option.multiple and flag in option.opts:
             return option.shell_complete(context, incomplete)
-    return [CompletionItem(incomplete, type="file")]
-
-
-def metric_names(_context: click.Context, _option: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Names of metrics."""
-    from polyref.metrics.registry import metric_names
-
-    return [CompletionItem(name) for name in metric_names() if name.startswith(incomplete)]
-
-
-def file_names(_context: click.Context, _option: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Files."""
     return [CompletionItem(incomplete, type="file")]
 
 

@@ -5,25 +5,119 @@ from __future__ import annotations
 import os
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache, wraps
-from typing import Any, Final, TypeVar
+from functools import lru_cache, partial, wraps
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
 from polyref.cli.commands import HeadedOption
 from polyref.errors import UsageError
 from polyref.formats import Reading, takes_pair
-from polyref.formats.test_sets import FOLDER as FOLDER
-from polyref.formats.test_sets import SCHEME
-from polyref.metrics import registry
-from polyref.metrics.base import Metric
-from polyref.options import Option, fields_of
+from polyref.formats.test_sets import FOLDER, SCHEME
+from polyref.options import REQUIRED, Option, declared, fields_of
 from polyref.textfiles import display_name
+
+if TYPE_CHECKING:
+    from polyref.metrics.base import Metric
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+
+def click_option(one: Option, *, given: bool = False) -> Callable[[F], F]:
+    """An option of the command line, made from what is declared.
+
+    Args:
+        one: What is declared.
+        given: Whether the command gets None where the option is not given, instead of its default.
+    """
+    flags = [*one.short.split(), *(one.flag.split() or [f"--{one.name.replace('_', '-')}"])]
+    shown = one.otherwise or (_shown(one.default) if given else "")
+    facts: dict[str, Any] = {
+        "cls": HeadedOption,
+        "help": f"{one.help} [default: {shown}]" if shown else one.help,
+        "default": None if given or one.default is REQUIRED else one.default,
+        "required": one.default is REQUIRED,
+        "show_default": not given and not one.otherwise and bool(_shown(one.default)),
+        **{name: getattr(one, name) for name in ("heading", "names", "needs", "without")},
+    }
+    if one.type is bool:
+        if one.default is not False:
+            flags[-1] = f"{flags[-1]}/--no-{flags[-1].removeprefix('--')}"
+        return click.option(*flags, one.name, is_flag=True, **facts)
+    if one.several or one.type is dict:
+        facts["multiple"] = True
+        if given:
+            facts["callback"] = lambda _context, _option, values: values or None
+    metavar = one.metavar or {int: "N", float: "X"}.get(one.type)
+    return click.option(*flags, one.name, type=_type(one), metavar=metavar, **facts)
+
+
+def options_of(
+    kind: Any, *names: str, without: Collection[str] = (), gathered: str = "", heading: str = "", given: bool = False
+) -> Callable[[F], F]:
+    """Decorate a command with the options that a dataclass or a TypedDict declares.
+
+    Args:
+        kind: What declares them.
+        names: Those that are wanted; none: all.
+        without: Those that are not.
+        gathered: The command gets them under this name, as the dataclass or a dictionary; empty: each by its own name.
+        heading: Of those that name none.
+        given: As for :func:`click_option`.
+    """
+    known = {
+        name: replace(one, heading=one.heading or heading)
+        for name, one in declared(kind).items()
+        if one.type is not object and name not in without and (not names or name in names)
+    }
+
+    def decorate(command: F) -> F:
+        made: Any = command
+        if gathered:
+
+            @wraps(command)
+            def together(**values: Any) -> Any:
+                own = {name: values.pop(name) for name in known}
+                return command(**{gathered: kind(**own)}, **values)
+
+            made = together
+        for one in reversed(known.values()):
+            made = click_option(one, given=given)(made)
+        return made  # type: ignore[no-any-return]
+
+    return decorate
+
+
+def _type(one: Option) -> click.ParamType[Any, Any]:
+    if one.choices:
+        return click.Choice(list(one.choices))
+    if one.type not in (int, float):
+        return click.STRING
+    if not one.range:
+        return click.INT if one.type is int else click.FLOAT
+    limits: dict[str, Any] = {
+        "min": one.least if one.above is None else one.above,
+        "max": one.most if one.below is None else one.below,
+        "min_open": one.above is not None,
+        "max_open": one.below is not None,
+    }
+    return click.IntRange(**limits) if one.type is int else click.FloatRange(**limits)
+
+
+def _shown(value: Any) -> str:
+    """A default as help shows it; empty where nothing is to be said."""
+    if value is None or value is REQUIRED or value is False or value == () or value == "":
+        return ""
+    return "yes" if value is True else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+#: Headings of the help.
+FILES: Final = "Files"
+HOW: Final = "How it runs"
+#: What a metric is called at the command line; its names follow.
+METRIC_HELP: Final = "A metric, or one with options of its own, such as 'chrf(combine=expected, beta=3)'. There are:"
 _FORMAT_HELP = (
     "Form of {what}: plain, normal, simple, nbest, json, lists, tsv, csv, sacrebleu-tsv, xml, sgml, general, "
     "human-evaluation, metrics-task or a plug-in's. [default: told by content]"
@@ -36,10 +130,11 @@ _FIELDS_HELP = (
 
 def format_option(flag: str = "--format", what: str = "the references", name: str = "form") -> Callable[[F], F]:
     """``--format``, or what a command calls it."""
-    return click.option(flag, name, metavar="NAME", help=_FORMAT_HELP.format(what=what))
+    return _file(flag, name, metavar="NAME", help=_FORMAT_HELP.format(what=what))
 
 
-fields_option = click.option("--fields", multiple=True, metavar="KEY=ROLE", help=_FIELDS_HELP)
+_file = partial(click.option, cls=HeadedOption, heading=FILES)
+fields_option = _file("--fields", multiple=True, metavar="KEY=ROLE", help=_FIELDS_HELP)
 
 
 def reading_options(*, flag: str = "--format", sets: bool = True, sources: bool = False) -> Callable[[F], F]:
@@ -68,9 +163,9 @@ def reading_options(*, flag: str = "--format", sets: bool = True, sources: bool 
             return command(reading=reading, **values)
 
         made: Any = gathered
-        made = click.option("-l", "--language-pair", "pair", metavar="PAIR", help="Of a set with several.")(made)
+        made = _file("-l", "--language-pair", "pair", metavar="PAIR", help="Of a set with several.")(made)
         if sets:
-            made = click.option(
+            made = _file(
                 "-t", "--test-set", metavar="NAME", help="References of a test set that sacreBLEU has, instead of REFS."
             )(made)
         return format_option(flag)(fields_option(made))  # type: ignore[no-any-return]
@@ -114,13 +209,6 @@ def fields_from(values: Sequence[str]) -> dict[str, str]:
     return found
 
 
-#: What a metric is called at the command line.
-METRIC_HELP = (
-    "A metric, or one with options of its own, such as 'chrf(combine=expected, beta=3)'. There are: "
-    f"{', '.join(registry.metric_names())}."
-)
-
-
 def metric_options(command: F) -> F:
     """Decorate a command with the options of all metrics; as keyword arguments they are for :func:`make_metrics`."""
     for option in reversed(_options()):
@@ -130,12 +218,9 @@ def metric_options(command: F) -> F:
 
 def metric_parameters() -> set[str]:
     """Names of the parameters that :func:`metric_options` adds to a command."""
-    return {one.parameter for options in registry.all_options().values() for one in options.values() if one.flag}
+    from polyref.metrics.registry import all_options
 
-
-def make_metrics(specifications: Iterable[str], options: Mapping[str, Any], **fallback: Any) -> dict[str, Metric]:
-    """See :func:`polyref.metrics.registry.make_metrics`; ``options`` are those of the command."""
-    return registry.make_metrics(specifications, options, **fallback)
+    return {one.parameter for options in all_options().values() for one in options.values() if one.flag}
 
 
 def files_of(metrics: Iterable[Metric]) -> list[str]:
@@ -152,9 +237,11 @@ def files_of(metrics: Iterable[Metric]) -> list[str]:
 @lru_cache(maxsize=1)
 def _options() -> list[Callable[[F], F]]:
     """One option for every flag, whichever metrics have it."""
+    from polyref.metrics.registry import all_options
+
     takers: dict[str, dict[str, Option]] = defaultdict(dict)
     families: dict[str, list[str]] = defaultdict(list)
-    for name, options in registry.all_options().items():
+    for name, options in all_options().items():
         for one in options.values():
             if one.flag:
                 takers[one.flag][name] = one
@@ -168,62 +255,27 @@ def _option(takers: Mapping[str, Option], families: Mapping[str, list[str]]) -> 
     """The option of one flag: metric to what its field says; the first of them speaks for all."""
     first = next(iter(takers.values()))
     heading = first.heading or f"Options of {', '.join(families[first.family])}"
-    facts: dict[str, Any] = {
-        "cls": HeadedOption,
-        "heading": "" if first.common else heading,
-        "help": f"{first.help}{_default(takers)}",
-        "default": None,
-    }
-    metavar = first.metavar or {int: "N", float: "X"}.get(first.type)
-    flag = first.flag
-    if first.type is bool:
-        if first.default is not False:
-            flag = f"{flag}/--no-{flag.removeprefix('--')}"
-        return click.option(*_flags(first, flag), is_flag=True, **facts)
-    if first.several:
-        facts |= {"multiple": True, "callback": lambda _context, _option, given: given or None}
-    return click.option(*_flags(first, flag), type=_type(takers), metavar=metavar, **facts)
-
-
-def _flags(one: Option, flag: str) -> list[str]:
-    return [one.short, flag, one.parameter] if one.short else [flag, one.parameter]
-
-
-def _type(takers: Mapping[str, Option]) -> click.ParamType[Any, Any]:
-    one = next(iter(takers.values()))
-    if one.choices:
-        return click.Choice(list(dict.fromkeys(choice for each in takers.values() for choice in each.choices)))
-    if not one.range:
-        return click.INT if one.type is int else click.FLOAT if one.type is float else click.STRING
-    limits: dict[str, Any] = {
-        "min": one.least if one.above is None else one.above,
-        "max": one.most if one.below is None else one.below,
-        "min_open": one.above is not None,
-        "max_open": one.below is not None,
-    }
-    if one.type is int:
-        return click.IntRange(**limits)
-    return click.FloatRange(**limits)
+    shared = replace(
+        first,
+        name=first.parameter,
+        heading="" if first.common else heading,
+        choices=tuple(dict.fromkeys(choice for each in takers.values() for choice in each.choices)),
+        otherwise=_default(takers),
+        needs=(),  # of fields, which the metric itself checks
+    )
+    return click_option(shared, given=True)
 
 
 def _default(takers: Mapping[str, Option]) -> str:
     """What is done where the option is not given: of most metrics, then of the others."""
-    said: dict[str, str] = {}
-    for name, one in takers.items():
-        said[name] = one.otherwise or _shown(one.default)
+    said = {name: one.otherwise or _shown(one.default) for name, one in takers.items()}
     most, _ = Counter(said.values()).most_common(1)[0]
     others = defaultdict(list)
     for name, text in said.items():
         if text != most:
             others[text].append(name)
     parts = [most, *(f"{text} of {', '.join(names)}" for text, names in others.items())]
-    return f" [default: {'; '.join(part for part in parts if part)}]" if any(parts) else ""
-
-
-def _shown(value: Any) -> str:
-    if value is None or value is False or value == () or value == "":
-        return ""
-    return "yes" if value is True else f"{value:g}" if isinstance(value, float) else str(value)
+    return "; ".join(part for part in parts if part)
 
 
 #: What libraries of matrix products and torch read when they are loaded.
@@ -234,6 +286,8 @@ def threads_option(command: F) -> F:
     """Add the option; it is obeyed without the command's doing."""
     return click.option(
         "--threads",
+        cls=HeadedOption,
+        heading=HOW,
         type=click.IntRange(min=1),
         metavar="N",
         expose_value=False,

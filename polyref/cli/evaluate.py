@@ -1,30 +1,35 @@
-"""Files that are given with a name for what they hold: ``NAME=FILE``."""
+"""``polyref evaluate``: do more references agree better with people?"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import click
 
-from polyref.cli.commands import HeadedCommand, ListingOption, argument_or_option, metric_names
+from polyref.cli.commands import HeadedCommand, HeadedOption, argument_or_option
 from polyref.cli.declared import (
+    HOW,
     fields_from,
     fields_option,
     format_option,
     metric_options,
     metric_parameters,
+    options_of,
     threads_option,
 )
 from polyref.cli.printing import bars, json_object, quiet_option, remember, tell
 from polyref.errors import UsageError
-from polyref.eval.judgements.base import JUDGEMENTS
-from polyref.eval.statistics.named import STATISTICS
+from polyref.eval.options import EvaluateOptions, Measured
 from polyref.progress import listening
 from polyref.tables import name_as_text
 
+#: Options that change nothing in a report.
+_NO_SETTINGS: Final = frozenset({"output", "as_json", "width", "verbose"})
+#: What a report calls parameters that have other names in Python.
+_IN_REPORTS: Final = {"data": "set_dirs", "exclude": "excluded", "gold": "golds", "ref": "refs", "references": "extra"}
 _NAMED: Final = re.compile(r"([\w.+-]+)=(.+)", re.DOTALL)
 
 
@@ -60,223 +65,9 @@ def files_of_judgements(values: Sequence[str]) -> dict[str, list[str]]:
     return files
 
 
-Command = TypeVar("Command", bound=Callable[..., Any])
-
-#: Options that change nothing in a report.
-_NO_SETTINGS: Final = frozenset({"output", "as_json", "width", "verbose"})
-
-_MEASURED: Final = (
-    click.argument(
-        "set_dirs", nargs=-1, required=True, metavar="SET_DIR...", type=click.Path(), shell_complete=argument_or_option
-    ),
-    click.option(
-        "-l",
-        "--language-pair",
-        "pairs",
-        multiple=True,
-        required=True,
-        metavar="PAIR",
-        help="Language pairs, such as zh-en.",
-    ),
-    click.option(
-        "--ref", "refs", multiple=True, metavar="NAME", help="Human references; needed where there are several."
-    ),
-    click.option(
-        "--refs",
-        "extra",
-        multiple=True,
-        metavar="FILE",
-        help="Augmented set made from --ref; or another human reference: a file, or ref:NAME of the set. NAME=FILE for "
-        "several; {set} and {pair} are put in.",
-    ),
-    format_option(what="the augmented set"),
-    fields_option,
-    click.option(
-        "--originals",
-        multiple=True,
-        type=click.Choice(["kept", "replaced"]),
-        default=("kept",),
-        show_default=True,
-        help="What becomes of the human references for k > 0.",
-    ),
-    click.option(
-        "--gold",
-        "golds",
-        multiple=True,
-        metavar="NAME",
-        help="darr, or a judgement in human-scores; with several sets, the first that each has.",
-    ),
-    click.option("--sys-gold", metavar="NAME", help="System-level judgement; default: that of --gold."),
-    click.option("--mqm", metavar="FILE", help="Judgements from raw MQM marks or their averages instead of --gold."),
-    click.option(
-        "--mqm-weight",
-        "mqm_weights",
-        multiple=True,
-        metavar="W",
-        help="SEVERITY=WEIGHT or SEVERITY/CATEGORY=WEIGHT, over the usual ones.",
-    ),
-    click.option(
-        "--da",
-        multiple=True,
-        metavar="FILE",
-        help="Judgements from a file of DA, DA+SQM or ESA instead of --gold; several files are waves of one campaign.",
-    ),
-    click.option("--darr", metavar="FILE", help="Relative rankings from a file of the metrics task instead of --gold."),
-    click.option(
-        "--judgements",
-        multiple=True,
-        metavar="KIND=FILE",
-        cls=ListingOption,
-        names=JUDGEMENTS.names,
-        help="Judgements from a file instead of --gold; kinds:",
-    ),
-    click.option("--reliable", is_flag=True, help="Of Pearmut's logs, leave out annotators by the rule of WMT26."),
-    click.option(
-        "--pairs",
-        "repeated_pairs",
-        type=click.Choice(["count", "merge", "drop"]),
-        default="count",
-        show_default=True,
-        help="Two outputs that several relative rankings compare: count each as released, merge them into what most "
-        "say, or drop them.",
-    ),
-    click.option(
-        "--systems",
-        metavar="DIR",
-        type=click.Path(),
-        help="Of a test set of the general task in JSON lines, the folder of outputs. [default: systems, beside it]",
-    ),
-    click.option("--collection", metavar="NAME", help="Of a WMT XML release, take this collection. [default: all]"),
-    click.option("--test-suites", is_flag=True, help="Of a WMT XML release, take the test suites as well."),
-    click.option(
-        "-m",
-        "--metric",
-        "metrics",
-        multiple=True,
-        default=("bleu", "chrf"),
-        show_default=True,
-        metavar="METRIC",
-        shell_complete=metric_names,
-        help="A metric that polyref computes, or of which the set has a score file (stored:NAME).",
-    ),
-    click.option(
-        "-k",
-        "ks",
-        multiple=True,
-        type=click.IntRange(min=0),
-        metavar="K",
-        help="Numbers of extra references; default: 0, and with --refs also as many as there are.",
-    ),
-    click.option(
-        "--statistic",
-        "statistics",
-        multiple=True,
-        metavar="NAME",
-        cls=ListingOption,
-        names=STATISTICS.names,
-        help="Print these too:",
-    ),
-    click.option("--pairwise", is_flag=True, help="Count pairs of systems: correct, incorrect, not significant."),
-    click.option("--include-human", is_flag=True, help="Treat translations made by people as systems."),
-    click.option(
-        "--scores", metavar="FOLDER", help="Folder of score files in the set. [default: metric-scores, scores]"
-    ),
-    click.option("--baseline", metavar="METRIC", help="Measure gains from this metric instead of each one's k = 0."),
-    click.option("--exclude", "excluded", multiple=True, metavar="SYSTEM", help="Leave systems out."),
-    click.option("--top", type=click.IntRange(min=1), metavar="N", help="Keep the N systems that people like best."),
-    click.option(
-        "--segments",
-        type=click.IntRange(min=1),
-        metavar="N",
-        help="Score a random part of the judged segments, drawn by --seed; intervals are those of parts of this size.",
-    ),
-    click.option(
-        "--all-segments",
-        is_flag=True,
-        help="Score segments that nobody judged as well, as runs of BLEU, chrF and TER always do: other metrics, and "
-        "those beside them, leave them out where scores of systems are the means of the judged ones.",
-    ),
-    click.option("--exclude-outliers", is_flag=True, help="Leave out systems far from the median of human scores."),
-    click.option(
-        "-n",
-        "--resamples",
-        type=click.IntRange(min=0),
-        default=1000,
-        show_default=True,
-        help="Bootstrap resamples; 0: no intervals.",
-    ),
-    click.option(
-        "--over",
-        type=click.Choice(["segments", "systems", "both"]),
-        default="segments",
-        show_default=True,
-        help="What the bootstrap redraws: with both, intervals speak of other systems too.",
-    ),
-    click.option(
-        "--confidence",
-        type=click.FloatRange(0, 1, min_open=True, max_open=True),
-        default=0.95,
-        show_default=True,
-        help="Confidence level of the intervals.",
-    ),
-    click.option(
-        "--placebo",
-        type=click.IntRange(min=1),
-        metavar="N",
-        help="Also measure N placebos: references of other segments, of the same lengths. 5 is a good number; "
-        "without it no verdict is better.",
-    ),
-    click.option(
-        "--perm-both",
-        type=click.IntRange(min=1),
-        metavar="N",
-        help="Test gains with N permutations of outputs as well (PERM-BOTH): a test about these systems only.",
-    ),
-    click.option(
-        "--correction", type=click.Choice(["holm", "bonferroni", "bh"]), help="Correct the p-values for their number."
-    ),
-    click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Seed of all resampling."),
-    click.option(
-        "--peers",
-        metavar="leave-one-out",
-        help="Instead of --refs: the outputs of the other systems, for each system. Rows within segments alone: it "
-        "measures consensus, and ranks no systems. With --combine mean, expected or blend.",
-    ),
-)
-_PRINTED: Final = (
-    click.option("-w", "--width", type=click.IntRange(0, 20), default=4, show_default=True, help="Digits for people."),
-    click.option("-v", "--verbose", is_flag=True, help="Print signatures in full."),
-    click.option("-o", "--output", metavar="DIR", type=click.Path(), help="Write a report: HTML, CSV, LaTeX and JSON."),
-    click.option("--json", "as_json", is_flag=True, help="Print one JSON object."),
-    quiet_option,
-)
-
-
-#: Heading of the help -> options under it; the others come first.
-HEADINGS: Final = {
-    "Judgements": ["sys_gold", "mqm", "mqm_weights", "da", "darr", "judgements", "reliable", "repeated_pairs"],
-    "Systems": ["include_human", "excluded", "top", "exclude_outliers"],
-    "Segments": ["segments", "all_segments"],
-    "Sets": ["systems", "collection", "test_suites", "scores"],
-    "More to measure": ["statistics", "pairwise"],
-    "Intervals and tests": ["resamples", "over", "confidence", "perm_both", "correction", "seed", "baseline"],
-    "How references combine": ["peers"],
-}
-
-
-def evaluate_options(command: Command) -> Command:
-    """Decorate the command with its arguments and options, those of metrics among them."""
-    for option in reversed(_PRINTED):
-        command = option(command)
-    command = metric_options(command)
-    for option in reversed(_MEASURED):
-        command = option(command)
-    return command
-
-
 def settings() -> dict[str, Any]:
     """Every option of this run with its value, defaults included."""
-    given = click.get_current_context().params
+    given = {_IN_REPORTS.get(name, name): value for name, value in click.get_current_context().params.items()}
     # Sorted: click keeps the order of the command line.
     return {
         name: _written(given[name]) for name in sorted(given) if given[name] is not None and name not in _NO_SETTINGS
@@ -290,18 +81,27 @@ def _written(value: Any) -> Any:
     return name_as_text(value) if isinstance(value, str) else value
 
 
-@click.command(cls=HeadedCommand, headings=HEADINGS, useless={"width": ["as_json"], "verbose": ["as_json"]})
+@click.command(cls=HeadedCommand)
+@click.argument(
+    "data", nargs=-1, required=True, metavar="SET_DIR...", type=click.Path(), shell_complete=argument_or_option
+)
+@options_of(Measured)
+@format_option(what="the augmented set")
+@fields_option
+@options_of(EvaluateOptions, without=("form", "fields", "options"))
+@metric_options
+@click.option("-o", "--output", metavar="DIR", type=click.Path(), help="Write a report: HTML, CSV, LaTeX and JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.option("-w", "--width", cls=HeadedOption, heading=HOW, type=click.IntRange(0, 20), default=4,
+              show_default=True, without=["as_json"], help="Digits for people.")  # fmt: skip
+@click.option("-v", "--verbose", cls=HeadedOption, heading=HOW, is_flag=True, without=["as_json"],
+              help="Print signatures in full.")  # fmt: skip
+@quiet_option
 @threads_option
-@evaluate_options
 def command(
-    set_dirs: tuple[str, ...],
-    pairs: tuple[str, ...],
-    refs: tuple[str, ...],
-    extra: tuple[str, ...],
-    fields: tuple[str, ...],
-    golds: tuple[str, ...],
+    references: tuple[str, ...],
     judgements: tuple[str, ...],
-    excluded: tuple[str, ...],
+    fields: tuple[str, ...],
     output: str | None,
     as_json: bool,
     width: int,
@@ -332,17 +132,12 @@ def command(
     of_metrics = {name: options.pop(name) for name in metric_parameters()}
     with listening(bars):
         found = evaluate(
-            set_dirs,
-            pairs,
-            references=named_files(extra),
-            fields=fields_from(fields) or None,
-            ref=refs,
-            gold=golds,
+            **options,
+            references=named_files(references),
             judgements=files_of_judgements(judgements),
-            exclude=excluded,
+            fields=fields_from(fields) or None,
             options=of_metrics,
             say=tell,
-            **options,
         )
     if options["peers"] is None and (better := advice(s for one in found.evaluations for s in one.signatures.values())):
         tell("note", better)

@@ -7,7 +7,7 @@ import hashlib
 import json
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,6 +26,7 @@ from polyref.formats import Reading, takes_pair
 from polyref.metrics.api import NoAddedReferencesError, check_language
 from polyref.metrics.base import Metric
 from polyref.metrics.registry import metric_options, read_specifications, split
+from polyref.options import fields_of, option
 from polyref.paraphrase.loading import find_generator, named_generator
 from polyref.paraphrase.rewriting.options import GENERATORS as REWRITING
 from polyref.references import ReferenceSet
@@ -35,7 +36,44 @@ from polyref.textfiles import display_name, is_stream
 
 #: What makes references, and what is of use beside it alone.
 MAKERS: Final = ("model", "candidates")
-OF_MAKING: Final = {"base_url": ("model",), "retry_failed": ("model",), "preset": MAKERS, "language": MAKERS}
+
+
+@dataclass(frozen=True, kw_only=True)
+class MakingOptions:
+    """What added references are made with."""
+
+    model: tuple[str, ...] = option(
+        (),
+        metavar="NAME|DIR",
+        help="Make them with this generator, as `polyref augment` does (its help lists them), and keep them in "
+        "~/.cache/polyref, or $POLYREF_CACHE: nothing is made, asked or paid for twice. Several are merged.",
+    )
+    candidates: tuple[str, ...] = option((), metavar="FILE", help="Take them from lists made elsewhere.")
+    base_url: str | None = option(
+        None,
+        metavar="URL",
+        needs=("model",),
+        help="Server of --model openai:NAME, such as http://localhost:8000/v1.",
+    )
+    retry_failed: bool = option(False, needs=("model",), help="Ask again what that server did not answer.")
+    preset: str | None = option(
+        None,
+        flag="--filter",
+        metavar="NAME|FILE",
+        needs=MAKERS,
+        help=f"What may become a reference: {', '.join(PRESETS)}, or a TOML file.",
+        otherwise="augment's",
+    )
+    language: str | None = option(
+        None,
+        flag="--lang",
+        metavar="CODE",
+        needs=MAKERS,
+        help="Language of the references.",
+        otherwise="told by them",
+    )
+
+
 #: Options of ``score`` that say how its references are read: what it scores with needs none of them.
 _OF_REFERENCES: Final = ("form", "test_set")
 
@@ -56,7 +94,7 @@ class Making:
 
     references: Sequence[str]
     reading: Reading
-    options: Mapping[str, Any]
+    options: MakingOptions
     k: int | None
     device: str | None
     force: bool
@@ -87,13 +125,13 @@ class Making:
         except OSError as error:
             remedy = "POLYREF_CACHE=FOLDER names another place; or make a set with polyref augment"
             raise DataError(f"no set can be kept here: {error.strerror}", file=folder, remedy=remedy) from None
-        models = self.options["model"]
+        models = self.options.model
         rewriting = [name for name in models if (found := find_generator(name)) and found[0].name in REWRITING]
         # Answers hold whatever is made of them: other filters, another k and other commands find them here.
         answers = ["--answers", str(folder / f"{_digest(rewriting)}.answers")] if len(rewriting) == 1 else []
         with _alone(folder):
             path = folder / f"{_digest([files, self._identity()])}.polyref.jsonl"
-            if path.is_file() and not self.options["retry_failed"]:
+            if path.is_file() and not self.options.retry_failed:
                 say(f"polyref: these references were made before: {shown(str(path))}")
             else:
                 _augment([*self._words(), *answers, *["-q"] * quietness(), "-o", str(path)])
@@ -103,33 +141,33 @@ class Making:
 
     @property
     def _flag(self) -> str:
-        return next(f"--{name}" for name in MAKERS if self.options[name])
+        return next(f"--{name}" for name in MAKERS if getattr(self.options, name))
 
     def _words(self) -> list[str]:
         """The arguments of ``augment``, but where the set goes."""
-        found = [*self.references, *(word for name in self.options["model"] for word in ("--model", name))]
-        found += [word for name in self.options["candidates"] for word in ("--candidates", name)]
+        found = [*self.references, *(word for name in self.options.model for word in ("--model", name))]
+        found += [word for name in self.options.candidates for word in ("--candidates", name)]
         found += [] if self.k is None else ["-k", str(self.k)]
         of_references = {key: role for key, role in self.reading.fields.items() if role != "output"}
         given = {
-            "--base-url": self.options["base_url"],
-            "--lang": self.options["language"],
-            "--filter": self.options["preset"],
+            "--base-url": self.options.base_url,
+            "--lang": self.options.language,
+            "--filter": self.options.preset,
             "--device": self.device,
             "--format": self.reading.form,
             "-l": self.reading.pair,
         }
         found += [word for flag, value in given.items() if value is not None for word in (flag, value)]
         found += [word for key, role in of_references.items() for word in ("--fields", f"{key}={role}")]
-        flags = {"--retry-failed": self.options["retry_failed"], "--force": self.force}
+        flags = {"--retry-failed": self.options.retry_failed, "--force": self.force}
         return [*found, *(flag for flag, is_given in flags.items() if is_given)]
 
     def _identity(self) -> list[Any]:
         """What the set depends on beside the references: equal values give equal sets."""
-        read = [*self.options["candidates"], *([] if self.options["preset"] in PRESETS else [self.options["preset"]])]
+        read = [*self.options.candidates, *([] if self.options.preset in PRESETS else [self.options.preset])]
         lists = [[Path(name).name, file_sha256(name)] for name in read if name and Path(name).is_file()]
         words = [word for word in self._words()[len(self.references) :] if word != "--retry-failed"]
-        return [__version__, words, lists, [_state_of(name) for name in self.options["model"]]]
+        return [__version__, words, lists, [_state_of(name) for name in self.options.model]]
 
     def _say_commands(self, answers: Sequence[str]) -> None:
         """The two commands that do the same and keep the set, for a shell."""
@@ -145,28 +183,28 @@ class Making:
     def _rest(self) -> Iterator[str]:
         """The options of the command that runs, without those of making and of reading references."""
         context = click.get_current_context()
-        left_out = {*MAKERS, *OF_MAKING, *_OF_REFERENCES, *(() if self.computing else ("device",))}
+        left_out = {*fields_of(MakingOptions), *_OF_REFERENCES, *(() if self.computing else ("device",))}
         outputs = Reading(context.params["input_form"])
         left_out |= set() if takes_pair(context.params["inputs"], outputs) else {"pair"}
-        for option in context.command.params:
-            name = option.name or ""
-            if not isinstance(option, click.Option) or name in left_out or not was_given(name):
+        for parameter in context.command.params:
+            name = parameter.name or ""
+            if not isinstance(parameter, click.Option) or name in left_out or not was_given(name):
                 continue
             value = context.params.get(name, context.meta.get(f"polyref.{name}"))
             if name == "fields":
                 value = [one for one in value or () if one.endswith("=output")]
             if isinstance(value, bool):
-                yield option.opts[0] if value else option.secondary_opts[0]
+                yield parameter.opts[0] if value else parameter.secondary_opts[0]
             elif isinstance(value, (list, tuple)):
-                yield from (option.opts[0], *map(str, value)) if value else ()
+                yield from (parameter.opts[0], *map(str, value)) if value else ()
             elif value is not None:
-                yield from (option.opts[0], str(value))
+                yield from (parameter.opts[0], str(value))
 
 
 def making_from(
     references: Sequence[str],
     reading: Reading,
-    making: Mapping[str, Any],
+    making: MakingOptions,
     ks: Sequence[int],
     metrics: Sequence[str],
     of_metrics: dict[str, Any],
@@ -184,7 +222,7 @@ def making_from(
         of_metrics: Values of the options of metrics. ``device`` is taken out of it where it is the generators' alone.
         force: Take references in a language that a generator does not write.
     """
-    given = [name for name in MAKERS if making[name]]
+    given = [name for name in MAKERS if getattr(making, name)]
     if not given:
         return None
     flag = f"--{given[0]}"
@@ -195,10 +233,10 @@ def making_from(
             f"{flag} keeps what it makes beside the cache, which --no-cache turns off",
             remedy="make a set with polyref augment --no-cache -o SET, and score with SET",
         )
-    for path in (*references, *making["candidates"]):
+    for path in (*references, *making.candidates):
         if is_stream(path):
             raise UsageError(f"{display_name(path)} can be read once, but {flag} reads it twice", remedy="name a file")
-    device, models = of_metrics.get("device"), making["model"]
+    device, models = of_metrics.get("device"), making.model
     computing = device is not None and _metrics_compute(metrics)
     if not computing:
         of_metrics["device"] = None

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from polyref.cli.commands import in_flags
+from polyref.cli.commands import HeadedOption, in_flags
 from polyref.errors import PolyrefWarning
 from polyref.progress import Advance, bar
 from polyref.tables import shown
@@ -28,6 +28,8 @@ def quiet_option(command: Command) -> Command:
     return click.option(
         "-q",
         "--quiet",
+        cls=HeadedOption,
+        heading="How it runs",
         count=True,
         expose_value=False,
         callback=lambda _context, _option, times: silence(times),

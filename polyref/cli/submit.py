@@ -2,37 +2,52 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import click
 
-from polyref.cli.commands import HeadedCommand
-from polyref.cli.declared import METRIC_HELP, fields_from, fields_option, format_option, metric_options, threads_option
+from polyref.cli.commands import HeadedCommand, HeadedOption
+from polyref.cli.declared import (
+    METRIC_HELP,
+    fields_from,
+    fields_option,
+    format_option,
+    metric_options,
+    options_of,
+    threads_option,
+)
 from polyref.cli.printing import bars, quiet_option, say, tell
+from polyref.eval.options import EvaluateOptions
+from polyref.metrics.registry import metric_names
 from polyref.progress import listening
 from polyref.tables import shown
+
+_named = partial(click.option, cls=HeadedOption, heading="What the task calls it")
 
 
 @click.command(cls=HeadedCommand)
 @click.argument("set_dir", type=click.Path())
 @click.option("--year", type=click.IntRange(2020, 2026), required=True, help="Whose format to write.")
 @click.option("-l", "--language-pair", "pairs", multiple=True, metavar="PAIR", help="Pairs. [default in 2026: all]")
-@click.option("--ref", "refs", multiple=True, metavar="NAME", help="Human references; needed where there are several.")
-@click.option("--refs", "extra", metavar="FILE", help="Augmented set made from --ref; {set} and {pair} are put in.")
+@click.option("--ref", multiple=True, metavar="NAME", help="Human references; needed where there are several.")
+@click.option(
+    "--refs", "references", metavar="FILE", help="Augmented set made from --ref; {set} and {pair} are put in."
+)
 @format_option(what="the augmented set")
 @fields_option
-@click.option("-m", "--metric", default="bleu", show_default=True, metavar="METRIC", help=METRIC_HELP)
+@click.option("-m", "--metric", cls=HeadedOption, names=metric_names, default="bleu", show_default=True,
+              metavar="METRIC", help=METRIC_HELP)  # fmt: skip
 @click.option("-k", type=click.IntRange(min=0), metavar="K", help="Extra references. [default: all there are]")
 @click.option("--without-reference", metavar="METRIC", help="In 2026: the metric of items that have no reference.")
 @click.option("--name", required=True, metavar="NAME", help="What the submission calls the metric.")
-@click.option("--testset", default="", metavar="NAME", help="What the task calls the test set; not in 2026.")
-@click.option("--reference", metavar="NAME", help="What the task calls the reference. [default: from --ref, by year]")
-@click.option("--exclude", "excluded", multiple=True, metavar="SYSTEM", help="Leave systems out.")
+@_named("--testset", default="", metavar="NAME", help="What the task calls the test set; not in 2026.")
+@_named("--reference", metavar="NAME", help="What the task calls the reference. [default: from --ref, by year]")
+@click.option("--exclude", multiple=True, metavar="SYSTEM", help="Leave systems out.")
 @click.option(
     "-o", "--output", required=True, metavar="PATH", type=click.Path(), help="Directory to write to; in 2026, file."
 )
-@click.option("--collection", metavar="NAME", help="Of a WMT XML release: submit this collection. [default: all]")
-@click.option("--test-suites", is_flag=True, help="Of a WMT XML release: submit the test suites as well.")
+@options_of(EvaluateOptions, "collection", "test_suites")
 @quiet_option
 @threads_option
 @metric_options
@@ -40,8 +55,8 @@ def command(
     set_dir: str,
     year: int,
     pairs: tuple[str, ...],
-    refs: tuple[str, ...],
-    extra: str | None,
+    ref: tuple[str, ...],
+    references: str | None,
     form: str | None,
     fields: tuple[str, ...],
     metric: str,
@@ -50,7 +65,7 @@ def command(
     name: str,
     testset: str,
     reference: str | None,
-    excluded: tuple[str, ...],
+    exclude: tuple[str, ...],
     output: str,
     collection: str | None,
     test_suites: bool,
@@ -81,13 +96,13 @@ def command(
                 name,
                 testset,
                 metric,
-                refs,
-                extra,
+                ref,
+                references,
                 k,
                 reference,
                 form,
                 fields_from(fields),
-                excluded,
+                exclude,
                 without_reference,
             ),
             options=options,

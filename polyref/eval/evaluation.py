@@ -12,9 +12,9 @@ from typing import Any, Final
 import numpy as np
 
 from polyref.eval.agreement import GAINS, LENGTH, PLACEBO, REAL_MINUS_PLACEBO, Row, Verdict, verdict
-from polyref.eval.experiments.choices import KEPT
 from polyref.eval.judgements.gold import BoolArray, Gold
 from polyref.eval.names import level_name, metric_names, statistic_name
+from polyref.eval.options import KEPT
 from polyref.eval.placebo import LengthLeft
 from polyref.eval.series import OF_LENGTH, Series
 from polyref.metrics.api import NO_HUMAN

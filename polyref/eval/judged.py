@@ -13,10 +13,10 @@ from polyref.errors import UsageError
 from polyref.eval.data.archive import MetricsTaskArchive
 from polyref.eval.data.evaluation_set import EvalSet
 from polyref.eval.data.releases import EvaluationSet, filled
-from polyref.eval.experiments.choices import Choices
 from polyref.eval.judgements.base import Place, gold_reader
 from polyref.eval.judgements.gold import Gold
 from polyref.eval.judgements.mqm import parse_weights
+from polyref.eval.options import Choices
 
 
 def judgement(evalset: EvaluationSet, choices: Choices, several: bool) -> tuple[Gold, dict[str, float], list[str]]:
@@ -28,28 +28,28 @@ def judgement(evalset: EvaluationSet, choices: Choices, several: bool) -> tuple[
         several: Whether other sets or pairs are evaluated too, so that each takes what it has.
     """
     gold = _gold(evalset, choices, several)
-    notes = _notes(evalset, gold, choices.include_human)
-    if choices.include_human and (used := _scored_against(evalset, choices, several) & gold.systems):
+    notes = _notes(evalset, gold, choices["include_human"])
+    if choices["include_human"] and (used := _scored_against(evalset, choices, several) & gold.systems):
         # A reference is perfect against itself.
         notes.append(f"scored against, left out: {', '.join(sorted(used))}")
         gold = gold.without(used)
     everyone = gold.system
-    left_out = [s for s in choices.exclude if not several or s in gold.systems]
-    if choices.exclude_outliers:
+    left_out = [s for s in choices["exclude"] if not several or s in gold.systems]
+    if choices["exclude_outliers"]:
         far = outliers(gold.system)
         left_out += far
         notes.append(f"outliers, left out: {', '.join(far) or 'none'}")
     gold = gold.without(left_out)
-    if choices.top is not None:
-        if choices.top > len(gold.system):
-            raise UsageError(f"`top` {choices.top}, but {len(gold.system)} systems have a human score")
-        best = top_systems(gold.system, choices.top)
+    if choices["top"] is not None:
+        if choices["top"] > len(gold.system):
+            raise UsageError(f"`top` {choices['top']}, but {len(gold.system)} systems have a human score")
+        best = top_systems(gold.system, choices["top"])
         # Those that only rankings judge have no human score to be among the best.
         rest = [system for system in (*gold.system, *sorted(gold.systems - gold.system.keys())) if system not in best]
         left_out += rest
         gold = gold.without(rest)
     excluded = {system: everyone.get(system, math.nan) for system in dict.fromkeys(left_out)}
-    if choices.exclude_outliers and not gold.system and all(map(math.isnan, excluded.values())):
+    if choices["exclude_outliers"] and not gold.system and all(map(math.isnan, excluded.values())):
         raise UsageError(
             f"`exclude_outliers` needs scores of systems, which the judgement {gold.name!r} does not have",
             remedy="choose another `gold` or give `sys_gold`",
@@ -66,8 +66,8 @@ def check_names(sets: Sequence[EvaluationSet], choices: Choices) -> None:
     texts = [one for one in sets if isinstance(one, EvalSet) and one.reference_files]
     references = {name for one in texts for name in one.reference_files}
     golds = {name for one in sets for name in one.golds()}
-    named = [("reference", name, references) for name in choices.ref if len(texts) == len(sets)]
-    named += [("judgement", name, golds) for name in choices.gold]
+    named = [("reference", name, references) for name in choices["ref"] if len(texts) == len(sets)]
+    named += [("judgement", name, golds) for name in choices["gold"]]
     for what, name, there in named:
         if name not in there:
             raise UsageError(f"no set has the {what} {name!r}, there are: {', '.join(sorted(there)) or 'none'}")
@@ -88,21 +88,21 @@ def references_of(evalset: EvaluationSet, asked: tuple[str, ...], several: bool)
 
 
 def _gold(evalset: EvaluationSet, choices: Choices, several: bool) -> Gold:
-    if choices.gold_files:
-        ((kind, patterns),) = choices.gold_files.items()
+    if choices["gold_files"]:
+        ((kind, patterns),) = choices["gold_files"].items()
         return gold_from_file(
             evalset,
             kind,
             [filled(pattern, evalset) for pattern in patterns],
-            system_gold=choices.sys_gold,
-            include_human=choices.include_human,
-            weights=parse_weights(choices.mqm_weights),
-            pairs=choices.repeated_pairs,
-            reliable=choices.reliable,
+            system_gold=choices["sys_gold"],
+            include_human=choices["include_human"],
+            weights=parse_weights(choices["mqm_weights"]),
+            pairs=choices["repeated_pairs"],
+            reliable=choices["reliable"],
         )
-    name = _gold_name(evalset, choices.gold, several)
+    name = _gold_name(evalset, choices["gold"], several)
     return evalset.gold(
-        name, system_gold=choices.sys_gold, include_human=choices.include_human, pairs=choices.repeated_pairs
+        name, system_gold=choices["sys_gold"], include_human=choices["include_human"], pairs=choices["repeated_pairs"]
     )
 
 
@@ -135,7 +135,7 @@ def _notes(evalset: EvaluationSet, gold: Gold, include_human: bool) -> list[str]
 def _scored_against(evalset: EvaluationSet, choices: Choices, several: bool) -> set[str]:
     if not isinstance(evalset, EvalSet) or not evalset.has_texts:
         return set()
-    asked = references_of(evalset, choices.ref, several)
+    asked = references_of(evalset, choices["ref"], several)
     return evalset.copies_of(asked or (evalset.reference_files if len(evalset.reference_files) == 1 else ()))
 
 

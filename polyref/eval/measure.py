@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -15,9 +15,9 @@ from polyref.eval.agreement import LENGTH, Row, agreement, perm_both_fault, with
 from polyref.eval.data.reference_sets import OF_SET
 from polyref.eval.data.releases import EvaluationSet, check_patterns, filled, set_name
 from polyref.eval.evaluation import Evaluation, without_human
-from polyref.eval.experiments.choices import KEPT, Choices
 from polyref.eval.judged import check_excluded, check_names, judgement
 from polyref.eval.judgements.gold import BoolArray, Gold
+from polyref.eval.options import KEPT, Choices, Say
 from polyref.eval.scores import Inputs, inputs
 from polyref.eval.series import StoredSeries
 from polyref.eval.statistics.base import BOTH
@@ -39,8 +39,6 @@ from polyref.textfiles import without_scheme
 WITHOUT_COPIES: Final = "without copies"
 #: Systems that a second evaluation needs.
 _FEWEST: Final = 3
-#: Is told ``note`` or ``warning``, and what it says, as soon as it is known.
-Say = Callable[[str, str], object]
 
 
 def measure(sets: Sequence[EvaluationSet], choices: Choices, say: Say = lambda kind, message: None) -> list[Evaluation]:
@@ -51,23 +49,23 @@ def measure(sets: Sequence[EvaluationSet], choices: Choices, say: Say = lambda k
         choices: What to measure.
         say: Told what the reader has to know, as it comes up; it is in the evaluations' notes as well.
     """
-    files = [one for one in choices.references.values() if isinstance(one, str) and not one.startswith(OF_SET)]
+    files = [one for one in choices["references"].values() if isinstance(one, str) and not one.startswith(OF_SET)]
     check_patterns(files, sets, "`references`")
-    check_patterns([file for some in choices.gold_files.values() for file in some], sets, "`mqm`, `da` or `darr`")
+    check_patterns([file for some in choices["gold_files"].values() for file in some], sets, "`mqm`, `da` or `darr`")
     check_names(sets, choices)
     judged = [judgement(evalset, choices, len(sets) > 1) for evalset in sets]
-    if choices.repeated_pairs != "count" and all(gold.pairs is None for gold, _, _ in judged):
+    if choices["repeated_pairs"] != "count" and all(gold.pairs is None for gold, _, _ in judged):
         raise UsageError(
             "`repeated_pairs` has no use: no judgement here is of relative rankings", remedy="leave it out"
         )
     lacking = [why for gold, _, _ in judged if (why := perm_both_fault(gold)) is not None]
-    if choices.perm_both is not None and len(lacking) == len(judged):
+    if choices["perm_both"] is not None and len(lacking) == len(judged):
         raise lacking[0]
     evaluations = []
     for evalset, (gold, left_out, notes) in zip(sets, judged, strict=True):
         for note in notes:
             say("note", note)
-        if choices.peers is not None:
+        if choices["peers"] is not None:
             # Only those that are judged within segments are compared.
             gold = replace(gold, system={}, system_name=None)
         for found in inputs(evalset, gold, choices, len(sets) > 1):
@@ -77,8 +75,8 @@ def measure(sets: Sequence[EvaluationSet], choices: Choices, say: Say = lambda k
                 again = _without_copies(evalset, gold, choices, found, len(sets) > 1, say)
                 evaluations += (_evaluation(evalset, rest, choices, one, left_out, [*notes, note], say)
                                 for rest, one, note in again)  # fmt: skip
-    check_excluded(choices.exclude, {system for one in evaluations for system in one.excluded})
-    return _corrected(evaluations, choices.correction)
+    check_excluded(choices["exclude"], {system for one in evaluations for system in one.excluded})
+    return _corrected(evaluations, choices["correction"])
 
 
 def _evaluation(
@@ -101,15 +99,15 @@ def _evaluation(
         gold = gold.within(found.part.mask)
     scored = _scored(gold, found)
     agreeing, controls = _rows(gold, found, choices, scored)
-    pairs = outcome_rows(found.series, gold, scored, baseline=choices.baseline) if choices.pairwise else []
+    pairs = outcome_rows(found.series, gold, scored, baseline=choices["baseline"]) if choices["pairwise"] else []
     rows = [*agreeing, *(row for row in pairs if row.k is None or row.k in found.ks)]
     partial = {row.segments for row in rows if row.level == "sys" and row.statistic == "pearson"}
     part = found.part
     partial -= {None, evalset.segments if part is None else part.segments}
-    partly = [] if part is None else [part.note(choices.bootstrap.seed)]
+    partly = [] if part is None else [part.note(choices["bootstrap"].seed)]
     partly += [NO_HUMAN] if without_human(found.references) else []
     partly += [f"systems are scored on the {count} segments whose outputs are all known" for count in partial]
-    if choices.perm_both is not None and (why := perm_both_fault(_inside(gold, scored))):
+    if choices["perm_both"] is not None and (why := perm_both_fault(_inside(gold, scored))):
         partly.append(f"{evalset.pair} is without PERM-BOTH: {why.message}")
     for note in partly:
         say("note", note)
@@ -147,7 +145,7 @@ def _without_copies(
     rest = gold.without([system for system in copied if system in gold.systems])
     before, after = (sum(bool(segment.extras) for segment in one) for one in (found.references, kept))
     # Few segments that are left are no fair part of the set, and a placebo exchanges references of two or more.
-    if after < max(before / 2, 2 if choices.placebo else 1) or len(rest.systems) < _FEWEST:
+    if after < max(before / 2, 2 if choices["placebo"] else 1) or len(rest.systems) < _FEWEST:
         say("note", f"nothing to compare is left without copies of outputs of {', '.join(copied)}, and without these")
         return
     inside = kept if found.part is None else found.part.references(kept)
@@ -158,7 +156,12 @@ def _without_copies(
     note = f"{WITHOUT_COPIES}: left out are {', '.join(copied)}, and all added references that are copies of outputs"
     say("note", note)
     name = f"{found.generator} {WITHOUT_COPIES}".strip()
-    again = replace(choices, references={name: kept}, originals=(found.originals,), ks=tuple(sorted(found.ks)))
+    again: Choices = {
+        **choices,
+        "references": {name: kept},
+        "originals": (found.originals,),
+        "ks": tuple(sorted(found.ks)),
+    }
     for one in inputs(evalset, rest, again, several):
         yield rest, one, note
 
@@ -175,9 +178,9 @@ def _rows(gold: Gold, found: Inputs, choices: Choices, scored: BoolArray | None)
         gold,
         known=found.known,
         systems=found.systems,
-        bootstrap=choices.bootstrap,
-        baseline=choices.baseline,
-        statistics=tuple(dict.fromkeys(choices.statistics)),
+        bootstrap=choices["bootstrap"],
+        baseline=choices["baseline"],
+        statistics=tuple(dict.fromkeys(choices["statistics"])),
         placebos=found.placebos,
         within_segments=bool(found.peers),
     )
@@ -186,13 +189,18 @@ def _rows(gold: Gold, found: Inputs, choices: Choices, scored: BoolArray | None)
         every = [replace(row, gain_ci=None, p=None, p_bootstrap=None) for row in every]
     every = [row for row in every if row.k is None or row.k in found.ks]
     rows, controls = [row for row in every if not row.control], [row for row in every if row.control]
-    if choices.perm_both is None:
+    if choices["perm_both"] is None:
         return rows, controls
     inside = _inside(gold, scored)
     if perm_both_fault(inside):
         return rows, controls
     tested = with_perm_both(
-        rows, found.series, inside, baseline=choices.baseline, resamples=choices.perm_both, seed=choices.bootstrap.seed
+        rows,
+        found.series,
+        inside,
+        baseline=choices["baseline"],
+        resamples=choices["perm_both"],
+        seed=choices["bootstrap"].seed,
     )
     return tested, controls
 
@@ -206,8 +214,8 @@ def _blind_rows(gold: Gold, found: Inputs, choices: Choices) -> list[Row]:
         gold,
         known=found.known,
         systems=found.systems,
-        bootstrap=replace(choices.bootstrap, resamples=0),
-        statistics=tuple(dict.fromkeys(choices.statistics)),
+        bootstrap=replace(choices["bootstrap"], resamples=0),
+        statistics=tuple(dict.fromkeys(choices["statistics"])),
     )
     return [replace(row, control=LENGTH) for row in rows if row.k and row.k in found.ks]
 
@@ -232,37 +240,37 @@ def _corrected(evaluations: list[Evaluation], method: str | None) -> list[Evalua
 
 def _signature(evalset: EvaluationSet, gold: Gold, choices: Choices, found: Inputs, left_out: Sequence[str]) -> str:
     """What all rows share: judgements, systems, resampling, references; the metrics' own signatures are in the rows."""
-    bootstrap = choices.bootstrap
+    bootstrap = choices["bootstrap"]
     parts = [f"set:{set_name(evalset)}", f"pair:{evalset.pair}", f"gold:{gold.name}"]
     if gold.system_name is not None and gold.system_name != gold.name:
         parts.append(f"sysgold:{gold.system_name}")
-    parts.append(f"human:{'in' if choices.include_human else 'out'}")
-    if choices.repeated_pairs != "count" and gold.pairs is not None:
-        parts.append(f"pairs:{choices.repeated_pairs}")
+    parts.append(f"human:{'in' if choices['include_human'] else 'out'}")
+    if choices["repeated_pairs"] != "count" and gold.pairs is not None:
+        parts.append(f"pairs:{choices['repeated_pairs']}")
     if left_out:
         parts.append(f"without:{','.join(left_out)}")
-    for kind, pattern in ((kind, file) for kind, some in choices.gold_files.items() for file in some):
+    for kind, pattern in ((kind, file) for kind, some in choices["gold_files"].items() for file in some):
         path = without_scheme(filled(pattern, evalset))
         # What lies elsewhere is named alone.
         parts.append(f"judgements:{kind}#{file_sha256(path)[:12] if Path(path).is_file() else path}")
-    if choices.reliable:
+    if choices["reliable"]:
         parts.append("annotators:reliable")
-    if choices.mqm_weights:
-        parts.append(f"weights:{','.join(sorted(choices.mqm_weights))}")
-    if choices.baseline is not None:
-        parts.append(f"baseline:{choices.baseline}")
-    if choices.scores is not None:
-        parts.append(f"scores:{choices.scores}")
-    if choices.perm_both is not None:
-        parts.append(f"perm-both:{choices.perm_both}")
+    if choices["mqm_weights"]:
+        parts.append(f"weights:{','.join(sorted(choices['mqm_weights']))}")
+    if choices["baseline"] is not None:
+        parts.append(f"baseline:{choices['baseline']}")
+    if choices["scores"] is not None:
+        parts.append(f"scores:{choices['scores']}")
+    if choices["perm_both"] is not None:
+        parts.append(f"perm-both:{choices['perm_both']}")
     if found.part is not None:
         parts.append(found.part.described)
-    if choices.correction is not None:
-        parts.append(f"correction:{choices.correction}")
+    if choices["correction"] is not None:
+        parts.append(f"correction:{choices['correction']}")
     if bootstrap.resamples:
         over = "segments+systems" if bootstrap.over == BOTH else bootstrap.over
         parts.append(f"bootstrap:{over}*{bootstrap.resamples}|ci:{bootstrap.confidence:g}")
-    if bootstrap.resamples or found.placebos or choices.perm_both or choices.segments:
+    if bootstrap.resamples or found.placebos or choices["perm_both"] or choices["segments"]:
         parts.append(f"seed:{bootstrap.seed}")
     if found.references is None:
         return "|".join([*parts, f"polyref:{__version__}"])

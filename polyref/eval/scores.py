@@ -13,9 +13,9 @@ from polyref.errors import DataError, UsageError
 from polyref.eval.data.evaluation_set import EvalSet
 from polyref.eval.data.reference_sets import bleu_tokenizer, check_sources, chosen_references, reference_set
 from polyref.eval.data.releases import EvaluationSet, filled
-from polyref.eval.experiments.choices import KEPT, REPLACED, Choices
 from polyref.eval.judged import references_of
 from polyref.eval.judgements.gold import BoolArray, Gold
+from polyref.eval.options import KEPT, REPLACED, Choices
 from polyref.eval.placebo import LengthLeft, length_left, placebo
 from polyref.eval.series import (
     ComputedSeries,
@@ -63,16 +63,16 @@ def part_of(gold: Gold, choices: Choices, segments: int, costly: bool, several: 
         UsageError: ``all_segments`` is given, and all are scored without it.
     """
     judged = _judged(gold, segments)
-    if choices.segments is None:
+    if choices["segments"] is None:
         if costly and not judged.all() and _systems_are_means(gold):
-            return None if choices.all_segments else Part(judged, int(judged.sum()), drawn=False)
-        if choices.all_segments and not several:
+            return None if choices["all_segments"] else Part(judged, int(judged.sum()), drawn=False)
+        if choices["all_segments"] and not several:
             raise UsageError(f"`all_segments` has no use: all {segments} are scored without it", remedy="leave it out")
         return None
     # Not the stream of the redrawn test sets.
-    order = np.random.default_rng([choices.bootstrap.seed, 2]).permutation(segments)
+    order = np.random.default_rng([choices["bootstrap"].seed, 2]).permutation(segments)
     mask = np.zeros(segments, dtype=np.bool_)
-    mask[order[judged[order]][: choices.segments]] = True
+    mask[order[judged[order]][: choices["segments"]]] = True
     return Part(mask, int(judged.sum()), drawn=True)
 
 
@@ -167,19 +167,19 @@ def _needs_references(name: str) -> bool:
 
 def _row_names(choices: Choices, evalset: EvaluationSet) -> list[str]:
     """:func:`metric_name` of metrics that are asked for together, with options for all that have them."""
-    names = [name for text in choices.metrics for name in split(text)]
-    known = [name for name in names if _is_computed(name, evalset, bool(choices.references))]
-    read = iter(read_specifications(known, choices.options))
+    names = [name for text in choices["metrics"] for name in split(text)]
+    known = [name for name in names if _is_computed(name, evalset, bool(choices["references"]))]
+    read = iter(read_specifications(known, choices["of_metrics"]))
     return [str(next(read)) if name in known else name for name in names]
 
 
 def inputs(evalset: EvaluationSet, gold: Gold, choices: Choices, several: bool) -> Iterator[Inputs]:
     """Every combination of added references, and human ones kept or replaced."""
-    refs = references_of(evalset, choices.ref, several)
+    refs = references_of(evalset, choices["ref"], several)
     systems = list(dict.fromkeys([*gold.system, *gold.segment, *(gold.pairs.systems if gold.pairs else ())]))
     metrics = _row_names(choices, evalset)
     made = _computed(evalset, metrics, choices)
-    folder = {"folder": choices.scores} if choices.scores else {}
+    folder = {"folder": choices["scores"]} if choices["scores"] else {}
     if isinstance(evalset, EvalSet) and evalset.output_files and not evalset.reference_files:
         own = {*made, *evalset.stored_names(**folder)}
         if lacking := [name for name in metrics if is_metric(name) and name not in own]:
@@ -190,13 +190,13 @@ def inputs(evalset: EvaluationSet, gold: Gold, choices: Choices, several: bool) 
         for name in metrics
         if name not in made
     }
-    if choices.scores is not None and not stored and not several:
+    if choices["scores"] is not None and not stored and not several:
         raise UsageError("`scores` has no use: no metric here is a score file", remedy="leave it out")
-    if choices.peers is not None and (stored or not made):
+    if choices["peers"] is not None and (stored or not made):
         raise UsageError("`peers` needs metrics that are computed here, not score files")
     if not made or not isinstance(evalset, EvalSet):
         ordered = [stored[name] for name in dict.fromkeys(metrics)]
-        yield Inputs("", KEPT, ordered, systems, set(choices.ks) or {0})
+        yield Inputs("", KEPT, ordered, systems, set(choices["ks"]) or {0})
         return
     texts = evalset.outputs(systems)
     outputs = dict(zip(systems, texts, strict=True))
@@ -204,31 +204,31 @@ def inputs(evalset: EvaluationSet, gold: Gold, choices: Choices, several: bool) 
     part = part_of(gold, choices, known.shape[1], not all(metric.by_segment for metric in made.values()), several)
     if part is not None:
         known &= part.mask
-    if choices.peers is not None:
+    if choices["peers"] is not None:
         human = reference_set(evalset, evalset.choose_references(refs))
-        yield _against_peers(choices.peers, made, outputs, human, known, part)
+        yield _against_peers(choices["peers"], made, outputs, human, known, part)
         return
-    cache = None if choices.options.get("cache") is False else default_cache()
+    cache = None if choices["of_metrics"].get("cache") is False else default_cache()
     reading = any(metric.needs_references for metric in made.values())
-    for generator, added in choices.references.items() or [("", None)]:
+    for generator, added in choices["references"].items() or [("", None)]:
         source = filled(added, evalset) if isinstance(added, str) else added
         asked = () if (stored or several) and not evalset.reference_files else refs  # score files name theirs too
         names = chosen_references(evalset, asked, added is not None or not reading)
-        references = reference_set(evalset, names, source, choices.form, choices.fields)
+        references = reference_set(evalset, names, source, choices["form"], choices["fields"])
         check_sources(evalset, references, made.values())
         counts = [len(segment.extras) for segment in references]
         wanted = _wanted(choices, references, max(counts), several)
         if added is None and wanted != {0}:
             raise UsageError(f"k = {max(wanted)} without added references", remedy="give them with `references`")
-        if added is None and choices.placebo is not None:
+        if added is None and choices["placebo"] is not None:
             raise UsageError("`placebo` without added references", remedy="give them with `references`")
         if added is None and (named := needs_added(made)):
             raise UsageError(f"{named[0]} without added references", remedy="give them with `references`")
-        warnings = short_of(max(choices.ks, default=0), counts)
-        others = [placebo(references, choices.bootstrap.seed + number) for number in range(choices.placebo or 0)]
+        warnings = short_of(max(choices["ks"], default=0), counts)
+        others = [placebo(references, choices["bootstrap"].seed + number) for number in range(choices["placebo"] or 0)]
         compared = [references, *others] if part is None else [part.references(one) for one in (references, *others)]
         left = length_left(compared[0], compared[1:]) if others else None
-        for originals in choices.originals:
+        for originals in choices["originals"]:
             if added is None and originals == REPLACED:
                 raise UsageError("`originals` replaced without added references", remedy="give them with `references`")
             here = series_of(made, outputs, references, sorted(wanted), originals=originals, cache=cache, part=part)
@@ -283,25 +283,25 @@ def _computed(evalset: EvaluationSet, metrics: Sequence[str], choices: Choices) 
     """The metrics that are computed here, by the names of rows."""
     own: dict[str, Metric] = {}
     if isinstance(evalset, EvalSet) and evalset.output_files:
-        added = bool(choices.references)
-        given = {name: metric for name, metric in choices.made.items()
+        added = bool(choices["references"])
+        given = {name: metric for name, metric in choices["made"].items()
                  if added or evalset.reference_files or not metric.needs_references}  # fmt: skip
         named = [name for name in dict.fromkeys(metrics)
-                 if name not in choices.made and _is_computed(name, evalset, added)]  # fmt: skip
+                 if name not in choices["made"] and _is_computed(name, evalset, added)]  # fmt: skip
         fresh = make_metrics(named, _of_metrics(named, choices), tokenize=bleu_tokenizer(evalset.pair)) if named else {}
         both = {**fresh, **given}
         own = {name: both[name] for name in dict.fromkeys(metrics) if name in both}
-    if not own and (choices.references or choices.options):
-        name = "references" if choices.references else next(iter(choices.options))
+    if not own and (choices["references"] or choices["of_metrics"]):
+        name = "references" if choices["references"] else next(iter(choices["of_metrics"]))
         raise UsageError(f"`{name}` has no use: every metric here is a score file", remedy="leave it out")
-    if not own and choices.placebo is not None:
+    if not own and choices["placebo"] is not None:
         raise UsageError("`placebo` has no use: every metric here is a score file")
-    if not own and choices.originals != (KEPT,):
+    if not own and choices["originals"] != (KEPT,):
         raise UsageError("`originals` has no use: every metric here is a score file")
-    if not own and (choices.segments or choices.all_segments):
-        name = "segments" if choices.segments else "all_segments"
+    if not own and (choices["segments"] or choices["all_segments"]):
+        name = "segments" if choices["segments"] else "all_segments"
         raise UsageError(f"`{name}` has no use: every metric here is a score file", remedy="leave it out")
-    if not own and max(choices.ks, default=0):
+    if not own and max(choices["ks"], default=0):
         raise UsageError("`ks` has no use: every metric here is a score file", remedy="leave it out")
     return own
 
@@ -313,13 +313,13 @@ def _wanted(choices: Choices, references: ReferenceSet, most: int, several: bool
         UsageError: None is human, and 0 is asked for, alone or of one set; or something that takes human ones.
     """
     if not most or any(segment.originals for segment in references):
-        return set(choices.ks) or {0, most}
-    for name, useless in (("placebo", choices.placebo), ("originals", choices.originals != (KEPT,))):
+        return set(choices["ks"]) or {0, most}
+    for name, useless in (("placebo", choices["placebo"]), ("originals", choices["originals"] != (KEPT,))):
         if useless:
             raise UsageError(f"`{name}` has no use: there is no human reference, and gains are over added ones",
                              remedy="leave it out")  # fmt: skip
     # Other sets may have some.
-    asked = [k for k in choices.ks if k or not several] or choices.ks
+    asked = [k for k in choices["ks"] if k or not several] or choices["ks"]
     return set(wanted_ks(asked or (1, most), most, human=False))
 
 
@@ -327,7 +327,7 @@ def _of_metrics(named: Sequence[str], choices: Choices) -> dict[str, Any]:
     """Options of metrics. ``cache`` speaks of statistics too: metrics need not take it."""
     known = [one for name in named for one in metric_options(read_specification(name).name).values()]
     takers = any(one.parameter == "cache" for one in known)
-    return {name: value for name, value in choices.options.items() if takers or name != "cache"}
+    return {name: value for name, value in choices["of_metrics"].items() if takers or name != "cache"}
 
 
 def short_of(k: int, extras: Sequence[int]) -> list[str]:

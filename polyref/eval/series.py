@@ -24,8 +24,8 @@ import numpy.typing as npt
 from polyref import __version__
 from polyref.cache import Cache
 from polyref.errors import DataError, UsageError
-from polyref.eval.experiments.choices import KEPT
 from polyref.eval.judgements.gold import BoolArray, FloatArray, StoredScores
+from polyref.eval.options import KEPT
 from polyref.metrics.base import Metric
 from polyref.metrics.statistics import Scores, Statistics
 from polyref.references import ReferenceSet

@@ -22,7 +22,7 @@ from polyref.eval.data.reference_sets import (
 )
 from polyref.eval.data.releases import check_patterns, filled, open_sets
 from polyref.eval.data.task_files import LEVELS, TaskRow, file_name, read_rows, write_rows
-from polyref.eval.measure import Say
+from polyref.eval.options import Say
 from polyref.eval.scores import short_of
 from polyref.eval.series import ComputedSeries
 from polyref.eval.submission import (

@@ -1,3 +1,0 @@
-"""What is measured: metrics by number of references, systems by pairs, parts of test sets."""
-
-from __future__ import annotations
