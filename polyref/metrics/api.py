@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -14,10 +15,10 @@ from polyref.comparison import Repeats, dice, ngrams
 from polyref.errors import DataError, UsageError
 from polyref.metrics.base import Metric
 from polyref.metrics.combination import Blend, ExpectedCredit, Mean
-from polyref.metrics.copies import count_copies
+from polyref.metrics.copies import CopyCount
 from polyref.metrics.ngram.tokenizers import Doubts
 from polyref.metrics.registry import named_metrics, needs_added, plain_name
-from polyref.metrics.signature import inputs_signature
+from polyref.metrics.signature import InputsDigest
 from polyref.metrics.significance import SEED, MetricScores, check_test, measured
 from polyref.metrics.table import ScoreTable
 from polyref.models.language_recognition import language_name, other_language
@@ -99,48 +100,92 @@ def score(
         raise DataError("no segment: nothing to score")
     if peers is not None:
         check_leave_one_out(peers, outputs, refset, chosen, ks, test)
-    counts = [len(segment.extras) for segment in refset]
     asked = wholes("ks", ks)
     human = any(segment.originals for segment in refset)
-    wanted = wanted_ks(asked, max(counts), chosen, human=human)
+    wanted = wanted_ks(asked, max(len(segment.extras) for segment in refset), chosen, human=human)
     for metric in () if force else chosen.values():
         check_language(metric, refset)
-    tokenizers = {metric.tokenize for metric in chosen.values() if hasattr(metric, "tokenize")}
-    doubts = Doubts(tokenizers)
-    doubts.add(outputs, ((ref.text for ref in segment.refs) for segment in refset))
-    notes = [*note_of_empty(empty_texts(outputs, refset)), *doubts.found()]
-    weighed = {metric.weighed_by for metric in chosen.values()}
-    read = any(metric.needs_sources for metric in chosen.values())
+    facts = Facts(chosen, wanted)
+    facts.add(outputs, refset)
     if peers is not None:
         own = leave_one_out(outputs, refset)
         of_segments = [
             segment_scores(name, metric, outputs, own, allow_missing=allow_missing) for name, metric in chosen.items()
         ]
-        compared = ReferenceSet(refset.segments, own[next(iter(own))].meta)
-        shared = inputs_signature(compared, tuple(chosen), [len(outputs) - 1], weighed, read)
-        notes = [CONSENSUS, *notes, *notes_of_counts((), 0, of_segments)]
+        shared = facts.digest.signature(tuple(chosen), [len(outputs) - 1], own[next(iter(own))].meta)
+        notes = [CONSENSUS, *facts.notes(), *notes_of_counts((), 0, of_segments)]
         return ScoreTable(tuple(of_segments), shared, tuple(notes), by_segment=True)
     results = []
     for name, metric in chosen.items():
         stats = metric.statistics(outputs, refset, ks=wanted, allow_missing=allow_missing)
         results += [measured(name, metric, stats, k, test, trials, seed) for k in wanted]
-    notes += notes_of_counts(asked, min(counts), results, human=human)
-    shared = inputs_signature(refset, tuple(chosen), wanted, weighed, read)
-    copies = count_copies(refset, outputs, wanted)
-    return ScoreTable(tuple(results), shared, tuple(notes), copies=tuple(copies), references=refset)
+    return replace(facts.table(results, asked, wanted, refset.meta), references=refset)
+
+
+class Facts:
+    """What a table of scores says of outputs and references, which may come in stretches.
+
+    Args:
+        metrics: What rows call them -> the metrics.
+        ks: Numbers of extra references of which copies are counted.
+    """
+
+    def __init__(self, metrics: Mapping[str, Metric], ks: Sequence[int]) -> None:
+        self._metrics, used = tuple(metrics), metrics.values()
+        self._empty: Counter[str] = Counter()
+        self._fewest: int | None = None
+        self._human = False
+        self._doubts = Doubts({metric.tokenize for metric in used if hasattr(metric, "tokenize")})
+        self._copies = CopyCount(ks)
+        self.digest = InputsDigest({one.weighed_by for one in used}, any(one.needs_sources for one in used))
+
+    def add(self, systems: Mapping[str, Sequence[str]], references: ReferenceSet) -> None:
+        """Look at texts."""
+        texts = [[ref.text for ref in segment.refs] for segment in references]
+        # Counter.update adds up, and keeps the order of the systems.
+        self._empty.update({name: outputs.count("") for name, outputs in systems.items()})
+        self._empty.update({"the references": sum(own.count("") for own in texts)})
+        fewest = min((len(segment.extras) for segment in references), default=None)
+        self._fewest = fewest if self._fewest is None or fewest is None else min(fewest, self._fewest)
+        self._human |= any(segment.originals for segment in references)
+        self._doubts.add(systems, texts)
+        self.digest.add(references)
+        self._copies.add(references, systems)
+
+    def notes(self) -> list[str]:
+        """What to tell of the texts."""
+        found = [f"{count} in {name}" for name, count in self._empty.items() if count]
+        empty = [f"empty lines are scored as they are: {', '.join(found)}"] if found else []
+        return [*empty, *self._doubts.found()]
+
+    def table(
+        self, results: Sequence[MetricScores], asked: Sequence[int], wanted: Sequence[int], meta: Mapping[str, Any]
+    ) -> ScoreTable:
+        """The table.
+
+        Args:
+            results: Scores of every metric and k.
+            asked: The numbers of extra references that the user named, if any.
+            wanted: Those that were scored with.
+            meta: Of the reference set.
+        """
+        notes = [*self.notes(), *notes_of_counts(asked, self._fewest or 0, results, human=self._human)]
+        # Where nobody said how many, it is all there are.
+        counted = (one if asked else replace(one, k=min(one.k, wanted[-1])) for one in self._copies.found())
+        copies = tuple(one for one in counted if one.k in wanted and one.k)
+        return ScoreTable(
+            tuple(results), self.digest.signature(self._metrics, wanted, meta), tuple(notes), copies=copies
+        )
 
 
 def wanted_ks(asked: Sequence[int], most: int, metrics: Iterable[str] = (), *, human: bool = True) -> tuple[int, ...]:
-    """The numbers of extra references to score with, where segments have ``most`` of them at most.
+    """The numbers of extra references to score with.
 
     Args:
         asked: What the user asks for; nothing is 0 and all there are, or these alone where no reference is human.
-        most: Of any segment.
+        most: Extra references that a segment has at most.
         metrics: What rows call the metrics; some (``parbleu``) need added references.
         human: Whether there are human references.
-
-    Raises:
-        UsageError: There are none and some are asked for; or 0 is asked for, and no reference is human.
     """
     alone = most > 0 and not human
     if alone and 0 in asked:
@@ -169,10 +214,7 @@ def wanted_ks(asked: Sequence[int], most: int, metrics: Iterable[str] = (), *, h
 def notes_of_counts(
     asked: Sequence[int], fewest: int, results: Sequence[MetricScores], *, human: bool = True
 ) -> Iterator[str]:
-    """What to tell where segments have fewer extra references than were asked for, ``fewest`` of them at least.
-
-    And where no reference is human.
-    """
+    """What to tell where segments have as few as ``fewest`` of those that were asked for, or none that is human."""
     if not human and results[0].scores.k:
         yield NO_HUMAN
     if asked and max(asked) > fewest:
@@ -185,11 +227,7 @@ def notes_of_counts(
 
 
 def check_language(metric: Metric, references: ReferenceSet) -> None:
-    """Refuse human references that are clearly in a language that the metric's model does not know.
-
-    Raises:
-        DataError: Naming the language that was found, and those of the model.
-    """
+    """Refuse human references that are clearly in a language that the metric's model does not know."""
     if not metric.needs_references or not metric.languages:
         return
     texts = (ref.text for segment in references for ref in segment.originals)
@@ -203,11 +241,7 @@ def check_language(metric: Metric, references: ReferenceSet) -> None:
 
 
 def check_sources(metrics: Mapping[str, Metric]) -> None:
-    """Refuse sources that no metric reads.
-
-    Raises:
-        UsageError: See above.
-    """
+    """Refuse sources that no metric reads."""
     if not any(metric.needs_sources for metric in metrics.values()):
         raise UsageError(f"`sources` is given, but none of `metrics` {' '.join(metrics)} reads it")
 
@@ -238,18 +272,6 @@ def _with_sources(references: ReferenceSet, sources: Sequence[str]) -> Reference
     return ReferenceSet(tuple(replace(segment, source=text) for segment, text in pairs), references.meta)
 
 
-def empty_texts(systems: Mapping[str, Sequence[str]], references: ReferenceSet) -> dict[str, int]:
-    """How many texts of each system, and of the references, are empty."""
-    empty = {name: sum(not text for text in texts) for name, texts in systems.items()}
-    return {**empty, "the references": sum(not ref.text for segment in references for ref in segment.refs)}
-
-
-def note_of_empty(empty: Mapping[str, int]) -> list[str]:
-    """What to tell of empty texts."""
-    found = [f"{count} in {name}" for name, count in empty.items() if count]
-    return [f"empty lines are scored as they are: {', '.join(found)}"] if found else []
-
-
 LEAVE_ONE_OUT: Final = "leave-one-out"
 #: Two outputs are near copies from this word F1 on: the Dice coefficient of their words, which may stand in any order.
 NEAR_COPY: Final = 0.88
@@ -269,13 +291,7 @@ def check_leave_one_out(
     ks: int | Sequence[int] | None,
     test: str | None,
 ) -> None:
-    """Refuse what leave-one-out cannot do.
-
-    Raises:
-        DataError: A system has another number of segments than the references.
-        UsageError: There are no such peers, fewer than three systems, added references, numbers of references or a
-            test; or a metric combines references in another way.
-    """
+    """Refuse what leave-one-out cannot do."""
     if peers != LEAVE_ONE_OUT:
         raise UsageError(
             f"`peers` is {peers!r}, expected {LEAVE_ONE_OUT}",
@@ -356,18 +372,7 @@ def segment_scores(
     *,
     allow_missing: bool = False,
 ) -> MetricScores:
-    """Score every system with its own references.
-
-    Args:
-        name: What rows call the metric.
-        metric: The metric.
-        systems: Name to outputs.
-        references: What :func:`leave_one_out` made of them.
-        allow_missing: Outputs without any reference have no score, instead of being refused.
-
-    Returns:
-        Scores of segments; those of systems are NaN.
-    """
+    """Scores of single segments, each system with its own references of :func:`leave_one_out`; its own score is NaN."""
     names = tuple(systems)
     first = references[names[0]]
     # One after the other as one system: what is loaded is loaded once, and all have one signature.

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from polyref.errors import DataError
-from polyref.metrics.api import empty_texts, note_of_empty, notes_of_counts, wanted_ks, without_trailing_space
+from polyref.metrics.api import Facts, wanted_ks, without_trailing_space
 from polyref.metrics.base import Metric
-from polyref.metrics.copies import CopyCount
-from polyref.metrics.ngram.tokenizers import Doubts
-from polyref.metrics.signature import InputsDigest
 from polyref.metrics.significance import SEED, measured
 from polyref.metrics.statistics import Statistics, check_present
 from polyref.metrics.table import ScoreTable
@@ -34,12 +30,7 @@ def streams(metrics: Iterable[Metric]) -> bool:
 
 @dataclass(frozen=True)
 class Stretch:
-    """Segments that follow each other.
-
-    Attributes:
-        references: Their references.
-        systems: Name of a system -> its outputs.
-    """
+    """Segments that follow each other: their references, and the outputs of every system."""
 
     references: ReferenceSet
     systems: Mapping[str, Sequence[str]]
@@ -58,15 +49,8 @@ def score_streamed(
 ) -> ScoreTable:
     """What :func:`polyref.metrics.api.score` gives, for a set of any size.
 
-    Args:
-        stretches: The set; each is read once.
-        metrics: Of which :func:`streams` holds.
-        ks: As for ``score``.
-        test: As for ``score``.
-        trials: As for ``score``.
-        seed: As for ``score``.
-        allow_missing: As for ``score``.
-        total: Number of segments, for the bar; 0 where it is not known.
+    Every stretch is read once, and :func:`streams` holds of the metrics. ``total`` segments, 0 where their number is
+    not known, are for the bar; all else is as for ``score``.
     """
     asked = wholes("ks", ks)
     gathered = _Gathered(metrics, asked or (0, _ALL))
@@ -78,31 +62,19 @@ def score_streamed(
     if not gathered.segments:
         raise DataError("no segment: nothing to score")
     extras = np.concatenate(gathered.extras)
-    segments = tuple(gathered.segments)
     human = any(counts.any() for counts in gathered.originals)
     wanted = wanted_ks(asked, int(extras.max()), metrics, human=human)
     results = []
     for name, metric in metrics.items():
-        stats = gathered.statistics(name, metric, segments, extras, wanted)
+        stats = gathered.statistics(name, metric, extras, wanted)
         if not allow_missing:
             check_present(stats.segments, stats.counts(stats.ks[0]), stats.ks[0])
         results += [measured(name, metric, stats, k, test, trials, seed) for k in wanted]
-    notes = [*note_of_empty(gathered.empty), *gathered.doubts.found()]
-    notes += notes_of_counts(asked, int(extras.min()), results, human=human)
-    # Where nobody said how many, it is all there are.
-    counted = (replace(one, k=min(one.k, wanted[-1]) if not asked else one.k) for one in gathered.copies.found())
-    copies = tuple(one for one in counted if one.k in wanted and one.k)
-    signature = gathered.digest.signature(tuple(metrics), wanted, gathered.meta)
-    return ScoreTable(tuple(results), signature, tuple(notes), copies=copies)
+    return gathered.facts.table(results, asked, wanted, gathered.meta)
 
 
 class _Gathered:
-    """What is kept of stretches.
-
-    Args:
-        metrics: By name.
-        ks: Numbers of extra references; no segment has ``_ALL``.
-    """
+    """What is kept of stretches; no segment has ``_ALL`` extra references."""
 
     def __init__(self, metrics: Mapping[str, Metric], ks: Sequence[int]) -> None:
         self._metrics, self._ks = metrics, tuple(ks)
@@ -113,10 +85,7 @@ class _Gathered:
         self.originals: list[npt.NDArray[np.int64]] = []
         self.extras: list[npt.NDArray[np.int64]] = []
         self.meta: Mapping[str, Any] = {}
-        self.empty: Counter[str] = Counter()
-        self.copies = CopyCount(self._ks)
-        self.doubts = Doubts({metric.tokenize for metric in metrics.values() if hasattr(metric, "tokenize")})
-        self.digest = InputsDigest({metric.weighed_by for metric in metrics.values()})
+        self.facts = Facts(metrics, self._ks)
 
     def add(self, stretch: Stretch) -> None:
         """Read a stretch; white space at the end of texts is cut."""
@@ -130,15 +99,9 @@ class _Gathered:
         self.segments += stats.segments
         self.originals.append(stats.originals)
         self.extras.append(stats.extras)
-        # Counter.update adds up, and keeps the order of the systems.
-        self.empty.update(empty_texts(outputs, references))
-        self.doubts.add(outputs, ((ref.text for ref in segment.refs) for segment in references))
-        self.digest.add(references)
-        self.copies.add(references, outputs)
+        self.facts.add(outputs, references)
 
-    def statistics(
-        self, name: str, metric: Metric, segments: tuple[str, ...], extras: npt.NDArray[np.int64], wanted: Sequence[int]
-    ) -> Statistics:
+    def statistics(self, name: str, metric: Metric, extras: npt.NDArray[np.int64], wanted: Sequence[int]) -> Statistics:
         """The statistics of one metric for the whole set, which are given up here."""
         values = np.concatenate(self._values.pop(name), axis=2, dtype=self._dtypes[name])
         most = int(extras.max())
@@ -149,7 +112,7 @@ class _Gathered:
             metric=metric.name,
             options=metric.options,
             systems=self._systems,
-            segments=segments,
+            segments=tuple(self.segments),
             ks=tuple(stored),
             columns=metric.columns,
             values=values if chosen == [*range(len(values))] else values[chosen],
