@@ -1,4 +1,4 @@
-"""Score systems with any number of references, from texts to a table, in one call."""
+"""Score systems with any number of references, from texts to a table; also every system against the others."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""A metric with its options as one text: ``chrf(combine=expected, alpha=0.5)``.
+"""Metrics by name, and with their options as one text: ``chrf(combine=expected, alpha=0.5)``.
 
-Values are numbers, ``true`` or ``false``, ``none``, texts (in quotes where they hold ``( ) [ ] , =`` or quotes), and
-lists such as ``[one, two]``. A metric without options is its name alone.
+Values in such a text are numbers, ``true`` or ``false``, ``none``, texts (in quotes where they hold ``( ) [ ] , =`` or
+quotes), and lists such as ``[one, two]``. Modules are imported when a metric is made: listing them is light. Another
+package adds metrics by entry points of the group ``polyref.metrics``: ``NAME = "MODULE:CLASS"``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Confidence intervals and paired tests of corpus scores, from stored statistics.
+"""Confidence intervals and paired tests of corpus scores, from stored statistics; and one metric's scores with them.
 
 The samples are sacreBLEU's (same generator, same seed, same trials), so intervals and p-values agree with its own up to
 the single precision it resamples in. One thing differs on purpose: a trial that ties with the observed difference
@@ -239,11 +239,7 @@ class MetricScores:
 
 
 def check_test(test: str, *, systems: int) -> None:
-    """Refuse a test that there is not, or that has nothing to compare.
-
-    Raises:
-        UsageError: See above.
-    """
+    """Refuse a test that there is not, or that has nothing to compare."""
     if test not in TESTS:
         raise UsageError(f"`test` is {test!r}, expected one of {', '.join(TESTS)}")
     if test != "confidence" and systems < 2:
@@ -268,32 +264,22 @@ def measured(
     added = np.minimum(stats.extras, min(k, stats.most_extras))
     mean = float(added.mean())
     coverage = float((stats.originals + added).mean()), int((added == 0).sum()) if k else 0
-    if test is None:
-        return MetricScores(
-            name, metric.digits, scores, scores.signature, {}, details, coverage, mean, metric.higher_is_better
-        )
-    drawn = TESTS[test] if trials is None else trials
-    found: dict[str, Floats]
-    if test == "paired_ar":
-        found = {"p_value": paired_randomization(metric, stats, k=k, trials=drawn, seed=seed)}
-    else:
-        if test == "confidence":
-            resampled = confidence(metric, stats, k=k, samples=drawn, seed=seed)
+    found: dict[str, Floats] = {}
+    tested = scores.signature
+    if test is not None:
+        drawn = TESTS[test] if trials is None else trials
+        if test == "paired_ar":
+            found = {"p_value": paired_randomization(metric, stats, k=k, trials=drawn, seed=seed)}
         else:
             null: Null = "shift" if test == "paired_bs_shift" else "sacrebleu"
-            resampled = paired_bootstrap(metric, stats, k=k, samples=drawn, seed=seed, null=null)
-        found = {"mean": resampled.mean, "ci": resampled.half_width}
-        if resampled.p_value is not None:
-            found["p_value"] = resampled.p_value
-    kind = {"paired_ar": f"ar:{drawn}", "paired_bs_shift": f"bs:{drawn}|null:shift"}.get(test, f"bs:{drawn}")
-    return MetricScores(
-        name,
-        metric.digits,
-        scores,
-        f"{scores.signature}|{kind}|rs:{seed}",
-        found,
-        details,
-        coverage,
-        mean,
-        metric.higher_is_better,
-    )
+            resampled = (
+                confidence(metric, stats, k=k, samples=drawn, seed=seed)
+                if test == "confidence"
+                else paired_bootstrap(metric, stats, k=k, samples=drawn, seed=seed, null=null)
+            )
+            found = {"mean": resampled.mean, "ci": resampled.half_width}
+            found |= {} if resampled.p_value is None else {"p_value": resampled.p_value}
+        kind = {"paired_ar": f"ar:{drawn}", "paired_bs_shift": f"bs:{drawn}|null:shift"}.get(test, f"bs:{drawn}")
+        tested = f"{tested}|{kind}|rs:{seed}"
+    better = metric.higher_is_better
+    return MetricScores(name, metric.digits, scores, tested, found, details, coverage, mean, better)

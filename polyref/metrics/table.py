@@ -1,4 +1,4 @@
-"""Which other way of combining references is known to rank systems better, for the generator that a set names."""
+"""The table of scores: rows of plain values for programs; text, LaTeX and HTML for people; and advice on them."""
 
 from __future__ import annotations
 

@@ -1,11 +1,21 @@
-"""Splitting texts into words exactly as sacreBLEU does, many at a time."""
+"""Counting common n-grams of many texts at once, in NumPy or in C.
+
+A *feature* of a text is (segment, n-gram, occurrence number): the second "the the" of a text is a different feature
+from the first. Clipped n-gram matching of two texts is then the size of a set intersection, and
+
+* what is matched by the first j references is known from the first reference that holds each feature (BLEU);
+* matches with every single reference are one matrix product of text x feature incidence (chrF).
+
+All numbers are exact: n-grams are packed into integers, never hashed. If the C library is available
+(:mod:`polyref.metrics.ngram.native`), it reads texts and counts matches instead, with the same results.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import chain, count
 from typing import Any, Final
 
@@ -16,210 +26,6 @@ from polyref.metrics.base import Texts
 from polyref.metrics.ngram import native
 from polyref.metrics.statistics import Integers
 from polyref.progress import work
-
-# sacreBLEU's 13a (mteval-v13a.pl) applies these expressions, one after the other, to a text with a space at each end:
-#   ([\{-\~\[-\` -\&\(-\+\:-\@\/])  ->  " \1 "
-#   ([^0-9])([\.,])  ->  "\1 \2 "
-#   ([\.,])([^0-9])  ->  " \1 \2"
-#   ([0-9])(-)  ->  "\1 \2 "
-# They add nothing but spaces, so that it is enough to know which characters are set apart.
-_DIGIT, _MARK, _DASH, _APART = 1, 2, 3, 4
-_KINDS: Final = np.zeros(128, dtype=np.uint8)
-for _characters, _kind in (
-    ("0123456789", _DIGIT),
-    (".,", _MARK),
-    ("-", _DASH),
-    ('!"#$%&()*+/:;<=>?@[\\]^_`{|}~', _APART),
-):
-    _KINDS[[ord(character) for character in _characters]] = _kind
-_ENTITIES: Final = (("&quot;", '"'), ("&amp;", "&"), ("&lt;", "<"), ("&gt;", ">"))
-
-_CHRF_PUNCTUATION: Final = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
-
-
-def clean_13a(texts: Sequence[str]) -> list[str]:
-    """Texts after the part of ``13a`` that replaces more than single characters, which few texts have."""
-    return [_cleaned(text) if "\n" in text or "&" in text or "<skipped>" in text else text for text in texts]
-
-
-def _cleaned(text: str) -> str:
-    text = text.replace("<skipped>", "").replace("-\n", "").replace("\n", " ")
-    for entity, character in _ENTITIES:
-        text = text.replace(entity, character)
-    return text
-
-
-def tokenize_13a(texts: Sequence[str]) -> list[list[str]]:
-    """The words of every text after sacreBLEU's ``13a`` tokenisation."""
-    if not texts:
-        return []
-    # Line ends set the texts apart: to the expressions they are what the spaces at both ends are.
-    joined = "\n".join(clean_13a(texts)).encode("utf-32-le", "surrogatepass")
-    codes = np.frombuffer(joined, dtype="<u4")
-    kinds = np.zeros(len(codes) + 2, dtype=np.uint8)
-    kinds[1:-1] = _KINDS.take(codes, mode="clip")
-    apart = np.zeros(len(kinds), dtype=bool)
-    for marked in (kinds == _APART, _marks_apart(kinds), _dashes_apart(kinds)):
-        apart[marked] = True
-    apart = apart[1:-1]
-    spaced = np.repeat(codes, np.where(apart, 3, 1))
-    # Every character before it that is set apart takes two places more.
-    places = np.flatnonzero(apart) + 2 * np.arange(np.count_nonzero(apart))
-    spaced[places] = spaced[places + 2] = ord(" ")
-    return [line.split() for line in spaced.tobytes().decode("utf-32-le", "surrogatepass").split("\n")]
-
-
-def _marks_apart(kinds: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
-    """Full stops and commas that are set apart: those not after a digit, or not before one."""
-    marks = np.flatnonzero(kinds == _MARK)
-    # A match takes the character before the mark, so that of a run of marks every other one matches.
-    index = np.arange(len(marks))
-    position = index - np.maximum.accumulate(np.where(np.diff(marks, prepend=-1) != 1, index, 0))
-    after_digit = kinds[marks - position - 1] == _DIGIT
-    apart: npt.NDArray[np.int64] = marks[((position + after_digit) % 2 == 0) | (kinds[marks + 1] != _DIGIT)]
-    return apart
-
-
-def _dashes_apart(kinds: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
-    """Dashes after a digit."""
-    dashes = np.flatnonzero(kinds == _DASH)
-    apart: npt.NDArray[np.int64] = dashes[kinds[dashes - 1] == _DIGIT]
-    return apart
-
-
-@lru_cache(maxsize=2**16)
-def _chrf_parts(word: str) -> tuple[str, ...]:
-    """The words of chrF++ in a piece: one punctuation mark at its end, or else its start, is cut off.
-
-    sacreBLEU's ``CHRF._remove_punctuation``, after m-popovic/chrF; "(hi)" gives "(hi" and ")".
-    """
-    if len(word) > 1 and word[-1] in _CHRF_PUNCTUATION:
-        return word[:-1], word[-1]
-    if len(word) > 1 and word[0] in _CHRF_PUNCTUATION:
-        return word[0], word[1:]
-    return (word,)
-
-
-def number_words(texts: Sequence[Sequence[str]]) -> tuple[Integers, Integers, int]:
-    """The words of many texts as numbers: equal words have equal numbers.
-
-    Returns:
-        Numbers of all words, text after text; the number of words of every text; a number that all are below.
-    """
-    lengths = np.fromiter(map(len, texts), dtype=np.int64, count=len(texts))
-    words, vocabulary = _numbers(texts, int(lengths.sum()))
-    return words, lengths, len(vocabulary)
-
-
-def number_chrf_words(texts: Sequence[Sequence[str]]) -> tuple[Integers, Integers, int]:
-    """The same of the words of chrF++, of texts that are cut at white space: each different piece is cut once more."""
-    lengths = np.fromiter(map(len, texts), dtype=np.int64, count=len(texts))
-    pieces, vocabulary = _numbers(texts, int(lengths.sum()))
-    parts = list(map(_chrf_parts, vocabulary))
-    words, sizes, below = number_words(parts)
-    # Every piece gives way to its words.
-    spread = sizes[pieces]
-    ends = np.concatenate([[0], np.cumsum(spread)])
-    shift = (np.cumsum(sizes) - sizes)[pieces] - ends[:-1]
-    bounds = np.concatenate([[0], np.cumsum(lengths)])
-    return words[np.arange(ends[-1]) + np.repeat(shift, spread)], np.diff(ends[bounds]), below
-
-
-def _numbers(texts: Sequence[Sequence[str]], total: int) -> tuple[Integers, list[str]]:
-    number: defaultdict[str, int] = defaultdict(count().__next__)
-    return np.fromiter(map(number.__getitem__, chain.from_iterable(texts)), dtype=np.int64, count=total), list(number)
-
-
-#: Symbols that are worked on at a time: arrays of so many stay in the cache.
-_SYMBOLS: Final = 25_000
-#: Entries of a table: 128 MB. Above it, numbers are found by bisection.
-_MOST_CELLS: Final = 1 << 24
-
-
-def lookup_matches(symbols: Integers, lengths: Integers, alphabet: int, orders: int) -> Integers:
-    """N-grams (clipped) of every output that the reference holds, for n-grams of 1 .. ``orders`` symbols.
-
-    Args:
-        symbols: Symbols of all texts, text after text.
-        lengths: Shape (B, T): symbols per text; rank 0 is the reference, the others are outputs.
-        alphabet: All symbols are below it.
-        orders: The longest n-grams.
-
-    Returns:
-        Shape (orders, B, T - 1, 1).
-    """
-    segments, ranks = lengths.shape
-    result = np.empty((orders, segments, ranks - 1, 1), dtype=np.int64)
-    ends = np.cumsum(lengths.sum(axis=1)).tolist()
-    start = before = 0
-    for stop in range(1, segments + 1):
-        if stop == segments or ends[stop] - before > _SYMBOLS:
-            part = symbols[before : ends[stop - 1]], lengths[start:stop]
-            for n, matches in enumerate(_order_matches(*part, alphabet, orders)):
-                result[n, start:stop, :, 0] = matches
-            start, before = stop, ends[stop - 1]
-    return result
-
-
-def _order_matches(symbols: Integers, lengths: Integers, alphabet: int, orders: int) -> Iterator[Integers]:
-    """The same for each order, of shape (B, T - 1)."""
-    segments, ranks = lengths.shape
-    outputs = ranks - 1
-    flat = lengths.ravel()
-    text = np.repeat(np.arange(flat.size), flat)
-    # A place after every text sets it apart.
-    places = np.arange(len(text)) + text
-    total = len(text) + flat.size
-    segment = text // ranks
-    rank = text - segment * ranks
-    of_reference, of_output = np.flatnonzero(rank == 0), np.flatnonzero(rank)
-    cell = segment * alphabet + symbols
-    grams = np.empty(len(text), dtype=np.int64)
-    grams[of_reference], grams[of_output], cells = _numbered(
-        cell.take(of_reference), cell.take(of_output), segments * alphabet
-    )
-    home = cells // max(alphabet, 1)
-    # The symbols of a reference by numbers of their own, from 1: small tables; 0 is any other symbol, or the end.
-    first = np.searchsorted(home, np.arange(segments))
-    local = np.zeros(total + orders, dtype=np.int64)
-    local[places] = np.maximum(grams - first.take(segment) + 1, 0)
-    width = int(local.max(initial=0)) + 1
-    column = np.empty(total, dtype=np.int64)
-    column[places] = rank - 1
-    place, known = places.take(of_reference), grams.take(of_reference)
-    asked, found = places.take(of_output), grams.take(of_output)
-    for order in range(1, orders + 1):
-        if order > 1:
-            last = local.take(place + (order - 1))
-            whole = np.flatnonzero(last)
-            place, cell = place.take(whole), (known * width + last).take(whole)
-            found *= width
-            found += local.take(asked + (order - 1))
-            known, found, cells = _numbered(cell, found, len(home) * width)
-            home = home.take(cells // width)
-        matched = np.flatnonzero(found >= 0)
-        asked, found = asked.take(matched), found.take(matched)
-        counts = np.bincount(found * outputs + column.take(asked), minlength=len(home) * outputs).reshape(-1, outputs)
-        clipped = np.minimum(counts, np.bincount(known, minlength=len(home))[:, None])
-        sums = np.zeros((len(home) + 1, outputs), dtype=np.int64)
-        np.cumsum(clipped, axis=0, out=sums[1:])
-        yield np.diff(sums[np.searchsorted(home, np.arange(segments + 1))], axis=0)
-
-
-def _numbered(known: Integers, asked: Integers, size: int) -> tuple[Integers, Integers, Integers]:
-    """Numbers of the known cells; those of the asked ones, -1 where not known; the known cells by number, ascending."""
-    if size <= _MOST_CELLS:
-        table = np.full(size, -1)
-        table[known] = 0
-        cells = np.flatnonzero(table == 0)
-        table[cells] = np.arange(len(cells))
-        return table.take(known), table.take(asked), cells
-    cells, numbers = np.unique(known, return_inverse=True)
-    if not len(cells):
-        return numbers, np.full(len(asked), -1), cells
-    near = np.minimum(np.searchsorted(cells, asked), len(cells) - 1)
-    return numbers, np.where(cells[near] == asked, near, -1), cells
-
 
 #: Symbols (words or characters) that are worked on at a time: keeps the arrays in cache and memory small.
 _BLOCK_SYMBOLS: Final = 300_000
@@ -304,92 +110,169 @@ def text_blocks(texts: Texts) -> Iterator[tuple[list[int], list[list[str]]]]:
 
 
 class Reader:
-    """The texts of some segments, to be taken apart in one or more ways.
-
-    Args:
-        rows: Texts, ``rows[segment][rank]``; every segment has as many.
-    """
+    """The texts of some segments, as many of each: ``rows[segment][rank]``, to be taken apart in one or more ways."""
 
     def __init__(self, rows: Sequence[Sequence[str]]) -> None:
-        self.segments = len(rows)
-        self.ranks = len(rows[0])
-        self.texts = list(chain.from_iterable(rows))
+        self._shape = len(rows), len(rows[0])
+        self._texts = list(chain.from_iterable(rows))
         self._native = native.available()
-        self._plain: tuple[native.Codes, Integers] | None = None
-        self._words: list[list[str]] | None = None
 
     def words(self, rule: str) -> Block:
-        """The texts as words.
-
-        Args:
-            rule: One of ``native.RULES``: ``space`` cuts at white space, ``13a`` as sacreBLEU's
-                tokeniser of that name does, ``chrf`` as chrF++ does.
-        """
+        """The texts as words, by one of ``native.RULES``: cut at white space, as sacreBLEU's 13a, or as chrF++ does."""
         if self._native:
-            symbols, lengths, alphabet = native.words(*self._codes(rule), self.ranks, rule)
-            return Block(symbols, alphabet, self.segments, self.ranks, lengths.reshape(self.segments, self.ranks))
+            codes = native.encode(clean_13a([text.rstrip() for text in self._texts])) if rule == "13a" else self._codes
+            return self._block(*native.words(*codes, self._shape[1], rule))
         if rule == "13a":
-            words, lengths, below = number_words(tokenize_13a([text.rstrip() for text in self.texts]))
-        else:
-            words, lengths, below = (number_chrf_words if rule == "chrf" else number_words)(self._split())
-        return Block(words, below, self.segments, self.ranks, lengths.reshape(self.segments, self.ranks))
+            return self._block(*number_words(tokenize_13a([text.rstrip() for text in self._texts])))
+        return self._block(*(number_chrf_words if rule == "chrf" else number_words)(self._split))
 
     def characters(self, *, whitespace: bool) -> Block:
         """The texts as characters, with white space or without."""
         if self._native:
-            codes, sizes = self._codes("chrf")
+            codes, sizes = self._codes
             if whitespace:
-                symbols, lengths, alphabet = codes.astype(np.int64), sizes, int(codes.max(initial=0)) + 1
-            else:
-                symbols, lengths, alphabet = native.characters(codes, sizes)
-            return Block(symbols, alphabet, self.segments, self.ranks, lengths.reshape(self.segments, self.ranks))
-        texts = self.texts if whitespace else ["".join(words) for words in self._split()]
-        return char_block(texts, self.segments, self.ranks)
+                return self._block(codes.astype(np.int64), sizes, int(codes.max(initial=0)) + 1)
+            return self._block(*native.characters(codes, sizes))
+        texts = self._texts if whitespace else ["".join(words) for words in self._split]
+        codes, sizes = native.encode(texts)
+        present = np.zeros(int(codes.max(initial=0)) + 1, dtype=bool)
+        present[codes] = True
+        number = np.cumsum(present) - 1
+        return self._block(number[codes], sizes, max(int(number[-1]) + 1, 1))
 
+    def _block(self, symbols: Integers, lengths: Integers, alphabet: int) -> Block:
+        return Block(symbols, alphabet, *self._shape, lengths.reshape(self._shape))
+
+    @cached_property
     def _split(self) -> list[list[str]]:
-        if self._words is None:
-            self._words = [text.split() for text in self.texts]
-        return self._words
+        return [text.split() for text in self._texts]
 
-    def _codes(self, rule: str) -> tuple[native.Codes, Integers]:
-        if rule == "13a":
-            return native.encode(clean_13a([text.rstrip() for text in self.texts]))
-        if self._plain is None:
-            self._plain = native.encode(self.texts)
-        return self._plain
+    @cached_property
+    def _codes(self) -> tuple[native.Codes, Integers]:
+        return native.encode(self._texts)
 
 
-def char_block(texts: Sequence[str], segments: int, ranks: int) -> Block:
-    """A block of texts as characters, segment after segment."""
-    lengths = np.fromiter(map(len, texts), dtype=np.int64, count=len(texts)).reshape(segments, ranks)
-    joined = "".join(texts).encode("utf-32-le", "surrogatepass")
+# sacreBLEU's 13a (mteval-v13a.pl) applies these expressions, one after the other, to a text with a space at each end:
+#   ([\{-\~\[-\` -\&\(-\+\:-\@\/])  ->  " \1 "
+#   ([^0-9])([\.,])  ->  "\1 \2 "
+#   ([\.,])([^0-9])  ->  " \1 \2"
+#   ([0-9])(-)  ->  "\1 \2 "
+# They add nothing but spaces, so that it is enough to know which characters are set apart.
+_DIGIT, _MARK, _DASH, _APART = 1, 2, 3, 4
+_KINDS: Final = np.zeros(128, dtype=np.uint8)
+for _characters, _kind in (
+    ("0123456789", _DIGIT),
+    (".,", _MARK),
+    ("-", _DASH),
+    ('!"#$%&()*+/:;<=>?@[\\]^_`{|}~', _APART),
+):
+    _KINDS[[ord(character) for character in _characters]] = _kind
+_ENTITIES: Final = (("&quot;", '"'), ("&amp;", "&"), ("&lt;", "<"), ("&gt;", ">"))
+
+_CHRF_PUNCTUATION: Final = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
+
+
+def clean_13a(texts: Sequence[str]) -> list[str]:
+    """Texts after the part of ``13a`` that replaces more than single characters, which few texts have."""
+    return [_cleaned(text) if "\n" in text or "&" in text or "<skipped>" in text else text for text in texts]
+
+
+def _cleaned(text: str) -> str:
+    text = text.replace("<skipped>", "").replace("-\n", "").replace("\n", " ")
+    for entity, character in _ENTITIES:
+        text = text.replace(entity, character)
+    return text
+
+
+def tokenize_13a(texts: Sequence[str]) -> list[list[str]]:
+    """The words of every text after sacreBLEU's ``13a`` tokenisation."""
+    if not texts:
+        return []
+    # Line ends set the texts apart: to the expressions they are what the spaces at both ends are.
+    joined = "\n".join(clean_13a(texts)).encode("utf-32-le", "surrogatepass")
     codes = np.frombuffer(joined, dtype="<u4")
-    present = np.zeros(int(codes.max(initial=0)) + 1, dtype=bool)
-    present[codes] = True
-    number = np.cumsum(present) - 1
-    return Block(number[codes], max(int(number[-1]) + 1, 1), segments, ranks, lengths)
+    kinds = np.zeros(len(codes) + 2, dtype=np.uint8)
+    kinds[1:-1] = _KINDS.take(codes, mode="clip")
+    apart = kinds == _APART
+    apart[_marks_apart(kinds)] = True
+    dashes = np.flatnonzero(kinds == _DASH)
+    apart[dashes[kinds[dashes - 1] == _DIGIT]] = True
+    apart = apart[1:-1]
+    spaced = np.repeat(codes, np.where(apart, 3, 1))
+    # Every character before it that is set apart takes two places more.
+    places = np.flatnonzero(apart) + 2 * np.arange(np.count_nonzero(apart))
+    spaced[places] = spaced[places + 2] = ord(" ")
+    return [line.split() for line in spaced.tobytes().decode("utf-32-le", "surrogatepass").split("\n")]
+
+
+def _marks_apart(kinds: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
+    """Full stops and commas that are set apart: those not after a digit, or not before one."""
+    marks = np.flatnonzero(kinds == _MARK)
+    # A match takes the character before the mark, so that of a run of marks every other one matches.
+    index = np.arange(len(marks))
+    position = index - np.maximum.accumulate(np.where(np.diff(marks, prepend=-1) != 1, index, 0))
+    after_digit = kinds[marks - position - 1] == _DIGIT
+    apart: npt.NDArray[np.int64] = marks[((position + after_digit) % 2 == 0) | (kinds[marks + 1] != _DIGIT)]
+    return apart
+
+
+@lru_cache(maxsize=2**16)
+def _chrf_parts(word: str) -> tuple[str, ...]:
+    """The words of chrF++ in a piece: one punctuation mark at its end, or else its start, is cut off.
+
+    sacreBLEU's ``CHRF._remove_punctuation``, after m-popovic/chrF; "(hi)" gives "(hi" and ")".
+    """
+    if len(word) > 1 and word[-1] in _CHRF_PUNCTUATION:
+        return word[:-1], word[-1]
+    if len(word) > 1 and word[0] in _CHRF_PUNCTUATION:
+        return word[0], word[1:]
+    return (word,)
+
+
+def number_words(texts: Sequence[Sequence[str]]) -> tuple[Integers, Integers, int]:
+    """The words of many texts as numbers: equal words have equal numbers.
+
+    Returns:
+        Numbers of all words, text after text; the number of words of every text; a number that all are below.
+    """
+    lengths = np.fromiter(map(len, texts), dtype=np.int64, count=len(texts))
+    words, vocabulary = _numbers(texts, int(lengths.sum()))
+    return words, lengths, len(vocabulary)
+
+
+def number_chrf_words(texts: Sequence[Sequence[str]]) -> tuple[Integers, Integers, int]:
+    """The same of the words of chrF++, of texts that are cut at white space: each different piece is cut once more."""
+    lengths = np.fromiter(map(len, texts), dtype=np.int64, count=len(texts))
+    pieces, vocabulary = _numbers(texts, int(lengths.sum()))
+    parts = list(map(_chrf_parts, vocabulary))
+    words, sizes, below = number_words(parts)
+    # Every piece gives way to its words.
+    spread = sizes[pieces]
+    ends = np.concatenate([[0], np.cumsum(spread)])
+    shift = (np.cumsum(sizes) - sizes)[pieces] - ends[:-1]
+    bounds = np.concatenate([[0], np.cumsum(lengths)])
+    return words[np.arange(ends[-1]) + np.repeat(shift, spread)], np.diff(ends[bounds]), below
+
+
+def _numbers(texts: Sequence[Sequence[str]], total: int) -> tuple[Integers, list[str]]:
+    number: defaultdict[str, int] = defaultdict(count().__next__)
+    return np.fromiter(map(number.__getitem__, chain.from_iterable(texts)), dtype=np.int64, count=total), list(number)
 
 
 def joint_matches(block: Block, references: int, orders: int) -> Iterator[npt.NDArray[Any]]:
     """For n-grams of 1 .. ``orders`` symbols, what :func:`first_matches` says: shape (B, T - R, R) each."""
     if native.available():
-        yield from native.matches(block.symbols, block.lengths, references, orders, joint=True)
-    elif references == 1:
-        yield from lookup_matches(block.symbols, block.lengths, block.alphabet, orders)
-    else:
-        for found in features(block, orders):
-            yield first_matches(found, block, references)
+        return iter(native.matches(block.symbols, block.lengths, references, orders, joint=True))
+    return (first_matches(found, block, references) for found in features(block, orders))
 
 
 def single_matches(block: Block, references: int, orders: int) -> Iterator[npt.NDArray[Any]]:
     """For n-grams of 1 .. ``orders`` symbols, what :func:`pair_matches` says: shape (B, T - R, R) each."""
     if native.available():
-        yield from native.matches(block.symbols, block.lengths, references, orders, joint=False)
-    elif references == 1:
-        yield from lookup_matches(block.symbols, block.lengths, block.alphabet, orders)
-    else:
-        for found in features(block, orders):
-            yield pair_matches(found, block, references)
+        return iter(native.matches(block.symbols, block.lengths, references, orders, joint=False))
+    if references == 1:
+        return iter(lookup_matches(block.symbols, block.lengths, block.alphabet, orders))
+    return (pair_matches(found, block, references) for found in features(block, orders))
 
 
 def features(block: Block, orders: int) -> Iterator[Features]:
@@ -467,15 +350,9 @@ def _group(keys: Integers, rank_bits: int, gram_bits: int) -> Features:
 
 
 def first_matches(found: Features, block: Block, references: int) -> Integers:
-    """N-grams of every output that the first references hold.
+    """N-grams of every output that the first R references hold, clipped: shape (B, T - R, R).
 
-    Args:
-        found: Features of the block; ranks below ``references`` are references, the others outputs.
-        block: The block.
-        references: Number of ranks that are references, R > 0.
-
-    Returns:
-        Shape (B, T - R, R): entry j counts the n-grams (clipped) matched by references 0 .. j together.
+    Entry j counts those that references 0 .. j, the first ranks of the block, hold together.
     """
     outputs = block.ranks - references
     use = (found.rank >= references) & (found.first[found.feature] < references)
@@ -513,3 +390,88 @@ def incidence(
     cell = (found.segment[use] * block.ranks + found.rank[use]) * width + column[found.feature[use]]
     dense.reshape(-1)[cell] = 1
     return dense
+
+
+# N-grams that outputs share with one reference, without sorting: the most common case. Those of every reference are
+# numbered. One of an output has a number only if its first n - 1 symbols have one and its last symbol occurs in the
+# reference, so that every order asks about fewer places than the one before, and a look into a table tells the number.
+
+#: Symbols that are worked on at a time: arrays of so many stay in the cache.
+_SYMBOLS: Final = 25_000
+#: Entries of a table: 128 MB. Above it, numbers are found by bisection.
+_MOST_CELLS: Final = 1 << 24
+
+
+def lookup_matches(symbols: Integers, lengths: Integers, alphabet: int, orders: int) -> Integers:
+    """N-grams of every output that the reference, rank 0 of a block, holds, clipped: shape (orders, B, T - 1, 1)."""
+    segments, ranks = lengths.shape
+    result = np.empty((orders, segments, ranks - 1, 1), dtype=np.int64)
+    ends = np.cumsum(lengths.sum(axis=1)).tolist()
+    start = before = 0
+    for stop in range(1, segments + 1):
+        if stop == segments or ends[stop] - before > _SYMBOLS:
+            part = symbols[before : ends[stop - 1]], lengths[start:stop]
+            for n, matches in enumerate(_order_matches(*part, alphabet, orders)):
+                result[n, start:stop, :, 0] = matches
+            start, before = stop, ends[stop - 1]
+    return result
+
+
+def _order_matches(symbols: Integers, lengths: Integers, alphabet: int, orders: int) -> Iterator[Integers]:
+    """The same for each order, of shape (B, T - 1)."""
+    segments, ranks = lengths.shape
+    outputs = ranks - 1
+    flat = lengths.ravel()
+    text = np.repeat(np.arange(flat.size), flat)
+    # A place after every text sets it apart.
+    places = np.arange(len(text)) + text
+    total = len(text) + flat.size
+    segment = text // ranks
+    rank = text - segment * ranks
+    of_reference, of_output = np.flatnonzero(rank == 0), np.flatnonzero(rank)
+    cell = segment * alphabet + symbols
+    grams = np.empty(len(text), dtype=np.int64)
+    grams[of_reference], grams[of_output], cells = _numbered(
+        cell.take(of_reference), cell.take(of_output), segments * alphabet
+    )
+    home = cells // max(alphabet, 1)
+    # The symbols of a reference by numbers of their own, from 1: small tables; 0 is any other symbol, or the end.
+    first = np.searchsorted(home, np.arange(segments))
+    local = np.zeros(total + orders, dtype=np.int64)
+    local[places] = np.maximum(grams - first.take(segment) + 1, 0)
+    width = int(local.max(initial=0)) + 1
+    column = np.empty(total, dtype=np.int64)
+    column[places] = rank - 1
+    place, known = places.take(of_reference), grams.take(of_reference)
+    asked, found = places.take(of_output), grams.take(of_output)
+    for order in range(1, orders + 1):
+        if order > 1:
+            last = local.take(place + (order - 1))
+            whole = np.flatnonzero(last)
+            place, cell = place.take(whole), (known * width + last).take(whole)
+            found *= width
+            found += local.take(asked + (order - 1))
+            known, found, cells = _numbered(cell, found, len(home) * width)
+            home = home.take(cells // width)
+        matched = np.flatnonzero(found >= 0)
+        asked, found = asked.take(matched), found.take(matched)
+        counts = np.bincount(found * outputs + column.take(asked), minlength=len(home) * outputs).reshape(-1, outputs)
+        clipped = np.minimum(counts, np.bincount(known, minlength=len(home))[:, None])
+        sums = np.zeros((len(home) + 1, outputs), dtype=np.int64)
+        np.cumsum(clipped, axis=0, out=sums[1:])
+        yield np.diff(sums[np.searchsorted(home, np.arange(segments + 1))], axis=0)
+
+
+def _numbered(known: Integers, asked: Integers, size: int) -> tuple[Integers, Integers, Integers]:
+    """Numbers of the known cells; those of the asked ones, -1 where not known; the known cells by number, ascending."""
+    if size <= _MOST_CELLS:
+        table = np.full(size, -1)
+        table[known] = 0
+        cells = np.flatnonzero(table == 0)
+        table[cells] = np.arange(len(cells))
+        return table.take(known), table.take(asked), cells
+    cells, numbers = np.unique(known, return_inverse=True)
+    if not len(cells):
+        return numbers, np.full(len(asked), -1), cells
+    near = np.minimum(np.searchsorted(cells, asked), len(cells) - 1)
+    return numbers, np.where(cells[near] == asked, near, -1), cells

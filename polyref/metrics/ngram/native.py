@@ -53,12 +53,12 @@ def encode(texts: Sequence[str]) -> tuple[Codes, Integers]:
 
 
 def words(codes: Codes, sizes: Integers, ranks: int, rule: str) -> tuple[Integers, Integers, int]:
-    """Words of texts as numbers, by their first appearance in a segment.
+    """Words of texts as numbers, by their first appearance in a segment, which has as many texts as ``ranks``.
 
     Args:
         codes: Code points, text after text.
-        sizes: Shape (B x T,): how many belong to each; T = ``ranks`` texts are a segment.
-        ranks: Texts of a segment.
+        sizes: Shape (B x T,): how many belong to each.
+        ranks: Texts of a segment, T.
         rule: One of :data:`RULES`.
 
     Returns:
@@ -80,17 +80,9 @@ def characters(codes: Codes, sizes: Integers) -> tuple[Integers, Integers, int]:
 def matches(
     symbols: Integers, lengths: Integers, references: int, orders: int, *, joint: bool
 ) -> npt.NDArray[np.int32]:
-    """N-grams of every output that references hold.
+    """N-grams of every output that references, the first R of T texts, hold: shape (orders, B, T - R, R).
 
-    Args:
-        symbols: Symbols of all texts.
-        lengths: Shape (B, T): symbols per text; R references come first.
-        references: R.
-        orders: The longest n-grams.
-        joint: Whether entry j counts what references 0 .. j hold together, or what reference j holds.
-
-    Returns:
-        Shape (orders, B, T - R, R).
+    Entry j counts what references 0 .. j hold together (``joint``), or what reference j holds.
     """
     if len(symbols) >= 2**31:
         raise ValueError(f"{len(symbols)} symbols in one block, expected fewer than 2**31")

@@ -1,4 +1,4 @@
-"""Translation edit rate of one pair of texts: sacreBLEU's number, many times faster.
+"""TER and parTER: sacreBLEU's translation edit rate for any number of references (Snover et al. 2006).
 
 sacreBLEU (after Tercom) moves blocks of words greedily, as long as this lowers the edit distance, and takes edit
 distances in a band around the diagonal. Where the band cuts off no optimal path, plain distances are the same, and
