@@ -6,24 +6,17 @@ the text is read once, and the statistics can be kept in a file.
 
 from __future__ import annotations
 
-import io
-import json
-import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from polyref.errors import DataError
-from polyref.json_files import Record, try_json
-from polyref.publishing import published_file
 from polyref.tables import html_table
-from polyref.textfiles import check_writable, most_unpacked, unpacks_to_more
-
-FORMAT_VERSION: Final = 1
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -96,22 +89,7 @@ class Statistics:
         Raises:
             DataError: ``path`` cannot be written. Nothing is left half-written.
         """
-        header = {
-            "polyref_statistics": FORMAT_VERSION,
-            "metric": self.metric,
-            "options": dict(self.options),
-            "systems": self.systems,
-            "segments": self.segments,
-            "ks": self.ks,
-            "columns": self.columns,
-            "meta": dict(self.meta),
-        }
-        packed = np.frombuffer(json.dumps(header, ensure_ascii=False, allow_nan=False).encode(), dtype=np.uint8)
-        buffer = io.BytesIO()
-        np.savez_compressed(buffer, header=packed, values=self.values, originals=self.originals, extras=self.extras)
-        check_writable(path)
-        with published_file(path) as raw:
-            raw.write(buffer.getvalue())
+        _files().save(self, path)
 
     @classmethod
     def load(cls, path: str | Path) -> Statistics:
@@ -121,50 +99,13 @@ class Statistics:
             DataError: The file is missing, broken, not of this kind or version, or unpacks to more than
                 $POLYREF_MAX_UNPACKED bytes, by default 4 GiB.
         """
-        try:
-            with zipfile.ZipFile(path) as archive:
-                if sum(part.file_size for part in archive.infolist()) > most_unpacked():
-                    raise unpacks_to_more(path)
-            with Path(path).open("rb") as raw, np.load(raw, allow_pickle=False) as arrays:
-                header = try_json(arrays["header"].tobytes())
-                values, originals, extras = arrays["values"], arrays["originals"], arrays["extras"]
-            if header is None:
-                raise ValueError("the header is not an object")
-            if header["polyref_statistics"] != FORMAT_VERSION:
-                found = header["polyref_statistics"]
-                raise DataError(f"format version {found}, expected {FORMAT_VERSION}", file=path)
-            record = Record(header, str(path), where="is not a statistics file: ")
-            ks = tuple(record.each("ks", Record.whole))
-            if not ks or list(ks) != sorted(set(ks)):
-                record.fail("ks is no ascending list of numbers of references")
-            names = {key: tuple(record.each(key, Record.text)) for key in ("systems", "segments", "columns")}
-            shape = (len(ks), *(len(names[key]) for key in ("systems", "segments", "columns")))
-            segments = (shape[2],)
-            if values.shape != shape or originals.shape != segments or extras.shape != segments:
-                raise ValueError(f"values have shape {values.shape}, expected {shape}")
-            for counts in (originals, extras):
-                if counts.dtype.kind not in "iu" or (counts < 0).any():
-                    raise ValueError("numbers of references are no whole numbers of 0 or more")
-            if values.dtype.kind not in "iuf" or not np.isfinite(values).all():
-                raise ValueError(f"values are no finite numbers ({values.dtype})")
-            return cls(
-                metric=record.needed("metric", record.text),
-                options=record.needed("options", record.child).values,
-                ks=ks,
-                values=values,
-                originals=originals,
-                extras=extras,
-                meta=record.needed("meta", record.child).values,
-                systems=names["systems"],
-                segments=names["segments"],
-                columns=names["columns"],
-            )
-        except FileNotFoundError:
-            raise DataError("no such file", file=path, remedy="check the path") from None
-        except DataError:
-            raise
-        except Exception as error:  # whatever NumPy, zip and zlib find wrong with a file that is not what it seems
-            raise DataError(f"is not a statistics file: {' '.join(str(error).split())[:200]}", file=path) from None
+        loaded: Statistics = _files().load(path)
+        return loaded
+
+
+def _files() -> Any:
+    """The form of their files, which needs more than statistics do."""
+    return import_module("polyref.metrics.statistics_file")
 
 
 def check_finite(what: str, values: npt.NDArray[Any], systems: Sequence[str], segments: Sequence[str] = ()) -> None:
