@@ -30,12 +30,7 @@ _SYSTEM_SCORES: Final = ".sys.score.gz"
 
 
 class MetricsTaskArchive:
-    """One language pair of such an archive; the counterpart of :class:`~polyref.eval.data.evaluation_set.EvalSet`.
-
-    Args:
-        directory: Holds ``scores/`` and ``da/``.
-        pair: Language pair, ``SRC-TGT``.
-    """
+    """One language pair of an archive with ``scores/`` and ``da/``; the counterpart of an ``EvalSet``."""
 
     has_texts = False
 
@@ -77,7 +72,7 @@ class MetricsTaskArchive:
     def gold(
         self, name: str, *, system_gold: str | None = None, include_human: bool = False, pairs: str = "count"
     ) -> Gold:
-        """Read human judgements; see :meth:`polyref.eval.data.evaluation_set.EvalSet.gold`.
+        """Read human judgements, as ``EvalSet.gold`` does.
 
         Rankings are made here, from scores: none is repeated, and ``pairs`` changes nothing.
         """
@@ -105,12 +100,9 @@ class MetricsTaskArchive:
         return list(files_by_stem(self.directory / folder, (_SYSTEM_SCORES,)))
 
     def stored(self, name: str, references: Sequence[str] | None = None, folder: str = "scores") -> StoredScores:
-        """Read a metric's scores of this pair.
+        """Read a metric's scores of this pair, made with one reference; default ``newstest2020``.
 
-        Args:
-            name: The metric, in the case of its file name or any other that is unique.
-            references: One reference set; default ``newstest2020``.
-            folder: Folder of the score files.
+        The name may be in any case that is unique.
         """
         there_are = files_by_stem(self.directory / folder, (_SYSTEM_SCORES,))
         names = list(there_are)

@@ -12,7 +12,6 @@ import zlib
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from functools import cached_property
 from lzma import LZMAError
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -47,17 +46,10 @@ _UNKNOWN: Final = _Unknown()
 
 @dataclass(frozen=True)
 class Held:
-    """One language pair, segment by segment; white space at the ends of texts does not count.
+    """Texts and judgements of one language pair, segment by segment; white space at the ends does not count.
 
-    Attributes:
-        pair: As the file names it.
-        source: Sources.
-        documents: (domain, document) of every segment.
-        references: Name -> texts; None where a segment has none.
-        outputs: System -> texts; None where the output is unknown.
-        scores: Judgement -> system -> scores of shape (segments,), NaN where nobody judged. The score of a system is
-            the mean of its judged segments.
-        notes: What the user has to know.
+    None stands for a reference that a segment lacks, and for an unknown output. Scores are by judgement and system,
+    shape (segments,), NaN where nobody judged; the score of a system is the mean of its judged segments.
     """
 
     pair: str
@@ -70,12 +62,9 @@ class Held:
 
 
 class HeldSet(EvalSet):
-    """Such a set. Scores of metrics, and further judgements, may lie beside its file as in mt-metrics-eval's layout.
+    """A set whose texts, and perhaps judgements, were read from files that hold more than one text a segment.
 
-    Args:
-        file: Where it is from.
-        held: What is in it.
-        name: What the set is called; None for the name of the folder.
+    Scores of metrics, and further judgements, may lie beside its file as in mt-metrics-eval's layout.
     """
 
     def __init__(self, file: str | Path, held: Held, name: str | None = None) -> None:
@@ -83,36 +72,20 @@ class HeldSet(EvalSet):
         self._held = held
         super().__init__(self.file.parent, held.pair)
         self.name = name or self.name
+        self.source = tuple(text.rstrip() for text in held.source)
+        self.documents = tuple(held.documents)
+        self.notes = held.notes
+        self.segments = len(held.source) if self.reference_files or self.output_files else None
 
     @property
     def source_file(self) -> Path | None:
         """The file itself."""
         return self.file
 
-    @cached_property
-    def source(self) -> tuple[str, ...] | None:
-        """Source segments."""
-        return tuple(text.rstrip() for text in self._held.source)
-
-    @cached_property
-    def documents(self) -> tuple[tuple[str, str], ...] | None:
-        """(domain, document) of every segment."""
-        return tuple(self._held.documents)
-
     def reference(self, name: str) -> tuple[str | None, ...]:
         """Texts of one reference, None where the segment lacks it."""
         texts = self._held.references[name]
         return tuple(None if text is None or text.strip() in NO_REFERENCE else text.rstrip() for text in texts)
-
-    @cached_property
-    def segments(self) -> int | None:
-        """Number of segments; None without references and outputs."""
-        return len(self._held.source) if self.reference_files or self.output_files else None
-
-    @cached_property
-    def notes(self) -> tuple[str, ...]:
-        """What the user has to know about the files."""
-        return self._held.notes
 
     def known(self, outputs: Sequence[Sequence[str]]) -> npt.NDArray[np.bool_]:
         """Which of ``outputs`` are real texts, shape (systems, segments)."""
@@ -163,14 +136,9 @@ def is_markup(file: Path) -> bool:
 
 
 def json_file(place: Path, *, with_systems: bool = False) -> Path | None:
-    """The file of such a set: a file that is no markup, or the only one in a folder of no other layout.
+    """A file that is no markup, or the only set in JSON in a folder of no other layout.
 
-    Args:
-        place: A file or folder.
-        with_systems: Whether outputs are given apart, so that a test set is meant.
-
-    Raises:
-        DataError: Several files of a folder are sets.
+    ``with_systems`` says that outputs are given apart, so that a test set is meant.
     """
     if not place.is_dir():
         return place if place.is_file() and not is_markup(place) else None
@@ -197,16 +165,9 @@ def _form(file: Path) -> Format | None:
 
 
 def open_json(file: Path, pair: str, systems: str | Path | None = None) -> HeldSet:
-    """The set of one language pair.
+    """The set of one language pair, from a file of the human evaluation or a test set, possibly packed.
 
-    Args:
-        file: Of the human evaluation, or a test set of the general task, possibly packed.
-        pair: Language pair, ``SRC-TGT``.
-        systems: Folder with the outputs on a test set, ``NAME.jsonl``; None for ``systems`` beside it.
-
-    Raises:
-        DataError: A file is broken, in another form, or has nothing of the pair; outputs are missing.
-        UsageError: Several pairs fit, or ``systems`` is given for what holds outputs.
+    ``systems`` is the folder with the outputs on a test set, ``NAME.jsonl``; None for ``systems`` beside it.
     """
     form = _form(file)
     name = file.name.removesuffix(".gz").removesuffix(".xz").removesuffix(".jsonl")
@@ -214,9 +175,8 @@ def open_json(file: Path, pair: str, systems: str | Path | None = None) -> HeldS
         if form is None:
             lines, _ = opened_lines(file, stack, Reading())
             first = next((line for line in lines.lines if line.strip()), "")
-            raise DataError(
-                f"is no evaluation set: the first line is {looks(first)}", file=file, line=1, remedy=_EXPECTED
-            )
+            reason = f"is no evaluation set: the first line is {looks(first)}"
+            raise DataError(reason, file=file, line=1, remedy=_EXPECTED)
         lines, _ = opened_lines(file, stack, Reading(form.name, pair=pair))
         if form is general_task.EVALUATION:
             if systems is not None:
@@ -248,20 +208,17 @@ def _outputs(file: Path, pair: str, systems: str | Path | None) -> dict[str, tup
     folder = file.parent / _SYSTEMS if systems is None else Path(systems)
     named = files_by_stem(folder, _PACKED)
     if not named:
-        raise DataError(
-            f"no outputs NAME.jsonl for the test set {file.name}",
-            file=folder,
-            remedy="name the folder of outputs: `systems`",
-        )
+        reason = f"no outputs NAME.jsonl for the test set {file.name}"
+        raise DataError(reason, file=folder, remedy="name the folder of outputs: `systems`")
     found = {}
     for name, path in named.items():
         check_name(name, Record({}, path))
         with ExitStack() as stack:
             lines, form = opened_lines(path, stack, Reading(pair=pair))
             if form is not general_task.GENERAL:
-                first = next(lines.lines)
-                raise DataError(f"is no output of a system: the first line is {looks(first)}", file=path, line=1,
-                                remedy='expected JSON lines with "doc_id" and "hypothesis"')  # fmt: skip
+                reason = f"is no output of a system: the first line is {looks(next(lines.lines))}"
+                expected = 'expected JSON lines with "doc_id" and "hypothesis"'
+                raise DataError(reason, file=path, line=1, remedy=expected)
             found[name] = path, dict(general_task.read_hypotheses(lines))
     return found
 
@@ -283,8 +240,7 @@ def _test_set(
             own += paragraphs if fits else [None] * len(text.sources)
         if unfit:
             notes.append(f"{system}: documents with another number of paragraphs than the source, unknown: {unfit}")
-    names = dict.fromkeys(name for text in texts for name in text.references)
-    references: dict[str, list[str | None]] = {name: [] for name in names}
+    references: dict[str, list[str | None]] = {name: [] for text in texts for name in text.references}
     for text in texts:
         for name, column in references.items():
             column += text.references.get(name) or [None] * len(text.sources)
@@ -313,8 +269,7 @@ def open_release(
 
     Args:
         path: A directory in the mt-metrics-eval layout or of a text release; a directory that holds one XML file of the
-            pair (``NAME.SRC-TGT.xml``, ``NAME.SRC-TGT.all.xml``); or the XML file; or a file of JSON lines that
-            :func:`~polyref.eval.data.releases.open_json` reads, or a directory that holds one.
+            pair (``NAME.SRC-TGT.xml``, ``NAME.SRC-TGT.all.xml``) or one set in JSON lines; or such a file.
         pair: Language pair, ``SRC-TGT``, as the set names it or in other codes of the languages.
         collection: Of an XML release, the collection to take; None takes all.
         test_suites: Of an XML release, whether to take documents of test suites as well.
@@ -388,21 +343,15 @@ class TextRelease(EvalSet):
 
 
 class XmlRelease(HeldSet):
-    """An XML file of one language pair (wmt-conference/wmt-format-tools, ``wmt-schema.rnc``).
+    """An XML file of one language pair (wmt-conference/wmt-format-tools, ``wmt-schema.rnc``), possibly ``.gz``.
 
     Segments are those of ``src``, in the order of documents and then of their ids. A reference may lack documents or
     segments; a system may not.
-
-    Args:
-        file: The file, possibly ``.gz``.
-        pair: Language pair.
-        collection: As for :func:`open_release`.
-        test_suites: As for :func:`open_release`.
     """
 
     def __init__(
         self, file: str | Path, pair: str, *, collection: str | None = None, test_suites: bool = False
-    ) -> None:  # fmt: skip
+    ) -> None:
         source, target = split_pair(pair) or (pair, "")
         read = read_xml(Path(file), source)
         if other := next((d for d in read if d.target and base(d.target) != base(target)), None):
@@ -410,9 +359,7 @@ class XmlRelease(HeldSet):
             raise DataError(reason, file=file, line=other.line)
         there = list(dict.fromkeys(d.collection for d in read if d.collection is not None))
         if collection is not None and collection not in there:
-            raise DataError(
-                f"no collection {collection!r}, there are: {', '.join(there) or 'none'}", file=file
-            )  # fmt: skip
+            raise DataError(f"no collection {collection!r}, there are: {', '.join(there) or 'none'}", file=file)
         documents = [d for d in read if (test_suites or not d.test_suite) and collection in {None, d.collection}]
         if not documents:
             raise DataError("no documents", file=file, remedy="`test_suites` takes those of test suites")
@@ -422,17 +369,11 @@ class XmlRelease(HeldSet):
         systems = dict.fromkeys(name for d in documents for name in d.outputs)
         for document in documents:
             for system in systems:
-                lacking = sorted(document.source.keys() - document.outputs.get(system, {}).keys())
-                if lacking:
-                    raise DataError(
-                        f"system {system!r} has no output of segment {lacking[0]} of document {document.name!r}",
-                        file=file,
-                        line=document.line,
-                    )
-        references = [
-            checked_reference_name(name, Path(file))
-            for name in dict.fromkeys(n for d in documents for n in d.references)
-        ]
+                if lacking := sorted(document.source.keys() - document.outputs.get(system, {}).keys()):
+                    what = f"segment {lacking[0]} of document {document.name!r}"
+                    raise DataError(f"system {system!r} has no output of {what}", file=file, line=document.line)
+        named = dict.fromkeys(name for d in documents for name in d.references)
+        references = [checked_reference_name(name, Path(file)) for name in named]
         held = Held(
             pair,
             [d.source[number] for d, number in order],
@@ -455,12 +396,8 @@ def open_sets(
 ) -> list[EvaluationSet]:
     """Every requested pair of every set that has it.
 
-    Args:
-        folders: Folders, or files of XML or JSON lines.
-        pairs: Language pairs.
-        collection: Of the XML releases among them.
-        test_suites: Of the XML releases among them.
-        systems: Folder of outputs on the test sets in JSON among them.
+    ``folders`` may also be files of XML or JSON lines. ``collection`` and ``test_suites`` are of the XML releases among
+    them, ``systems`` is the folder of outputs on the test sets in JSON.
     """
     for what, values in (("data", folders), ("pairs", pairs)):
         if not values:

@@ -35,18 +35,7 @@ def mean_score(scores: Sequence[float]) -> float:
 
 
 def read_system_scores(path: Path, *, allow_missing: bool) -> dict[str, float]:
-    """Read one score a system.
-
-    Args:
-        path: A ``.sys.score`` file.
-        allow_missing: Whether ``None`` is a legal score (human judgements) or an error (metrics).
-
-    Returns:
-        System -> score in the file's order; NaN where the file says ``None``.
-
-    Raises:
-        DataError: A line does not hold two columns, a score is no finite number, or a system occurs twice.
-    """
+    """Scores of systems in a ``.sys.score`` file, in its order; NaN for ``None``, where that is allowed."""
     scores: dict[str, float] = {}
     first: dict[str, int] = {}
     for number, line in numbered_lines(path):
@@ -66,19 +55,10 @@ def read_system_scores(path: Path, *, allow_missing: bool) -> dict[str, float]:
 
 
 def read_segment_scores(path: Path, segments: int | None, *, allow_missing: bool) -> dict[str, FloatArray]:
-    """Read one score a system and segment: all segments of one system in order, then the next system.
+    """Scores of outputs in a ``.seg.score`` file, shape (segments,); NaN for ``None``, where that is allowed.
 
-    Args:
-        path: A ``.seg.score`` file.
-        segments: Number of segments of the test set; None takes it from the first system of the file.
-        allow_missing: Whether ``None`` is a legal score.
-
-    Returns:
-        System -> array of shape (segments,), NaN where the file says ``None``.
-
-    Raises:
-        DataError: As ``read_system_scores``; also when a system has too few or too many segments, or returns after
-            another system's block.
+    All segments of one system come in order, then the next system. ``segments`` is their number; None takes it from the
+    first system of the file.
     """
     blocks: dict[str, list[float]] = {}
     current: str | None = None

@@ -75,13 +75,8 @@ def file_name(year: int, level: str, metric: str) -> str:
 
 def check_name(metric: str) -> None:
     """Refuse a name of a metric that cannot be in the name of a file."""
-    if (
-        not metric
-        or metric.startswith(".")
-        or "/" in metric
-        or any(c.isspace() for c in metric)
-        or not _is_text(metric)
-    ):
+    spoilt = metric.startswith(".") or "/" in metric or any(c.isspace() for c in metric)
+    if not metric or spoilt or not _is_text(metric):
         raise UsageError(
             f"the metric's name {metric!r} holds a slash or white space, begins with a dot, is empty, or is no UTF-8"
         )
@@ -121,14 +116,9 @@ def read_rows(path: str | Path, year: int, level: str) -> Iterator[TaskRow]:
 
 
 def write_rows(path: str | Path, year: int, level: str, rows: Iterable[TaskRow], *, digits: int | None = None) -> None:
-    """Write a submission file; it appears whole or not at all.
+    """Write a submission file, compressed where its name ends in ``.gz``; it appears whole or not at all.
 
-    Args:
-        path: Where to; ``.gz`` is compressed.
-        year: Which format.
-        level: ``sys`` or ``seg``.
-        rows: The lines, in order.
-        digits: Digits after the point; None writes every digit that is needed to read the same number back.
+    Scores have so many ``digits`` after the point; None writes every digit that is needed to read the same number back.
     """
     names = fields(year, level)
     with write_atomically(path) as stream:

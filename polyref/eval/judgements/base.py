@@ -122,11 +122,7 @@ class NothingHereError(DataError):
 def those_that_judge(
     matchers: Sequence[Matcher], read: Callable[[Matcher], T]
 ) -> tuple[list[tuple[Matcher, T]], list[str]]:
-    """What is read from the files of one campaign, without those that judge nothing here, and notes about these.
-
-    Raises:
-        NothingHereError: None of them does.
-    """
+    """What is read from the files of one campaign, without those that judge nothing here, and notes about these."""
     tried = [(matcher, _or_nothing(matcher, read)) for matcher in matchers]
     found = [(matcher, one) for matcher, one in tried if not isinstance(one, NothingHereError)]
     absent = [(matcher, one) for matcher, one in tried if isinstance(one, NothingHereError)]

@@ -10,8 +10,8 @@ import csv
 import json
 import math
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any, Final, TypeAlias
@@ -71,10 +71,15 @@ _Rows: TypeAlias = list[tuple[int, list[str]]]
 
 
 def read_exports(matchers: Sequence[Matcher]) -> tuple[str, list[tuple[Matcher, list[Judgement]]], list[str]]:
-    """What the exports of one campaign judge: ``da-z`` or ``esa-z``, the judgements of every file, and notes."""
-    read = [list(_csv(matcher)) for matcher in matchers]
-    widths = [len(rows[0][1]) if rows else 0 for rows in read]
-    for matcher, rows, width in zip(matchers, read, widths, strict=True):
+    """What the exports of one campaign judge: ``da-z`` or ``esa-z``, the judgements of every file, and notes.
+
+    An export is CSV without a header: user, system, segment, type, source, target, score, [document, whether the score
+    is of the whole document,] [spans,] start, end. There are three widths: with documents (DA, DA+SQM), with spans too
+    (ESA), and with neither.
+    """
+    read = {matcher: list(_csv(matcher)) for matcher in matchers}
+    widths = [len(rows[0][1]) if rows else 0 for rows in read.values()]
+    for (matcher, rows), width in zip(read.items(), widths, strict=True):
         if width not in {DA_FIELDS, ESA_FIELDS, LINE_FIELDS}:
             first = ",".join(rows[0][1]) if rows else ""
             raise matcher.fault(
@@ -85,8 +90,7 @@ def read_exports(matchers: Sequence[Matcher]) -> tuple[str, list[tuple[Matcher, 
             )
         if width != widths[0]:
             raise matcher.fault(f"{width} comma-separated fields, and {matchers[0].path} has {widths[0]}", 1)
-    rows_of = dict(zip(matchers, read, strict=True))
-    files, notes = those_that_judge(matchers, lambda matcher: _judged(rows_of[matcher], widths[0], matcher))
+    files, notes = those_that_judge(matchers, lambda matcher: _judged(read[matcher], widths[0], matcher))
     if widths[0] == ESA_FIELDS:
         return "esa-z", _annotations(files), notes
     # Numbers from 0 show in one of the files.
@@ -181,59 +185,50 @@ def _system(name: str, matcher: Matcher) -> str:
 
 def _annotations(files: Sequence[tuple[Matcher, _Rows]]) -> list[tuple[Matcher, list[Judgement]]]:
     """ESA: field 3 is the line of the set from 0, with the canary line first, which the set may lack."""
-    documents = files[0][0].place.documents
-    if documents is None:
-        raise files[0][0].fault(
-            "names segments by line and document, but the evaluation set has no documents",
-            None,
-            f"add documents/{files[0][0].place.pair}.docs",
-        )
-    lines = {}
-    for matcher, rows in files:
-        for number, row in rows:
-            line = whole_number(row[2])
-            if line is None:
-                raise matcher.fault(f"segment {shortened(row[2])}, expected a line of the set, counted from 0", number)
-            lines[matcher, number] = line
+    documents = _documents(files[0][0], "names segments by line and document, but the evaluation set has no documents")
+    every = [(matcher, number, _line(matcher, number, row), row) for matcher, rows in files for number, row in rows]
 
     def fits(line: int, row: list[str], start: int) -> bool:
         return 0 <= line - start < len(documents) and documents[line - start] == row[7]
 
-    fitting = [sum(fits(lines[m, n], row, start) for m, rows in files for n, row in rows) for start in (0, 1)]
-    start = 0 if fitting[0] >= fitting[1] else 1
-    found = []
-    for matcher, rows in files:
-        own = []
-        for number, row in rows:
-            line = lines[matcher, number]
-            if not fits(line, row, start):
-                if row[7] not in documents:
-                    raise matcher.fault(f"the set has no document {shortened(row[7])}", number)
-                raise matcher.fault(
-                    f"line {line} (from 0, after the canary line) is not in the document {shortened(row[7])} of the "
-                    "set",
-                    number,
-                )
-            system = matcher.system(row[1])
-            ended = parse_score(row[-1], matcher.path, number, rule="field 12 is the time at which it was given")
-            own.append(Judgement(row[0], system, line - start, assessed(row[6], matcher, number), ended))
-        found.append((matcher, own))
-    return found
+    # Most fit where the count begins.
+    start = max((0, 1), key=lambda start: sum(fits(line, row, start) for _, _, line, row in every))
+    found: dict[Matcher, list[Judgement]] = {matcher: [] for matcher, _ in files}
+    for matcher, number, line, row in every:
+        if not fits(line, row, start):
+            named = f"document {shortened(row[7])}"
+            if row[7] not in documents:
+                raise matcher.fault(f"the set has no {named}", number)
+            raise matcher.fault(f"line {line} (from 0, after the canary line) is not in the {named} of the set", number)
+        system = matcher.system(row[1])
+        ended = parse_score(row[-1], matcher.path, number, rule="field 12 is the time at which it was given")
+        found[matcher].append(Judgement(row[0], system, line - start, assessed(row[6], matcher, number), ended))
+    return list(found.items())
+
+
+def _line(matcher: Matcher, number: int, row: list[str]) -> int:
+    line = whole_number(row[2])
+    if line is None:
+        raise matcher.fault(f"segment {shortened(row[2])}, expected a line of the set, counted from 0", number)
+    return line
+
+
+def _documents(matcher: Matcher, fault: str) -> Sequence[str]:
+    """The document of every segment of the set, which the file cannot be read without."""
+    if matcher.place.documents is None:
+        raise matcher.fault(fault, None, f"add documents/{matcher.place.pair}.docs")
+    return matcher.place.documents
 
 
 def _csv(matcher: Matcher) -> Iterator[tuple[int, list[str]]]:
     """Rows with the number of their last line; blank lines are none."""
-    reader = csv.reader(_ended(iter_lines(matcher.path)), strict=True)
+    reader = csv.reader((line + "\n" for line in iter_lines(matcher.path)), strict=True)
     try:
         for row in reader:
             if row:
                 yield reader.line_num, row
     except csv.Error as error:
         raise matcher.fault(f"broken CSV: {error}", reader.line_num) from None
-
-
-def _ended(lines: Iterable[str]) -> Iterator[str]:
-    return (line + "\n" for line in lines)
 
 
 def _language(code: str) -> str:
@@ -298,11 +293,12 @@ def standardised(judgements: Sequence[Judgement], segments: int) -> dict[str, Fl
         mean = math.fsum(scores) / len(scores)
         spread = math.sqrt(math.fsum((s - mean) ** 2 for s in scores) / (len(scores) - 1)) if len(scores) > 1 else 0.0
         scale[annotator] = (mean, spread)
-    moved = []
-    for one in judgements:
+
+    def moved(one: Judgement) -> Judgement:
         mean, spread = scale[one.annotator]
-        moved.append(Judgement(one.annotator, one.system, one.segment, (one.score - mean) / spread if spread else 0.0))
-    return averaged(moved, segments)
+        return replace(one, score=(one.score - mean) / spread if spread else 0.0)
+
+    return averaged([moved(one) for one in judgements], segments)
 
 
 def averaged(
@@ -435,13 +431,8 @@ def _order(matcher: Matcher, runs: Collection[Collection[int]]) -> Sequence[int]
 
     What was shown at a time (``rid``) is of one document, which tells one from the other.
     """
-    documents = matcher.place.documents
-    if documents is None:
-        raise matcher.fault(
-            "numbers segments in an order that only documents tell, but the evaluation set has none",
-            None,
-            f"add documents/{matcher.place.pair}.docs",
-        )
+    fault = "numbers segments in an order that only documents tell, but the evaluation set has none"
+    documents = _documents(matcher, fault)
     lines = range(len(documents))
     for order in (sorted(lines, key=lambda line: documents[line]), lines):
         if all(len({documents[order[segment]] for segment in run}) == 1 for run in runs):

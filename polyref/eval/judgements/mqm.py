@@ -45,11 +45,7 @@ _SPAN: Final = re.compile(r"</?v>")
 
 
 class Weights:
-    """What errors weigh; those of unknown severities weigh nothing, and are counted.
-
-    Args:
-        weights: As :data:`WEIGHTS`.
-    """
+    """What errors weigh; those of unknown severities weigh nothing, and are counted."""
 
     def __init__(self, weights: Mapping[str, float]) -> None:
         self._weights = weights
@@ -83,13 +79,8 @@ def read_mqm(path: str | Path, place: Place, *, weights: Mapping[str, float] = W
     """Segment scores from a file of marks, of ratings or of averages, whichever its first line shows.
 
     A score is the mean over raters of their summed weights, negated; NaN where nobody judged. Marks and averages of
-    systems without output are passed over; repeated marks count, as they do in the published averages.
-
-    Args:
-        path: The file.
-        place: What can be judged. Segments count through the set from 1; where file and set have sources, they are
-            held against each other.
-        weights: As :data:`WEIGHTS`.
+    systems without output are passed over; repeated marks count, as they do in the published averages. Segments count
+    through the set from 1; where file and set have sources, they are held against each other.
     """
     matcher, weighing = Matcher(path, place), Weights(weights)
     lines = list(numbered_lines(path))

@@ -42,10 +42,9 @@ _MARKS: Final = re.compile(r"</?p>|<br ?/?>")
 
 
 class Items:
-    """The items of one file.
+    """The items of one file, and which segments of the set they may be: by document and number, else by source.
 
-    Args:
-        place: The set.
+    An item may be a part of a segment: WMT26 shows paragraphs and strings of a document (``06b-segment_source.py``).
     """
 
     def __init__(self, place: Place) -> None:
@@ -77,11 +76,7 @@ class Items:
         return next(text for text, _ in self._known.values())
 
     def add(self, name: str, item: Record) -> None:
-        """Take an item with ``src``, or ``src_text`` where that is a picture or a film.
-
-        Raises:
-            DataError: An item of that name is another segment.
-        """
+        """Take an item with ``src``, or ``src_text`` where that is a picture or a film."""
         text = item.text("src_text") or item.needed("src", item.text)
         before = self._known.get(name)
         if before is not None and before[0] == text:
@@ -166,14 +161,10 @@ def read_pearmut(paths: str | Path | Sequence[str | Path], place: Place, *, reli
     Left out and counted are what was done before a reset, screens and items that are no part of the campaign (welcome,
     checks of attention, tutorials), and what is no score of an output that the item shows.
 
-    Args:
-        paths: The files.
-        place: What can be judged. Items are found by their document and number where these have the item's source, else
-            by the source.
-        reliable: Leave out annotators by WMT26's rule: :func:`unreliable`.
+    Items are found by their document and number where these have the item's source, else by the source. ``reliable``
+    leaves out annotators by WMT26's rule: :func:`unreliable`.
 
-    Returns:
-        The judgement ``esa``, or ``da`` where nobody marked an error.
+    The judgement is ``esa``, or ``da`` where nobody marked an error.
     """
     paths = [paths] if isinstance(paths, (str, Path)) else paths
     notes: list[str] = []
@@ -208,11 +199,8 @@ def unreliable(screens: Sequence[tuple[str, Sequence[tuple[str, dict[str, float]
     two systems' means over all annotators and v the sum of their variances (n - 1). Systems with ten scores or fewer
     do not count.
 
-    Args:
-        screens: Annotator, and id and scores (system -> score) of every item.
-
-    Returns:
-        Annotator -> mean compatibility, below :data:`LEAST_COMPATIBLE`, of those with three screens or more.
+    ``screens`` are annotators, each with ids and scores (system -> score) of items. The result is annotator -> mean
+    compatibility, below :data:`LEAST_COMPATIBLE`, of those with three screens or more.
     """
     scores: dict[str, list[float]] = {}
     for _, items in screens:

@@ -25,11 +25,8 @@ class Rankings:
     Released files hold such pairs: a sentence that occurs twice in a test set gives repeats and contradictions. The
     published correlations count every line.
 
-    Args:
-        path: The file, for messages.
-        systems: What can be ranked.
-        pairs: ``count`` counts every line, as released. ``merge`` counts two outputs once, as most of their lines say,
-            and leaves them out where the lines are evenly divided. ``drop`` leaves out what several lines compare.
+    ``count`` counts every line, as released. ``merge`` counts two outputs once, as most of their lines say, and leaves
+    them out where the lines are evenly divided. ``drop`` leaves out what several lines compare.
     """
 
     def __init__(self, path: str | Path, systems: Sequence[str], pairs: str = "count") -> None:
@@ -95,23 +92,15 @@ def read_pairs(
 ) -> tuple[RankingPairs, tuple[str, ...]]:
     """Read ``darr/PAIR.tsv``: a header ``seg_id better worse``, then one preference a line, segments from 1.
 
-    Args:
-        path: The file.
-        systems: What can be ranked.
-        segments: Number of segments.
-        pairs: What becomes of outputs that several lines compare, as :class:`Rankings` takes it.
-
-    Returns:
-        The pairs, and notes about repeated and contradicting ones.
+    With the pairs come notes about repeated and contradicting ones.
     """
     rankings = Rankings(path, systems, pairs)
     for number, line in numbered_lines(path):
         fields = line.split("\t")
         if number == 1:
             if tuple(fields) != HEADER:
-                raise DataError(
-                    f"the header is {shortened(line)}, expected {chr(9).join(HEADER)!r}", file=path, line=1
-                )  # fmt: skip
+                reason = f"the header is {shortened(line)}, expected {chr(9).join(HEADER)!r}"
+                raise DataError(reason, file=path, line=1)
             continue
         if len(fields) != 3:
             raise DataError(
@@ -132,13 +121,9 @@ _COLUMNS: Final = ("LP", "DATA", "SID", "BETTER", "WORSE")
 
 
 def read_task_rankings(path: str | Path, place: Place, *, pairs: str = "count") -> Judgements:
-    """Read ``LP DATA SID BETTER WORSE``, separated by spaces, for all language pairs.
+    """Read ``LP DATA SID BETTER WORSE``, separated by spaces, for all language pairs; the header may lack a column.
 
-    Args:
-        path: The file; its header may lack a column, as that of 2018 does.
-        place: What can be ranked; SID counts through the set from 1, or is ``DOCUMENT::SEGMENT`` (2020).
-        pairs: What becomes of outputs that several lines compare, as
-            :class:`~polyref.eval.judgements.rankings.Rankings` takes it.
+    SID counts through the set from 1, or is ``DOCUMENT::SEGMENT`` (2020).
     """
     matcher = Matcher(path, place)
     rankings = Rankings(path, place.systems, pairs)
