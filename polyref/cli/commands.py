@@ -220,10 +220,11 @@ class HeadedOption(click.Option):
         return [CompletionItem(name) for name in self._names() if name.startswith(incomplete)]
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
-        """The option and its help."""
+        """The option and its help, where parameters in backticks are flags."""
         if self._names is not None and self._before.endswith(":"):
             self.help = f"{self._before} {', '.join(self._names())}."
-        return super().get_help_record(ctx)
+        record = super().get_help_record(ctx)
+        return record and (record[0], in_flags(record[1], ctx.command))
 
 
 class HeadedCommand(MultiCommand):

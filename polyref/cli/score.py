@@ -201,8 +201,8 @@ class TestOptions:
 @click.command(cls=HeadedCommand, short_help="Score systems with any number of references.")
 @click.argument("references", nargs=-1, metavar="REFS...", shell_complete=argument_or_option)
 @options_of(Asked)
-@reading_options(flag="--refs-format")
 @options_of(MakingOptions, gathered="making", heading="Making added references")
+@reading_options(flag="--refs-format")
 @format_option("--input-format", "the outputs", "input_form")
 @options_of(ScoreOptions, gathered="how")
 @quiet_option

@@ -48,7 +48,7 @@ class Measured(TypedDict, total=False):
         Sequence[_File],
         Option(
             (),
-            "Augmented set made from --ref; or another human reference: a file, or ref:NAME of the set. NAME=FILE for "
+            "Augmented set made from `ref`; or another human reference: a file, or ref:NAME of the set. NAME=FILE for "
             "several; {set} and {pair} are put in.",
             flag="--refs",
             metavar="FILE",
@@ -69,19 +69,19 @@ class Measured(TypedDict, total=False):
     ]
     mqm: Annotated[
         _File | None,
-        _judgement(None, "Judgements from raw MQM marks or their averages instead of --gold.", metavar="FILE"),
+        _judgement(None, "Judgements from raw MQM marks or their averages instead of `gold`.", metavar="FILE"),
     ]
     da: Annotated[
         _File | Sequence[_File] | None,
         _judgement(
             (),
-            "Judgements from a file of DA, DA+SQM or ESA instead of --gold; several files are waves of one campaign.",
+            "Judgements from a file of DA, DA+SQM or ESA instead of `gold`; several files are waves of one campaign.",
             metavar="FILE",
         ),
     ]
     judgements: Annotated[
         Mapping[str, Any] | None,
-        _judgement((), "Judgements from a file instead of --gold; kinds:", names=JUDGEMENTS.names, metavar="KIND=FILE"),
+        _judgement((), "Judgements from a file instead of `gold`; kinds:", names=JUDGEMENTS.names, metavar="KIND=FILE"),
     ]
     metrics: Annotated[
         str | Sequence[str],
@@ -98,7 +98,7 @@ class Measured(TypedDict, total=False):
         int | Sequence[int],
         Option(
             (),
-            "Numbers of extra references; default: 0, and with --refs also as many as there are.",
+            "Numbers of extra references; default: 0, and with `references` also as many as there are.",
             flag="-k",
             metavar="K",
             least=0,
@@ -130,7 +130,7 @@ class EvaluateOptions(TypedDict, total=False):
     ]
     fields: Annotated[Mapping[str, str] | None, _added(None, "Key or column of these files -> what it is, likewise.")]
     sys_gold: Annotated[
-        str | None, _judgement(None, "System-level judgement; default: that of --gold.", metavar="NAME")
+        str | None, _judgement(None, "System-level judgement; default: that of `gold`.", metavar="NAME")
     ]
     mqm_weights: Annotated[
         Sequence[str],
@@ -143,7 +143,7 @@ class EvaluateOptions(TypedDict, total=False):
     ]
     darr: Annotated[
         _File | None,
-        _judgement(None, "Relative rankings from a file of the metrics task instead of --gold.", metavar="FILE"),
+        _judgement(None, "Relative rankings from a file of the metrics task instead of `gold`.", metavar="FILE"),
     ]
     reliable: Annotated[bool, _judgement(False, "Of Pearmut's logs, leave out annotators by the rule of WMT26.")]
     repeated_pairs: Annotated[
@@ -183,7 +183,7 @@ class EvaluateOptions(TypedDict, total=False):
         int | None,
         _segment(
             None,
-            "Score a random part of the judged segments, drawn by --seed; intervals are those of parts of this size.",
+            "Score a random part of the judged segments, drawn by `seed`; intervals are those of parts of this size.",
             least=1,
         ),
     ]
@@ -209,7 +209,8 @@ class EvaluateOptions(TypedDict, total=False):
         int | None,
         _test(
             None,
-            "Test gains with N permutations of outputs as well (PERM-BOTH): a test about these systems only.",
+            "Test gains with N permutations of outputs as well (PERM-BOTH, Deutsch et al. 2021): a test about these "
+            "systems only.",
             least=1,
         ),
     ]
@@ -219,8 +220,8 @@ class EvaluateOptions(TypedDict, total=False):
         str | None,
         Option(
             None,
-            "Instead of --refs: the outputs of the other systems, for each system. Rows within segments alone: it "
-            "measures consensus, and ranks no systems. With --combine mean, expected or blend.",
+            "Instead of `references`: the outputs of the other systems, for each system. Rows within segments alone: "
+            "it measures consensus, and ranks no systems. With `combine` mean, expected or blend.",
             metavar="leave-one-out",
             heading="How references combine",
         ),

@@ -1,7 +1,8 @@
 """What the documentation takes from the package when it is built (mkdocs.yml names this file).
 
 ``<!-- commands -->`` becomes the help of every command, ``<!-- public names -->`` the documentation of every name that
-``polyref`` exports, and ``<!-- include: PATH -->`` the Markdown file of that path in the repository.
+``polyref`` exports, with a table of the options that a function declares, and ``<!-- include: PATH -->`` the Markdown
+file of that path in the repository.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import click
 
 import polyref
 from polyref.cli.main import cli
+from polyref.options import declared
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 WIDTH = 110
@@ -28,7 +30,7 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
         context = click.Context(cli, info_name="polyref", max_content_width=WIDTH, terminal_width=WIDTH)
         markdown = markdown.replace("<!-- commands -->", "\n\n".join(_command(cli, context)))
     if "<!-- public names -->" in markdown:
-        names = (f"::: polyref.{name}" for name in polyref.__all__ if name != "__version__")
+        names = (f"::: polyref.{name}{_options(name)}" for name in polyref.__all__ if name != "__version__")
         markdown = markdown.replace("<!-- public names -->", "\n\n".join(names))
     return re.sub(r"<!-- include: (\S+) -->", lambda found: _included(found[1], page.file.src_uri), markdown)
 
@@ -66,6 +68,20 @@ def _command(command: click.Command, context: click.Context) -> Iterator[str]:
         for name in command.list_commands(context):
             if child := command.get_command(context, name):
                 yield from _command(child, click.Context(child, parent=context, info_name=name))
+
+
+def _options(name: str) -> str:
+    """A table of the options that a public function declares; empty where it declares none."""
+    kind = getattr(getattr(polyref, name), "__options__", None)
+    if kind is None:
+        return ""
+    rows = [f"\n\n### Options of {name}\n\n| keyword | what it is |", "|---|---|"]
+    for one in declared(kind).values():
+        what = [one.range, "" if one.default in (None, ()) or callable(one.default) else f"default: `{one.default}`"]
+        more = "; ".join(filter(None, [*what, one.otherwise and f"default: {one.otherwise}"]))
+        help_text = one.help.rstrip(":") if one.names is None else f"{one.help} {', '.join(one.names())}."
+        rows.append(f"| `{one.name}` | {help_text}{f' ({more})' if more else ''} |")
+    return "\n".join(rows)
 
 
 def _included(path: str, page: str) -> str:

@@ -285,7 +285,7 @@ def test_help_shows_the_common_options_first(polyref: Callable[..., Any]) -> Non
         "--target-lang", "-h",
     ]  # fmt: skip
     headings = [part.splitlines()[0] for part in rest if part.strip()]
-    assert headings[:6] == ["Files:", "Making added references:", "How it runs:", "How references combine:",
+    assert headings[:6] == ["Making added references:", "Files:", "How it runs:", "How references combine:",
                             "Intervals and tests:", "Options of bleu:"]  # fmt: skip
     (chrf,) = (part for part in rest if part.startswith("Options of chrf"))
     assert re.search(r"--chrf-beta N +Weight of recall. \[default: 2\] +\[x>=1\]", chrf)
