@@ -28,6 +28,7 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Final
 
 import torch
@@ -39,7 +40,7 @@ from polyref.models.checkpoints.huggingface import load_transformers
 from polyref.models.networks.attention import sinusoids
 from polyref.models.networks.transformer import Transformer, TransformerConfig
 from polyref.models.opening import is_fairseq_directory
-from polyref.models.scorers import Scorer
+from polyref.models.scorers import LeanScorer
 from polyref.publishing import published_folder
 
 #: Log-probabilities (nats) of a converted model may differ this much from the original's: rounding of float32.
@@ -313,7 +314,8 @@ def greatest_difference(network: Transformer, folder: Path) -> float:
     """
     loaded = load_transformers(folder).eval()
     worst = 0.0
-    scorer = Scorer(network)
+    codec: Any = SimpleNamespace(languages=())  # no text is read
+    scorer = LeanScorer(network, codec, None, name="", digest="", dtype="float32")
     for length in (2, 11, 40):
         sides = []
         for size, most in (
@@ -323,7 +325,7 @@ def greatest_difference(network: Transformer, folder: Path) -> float:
             count = min(length, most) - 1
             sides.append([*(4 + (7 + 31 * i) * size // 257 % max(size - 4, 1) for i in range(count)), network.eos])
         source, target = sides
-        (expected,) = scorer.score([source], [target])
+        (expected,) = scorer.compute(([tuple(source)], [tuple(target)], None))
         logits = loaded(
             input_ids=torch.tensor([source]),
             attention_mask=torch.ones(1, len(source), dtype=torch.int64),

@@ -17,21 +17,31 @@ from __future__ import annotations
 import hashlib
 import warnings
 from collections import OrderedDict
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from polyref.cache import Cache
+from polyref.cache import Cache, default_cache
+from polyref.engine import Engine
 from polyref.errors import ModelError, PolyrefWarning, UsageError
 from polyref.models.device import arithmetic
-from polyref.models.encoders import Encoder, Tokens
-from polyref.progress import work
+from polyref.models.elsewhere import Elsewhere, worker_model
+from polyref.models.encoders import Encoder, Tokens, load_encoder
+from polyref.progress import Part, listening, work
 from polyref.values import as_texts
 
 DTYPES: Final = ("float32", "float16")
 Vectors = npt.NDArray[np.float32]
+R_co = TypeVar("R_co", covariant=True)
+#: Tokens that make another process worth its start. With fewer, the threads of one process are faster.
+WORTH: Final = 200_000
+#: Most tokens of a piece of work, and how many pieces a worker is given at least where there is enough to do.
+_PIECE: Final = 32_768
+_PIECES: Final = 8
 #: Texts whose vectors are written to the disk in one go.
 _WRITE: Final = 256
 
@@ -199,6 +209,98 @@ class Embeddings:
         while self._bytes > self._memory:
             _, array = self._held.popitem(last=False)
             self._bytes -= array.nbytes
+
+
+class Task(Protocol[R_co]):
+    """A piece of work on vectors. It can be pickled, and so can its result."""
+
+    def __call__(self, embeddings: Embeddings) -> R_co:
+        """Do it with these vectors. They are the same for any piece that a text is in."""
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """How texts become vectors, with every worker alike.
+
+    Attributes:
+        model: Name of the encoder, as for :func:`load_encoder`.
+        digest: Of the encoder that is meant.
+        layer: The layer.
+        device: A torch device.
+        dtype: As for :class:`Embeddings`.
+        cache: Whether vectors are kept on the disk.
+    """
+
+    model: str
+    digest: str
+    layer: int
+    device: str = "cpu"
+    dtype: str = "float32"
+    cache: bool = True
+
+    def embeddings(self, memory: int = 1 << 28) -> Embeddings:
+        """The vectors."""
+        cache = default_cache() if self.cache else None
+        encoder = load_encoder(self.model, self.device)
+        return Embeddings(encoder, (self.layer,), dtype=self.dtype, cache=cache, memory=memory)
+
+    def __call__(self) -> Callable[[Task[Any]], Any]:
+        """What a worker does."""
+        encoder = worker_model(partial(load_encoder, self.model, self.device), self.model, self.digest)
+        encoder.states(np.zeros((1, 1), dtype=np.int32), (self.layer,))  # processes share a network that is loaded
+        return partial(_do, self.embeddings(memory=0))
+
+
+def _do(embeddings: Embeddings, task: Task[Any]) -> Any:
+    return task(embeddings)
+
+
+class VectorWork:
+    """Work on vectors, by this process or by others. Vectors stay there: they are larger than what is made of them.
+
+    Args:
+        encoding: How texts become vectors.
+        engine: Whose workers compute where there is much to do.
+        memory: Most bytes of vectors that this process keeps.
+    """
+
+    def __init__(self, encoding: Encoding, engine: Engine, memory: int = 1 << 28) -> None:
+        self.embeddings = encoding.embeddings(memory)
+        self._cache, self._engine = encoding.cache, engine
+        self._others: Elsewhere[Task[Any], Any] = Elsewhere(encoding, engine, WORTH)
+
+    def piece(self, tokens: int) -> int | None:
+        """How many of so many tokens make a piece of work for others; None: this process does it all."""
+        if not self._others.pays(tokens):
+            return None
+        return min(_PIECE, max(1, tokens // ((self._engine.jobs or 1) * _PIECES)))
+
+    def do(
+        self, tasks: Sequence[tuple[Task[R_co], int]], what: str, unit: str, *, by_others: bool, works: int = 1
+    ) -> Iterator[R_co]:
+        """The results of tasks, in order.
+
+        Args:
+            tasks: Each with its number of units.
+            what: What is done, for progress.
+            unit: Of what, in the plural.
+            by_others: Whether it is worth it; see :meth:`piece`.
+            works: How many pieces of work of its own a task tells of.
+        """
+        with work(what, unit, sum(size for _, size in tasks)) as advance:
+            if not by_others:
+                for task, size in tasks:
+                    part = Part(advance, size, works)
+                    with listening(part):
+                        found = task(self.embeddings)
+                    part.end()
+                    yield found
+                return
+            if self._cache:
+                default_cache().try_out()
+            for (_, size), found in zip(tasks, self._others.map(task for task, _ in tasks), strict=True):
+                yield found
+                advance(size)
 
 
 def _are_numbers(array: npt.NDArray[np.floating]) -> bool:

@@ -13,19 +13,22 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from polyref import __version__
 from polyref.errors import UsageError
 from polyref.languages import resolve
-from polyref.progress import telling, work
+from polyref.models.device import arithmetic
+from polyref.progress import tell, telling, work
 
 if TYPE_CHECKING:
+    from polyref.cache import Cache
     from polyref.models.checkpoints.text import Segmenter
+    from polyref.models.elsewhere import Elsewhere
 
 
 #: Token ids of a text.
@@ -39,6 +42,8 @@ Stretch = tuple[list[Tokens], list[Tokens], int | None]
 Rows = list[npt.NDArray[np.float32]]
 
 DTYPES: Final = ("float32", "bfloat16", "float16")
+#: Target tokens that make another process worth its start.
+WORTH: Final = 100_000
 #: Most source tokens of a stretch, and most memory for its encoder states.
 _STRETCH: Final = 1 << 14
 _STATES: Final = 1 << 28
@@ -57,10 +62,15 @@ class ForcedScorer(ABC):
         max_source: Most source tokens, special ones included.
         max_target: Most target tokens, the end of sentence and the language tag included.
         note: More of what decides the numbers, for signatures (the shipped model's closeness).
-        through: Has stretches of jobs computed; :mod:`polyref.models.elsewhere` does it in several processes.
+        device: Where it computes; of several, those of its processes.
+        others: Who computes where there is much to do; None: this process.
+        cache: Where forced scores are kept; None keeps none.
     """
 
     monolingual = False
+    device: str = "cpu"
+    others: Elsewhere[Stretch, Rows] | None = None
+    cache: Cache | None = None
 
     def __init__(
         self,
@@ -87,9 +97,6 @@ class ForcedScorer(ABC):
         self.marks_sources = marks_sources and bool(self.languages)
         self.note = note
         self._stretch = min(_STRETCH, max(_STATES // (4 * width), 1))
-        self.through: Callable[[Sequence[Stretch]], Iterator[list[npt.NDArray[np.float32]]]] = partial(
-            map, self.compute
-        )
         self._known: dict[tuple[str, str, str | None], tuple[Tokens, bool]] = {}
 
     # --- texts ---
@@ -175,8 +182,8 @@ class ForcedScorer(ABC):
     def score(self, jobs: Sequence[Job], lang: str | None = None) -> list[npt.NDArray[np.float32]]:
         """Log-probabilities (nats) of every target token, the end of sentence included, the language tag left out.
 
-        Equal jobs are computed once. A job's numbers do not depend on the others beyond rounding (1e-5), and not at all
-        on how ``through`` has the stretches computed.
+        Equal jobs are computed once. A job's numbers do not depend on the others beyond rounding (1e-5). They are
+        computed, kept and read in stretches: neither who computes, nor what is in the cache moves a digit.
 
         Args:
             jobs: Source and target ids as :meth:`source` and :meth:`target` give them.
@@ -190,9 +197,37 @@ class ForcedScorer(ABC):
         parts = list(self._stretches(list(dict.fromkeys(jobs))))
         stretches = [([source for source, _ in part], [(*tag, *target) for _, target in part], start) for part in parts]
         with work("scoring", "texts", sum(map(len, parts))) as advance, telling(advance):
-            for part, scored in zip(parts, self.through(stretches), strict=True):
+            for part, scored in zip(parts, self._rows(stretches), strict=True):
                 found.update(zip(part, (row[len(tag) :] for row in scored), strict=True))
         return [found[job] for job in jobs]
+
+    def _rows(self, stretches: list[Stretch]) -> Iterator[Rows]:
+        """The log-probabilities of every stretch, in order."""
+        tokens = sum(len(target) for _, targets, _ in stretches for target in targets)
+        others = self.others if self.others and stretches and self.others.pays(tokens) else None
+        cache = self.cache
+        keys = self._keys(stretches, 1 if others else None) if cache else [b""] * len(stretches)
+        known = cache.get(keys) if cache else {}
+        missing = [stretch for key, stretch in zip(keys, stretches, strict=True) if key not in known]
+        computed = others.map(missing) if others else map(self.compute, missing)
+        for key, (_, targets, _) in zip(keys, stretches, strict=True):
+            if key in known:
+                flat = np.frombuffer(known[key], "<f4").astype(np.float32, copy=False)
+                rows = np.split(flat, np.cumsum([len(target) for target in targets])[:-1])
+            else:
+                rows = next(computed)
+                if cache:
+                    cache.put({key: np.concatenate(rows).astype("<f4").tobytes()})
+            if key in known or (others and others.engine.elsewhere):  # processes of this machine tell of it themselves
+                tell(len(targets))
+            yield rows
+
+    def _keys(self, stretches: Sequence[Stretch], threads: int | None) -> list[bytes]:
+        """Keys of the cache, for numbers that are computed with so many threads."""
+        model = (self.digest, self.dtype, self.note, self.max_source, self.max_target, __version__)
+        computed = arithmetic(self.device, threads)
+        named = (repr(("forced scores 2", model, computed, stretch)) for stretch in stretches)
+        return [hashlib.sha256(name.encode()).digest() for name in named]
 
     def compute(self, stretch: Stretch) -> Rows:
         """Log-probabilities of all target tokens of a stretch, language tags among them."""

@@ -7,9 +7,9 @@ Encoder states of a stretch of jobs are kept, targets are batched by length, mat
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,7 +18,10 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from polyref.cache import Cache
+from polyref.engine import Engine
 from polyref.errors import UsageError
+from polyref.models import forced
 from polyref.models.checkpoints import huggingface
 from polyref.models.checkpoints.fairseq import load_fairseq
 from polyref.models.checkpoints.pointer import PointerModel, load_pointer
@@ -33,13 +36,14 @@ from polyref.models.checkpoints.text import (
     squeezed,
 )
 from polyref.models.device import own_device, torch_device
-from polyref.models.forced import DTYPES, ForcedScorer, Tokens
+from polyref.models.elsewhere import Elsewhere, worker_model
+from polyref.models.forced import DTYPES, ForcedScorer, Rows, Stretch, Tokens
 from polyref.models.networks.attention import Layer
 from polyref.models.networks.hugging_face import HuggingFaceModel
 from polyref.models.networks.matmul import Product, packs
 from polyref.models.networks.pointer import PointerTransformer
 from polyref.models.networks.transformer import Transformer
-from polyref.models.opening import LONGEST_SOURCE, find
+from polyref.models.opening import LONGEST_SOURCE, Found, find
 from polyref.progress import tell
 
 #: Most target positions of a batch, padding included.
@@ -50,7 +54,7 @@ _LOGITS: Final = 1 << 24
 Row = npt.NDArray[np.float32]
 
 
-def _picked(hidden: Tensor, project: Callable[[Tensor], Tensor], tokens: Tensor) -> Tensor:
+def _log_probabilities(hidden: Tensor, project: Callable[[Tensor], Tensor], tokens: Tensor) -> Tensor:
     """Log-probabilities of ``tokens`` ``[M]`` after states ``[M, d]``, in float32."""
     size = project(hidden[:1]).shape[-1]
     flat = []
@@ -62,51 +66,61 @@ def _picked(hidden: Tensor, project: Callable[[Tensor], Tensor], tokens: Tensor)
 
 
 class _BatchedScorer(ForcedScorer):
-    """Batches by length, and encoder states once a distinct source, for networks with a forward of their own."""
+    """Targets in batches by length, the longest first: a batch that does not fit shows at once."""
 
     #: Most target positions of a batch, padding included.
     _positions = _BATCH
+    _pad: int
 
     def _score(self, sources: list[Tokens], targets: list[Tokens], start: int | None) -> list[Row]:
         with torch.inference_mode():
-            states = self._states(sorted(set(sources), key=lambda tokens: (-len(tokens), tokens)))
+            states = self._states(sources)
             order = sorted(range(len(targets)), key=lambda i: (-len(targets[i]), -len(sources[i]), sources[i]))
             results: dict[int, Row] = {}
             place = 0
             while place < len(order):
                 batch = order[place : place + max(self._positions // len(targets[order[place]]), 1)]
                 place += len(batch)
-                scored = self._batch([sources[i] for i in batch], states, [targets[i] for i in batch], start)
-                results.update(zip(batch, scored, strict=True))
+                wanted = _padded([targets[i] for i in batch], self._pad)
+                sizes = torch.tensor([len(targets[i]) for i in batch])
+                real = torch.arange(wanted.shape[1]) < sizes[:, None]
+                flat = self._picked([sources[i] for i in batch], states, wanted, real, start)
+                rows = np.split(flat.cpu().numpy(), np.cumsum(sizes.numpy())[:-1])
+                results.update(zip(batch, rows, strict=True))
                 tell(len(batch))
         return [results[i] for i in range(len(targets))]
 
     def _states(self, sources: list[Tokens]) -> dict[Tokens, Tensor]:
-        """Encoder states ``[L, d]`` of distinct sources, longest first."""
+        """Encoder states ``[L, d]`` by source, or none of them yet."""
+        return {}
+
+    @abstractmethod
+    def _picked(
+        self, sources: list[Tokens], states: dict[Tokens, Tensor], wanted: Tensor, real: Tensor, start: int | None
+    ) -> Tensor:
+        """Log-probabilities of the real tokens of ``wanted`` ``[N, T]`` given N sources, row by row: ``[M]``."""
+
+
+class _EncodedFirst(_BatchedScorer):
+    """Networks with a forward of their own: all sources are encoded before the first target is scored."""
+
+    def _states(self, sources: list[Tokens]) -> dict[Tokens, Tensor]:
         states: dict[Tokens, Tensor] = {}
+        distinct = sorted(set(sources), key=lambda tokens: (-len(tokens), tokens))
         start = 0
-        while start < len(sources):
-            batch = sources[start : start + max(_BATCH // len(sources[start]), 1)]
+        while start < len(distinct):
+            batch = distinct[start : start + max(_BATCH // len(distinct[start]), 1)]
             start += len(batch)
             encoded = self._encode(_padded(batch, self._pad), torch.tensor([len(tokens) for tokens in batch]))
             states.update((tokens, row[: len(tokens)].clone()) for tokens, row in zip(batch, encoded))
         return states
 
-    def _batch(
-        self, sources: list[Tokens], states: dict[Tokens, Tensor], targets: list[Tokens], start: int | None
-    ) -> Sequence[Row]:
+    def _picked(
+        self, sources: list[Tokens], states: dict[Tokens, Tensor], wanted: Tensor, real: Tensor, start: int | None
+    ) -> Tensor:
         memory = torch.nn.utils.rnn.pad_sequence([states[tokens] for tokens in sources], batch_first=True)
         lengths = torch.tensor([len(tokens) for tokens in sources])
-        wanted = _padded(targets, self._pad)
-        sizes = torch.tensor([len(tokens) for tokens in targets])
-        real = torch.arange(wanted.shape[1]) < sizes[:, None]
-        flat = self._decode(_padded(sources, self._pad), lengths, memory, wanted, real, start)
-        return np.split(flat.cpu().numpy(), np.cumsum(sizes.numpy())[:-1])
-
-    @property
-    @abstractmethod
-    def _pad(self) -> int:
-        """The padding token."""
+        return self._decode(_padded(sources, self._pad), lengths, memory, wanted, real, start)
 
     @abstractmethod
     def _encode(self, sources: Tensor, lengths: Tensor) -> Tensor:
@@ -116,7 +130,7 @@ class _BatchedScorer(ForcedScorer):
     def _decode(
         self, sources: Tensor, lengths: Tensor, memory: Tensor, wanted: Tensor, real: Tensor, start: int | None
     ) -> Tensor:
-        """Log-probabilities of the real tokens of ``wanted`` ``[N, T]``, row by row: ``[M]``."""
+        """As :meth:`_picked`, with the sources' states ``[N, L, d]``."""
 
 
 def _padded(rows: Sequence[Tokens], pad: int) -> Tensor:
@@ -124,6 +138,16 @@ def _padded(rows: Sequence[Tokens], pad: int) -> Tensor:
     for number, row in enumerate(rows):
         padded[number, : len(row)] = torch.tensor(row)
     return padded
+
+
+def _shifted(wanted: Tensor, start: int) -> Tensor:
+    """The decoder's inputs ``[N, T]`` for targets: each token's is the one before it."""
+    return torch.cat((torch.full_like(wanted[:, :1], start), wanted[:, :-1]), dim=1)
+
+
+def _numbers(scores: Tensor, samples: int) -> Row:
+    """Scores of samples: shape (S, T)."""
+    return np.asarray(scores.view(samples, -1).cpu().numpy(), dtype=np.float32)
 
 
 #: Multiplies activations by a random mask.
@@ -168,177 +192,47 @@ class _NoisyProduct(Product):
         return out if add is None else add + out
 
 
-class LeanScorer(ForcedScorer):
+class LeanScorer(_BatchedScorer):
     """fairseq's transformer, Marian, M2M100, NLLB, BART, mBART, on polyref's own network."""
 
     def __init__(self, network: Transformer, codec: TextCodec, segmenter: Segmenter | None, **about: Any) -> None:
         limits = (min(network.max_source, LONGEST_SOURCE), min(network.max_target, LONGEST_SOURCE))
         super().__init__(codec, segmenter, limits=limits, width=network.config.dim, **about)
         self._network = network
-        self._scorer = Scorer(network, max_tokens=_BATCH, cache_bytes=1 << 29)
+        self._pad = network.pad
 
-    def _score(self, sources: list[Tokens], targets: list[Tokens], start: int | None) -> list[Row]:
-        # A stretch begins without states, as it does in a fresh worker: those of a batch depend on it, in last digits.
-        self._scorer.forget()
-        return self._scorer.score(sources, targets, start)
+    def _picked(
+        self, sources: list[Tokens], states: dict[Tokens, Tensor], wanted: Tensor, real: Tensor, start: int | None
+    ) -> Tensor:
+        network = self._network
+        if int(wanted.max()) >= network.vocab_size:
+            raise UsageError(f"a target token is not in the vocabulary of {network.vocab_size}")
+        distinct = {tokens: number for number, tokens in enumerate(dict.fromkeys(sources))}
+        # Sources are encoded with the first batch that needs them.
+        missing = sorted((tokens for tokens in distinct if tokens not in states), key=len)
+        while missing:
+            size = max(_BATCH // len(missing[-1]), 1)
+            part, missing = missing[-size:], missing[:-size]
+            encoded, _ = network.encode_states(part)
+            states.update((tokens, row[: len(tokens)].clone()) for tokens, row in zip(part, encoded))
+        memory = torch.nn.utils.rnn.pad_sequence([states[tokens] for tokens in distinct], batch_first=True)
+        padding = torch.arange(memory.shape[1]) >= torch.tensor([len(tokens) for tokens in distinct])[:, None]
+        bias = None
+        if bool(padding.any()):
+            bias = torch.zeros(padding.shape).masked_fill_(padding, float("-inf"))[:, None, None]
+            bias = bias.to(device=network.device, dtype=network.dtype)
+        wanted, real = wanted.to(network.device), real.to(network.device)
+        rows = torch.tensor([distinct[tokens] for tokens in sources], device=network.device)
+        hidden = network.decode(memory, bias, _shifted(wanted, network.start if start is None else start), rows)
+        return _log_probabilities(hidden[real], network.project, wanted[real])
 
     @torch.inference_mode()
     def _noisy(self, source: Tokens, target: Tokens, start: int | None, samples: int, rate: float, seed: int) -> Row:
         network = NoisyTransformer(self._network, dropout(rate, seed))
         states, bias = network.encode_states([source] * samples)
         tokens = torch.tensor(target, device=network.device).expand(samples, -1)
-        first = network.start if start is None else start
-        inputs = torch.cat((torch.full_like(tokens[:, :1], first), tokens[:, :-1]), dim=1)
-        hidden = network.decode(states, bias, inputs)
-        scores = _picked(hidden.flatten(0, 1), network.project, tokens.flatten())
-        return np.asarray(scores.view(samples, -1).cpu().numpy(), dtype=np.float32)
-
-
-#: Most logits held at once (float32: 64 MB).
-_LOGITS_OF_LEAN = 1 << 24
-
-
-class Scorer:
-    """Token log-probabilities under one network.
-
-    Args:
-        network: The network.
-        max_tokens: Most target positions of a batch, padding included (an encoder batch has as many source ones).
-        cache_bytes: Most memory for kept encoder states; the longest unused go first.
-        temperature: Divides the logits (> 0).
-
-    Raises:
-        UsageError: ``temperature`` or ``max_tokens`` is out of range.
-    """
-
-    def __init__(
-        self,
-        network: Transformer,
-        *,
-        max_tokens: int = 4096,
-        cache_bytes: int = 1 << 28,
-        temperature: float = 1.0,
-    ) -> None:
-        if not temperature > 0:
-            raise UsageError(f"the temperature is {temperature}, expected more than 0")
-        if max_tokens < 1:
-            raise UsageError(f"the batch is {max_tokens} tokens, expected 1 or more")
-        self._network = network
-        self._max_tokens = max_tokens
-        self._temperature = temperature
-        self._cache_bytes = cache_bytes
-        self._held = 0
-        self._states: OrderedDict[tuple[int, ...], Tensor] = OrderedDict()
-        self.encoded = 0  # sources encoded so far, for those who want to know what the cache saves
-
-    @torch.inference_mode()
-    def score(
-        self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], start: int | None = None
-    ) -> list[npt.NDArray[np.float32]]:
-        """Log-probabilities of ``targets[i]`` given ``sources[i]``.
-
-        Args:
-            sources: Token ids, each with its end of sentence.
-            targets: Token ids, each with its end of sentence (and its language tag in front, where the model has one),
-                without the start token. May be empty.
-            start: The decoder's first input (None: the network's own).
-
-        Returns:
-            One array a pair, as long as its target, in nats.
-
-        Raises:
-            UsageError: The lists differ in length, a target is longer than the network's positions, a source is
-                empty, or a source or target holds what the network does not know.
-        """
-        network = self._network
-        if len(sources) != len(targets):
-            raise UsageError(f"{len(sources)} sources but {len(targets)} targets")
-        for index, source in enumerate(sources):
-            if not len(source):
-                raise UsageError(f"source {index} has no tokens, expected the end of sentence at least")
-        for target in targets:
-            if len(target) > network.max_target:
-                raise UsageError(f"a target has {len(target)} tokens, expected at most {network.max_target}")
-            if len(target) and not 0 <= min(target) <= max(target) < network.vocab_size:
-                raise UsageError(f"a target token is not in the vocabulary of {network.vocab_size}")
-        results = [np.empty(0, dtype=np.float32) for _ in targets]
-        # Longest first: a batch that does not fit shows at once.
-        order = [i for i in range(len(targets)) if len(targets[i])]
-        tell(len(targets) - len(order))
-        order.sort(key=lambda i: (-len(targets[i]), -len(sources[i]), tuple(sources[i])))
-        first = network.start if start is None else start
-        place = 0
-        while place < len(order):
-            size = max(self._max_tokens // len(targets[order[place]]), 1)
-            batch = order[place : place + size]
-            scored = self._batch([sources[i] for i in batch], [targets[i] for i in batch], first)
-            for index, scores in zip(batch, scored):
-                results[index] = scores
-            tell(len(batch))
-            place += size
-        return results
-
-    def _batch(
-        self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], start: int
-    ) -> list[npt.NDArray[np.float32]]:
-        network = self._network
-        keys = [tuple(source) for source in sources]
-        distinct = {key: number for number, key in enumerate(dict.fromkeys(keys))}
-        states, bias = self._encoded(list(distinct))
-        rows = torch.tensor([distinct[key] for key in keys], device=network.device)
-        lengths = [len(target) for target in targets]
-        wanted = torch.full((len(targets), max(lengths)), network.pad, dtype=torch.int64)
-        for row, target in enumerate(targets):
-            wanted[row, : len(target)] = torch.tensor(list(target))
-        wanted = wanted.to(network.device)
-        inputs = torch.cat((torch.full_like(wanted[:, :1], start), wanted[:, :-1]), dim=1)
-        real = torch.arange(max(lengths), device=network.device) < torch.tensor(lengths, device=network.device)[:, None]
-        hidden = network.decode(states, bias, inputs, rows)[real]
-        flat, tokens = [], wanted[real]
-        step = max(_LOGITS_OF_LEAN // network.vocab_size, 1)
-        for first in range(0, len(hidden), step):
-            logits = network.project(hidden[first : first + step])
-            if self._temperature != 1.0:
-                logits /= self._temperature
-            chosen = logits.gather(1, tokens[first : first + step, None])[:, 0]
-            flat.append(chosen - logits.logsumexp(dim=1))
-        return list(np.split(torch.cat(flat).cpu().numpy(), np.cumsum(lengths)[:-1]))
-
-    def _encoded(self, sources: list[tuple[int, ...]]) -> tuple[Tensor, Tensor | None]:
-        """States ``[N, L, d]`` of distinct sources and their bias, from the cache where it has them."""
-        network = self._network
-        found: dict[tuple[int, ...], Tensor] = {}
-        for key in sources:
-            if key in self._states:
-                self._states.move_to_end(key)
-                found[key] = self._states[key]
-        missing = sorted((key for key in sources if key not in found), key=len)
-        while missing:
-            size = max(self._max_tokens // len(missing[-1]), 1)
-            part, missing = missing[-size:], missing[:-size]
-            states, _ = network.encode_states(part)
-            self.encoded += len(part)
-            for key, state in zip(part, states):
-                found[key] = state[: len(key)].clone()
-                self._keep(key, found[key])
-        length = max(len(key) for key in sources)
-        batch = torch.nn.utils.rnn.pad_sequence([found[key] for key in sources], batch_first=True)
-        if all(len(key) == length for key in sources):
-            return batch, None
-        mask = torch.arange(length) >= torch.tensor([len(key) for key in sources])[:, None]
-        bias = torch.zeros(mask.shape).masked_fill_(mask, float("-inf"))[:, None, None]
-        return batch, bias.to(device=network.device, dtype=network.dtype)
-
-    def forget(self) -> None:
-        """Drop the kept encoder states."""
-        self._states.clear()
-        self._held = 0
-
-    def _keep(self, key: tuple[int, ...], state: Tensor) -> None:
-        self._states[key] = state
-        self._held += state.nbytes
-        while self._held > self._cache_bytes:
-            self._held -= self._states.popitem(last=False)[1].nbytes
+        hidden = network.decode(states, bias, _shifted(tokens, network.start if start is None else start))
+        return _numbers(_log_probabilities(hidden.flatten(0, 1), network.project, tokens.flatten()), samples)
 
 
 class _PackedLinear(torch.nn.Module):
@@ -361,7 +255,7 @@ def _packed(network: torch.nn.Module) -> None:
                 setattr(module, name, _PackedLinear(child))
 
 
-class PointerScorer(_BatchedScorer):
+class PointerScorer(_EncodedFirst):
     """A model of the shipped kind, at its own closeness."""
 
     monolingual = True
@@ -397,18 +291,17 @@ class PointerScorer(_BatchedScorer):
     ) -> Tensor:
         network = self._network
         wanted = wanted.to(network.device)
-        inputs = torch.cat((torch.full_like(wanted[:, :1], network.start), wanted[:, :-1]), dim=1)
+        inputs = _shifted(wanted, network.start)
 
         def vocabulary(hidden: Tensor, embedding: Tensor, tokens: Tensor) -> Tensor:
-            return _picked(hidden, self._vocabulary, tokens)
+            return _log_probabilities(hidden, self._vocabulary, tokens)
 
         return network(sources.to(network.device), inputs, wanted, vocabulary, drop, memory)  # type: ignore[no-any-return]
 
     @torch.inference_mode()
     def _noisy(self, source: Tokens, target: Tokens, start: int | None, samples: int, rate: float, seed: int) -> Row:
         rows = _padded([source], self._pad).expand(samples, -1), _padded([target], self._pad).expand(samples, -1)
-        scores = self._forward(*rows, drop=dropout(rate, seed))
-        return np.asarray(scores.view(samples, -1).cpu().numpy(), dtype=np.float32)
+        return _numbers(self._forward(*rows, drop=dropout(rate, seed)), samples)
 
 
 class _OneLanguage:
@@ -427,7 +320,7 @@ class _OneLanguage:
         return []
 
 
-class HuggingFaceScorer(_BatchedScorer):
+class HuggingFaceScorer(_EncodedFirst):
     """Any other encoder-decoder (T5 and so on), through Transformers' own forward."""
 
     def __init__(self, model: HuggingFaceModel, codec: TextCodec, segmenter: Segmenter | None, **about: Any) -> None:
@@ -435,15 +328,12 @@ class HuggingFaceScorer(_BatchedScorer):
         limits = (min(model.max_source, LONGEST_SOURCE), min(model.max_target, LONGEST_SOURCE))
         super().__init__(codec, segmenter, limits=limits, width=width, **about)
         self._model = model
+        self._pad = model.pad
         # What the encoder gives: some decoders ask for more of it than the states.
         self._kind: type[Any] = dict
         # Here the logits of all positions of a batch are held at once.
         self._positions = min(_BATCH, max(4 * _LOGITS // model.vocab_size, 1))
         _packed(model.model)
-
-    @property
-    def _pad(self) -> int:
-        return self._model.pad
 
     def _mask(self, lengths: Tensor) -> Tensor:
         mask = torch.arange(int(lengths.max())) < lengths[:, None]
@@ -461,8 +351,7 @@ class HuggingFaceScorer(_BatchedScorer):
         self, sources: Tensor, lengths: Tensor, memory: Tensor, wanted: Tensor, real: Tensor, start: int | None
     ) -> Tensor:
         wanted = wanted.to(self._model.device)
-        first = self._model.start if start is None else start
-        inputs = torch.cat((torch.full_like(wanted[:, :1], first), wanted[:, :-1]), dim=1)
+        inputs = _shifted(wanted, self._model.start if start is None else start)
         logits = self._model.model(
             attention_mask=self._mask(lengths),
             encoder_outputs=self._kind(last_hidden_state=memory),
@@ -471,7 +360,7 @@ class HuggingFaceScorer(_BatchedScorer):
             return_dict=True,
         ).logits
         real = real.to(self._model.device)
-        return _picked(logits[real], lambda rows: rows, wanted[real])
+        return _log_probabilities(logits[real], lambda rows: rows, wanted[real])
 
     @torch.inference_mode()
     def _noisy(self, source: Tokens, target: Tokens, start: int | None, samples: int, rate: float, seed: int) -> Row:
@@ -495,17 +384,26 @@ class HuggingFaceScorer(_BatchedScorer):
                 scores = self._decode(sources, lengths, memory, wanted, real, start)
             finally:
                 model.eval()
-        return np.asarray(scores.view(samples, -1).cpu().numpy(), dtype=np.float32)
+        return _numbers(scores, samples)
 
 
-def load_scorer(name_or_path: str | Path = "shipped", *, device: str = "cpu", dtype: str = "float32") -> ForcedScorer:
-    """Load a model for forced scoring; names and kinds are those of :func:`polyref.paraphrase.load_paraphraser`.
+def load_scorer(
+    name: str | Path = "shipped",
+    *,
+    device: str = "cpu",
+    dtype: str = "float32",
+    engine: Engine | None = None,
+    cache: Cache | None = None,
+) -> ForcedScorer:
+    """Load a model for forced scoring.
 
     Args:
-        name_or_path: ``shipped``, a folder of a model of that kind, a fairseq folder (Prism's is one), a Hugging Face
-            folder of any encoder-decoder, or a name on the Hugging Face hub (the only case that uses the network).
-        device: A torch device; of several, :func:`polyref.models.device.own_device`.
+        name: ``shipped``, a folder of a model of that kind, a fairseq folder (Prism's is one), a Hugging Face folder of
+            any encoder-decoder, or a name on the Hugging Face hub (the only case that uses the network).
+        device: A torch device, or several, for the processes of ``engine``.
         dtype: ``float32``, ``bfloat16`` or ``float16``; models of the shipped kind compute in float32 only.
+        engine: Whose workers compute where there is much to do; None: this process computes.
+        cache: Where scores are kept; None keeps none.
 
     Raises:
         ModelError: There is no such model, or it is broken.
@@ -513,12 +411,25 @@ def load_scorer(name_or_path: str | Path = "shipped", *, device: str = "cpu", dt
     """
     if dtype not in DTYPES:
         raise UsageError(f"the type is {dtype!r}, expected one of {', '.join(DTYPES)}")
-    device = own_device(device)
-    torch_device(device)
-    found = find(name_or_path, "forced scores")
+    own = own_device(device)
+    torch_device(own)
+    found = find(name, "forced scores")
+    if found.kind == "shipped" and dtype != "float32":
+        raise UsageError(f"{name} computes in float32 only, not in {dtype}")
+    scorer = _opened(found, own, dtype)
+    scorer.device, scorer.cache = device, cache
+    if engine is not None:
+        scorer.others = Elsewhere(partial(_compute, name, device, dtype, scorer.digest), engine, forced.WORTH)
+    return scorer
+
+
+def _compute(name: str | Path, device: str, dtype: str, digest: str) -> Callable[[Stretch], Rows]:
+    """What a worker does."""
+    return worker_model(partial(load_scorer, name, device=device, dtype=dtype), str(name), digest).compute
+
+
+def _opened(found: Found, device: str, dtype: str) -> ForcedScorer:
     if found.kind == "shipped":
-        if dtype != "float32":
-            raise UsageError(f"{name_or_path} computes in float32 only, not in {dtype}")
         return PointerScorer(load_pointer(found.folder), device)
     kind: torch.dtype = getattr(torch, dtype)
     if found.kind == "fairseq":

@@ -14,6 +14,7 @@ import tiny_encoders
 from polyref.augment.filters import read_filter
 from polyref.errors import DataError, UsageError
 from polyref.models.language_model import Causal
+from polyref.models.opening import find
 
 REFERENCE = "the cat sat on the mat"
 CANDIDATES = ["the cat sat on a mat", "on the mat the cat sat", "cat mat", REFERENCE]
@@ -107,7 +108,7 @@ def test_an_encoder_is_no_language_model(tmp_path: Path, polyref: Callable[..., 
 
 @pytest.mark.slow
 def test_totals_and_means_agree(gpt: str) -> None:
-    model = Causal(Path(gpt), "cpu", "gpt")
+    model = Causal(find(gpt, "language model"), "cpu")
     texts = [*CANDIDATES, "", "cat", "cat"]
     lengths = [len(model._tokenizer(text, add_special_tokens=False)["input_ids"]) + 1 for text in texts]
     assert model.totals(texts) == pytest.approx(model.fluency(texts) * lengths, abs=1e-5)

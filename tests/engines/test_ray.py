@@ -217,7 +217,7 @@ def test_scores(
             os.kill(actors()[0], signal.SIGKILL)
             killed_at.append(len(results))
 
-    monkeypatch.setattr("polyref.models.elsewhere.tell", came)
+    monkeypatch.setattr("polyref.models.forced.tell", came)
     there = polyref(*asked, "--engine", "ray", "--address", address, "--jobs", "2")
     assert (local.code, there.code) == (0, 0), there.err
     assert there.out == local.out

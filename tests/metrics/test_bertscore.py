@@ -85,8 +85,8 @@ def by_hand(metric: BERTScore, output: str, reference: str) -> tuple[float, floa
     """Equations 1 and 2 of the paper in a plain loop."""
     texts = [output, reference]
     (h, r), (hs, rs) = (
-        [vectors[0].astype(np.float64) for vectors in metric.embeddings.encode(texts)],
-        [tokens.special for tokens in metric.embeddings.tokens(texts)],
+        [vectors[0].astype(np.float64) for vectors in metric.vectors.embeddings.encode(texts)],
+        [tokens.special for tokens in metric.vectors.embeddings.tokens(texts)],
     )
     if hs.all() or rs.all():
         return 0.0, 0.0, 0.0
@@ -224,11 +224,11 @@ def test_a_system_that_comes_later_costs_its_own_texts_only(bert: str, cache_fol
     ]
     first = tiny(bert, cache=True)
     stats = counted(first, rows)
-    assert first.embeddings.encoded == len({text for h, extra, a, b in rows for text in (h, *extra, a, b)})
+    assert first.vectors.embeddings.encoded == len({text for h, extra, a, b in rows for text in (h, *extra, a, b)})
     second = tiny(bert, cache=True)
     references = refset(rows)
     more = second.statistics({"C": ["the new bridge", "no"], "A": [row[2] for row in rows]}, references)
-    assert second.embeddings.encoded == 1
+    assert second.vectors.embeddings.encoded == 1
     assert np.array_equal(more.at(2)[1], stats.at(2)[0])
     assert (cache_folder / "cache.sqlite").exists()
 
@@ -238,7 +238,7 @@ def test_texts_are_encoded_once_though_they_recur_in_later_chunks(bert: str, mon
     rows: list[Row] = [("yes", ["the cat"], "no", "yes"), ("never", [], "no", "cat"), ("yes", ["no"], "the cat", "a")]
     metric = tiny(bert)
     chunked = counted(metric, rows)
-    assert metric.embeddings.encoded == 6
+    assert metric.vectors.embeddings.encoded == 6
     monkeypatch.undo()
     assert chunked.at(9) == pytest.approx(counted(tiny(bert), rows).at(9), abs=1e-6)
 

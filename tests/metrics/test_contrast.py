@@ -17,6 +17,7 @@ from polyref.metrics.registry import get_metric
 from polyref.metrics.statistics import Scores
 from polyref.models.encoders import load_encoder
 from polyref.models.language_model import Causal, load_language_model
+from polyref.models.opening import find
 from polyref.references import Reference, ReferenceSet, Segment
 
 HUMAN = ["the old bridge was closed", "nobody knows why", "the cat sat on the mat"]
@@ -73,9 +74,9 @@ def alone(gpt: str, text: str) -> float:
 
 def test_fluency_does_not_depend_on_neighbours_and_counts_each_text_once(gpt: str, monkeypatch: Any) -> None:
     texts = [*HUMAN, "", "cat", "the mat sat on the cat", "cat"]
-    together = Causal(Path(gpt), "cpu", "gpt").fluency(texts)
+    together = Causal(find(gpt, "language model"), "cpu").fluency(texts)
     assert together == pytest.approx([alone(gpt, text) for text in texts], abs=1e-5)
-    model = Causal(Path(gpt), "cpu", "gpt")
+    model = Causal(find(gpt, "language model"), "cpu")
     model.fluency(texts)
     monkeypatch.setattr(model, "_sums", lambda _texts: pytest.fail("scored again"))
     assert np.array_equal(model.fluency(texts[::-1]), model.fluency(texts)[::-1])
@@ -83,7 +84,7 @@ def test_fluency_does_not_depend_on_neighbours_and_counts_each_text_once(gpt: st
 
 def test_long_texts_are_cut_and_warned_of(gpt: str) -> None:
     with pytest.warns(PolyrefWarning, match="1 text is longer than gpt reads"):
-        (value,) = Causal(Path(gpt), "cpu", "gpt").fluency(["x" * 100])
+        (value,) = Causal(find(gpt, "language model"), "cpu").fluency(["x" * 100])
     assert value == pytest.approx(alone(gpt, "x" * 38), abs=1e-5)
 
 

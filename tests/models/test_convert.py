@@ -11,12 +11,11 @@ import numpy as np
 import pytest
 import torch
 from convert_model import Conversion, convert_to_huggingface
-from tiny_models import DIM, TEXT, settings, state, symbols, write
+from tiny_models import DIM, TEXT, scored, settings, state, symbols, write
 
 from polyref.errors import ModelError, UsageError
 from polyref.models.checkpoints.fairseq import Seq2Seq, load_fairseq
 from polyref.models.checkpoints.huggingface import load_checkpoint
-from polyref.models.scorers import Scorer
 from polyref.paraphrase import load_paraphraser
 from polyref.paraphrase.search import SearchOptions, search
 
@@ -92,7 +91,7 @@ def same_scores_and_lists(original: Seq2Seq, folder: Path, texts: list[str], bea
     options = SearchOptions(semantics="hf", beam=beam, max_len_b=12, early_stopping="never")
     lists = search(original.network, sources, options, [[TAG]] * len(sources))
     pairs = [(source, list(c.tokens)) for source, found in zip(sources, lists) for c in found]
-    ours = Scorer(original.network).score([s for s, _ in pairs], [t for _, t in pairs])
+    ours = scored(original, [s for s, _ in pairs], [t for _, t in pairs])
     theirs = transformers_scores(model, [s for s, _ in pairs], [t for _, t in pairs])
     for mine, other in zip(ours, theirs):
         np.testing.assert_allclose(other, mine, rtol=0, atol=1e-5)
@@ -130,8 +129,8 @@ def test_every_kind_of_checkpoint_scores_and_searches_equally(tmp_path: Path, sp
     # polyref's own network reads the directory back, too.
     again = load_checkpoint(tmp_path / "hf")
     assert again.family == done.architecture.removesuffix("ForConditionalGeneration").lower().replace("m2m", "m2m_")
-    (expected_scores,) = Scorer(original.network).score([[6, 9, 12, 2]], [[4, 8, 10, 2]])
-    (scores,) = Scorer(again.network).score([[6, 9, 12, 2]], [[4, 8, 10, 2]])
+    (expected_scores,) = scored(original, [[6, 9, 12, 2]], [[4, 8, 10, 2]])
+    (scores,) = scored(again, [[6, 9, 12, 2]], [[4, 8, 10, 2]])
     np.testing.assert_allclose(scores, expected_scores, rtol=0, atol=1e-5)
     assert again.codec.languages == original.codec.languages == ("de", "en")
     assert again.codec.prefix("eng") == [TAG]

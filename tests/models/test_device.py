@@ -88,8 +88,8 @@ def test_the_same_lists(tmp_path: Path) -> None:
 def test_the_same_scores(
     metric: str, tmp_path: Path, polyref: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("polyref.models.elsewhere.WORTH_SCORING", 1)
-    monkeypatch.setattr("polyref.models.elsewhere.WORTH_ENCODING", 1)
+    monkeypatch.setattr("polyref.models.forced.WORTH", 1)
+    monkeypatch.setattr("polyref.models.embeddings.WORTH", 1)
     refs = tmp_path / "refs"
     refs.write_text("".join(f"{text}\n" for text in TEXTS))
     (tmp_path / "sys").write_text("".join(f"{text}\n" for text in (*TEXTS[1:], TEXTS[0])))

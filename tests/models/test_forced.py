@@ -10,9 +10,8 @@ import torch
 from tiny_models import TEXT, write
 
 from polyref.errors import ModelError, UsageError
-from polyref.models.checkpoints.fairseq import load_fairseq
 from polyref.models.forced import seed_of
-from polyref.models.scorers import Scorer, load_scorer
+from polyref.models.scorers import load_scorer
 
 
 @pytest.fixture
@@ -21,13 +20,13 @@ def folder(tmp_path: Path, spm: bytes) -> Path:
 
 
 def test_fairseq_models_score_with_their_tag_fed_and_not_counted(folder: Path) -> None:
-    scorer, model = load_scorer(folder), load_fairseq(folder)
+    scorer = load_scorer(folder)
     jobs = [(scorer.source(a), scorer.target(b)) for a in (*TEXT[:2], "") for b in (*TEXT[:2], "")]
     for lang, tag in (("en", 4), ("de", 5)):
         found = scorer.score(jobs, lang)
         for (source, target), row in zip(jobs, found):
             assert len(row) == len(target)
-            expected = Scorer(model.network).score([source], [[tag, *target]])[0][1:]
+            expected = scorer.compute(([source], [(tag, *target)], None))[0][1:]
             np.testing.assert_allclose(row, expected, atol=1e-5)
     assert scorer.written(None) == "en" and scorer.read("xx") is None  # sources carry no tag
 

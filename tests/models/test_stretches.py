@@ -10,9 +10,9 @@ import pytest
 from polyref.cache import Cache
 from polyref.engine import Engine
 from polyref.metrics.likelihood.prism import PrismRef
-from polyref.models import elsewhere
-from polyref.models.elsewhere import load_stretched
+from polyref.models import forced
 from polyref.models.forced import Job
+from polyref.models.scorers import load_scorer
 
 WORDS = ("harbour", "station", "market", "mill", "garden", "bridge", "castle", "school", "theatre")
 
@@ -26,22 +26,22 @@ def jobs_of(scorer: object) -> list[Job]:
 @pytest.mark.slow
 def test_the_same_digits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("polyref.models.forced._STRETCH", 200)
-    plain = load_stretched("shipped", engine=Engine(jobs=1))
+    plain = load_scorer("shipped", engine=Engine(jobs=1))
     jobs = jobs_of(plain)
     expected = plain.score(jobs)
 
     # In two processes.
-    monkeypatch.setattr(elsewhere, "WORTH_SCORING", 100)
-    several = load_stretched("shipped", engine=Engine(jobs=2))
+    monkeypatch.setattr(forced, "WORTH", 100)
+    several = load_scorer("shipped", engine=Engine(jobs=2))
     assert all(np.array_equal(a, b) for a, b in zip(several.score(jobs), expected, strict=True))
-    assert isinstance(several.through, elsewhere.Stretches) and several.through._workers is not None
-    several.through._workers.close()
+    assert several.others is not None and several.others._workers is not None
+    several.others.close()
 
     # Into the cache, and out of it: a part that was computed before, and all of it.
     cache = Cache(tmp_path)
-    first = load_stretched("shipped", engine=Engine(jobs=1), cache=cache)
+    first = load_scorer("shipped", engine=Engine(jobs=1), cache=cache)
     assert all(np.array_equal(a, b) for a, b in zip(first.score(jobs), expected, strict=True))
-    again = load_stretched("shipped", engine=Engine(jobs=1), cache=cache)
+    again = load_scorer("shipped", engine=Engine(jobs=1), cache=cache)
     computed: list[int] = []
     monkeypatch.setattr(again, "compute", lambda stretch: computed.append(1) or type(again).compute(again, stretch))
     assert all(np.array_equal(a, b) for a, b in zip(again.score(jobs), expected, strict=True))

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import sentencepiece
 import torch
 from torch import Tensor
+
+from polyref.models.checkpoints.fairseq import Seq2Seq
+from polyref.models.forced import Rows
+from polyref.models.scorers import LeanScorer
 
 DIM, HEADS, FFN, LAYERS = 16, 2, 24, 2
 SYMBOLS = ["<en>", "<de>"]
@@ -89,3 +94,9 @@ def write(
     weights = state(len(names) + 4) if weights is None else weights
     torch.save({"args": settings(), "model": weights, **(stored or {})}, directory / "checkpoint.pt")
     return directory
+
+
+def scored(model: Seq2Seq, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> Rows:
+    """Log-probabilities of the targets' tokens, tags among them."""
+    scorer = LeanScorer(model.network, model.codec, None, name="m", digest="", dtype="float32")
+    return scorer.compute((list(map(tuple, sources)), list(map(tuple, targets)), None))

@@ -9,6 +9,7 @@ from typing import Any
 
 from polyref.engine import ADDRESS, CACHE, DEVICE, ENGINE, GPUS, JOBS, Engine
 from polyref.metrics.pairs import PairMetric
+from polyref.models.embeddings import Encoding
 from polyref.models.encoders import Encoder, load_encoder
 from polyref.options import option
 
@@ -49,9 +50,11 @@ class EncoderMetric(PairMetric):
         """Who encodes."""
         return Engine.on(self.device, self.engine, self.jobs, self.address, self.gpus)
 
+    def _encoding(self, dtype: str = "float32") -> Encoding:
+        return Encoding(self.model, self.encoder.digest, self.depth, self.device, dtype, self.cache)
+
     @property
     def languages(self) -> tuple[str, ...]:
-        """See :class:`Metric`."""
         return self.encoder.languages
 
     @cached_property

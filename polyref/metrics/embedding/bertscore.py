@@ -19,7 +19,7 @@ import csv
 import hashlib
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.metadata import version
@@ -29,18 +29,16 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from polyref.cache import default_cache
 from polyref.errors import DataError, UsageError
 from polyref.metrics.base import Texts
 from polyref.metrics.embedding.base import EncoderMetric
 from polyref.metrics.pairs import with_segments
 from polyref.metrics.statistics import Floats
 from polyref.models.device import own_device
-from polyref.models.elsewhere import Encoding, Helpers
-from polyref.models.embeddings import DTYPES, Embeddings
+from polyref.models.embeddings import DTYPES, Embeddings, VectorWork
 from polyref.models.encoders import Encoder, PointerEncoder, Tokens, TransformersEncoder, default_layers
 from polyref.options import option
-from polyref.progress import Part, listening, work
+from polyref.progress import work
 from polyref.textfiles import read_lines
 
 if TYPE_CHECKING:
@@ -77,24 +75,13 @@ class BERTScore(EncoderMetric):
     measure_name: str = option("f", help="What the score is.", choices=MEASURES, flag="--bertscore-measure")
     dtype: str = option("float32", help="Of kept vectors.", choices=DTYPES)
 
-    @property
-    def name(self) -> str:
-        """See :class:`Metric`."""
-        return "bertscore"
-
-    @property
-    def label(self) -> str:
-        """See :class:`Metric`."""
-        return "BERTScore"
-
-    @property
-    def measures(self) -> tuple[str, ...]:
-        """See :class:`PairMetric`."""
-        return MEASURES
+    name = "bertscore"
+    label = "BERTScore"
+    measures = MEASURES
 
     @property
     def options(self) -> dict[str, Any]:
-        """See :class:`EncoderMetric`."""
+        """What decides the statistics."""
         return {
             **super().options,
             "longest": self.encoder.longest,
@@ -112,16 +99,9 @@ class BERTScore(EncoderMetric):
         return None if self.baseline is None else read_baseline(self.baseline, self.depth)
 
     @cached_property
-    def embeddings(self) -> Embeddings:
-        """The vectors; their ``encoded`` and ``cut`` say what was done."""
-        cache = default_cache() if self.cache else None
-        return Embeddings(self.encoder, (self.depth,), dtype=self.dtype, cache=cache)
-
-    @cached_property
-    def helpers(self) -> Helpers:
-        """Who encodes and matches where there is much to do."""
-        encoding = Encoding(self.model, self.encoder.digest, self.depth, self.device, self.dtype, self.cache)
-        return Helpers(encoding, self.workers)
+    def vectors(self) -> VectorWork:
+        """The vectors, and who encodes and matches where there is much to do."""
+        return VectorWork(self._encoding(self.dtype), self.workers)
 
     def _describe(self, references: int | None, *, sentence: bool) -> list[str]:
         parts = [
@@ -189,45 +169,21 @@ class BERTScore(EncoderMetric):
     def _matched(self, groups: Sequence[Group], documents: list[Counter[str]] | None) -> list[Floats]:
         """P, R and F of every output of a group with every reference of it: shapes (J, U, V, M)."""
         distinct = _texts(groups)
-        tokens = dict(zip(distinct, self.embeddings.tokens(distinct), strict=True))
+        tokens = dict(zip(distinct, self.vectors.embeddings.tokens(distinct), strict=True))
         weights = _idf(documents, tokens) if documents is not None else None
-        piece = self.helpers.piece(sum(map(len, tokens.values())))
-        if piece is not None:
-            found = self._matched_elsewhere(self._chunks(groups, tokens, piece), len(groups), tokens, weights)
-        else:
-            found = self._matched_here(groups, tokens, weights)
-        return found if self.rescaling is None else [self.rescaling.rescale(block) for block in found]
-
-    def _matched_elsewhere(
-        self, chunks: Iterable[Sequence[Group]], total: int, tokens: Mapping[str, Tokens], weights: Floats | None
-    ) -> list[Floats]:
-        def tasks() -> Iterator[Match]:
-            for chunk in chunks:
-                yield Match(chunk, {text: tokens[text] for text in _texts(chunk)}, weights, self.device)
-
-        results: list[Floats] = []
-        with work("comparing", "segments", total) as advance:
-            for found in self.helpers.map(tasks()):
-                results += found
-                advance(len(found))
-        return results
-
-    def _matched_here(
-        self, groups: Sequence[Group], tokens: Mapping[str, Tokens], weights: Floats | None
-    ) -> list[Floats]:
-        results: list[Floats] = []
-        chunks = list(self._chunks(groups, tokens, _CHUNK // (4 * self.encoder.width)))
+        piece = self.vectors.piece(sum(map(len, tokens.values())))
+        chunks = list(self._chunks(groups, tokens, piece or _CHUNK // (4 * self.encoder.width)))
         uses = Counter(text for chunk in chunks for text in _texts(chunk))
-        with work("comparing", "segments", len(groups)) as advance:
-            for chunk in chunks:
-                here = _texts(chunk)
-                uses.subtract(here)
-                part = Part(advance, len(chunk), works=2)
-                with listening(part):
-                    again = frozenset(text for text in here if uses[text])
-                    results += Match(chunk, tokens, weights, self.device, again)(self.embeddings)
-                part.end()
-        return results
+        tasks = []
+        for chunk in chunks:
+            here = _texts(chunk)
+            uses.subtract(here)
+            again = frozenset(text for text in here if uses[text])
+            match = Match(chunk, {text: tokens[text] for text in here}, weights, self.device, again)
+            tasks.append((match, len(chunk)))
+        done = self.vectors.do(tasks, "comparing", "segments", by_others=piece is not None, works=2)
+        found = [block for blocks in done for block in blocks]
+        return found if self.rescaling is None else [self.rescaling.rescale(block) for block in found]
 
     def _chunks(self, groups: Sequence[Group], tokens: Mapping[str, Tokens], most: int) -> Iterator[list[Group]]:
         """Groups whose vectors are held together, ``most`` tokens of them: enough for batches of one length each."""

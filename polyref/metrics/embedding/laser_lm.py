@@ -22,22 +22,18 @@ from typing import Any, ClassVar, Final
 import numpy as np
 import numpy.typing as npt
 
-from polyref import __version__
-from polyref.cache import default_cache
 from polyref.engine import Engine
 from polyref.errors import PolyrefWarning
 from polyref.metrics.base import Texts
 from polyref.metrics.combination import Combination, Maximum
 from polyref.metrics.embedding.base import EncoderMetric
-from polyref.metrics.signature import described_sources, exact
-from polyref.metrics.statistics import Floats, Scores, Statistics
-from polyref.models.elsewhere import Encoding, Helpers
-from polyref.models.embeddings import Embeddings
-from polyref.models.encoders import Tokens, load_encoder
+from polyref.metrics.signature import exact
+from polyref.metrics.statistics import Floats
+from polyref.models.embeddings import Embeddings, Encoding, VectorWork
+from polyref.models.encoders import Tokens
 from polyref.models.language_model import LanguageModel, load_language_model
 from polyref.models.language_recognition import language_name, other_language
 from polyref.options import option
-from polyref.progress import Advance, Part, listening, work
 
 #: Texts that are pooled in one go.
 _POOLED: Final = 2048
@@ -46,31 +42,20 @@ _POOLED: Final = 2048
 class Pooled:
     """Mean-pooled token vectors of texts: special tokens are left out, length is 1, and a text without a token is 0."""
 
-    def __init__(self, embeddings: Embeddings, helpers: Helpers | None = None) -> None:
-        self.embeddings, self.helpers = embeddings, helpers
+    def __init__(self, work: VectorWork) -> None:
+        self._work = work
         self._known: dict[str, npt.NDArray[np.float32]] = {}
 
     def vectors(self, texts: Sequence[str]) -> dict[str, npt.NDArray[np.float32]]:
         """By text, shape (width,). Each distinct text is encoded once."""
         missing = [text for text in dict.fromkeys(texts) if text not in self._known]
-        tokens = dict(zip(missing, self.embeddings.tokens(missing), strict=True))
-        parts = [missing[start : start + _POOLED] for start in range(0, len(missing), _POOLED)]
-        tasks = [Pool([(text, tokens[text]) for text in part]) for part in parts]
-        several = self.helpers is not None and self.helpers.piece(sum(map(len, tokens.values()))) is not None
-        with work("encoding", "texts", len(missing)) as advance:
-            pooled = self.helpers.map(tasks) if self.helpers and several else (self._pooled(t, advance) for t in tasks)
-            for part, vectors in zip(parts, pooled, strict=True):
-                self._known.update(zip(part, vectors, strict=True))
-                if several:
-                    advance(len(part))
+        tokens = list(zip(missing, self._work.embeddings.tokens(missing), strict=True))
+        parts = [tokens[start : start + _POOLED] for start in range(0, len(tokens), _POOLED)]
+        several = self._work.piece(sum(len(entry) for _, entry in tokens)) is not None
+        tasks = [(Pool(part), len(part)) for part in parts]
+        for part, vectors in zip(parts, self._work.do(tasks, "encoding", "texts", by_others=several), strict=True):
+            self._known.update((text, vector) for (text, _), vector in zip(part, vectors, strict=True))
         return {text: self._known[text] for text in texts}
-
-    def _pooled(self, task: Pool, advance: Advance) -> list[npt.NDArray[np.float32]]:
-        progress = Part(advance, len(task.texts))
-        with listening(progress):
-            found = task(self.embeddings)
-        progress.end()
-        return found
 
 
 @dataclass(frozen=True)
@@ -97,8 +82,7 @@ class Pool:
 
 @lru_cache(maxsize=2)
 def _pooled(encoding: Encoding, engine: Engine) -> Pooled:
-    kept, encoder = default_cache() if encoding.cache else None, load_encoder(encoding.model, encoding.device)
-    return Pooled(Embeddings(encoder, (encoding.layer,), cache=kept, memory=0), Helpers(encoding, engine))
+    return Pooled(VectorWork(encoding, engine, memory=0))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,24 +99,14 @@ class LaserLM(EncoderMetric):
     lm: str = option("shipped", help="The language model: shipped, a folder or a hub name.", metavar="MODEL")
     weight: float = option(0.9, help="Weight of the cosine; the language model has the rest.", least=0, most=1)
 
-    @property
-    def name(self) -> str:
-        """See :class:`Metric`."""
-        return "laser-lm"
-
-    @property
-    def label(self) -> str:
-        """See :class:`Metric`."""
-        return "LASER+LM"
-
-    @property
-    def measures(self) -> tuple[str, ...]:
-        """Adequacy, fluency (nats per token), and the score."""
-        return ("cosine", "fluency", "score")
+    name = "laser-lm"
+    label = "LASER+LM"
+    #: Adequacy, fluency (nats per token), and the score.
+    measures = ("cosine", "fluency", "score")
 
     @property
     def options(self) -> dict[str, Any]:
-        """See :class:`EncoderMetric`."""
+        """What decides the statistics."""
         return {
             **super().options,
             "lm": self.language_model.name,
@@ -145,7 +119,7 @@ class LaserLM(EncoderMetric):
 
     @property
     def languages(self) -> tuple[str, ...]:
-        """See :class:`Metric`: those of the language model where the encoder states none."""
+        """Those of the encoder, or of the language model where the encoder states none."""
         return self.encoder.languages or self.language_model.languages
 
     @cached_property
@@ -155,7 +129,7 @@ class LaserLM(EncoderMetric):
 
     def _describe(self, references: int | None, *, sentence: bool) -> list[str]:
         return [
-            *self.combination.described(),
+            *(self.combination.described() if self.needs_references else ()),
             f"weight:{exact(self.weight)}",
             *self._described_encoder(),
             f"longest:{self.encoder.longest}",
@@ -166,8 +140,7 @@ class LaserLM(EncoderMetric):
         ]
 
     def _pairs(self, pairs: Sequence[tuple[str, str]]) -> Floats:
-        encoding = Encoding(self.model, self.encoder.digest, self.depth, self.device, cache=self.cache)
-        vectors = _pooled(encoding, self.workers).vectors([text for pair in pairs for text in pair])
+        vectors = _pooled(self._encoding(), self.workers).vectors([text for pair in pairs for text in pair])
         fluency = self.language_model.fluency([output for _, output in pairs])
         cosine = np.array([float(vectors[anchor] @ vectors[output]) for anchor, output in pairs], dtype=np.float64)
         return np.stack([cosine, fluency, self.weight * cosine + (1 - self.weight) * fluency], axis=1)
@@ -181,26 +154,8 @@ class LaserLMSource(LaserLM):
     needs_references: ClassVar[bool] = False
     needs_sources: ClassVar[bool] = True
 
-    @property
-    def name(self) -> str:
-        """See :class:`Metric`."""
-        return "laser-lm-src"
-
-    @property
-    def label(self) -> str:
-        """See :class:`Metric`."""
-        return "LASER+LM-src"
-
-    def display_name(self, stats: Statistics, k: int) -> str:
-        """The label: references take no part."""
-        return self.label
-
-    def aggregate(self, stats: Statistics, *, k: int, over: npt.ArrayLike | None = None) -> Scores:
-        """See :meth:`Metric.aggregate`; the signature leaves references out."""
-        scores = super().aggregate(stats, k=k, over=over)
-        parts = [self.label, *self._describe(None, sentence=False)[1:], *described_sources(stats.meta)]
-        signature = "|".join([*parts, f"polyref:{__version__}"])
-        return replace(scores, signature=signature, segment_signature=signature)
+    name = "laser-lm-src"
+    label = "LASER+LM-src"
 
     def _count(self, texts: Texts) -> npt.NDArray[Any]:
         read = (source for source in texts.sources if source is not None)

@@ -41,9 +41,9 @@ TextPair = tuple[str, str]
 @lru_cache(maxsize=1)
 def _loaded(model: str, device: str, dtype: str, engine: Engine, cache: bool) -> ForcedScorer:
     """The model, shared by metrics of one run that name the same one."""
-    from polyref.models.elsewhere import load_stretched
+    from polyref.models.scorers import load_scorer
 
-    return load_stretched(model, device=device, dtype=dtype, engine=engine, cache=default_cache() if cache else None)
+    return load_scorer(model, device=device, dtype=dtype, engine=engine, cache=default_cache() if cache else None)
 
 
 @dataclass(frozen=True, kw_only=True)

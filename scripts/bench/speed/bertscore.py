@@ -145,7 +145,7 @@ def ours(job: dict[str, Any]) -> dict[str, Any]:
         scores = metric.aggregate(stats, k=len(texts[0]) - 1)
         return time.process_time() - start, metric, scores
 
-    get_metric("bertscore", **options, cache=False).embeddings.encode(["warm up"])
+    get_metric("bertscore", **options, cache=False).vectors.embeddings.encode(["warm up"])
     names = list(job["systems"])
     seconds, metric, scores = run(names, cache=False)
     peak = megabytes()
@@ -153,10 +153,10 @@ def ours(job: dict[str, Any]) -> dict[str, Any]:
     later, last, _ = run(names)
     return {
         "seconds": seconds,
-        "encoded": metric.embeddings.encoded,
+        "encoded": metric.vectors.embeddings.encoded,
         "cached": cached,
         "later": later,
-        "later_encoded": last.embeddings.encoded,
+        "later_encoded": last.vectors.embeddings.encoded,
         "f": scores.segment.tolist(),
         "versions": {"polyref": version("polyref"), "transformers": version("transformers"), "torch": version("torch")},
         "megabytes": peak,
