@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from numbers import Integral, Real
 from typing import Any, Final, Literal
 
 from polyref.errors import UsageError
-from polyref.options import fields_of, option
 
 SEMANTICS: Final = ("paper", "fairseq", "hf")
 #: Most hypotheses a sentence, 25 times the largest beam in common use: one copy of a step's scores over 64,000 tokens
@@ -22,6 +21,11 @@ LARGEST: Final = 1e6
 LARGEST_SEED: Final = 10**100
 #: Diversity strength where neither the user nor the model names one.
 STRENGTH: Final = 0.5
+
+
+def setting(default: Any, *, help: str, **facts: Any) -> Any:
+    """A field with the facts of a root ``Option``, which is not loaded for it; see ``loading.options_of``."""
+    return field(default=default, metadata={"option": {"help": help, **facts}})
 
 
 @dataclass(frozen=True)
@@ -47,38 +51,40 @@ class SearchOptions:
             taken from the generation settings that a Hugging Face model was saved with.
     """
 
-    beam: int = option(5, help="Hypotheses a sentence, over all groups; draws where those are asked for.", least=1)
-    groups: int = option(1, help="Groups, each of beam / groups hypotheses; 1 is ordinary beam search.", least=1)
-    strength: float = option(
+    beam: int = setting(5, help="Hypotheses a sentence, over all groups; draws where those are asked for.", least=1)
+    groups: int = setting(1, help="Groups, each of beam / groups hypotheses; 1 is ordinary beam search.", least=1)
+    strength: float = setting(
         STRENGTH, help="What a token costs for every earlier group's choice of it, in nats.", least=0
     )
-    nbest: int | None = option(None, help="Length of the list, instead of -k.", least=1, metavar="N")
+    nbest: int | None = setting(None, help="Length of the list, instead of -k.", least=1, metavar="N")
     # 10 ** 6 tokens to the power of 50 is still a finite float.
-    lenpen: float = option(
+    lenpen: float = setting(
         1.0, help="Length penalty: scores are divided by length ** P.", least=-50, most=50, metavar="P"
     )
-    unkpen: float = option(0.0, help="Subtracted from unknown tokens.", least=-1e12, most=1e12, metavar="U")
-    min_len: int = option(1, help="Fewest tokens.", least=0, metavar="N")
-    min_len_a: float = option(0.0, help="At least A x source length more.", least=0, metavar="A")
-    max_len_a: float = option(0.0, help="At most A x source length + B tokens.", least=0, metavar="A")
-    max_len_b: int = option(200, help="See --max-len-a.", least=0, metavar="B")
-    temperature: float = option(1.0, help="Divides the logits; of language models too.", least=0, metavar="T")
-    no_repeat_ngram: int = option(0, help="No n-gram of tokens twice.", least=0, metavar="N")
-    semantics: str = option("paper", help="Whose diverse beam search.", choices=SEMANTICS, otherwise="paper")
-    nbest_per_group: bool = option(False, help="N of every group, in the order of the groups.")
-    normalize: bool = option(True, help="Rank by sums instead.", flag="--unnormalized")
-    early_stopping: bool | Literal["never"] | None = option(
+    unkpen: float = setting(0.0, help="Subtracted from unknown tokens.", least=-1e12, most=1e12, metavar="U")
+    min_len: int = setting(1, help="Fewest tokens.", least=0, metavar="N")
+    min_len_a: float = setting(0.0, help="At least A x source length more.", least=0, metavar="A")
+    max_len_a: float = setting(0.0, help="At most A x source length + B tokens.", least=0, metavar="A")
+    max_len_b: int = setting(200, help="See --max-len-a.", least=0, metavar="B")
+    temperature: float = setting(1.0, help="Divides the logits; of language models too.", least=0, metavar="T")
+    no_repeat_ngram: int = setting(0, help="No n-gram of tokens twice.", least=0, metavar="N")
+    semantics: str = setting("paper", help="Whose diverse beam search.", choices=SEMANTICS, otherwise="paper")
+    nbest_per_group: bool = setting(False, help="N of every group, in the order of the groups.")
+    normalize: bool = setting(True, help="Rank by sums instead.", flag="--unnormalized")
+    early_stopping: bool | Literal["never"] | None = setting(
         None, help="When a full group stops: at once, by Transformers' rule (hf), or when nothing better can come."
     )
-    forced_eos: bool = option(False, help="hf only: force the end of sentence, at no cost, at the greatest length.")
-    padded_max_len: bool = option(False, help="fairseq only: take max_len_a of the batch's longest source.")
-    sampling: bool = option(False, help="Draw instead of searching (--beam draws).")
-    sampling_topk: int = option(0, help="Draw from the K most probable tokens.", least=0, metavar="K")
-    sampling_topp: float = option(
+    forced_eos: bool = setting(False, help="hf only: force the end of sentence, at no cost, at the greatest length.")
+    padded_max_len: bool = setting(False, help="fairseq only: take max_len_a of the batch's longest source.")
+    sampling: bool = setting(False, help="Draw instead of searching (--beam draws).")
+    sampling_topk: int = setting(0, help="Draw from the K most probable tokens.", least=0, metavar="K")
+    sampling_topp: float = setting(
         0.0, help="Draw from the smallest set with probability P.", least=0, most=1, metavar="P"
     )
-    sampling_epsilon: float = option(0.0, help="Draw from tokens at least that probable.", least=0, most=1, metavar="E")
-    seed: int = option(
+    sampling_epsilon: float = setting(
+        0.0, help="Draw from tokens at least that probable.", least=0, most=1, metavar="E"
+    )
+    seed: int = setting(
         0,
         help="Of the draws; each sentence has a stream of its own. Language models get it with every request.",
         least=-LARGEST_SEED,
@@ -158,18 +164,14 @@ class DiverseBeam:
         closeness: For models with control tokens (the shipped one). None: the model's default.
     """
 
-    beam: int | None = option(
+    beam: int | None = setting(
         None, help="Beam over all groups.", least=1, metavar="B", otherwise="as many as asked for"
     )
-    groups: int | None = option(
-        None,
-        help="Diverse beam groups.",
-        least=1,
-        metavar="G",
-        otherwise="one for every 5 candidates",
+    groups: int | None = setting(
+        None, help="Diverse beam groups.", least=1, metavar="G", otherwise="one for every 5 candidates"
     )
-    strength: float | None = option(None, help="Diversity strength.", metavar="L", otherwise="the model's own")
-    closeness: int | None = option(
+    strength: float | None = setting(None, help="Diversity strength.", metavar="L", otherwise="the model's own")
+    closeness: int | None = setting(
         None,
         help="How near to the source a shipped model stays: 0 free, 3 near copies.",
         metavar="0..3",
@@ -184,7 +186,7 @@ class DiverseBeam:
                 no multiple of the groups.
         """
         check_k(k)
-        check_numbers(self, "beam", "groups")
+        check_numbers(self)
         groups = self.groups
         if groups is None:
             groups = max(2, (self.beam or k) // 5)
@@ -221,7 +223,7 @@ def in_full(value: float) -> str:
 
 def check_k(k: Any) -> None:
     """Refuse a number of paraphrases that is none."""
-    check_whole("k", k, 1, LARGEST_WHOLE)
+    check_number("k", k, 1, LARGEST_WHOLE, whole=True)
 
 
 def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
@@ -230,38 +232,28 @@ def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
         raise UsageError(f"`{name}` is {value!r}, expected one of {', '.join(choices)}")
 
 
-def check_numbers(options: Any, *names: str) -> None:
-    """Refuse numbers of a dataclass of options (or those of them that are named) that are none, or out of range."""
-    known = fields_of(options.__class__)
-    for kind, check, largest in ((int, check_whole, LARGEST_WHOLE), (float, check_real, LARGEST)):
-        for name in names or known:
-            one, value = known[name], getattr(options, name)
-            if one.type is kind and not (value is None and one.optional):
-                check(name, value, one.least, largest if one.most is None else one.most)
+def check_numbers(options: Any) -> None:
+    """Refuse what is no number, or out of range, among the fields of a dataclass that have a least value."""
+    for kind, largest in (("int", LARGEST_WHOLE), ("float", LARGEST)):
+        for one in fields(options):
+            facts, value = one.metadata.get("option", {}), getattr(options, one.name)
+            plain, _, optional = str(one.type).partition(" | ")
+            if "least" in facts and plain == kind and not (value is None and optional):
+                check_number(one.name, value, facts["least"], facts.get("most", largest), whole=kind == "int")
 
 
-def check_whole(name: str, value: Any, least: float | None, most: float) -> None:
-    """Refuse what is no whole number from ``least`` to ``most``."""
-    if isinstance(value, bool) or not isinstance(value, Integral):
-        raise UsageError(f"`{name}` is {value!r}, expected a whole number")
-    _check_range(name, value, int(value), least, most, "")
-
-
-def check_real(name: str, value: Any, least: float | None, most: float) -> None:
+def check_number(name: str, value: Any, least: float, most: float, *, whole: bool = False) -> None:
     """Refuse what is no finite number from ``least`` to ``most``."""
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise UsageError(f"`{name}` is {value!r}, expected a number")
+    if isinstance(value, bool) or not isinstance(value, Integral if whole else Real):
+        raise UsageError(f"`{name}` is {value!r}, expected a {'whole ' * whole}number")
     try:
-        number = float(value)
+        number: Any = value if whole else float(value)
     except OverflowError:
         raise UsageError(f"`{name}` is too large a number, expected a finite one") from None
-    if not math.isfinite(number):
+    if not whole and not math.isfinite(number):
         raise UsageError(f"`{name}` is {value}, expected a finite number")
-    _check_range(name, value, number, least, most, "g")
-
-
-def _check_range(name: str, value: Any, number: float, least: float | None, most: float, form: str) -> None:
-    if least is not None and number < least:
+    form = "" if whole else "g"
+    if number < least:
         raise UsageError(f"`{name}` is {value}, expected {least:{form}} or more")
     if number > most:
         raise UsageError(f"`{name}` is {value}, expected at most {most:{form}}")

@@ -13,8 +13,8 @@ from polyref.cache import default_cache
 from polyref.errors import ModelError, UsageError
 from polyref.models.device import devices, own_device
 from polyref.models.opening import find_model
-from polyref.options import option
-from polyref.paraphrase.decoding import check_choice, check_numbers
+from polyref.options import Option, fields_of
+from polyref.paraphrase.decoding import check_choice, check_numbers, setting
 from polyref.paraphrase.in_processes import InProcesses
 from polyref.paraphrase.paraphraser import Paraphraser
 from polyref.paraphrase.rewriting.options import GENERATORS as REWRITING
@@ -39,42 +39,48 @@ PRISM_B: Final = 4.0
 class LoadingOptions:
     """How a generator is loaded, checked before any model is; see :func:`load_paraphraser`."""
 
-    device: str = option(
+    device: str = setting(
         "cpu", help="Torch device; cuda:0,1 is several, with a process each.", metavar="NAME", otherwise="cpu"
     )
-    dtype: str | None = option(
+    dtype: str | None = setting(
         None,
         help="What the network computes in; all but float32 are approximate.",
         choices=tuple(dict.fromkeys((*DTYPES_CPU, *DTYPES_ELSEWHERE))),
         otherwise="int8 for models of the shipped kind on the CPU, else float32",
     )
-    threads: int | None = option(None, help="CPU threads.", least=1, metavar="N", otherwise="torch's")
-    memory: int | None = option(
+    threads: int | None = setting(None, help="CPU threads.", least=1, metavar="N", otherwise="torch's")
+    memory: int | None = setting(
         None, help="Of a batch, about.", least=1, metavar="MB", otherwise="1024; on a GPU half of what is free"
     )
-    lang: str | None = option(None, help="Language to write.", metavar="CODE")
-    source_lang: str | None = option(None, help="Language to translate from.", metavar="CODE")
-    prefix: str | None = option(
+    lang: str | None = setting(None, help="Language to write.", metavar="CODE")
+    source_lang: str | None = setting(None, help="Language to translate from.", metavar="CODE")
+    prefix: str | None = setting(
         None, help="First token of every paraphrase, instead of the language's tag: <en>.", metavar="TOKEN"
     )
-    prism_a: float = option(0.0, help="Lexical copy penalty A * n ** B (Thompson & Post 2020b).", least=0, metavar="A")
+    prism_a: float = setting(0.0, help="Lexical copy penalty A * n ** B (Thompson & Post 2020b).", least=0, metavar="A")
     # 4 ** 20 times the largest a, added up over a sentence, is still a finite float32.
-    prism_b: float = option(PRISM_B, help="See --prism-a.", least=-20, most=20, metavar="B", otherwise=f"{PRISM_B:g}")
+    prism_b: float = setting(PRISM_B, help="See --prism-a.", least=-20, most=20, metavar="B", otherwise=f"{PRISM_B:g}")
     rewriting: RewritingOptions | None = None
-    backend: str = option(
+    backend: str = setting(
         "polyref",
         help="`fairseq` runs a fairseq checkpoint by fairseq 0.12.2 itself, `ctranslate2` a folder converted for "
         "CTranslate2, where they are installed.",
         choices=BACKENDS,
         otherwise="polyref",
     )
-    jobs: int = option(1, help="Processes; they change no result.", least=1, metavar="N")
+    jobs: int = setting(1, help="Processes; they change no result.", least=1, metavar="N")
 
     def __post_init__(self) -> None:
         check_numbers(self)
         check_choice("backend", self.backend, BACKENDS)
         if self.source_lang is not None and self.lang is None:
             raise UsageError("`source_lang` is given, but no language to translate into", remedy="`lang`")
+
+
+def options_of(kind: Any) -> dict[str, Option]:
+    """The options that the fields of a dataclass of this part are, by name: for the command line."""
+    facts = {one.name: one.metadata.get("option", {}) for one in fields(kind)}
+    return {name: replace(one, **facts[name]) for name, one in fields_of(kind).items()}
 
 
 #: The options that a generator may take, with what stands for "nobody asked".

@@ -19,7 +19,7 @@ from polyref.models.device import arithmetic
 from polyref.paraphrase.decoding import STRENGTH, Decoding, DiverseBeam, check_k, in_full
 from polyref.paraphrase.paraphraser import Hypothesis, NBest, Paraphraser
 from polyref.paraphrase.search import Candidate, SearchOptions, StepHook, StepModel
-from polyref.progress import Part, work
+from polyref.progress import Part, tell, work
 
 if TYPE_CHECKING:
     from polyref.paraphrase.search.huggingface import SavedGeneration
@@ -355,8 +355,8 @@ class SearchParaphraser(Paraphraser):
         closeness = decoding.closeness if isinstance(decoding, DiverseBeam) else None
         if isinstance(self.model, PointerTransformer) and closeness is not None:
             with self.model.at_closeness(closeness):
-                return search(self.model, sources, options, prefixes, hooks)
-        return search(self.model, sources, options, prefixes, hooks, self.saved)
+                return search(self.model, sources, options, prefixes, hooks, passed=tell)
+        return search(self.model, sources, options, prefixes, hooks, self.saved, tell)
 
     def _options(self, decoding: Decoding) -> SearchOptions:
         if isinstance(decoding, SearchOptions):

@@ -11,8 +11,7 @@ from urllib.parse import urlsplit
 
 from polyref.errors import UsageError
 from polyref.json_files import try_json
-from polyref.options import option
-from polyref.paraphrase.decoding import check_choice, check_numbers
+from polyref.paraphrase.decoding import check_choice, check_numbers, setting
 
 
 class TextInContext(str):
@@ -71,35 +70,35 @@ class RewritingOptions:
         batch: A batch's file of results, which are taken as answers.
     """
 
-    prompt: str = option(
+    prompt: str = setting(
         "faithful",
         help="faithful, diverse, or a TOML file.",
         metavar="NAME|FILE",
         otherwise="faithful, or one that translates",
     )
-    form: str = option(
+    form: str = setting(
         "list",
         help="All paraphrases in one answer, as JSON, or one in each of several.",
         choices=FORMS,
         flag="--answer-form",
         otherwise="list",
     )
-    temperature: float | None = option(None, help="Of the model.", least=0, most=100, metavar="T")
-    seed: int = option(0, help="Of the first request for a text.", least=0, metavar="S")
-    max_tokens: int | None = option(
+    temperature: float | None = setting(None, help="Of the model.", least=0, most=100, metavar="T")
+    seed: int = setting(0, help="Of the first request for a text.", least=0, metavar="S")
+    max_tokens: int | None = setting(
         None, help="Most tokens of an answer.", least=1, metavar="N", otherwise="what it may need"
     )
     body: Mapping[str, Any] = field(default_factory=dict)
-    context: int = option(0, help="Neighbours on each side, shown to it too.", least=0, metavar="N", otherwise="0")
+    context: int = setting(0, help="Neighbours on each side, shown to it too.", least=0, metavar="N", otherwise="0")
     source: str | None = None
 
-    base_url: str | None = option(None, help="Server of openai:NAME, such as http://localhost:8000/v1.", metavar="URL")
+    base_url: str | None = setting(None, help="Server of openai:NAME, such as http://localhost:8000/v1.", metavar="URL")
     answers: str | Path | None = None
-    retry_failed: bool = option(False, help="Ask again what the server did not answer.")
+    retry_failed: bool = setting(False, help="Ask again what the server did not answer.")
     batch: str | Path | None = None
-    concurrency: int = option(8, help="Requests at a time.", least=1, metavar="N", otherwise="8")
-    retries: int = option(6, help="Further tries of a request.", least=0, metavar="N", otherwise="6")
-    timeout: float = option(120.0, help="Seconds for a whole answer.", least=0.001, metavar="S", otherwise="120")
+    concurrency: int = setting(8, help="Requests at a time.", least=1, metavar="N", otherwise="8")
+    retries: int = setting(6, help="Further tries of a request.", least=0, metavar="N", otherwise="6")
+    timeout: float = setting(120.0, help="Seconds for a whole answer.", least=0.001, metavar="S", otherwise="120")
 
     def __post_init__(self) -> None:
         check_choice("form", self.form, FORMS)

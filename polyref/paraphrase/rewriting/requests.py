@@ -16,7 +16,7 @@ from jinja2.sandbox import SandboxedEnvironment
 from polyref.errors import DataError, UsageError
 from polyref.json_files import read_toml
 from polyref.models.language_recognition import language_name
-from polyref.paraphrase.decoding import check_real
+from polyref.paraphrase.decoding import check_number
 from polyref.paraphrase.markup import markup
 from polyref.paraphrase.rewriting.options import RewritingOptions, TextInContext, is_text
 from polyref.textfiles import read_lines
@@ -98,7 +98,7 @@ def load_prompt(name: str) -> Prompt:
         if not isinstance(values.get(key), kinds) or isinstance(values[key], bool):
             raise DataError(f"{key!r} is {values.get(key)!r}, expected {_expected(kinds)}", file=path)
     try:
-        check_real("temperature", values["temperature"], 0, 100)
+        check_number("temperature", values["temperature"], 0, 100)
     except UsageError as error:
         raise DataError(error.message, file=path) from None
     if unknown := values.keys() - {"name", "version", "temperature", *_TEXTS}:

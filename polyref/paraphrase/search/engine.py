@@ -17,7 +17,6 @@ from polyref.paraphrase.search.paper import PaperRule
 from polyref.paraphrase.search.protocol import Candidate, StepHook
 from polyref.paraphrase.search.sampling import SamplingRule
 from polyref.paraphrase.search.state import NEVER, Beams, Choice, Constraints, Layout, Step
-from polyref.progress import tell
 
 
 class Rule(Protocol):
@@ -30,24 +29,6 @@ class Rule(Protocol):
         """The n-best list of every sentence."""
 
 
-def _rule(
-    model: StepModel,
-    options: SearchOptions,
-    constraints: Constraints,
-    sources: Sequence[Sequence[int]],
-    saved: SavedGeneration | None,
-) -> Rule:
-    if options.sampling:
-        return SamplingRule(model, options, constraints, sources)
-    if options.semantics == "fairseq":
-        return FairseqRule(model, options, constraints)
-    if options.semantics == "hf":
-        process = None if saved is None else saved.process(sources, constraints.limits, model.device)
-        rule = HfGroupRule if options.groups > 1 else HfBeamRule
-        return rule(model, options, constraints.limits, process, ends=constraints.ends)
-    return PaperRule(model, options, constraints)
-
-
 @torch.inference_mode()
 def search(
     model: StepModel,
@@ -56,12 +37,12 @@ def search(
     prefixes: Sequence[Sequence[int]] | None = None,
     hooks: Sequence[StepHook] = (),
     saved: SavedGeneration | None = None,
+    passed: Callable[[int], object] = lambda tokens: None,
 ) -> list[list[Candidate]]:
     """N-best hypotheses of every sentence, all sentences as one batch.
 
     A sentence leaves the batch when it is done, and its results do not depend on the others (apart from rounding in
-    the network's matrix products). Splitting a long list into batches is the caller's affair. Progress is told
-    (:func:`polyref.progress.tell`) in source tokens, as most paraphrases are about as long as their source.
+    the network's matrix products). Splitting a long list into batches is the caller's affair.
 
     Args:
         model: The network.
@@ -70,6 +51,7 @@ def search(
         prefixes: First target tokens of every sentence (a language tag), possibly empty; None for none at all.
         hooks: Changes of the scores before selection, in order.
         saved: Generation settings of the model, for beam search in ``hf`` semantics; they have filled the options.
+        passed: Told how far it has come, in source tokens: most paraphrases are about as long as their source.
 
     Returns:
         For every sentence its candidates, best first; possibly fewer than asked for.
@@ -82,14 +64,24 @@ def search(
             raise UsageError(f"source {index} has no tokens, expected the end of sentence at least")
     if not sources:
         return []
-    searched = options.semantics == "hf" and not options.sampling
-    saved = saved if searched else None
+    if options.semantics != "hf" or options.sampling:
+        saved = None
     constraints = Constraints(model, options, sources, prefixes, hooks, None if saved is None else saved.ends)
-    rule = _rule(model, options, constraints, sources, saved)
+    rule: Rule
+    if options.sampling:
+        rule = SamplingRule(model, options, constraints, sources)
+    elif options.semantics == "fairseq":
+        rule = FairseqRule(model, options, constraints)
+    elif options.semantics == "hf":
+        process = None if saved is None else saved.process(sources, constraints.limits, model.device)
+        made = HfGroupRule if options.groups > 1 else HfBeamRule
+        rule = made(model, options, constraints.limits, process, ends=constraints.ends)
+    else:
+        rule = PaperRule(model, options, constraints)
     beams = Beams.begin(len(sources), model.start, model.device)
 
     def prepare(t: int, beams: Beams, out: Tensor | Parts) -> Step:
-        tell(sum(t < len(source) for source in sources))
+        passed(sum(t < len(source) for source in sources))
         return constraints.apply(t, beams, out)
 
     return run(model, model.encode(sources), beams, prepare, rule)
@@ -100,8 +92,7 @@ def run(
 ) -> list[list[Candidate]]:
     """The loop: one network step, scores made ready, one choice, until all sentences are done.
 
-    A :class:`~polyref.paraphrase.search.RowModel` is asked for distinct prefixes only; any other model computes every
-    slot of the beam.
+    A ``RowModel`` is asked for distinct prefixes only; any other model computes every slot of the beam.
     """
     by_row = model if isinstance(model, RowModel) else None
     t = 0

@@ -27,16 +27,14 @@ from polyref.models.step import StepModel
 from polyref.paraphrase.decoding import SearchOptions
 from polyref.paraphrase.search.protocol import Candidate
 from polyref.paraphrase.search.selection import Selector
-from polyref.paraphrase.search.state import NEVER, Beams, Choice, Constraints, Step, candidate, pad_columns
+from polyref.paraphrase.search.state import NEVER, Beams, Choice, Constraints, Step, candidate, going_on
 
 
 class FairseqRule:
     """Selection, finishing and ranking for ``semantics="fairseq"``."""
 
     def __init__(self, model: StepModel, options: SearchOptions, constraints: Constraints) -> None:
-        self._model = model
-        self._options = options
-        self._limits = constraints.limits
+        self._model, self._options, self._limits = model, options, constraints.limits
         self._beam = min(options.beam, model.vocab_size - 1)
         self._groups = options.groups
         if self._beam % self._groups:
@@ -69,11 +67,7 @@ class FairseqRule:
             len(self._finished[sentence]) >= beam or step.t >= self._limits[sentence]
             for sentence in beams.sentences.tolist()
         ]
-        order = ends.to(torch.int8).sort(dim=1, stable=True).indices[:, :beam]
-        cum, parents, tokens = (
-            pad_columns(values.gather(1, order), beam, fill)
-            for values, fill in ((top.masked_fill(ends, NEVER), NEVER), (parent, 0), (token, 0))
-        )
+        cum, parents, tokens = going_on((top, parent, token), ends, beam)
         return Choice(parents, tokens, cum, done)
 
     def _finish(self, step: Step, beams: Beams, ends: Tensor, parent: Tensor, token: Tensor, top: Tensor) -> None:

@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import torch
 from torch import Tensor
@@ -16,14 +16,7 @@ from polyref.models.step import StepModel
 from polyref.paraphrase.decoding import SearchOptions
 from polyref.paraphrase.search.protocol import Candidate
 from polyref.paraphrase.search.selection import Selector
-from polyref.paraphrase.search.state import NEVER, Beams, Choice, Step, candidate, pad_columns
-
-if TYPE_CHECKING:
-    import torch
-    from torch import Tensor
-
-    from polyref.paraphrase.search.state import Beams
-
+from polyref.paraphrase.search.state import NEVER, Beams, Choice, Step, candidate, going_on
 
 #: What changes next-token scores, with the value that changes nothing.
 _PROCESSED: Final[Mapping[str, Any]] = {
@@ -120,18 +113,27 @@ class SavedGeneration:
             del found["forced_bos_token_id"]
         return {name: value for name, value in found.items() if _changes(value, _PROCESSED[name])}
 
-    def process(
-        self, sources: Sequence[Sequence[int]], limits: Sequence[int], device: torch.device
-    ) -> SavedProcess | None:
-        """What the search applies to its scores; None where nothing is to be applied."""
+    def process(self, sources: Sequence[Sequence[int]], limits: Sequence[int], device: torch.device) -> Process | None:
+        """What the search applies to its scores; None where nothing is to be applied.
+
+        Every sentence has processors of its own, so that none depends on its batch.
+        """
         if not self._processed():
             return None
-        pairs = zip(sources, limits, strict=True)
-        return SavedProcess([self._processors(source, most, device) for source, most in pairs])
+        processors = [self._processors(*pair, device) for pair in zip(sources, limits, strict=True)]
+
+        def processed(beams: Beams, rows: slice, scores: Tensor) -> Tensor:
+            first = beams.tokens.shape[1] == 1
+            tokens = beams.tokens.expand(-1, scores.shape[1], -1) if first else beams.tokens[:, rows]
+            made = scores.clone()
+            for place, sentence in enumerate(beams.sentences.tolist()):
+                made[place] = processors[sentence](tokens[place], made[place])
+            return made
+
+        return processed
 
     def _processors(self, source: Sequence[int], most: int, device: torch.device | str) -> Any:
         """Transformers' processors for one sentence, in the order of ``GenerationMixin._get_logits_processor``."""
-        import torch
         import transformers as hf
 
         told = self._processed()
@@ -153,22 +155,6 @@ class SavedGeneration:
             "renormalize_logits": lambda _: hf.LogitNormalization(),
         }
         return hf.LogitsProcessorList([makers[name](value) for name, value in told.items()])
-
-
-class SavedProcess:
-    """Processors that every sentence has for itself, so that no sentence depends on its batch."""
-
-    def __init__(self, processors: Sequence[Any]) -> None:
-        self._processors = processors
-
-    def __call__(self, beams: Beams, rows: slice, scores: Tensor) -> Tensor:
-        """The scores ``[S, b, V]`` of some rows, processed."""
-        first = beams.tokens.shape[1] == 1
-        tokens = beams.tokens.expand(-1, scores.shape[1], -1) if first else beams.tokens[:, rows]
-        processed = scores.clone()
-        for place, sentence in enumerate(beams.sentences.tolist()):
-            processed[place] = self._processors[sentence](tokens[place], processed[place])
-        return processed
 
 
 def _is_open(options: SearchOptions, name: str) -> bool:
@@ -213,7 +199,11 @@ class _Pool:
 
 
 class _HfRule:
-    """What both procedures share."""
+    """What both procedures share.
+
+    With ``fixed`` there are as many hypotheses for every sentence as are asked for, as of Transformers: where there are
+    fewer, some of score -1e9 or -inf fill up.
+    """
 
     def __init__(
         self,
@@ -225,11 +215,8 @@ class _HfRule:
         fixed: bool = False,
         ends: tuple[int, ...] = (),
     ) -> None:
-        self._model = model
-        self._options = options
-        self._limits = list(limits)
-        self._process = process
-        self._fixed = fixed
+        self._model, self._options, self._limits = model, options, list(limits)
+        self._process, self._fixed = process, fixed
         self._ends = ends or (model.eos,)
         # Enough candidates for a full group even if every hypothesis can end in every way.
         self._room = 1 + len(self._ends)
@@ -336,10 +323,7 @@ class HfGroupRule(_HfRule):
                 pools[position].add(self._candidate(tokens, trace, group))
             for pool, sentence, best in zip(pools, sentences, top[:, 0].tolist()):
                 pool.done = pool.done or self._full(pool, best, step.t, sentence)
-            order = ends.to(torch.int8).sort(dim=1, stable=True).indices[:, : self._rows]
-            top = pad_columns(top.masked_fill(ends, NEVER).gather(1, order), self._rows, NEVER)
-            parent = pad_columns(parent.gather(1, order), self._rows, 0)
-            token = pad_columns(token.gather(1, order), self._rows, 0)
+            top, parent, token = going_on(chosen, ends, self._rows)
             # A group that is done goes on as padding with a running score of 0: its tokens count in the penalty.
             kept.append(
                 (
@@ -387,19 +371,13 @@ class HfBeamRule(_HfRule):
         sentences = beams.sentences.tolist()
         pools = [self._pools[sentence][0] for sentence in sentences]
         chosen = self._top(step, beams, 0, Selector(step, as_topk=True))
-        top, parent, token = chosen
+        top, _, token = chosen
         ends = self._are_ends(token) | step.last[:, None]
         entering = (ends & (top > NEVER))[:, : self._rows]
         for position, tokens, trace in self._found(step, beams, entering.nonzero(as_tuple=True), chosen):
             pools[position].add(self._candidate(tokens, trace, 0))
-        order = ends.to(torch.int8).sort(dim=1, stable=True).indices[:, : self._rows]
-        cum = pad_columns(top.masked_fill(ends, NEVER).gather(1, order), self._rows, NEVER)
-        choice = Choice(
-            pad_columns(parent.gather(1, order), self._rows, 0),
-            pad_columns(token.gather(1, order), self._rows, 0),
-            cum,
-            [],
-        )
+        cum, parents, tokens_ = going_on(chosen, ends, self._rows)
+        choice = Choice(parents, tokens_, cum, [])
         early = self._options.early_stopping or False
         for pool, sentence, best in zip(pools, sentences, cum[:, 0].tolist()):
             full = len(pool.entries) == pool.size

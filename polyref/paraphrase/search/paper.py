@@ -50,16 +50,14 @@ class PaperRule:
     """
 
     def __init__(self, model: StepModel, options: SearchOptions, constraints: Constraints) -> None:
-        self._model = model
-        self._options = options
-        self._limits = constraints.limits
-        self._given = constraints.prefix_lengths
+        self._model, self._options = model, options
+        self._limits, self._given = constraints.limits, constraints.prefix_lengths
         self._lenpen = options.lenpen if options.normalize else 0.0
         self._rows = options.beam // options.groups
         self._pools = [[_Pool(self._rows) for _ in range(options.groups)] for _ in constraints.limits]
 
     def advance(self, step: Step, beams: Beams) -> Choice:
-        """Advance the groups in order; see :class:`PaperRule`."""
+        """Advance the groups in order."""
         size, groups = self._rows, self._options.groups
         selector = Selector(step)
         # A forced token is nobody's choice: it pays no penalty.

@@ -31,8 +31,7 @@ class SamplingRule:
     def __init__(
         self, model: StepModel, options: SearchOptions, constraints: Constraints, sources: Sequence[Sequence[int]]
     ) -> None:
-        self._model = model
-        self._options = options
+        self._model, self._options = model, options
         self._limits = constraints.limits
         # Prefix tokens are given, except to fairseq, which scores them.
         given = constraints.prefix_lengths

@@ -21,7 +21,7 @@ _SMALL = 1024
 
 
 class Selector:
-    """Selection over one step's scores."""
+    """Selection over one step's scores; ``as_topk`` orders equal ones as ``torch.topk`` does over all of them."""
 
     def __init__(self, step: Step, *, as_topk: bool = False) -> None:
         self._scores = step.scores.contiguous()
@@ -53,9 +53,9 @@ class Selector:
     def best(self, slots: slice, cum: Tensor, most: int, strength: Tensor | float) -> tuple[Tensor, Tensor, Tensor]:
         """The ``most`` best of ``(score - strength * count) + cum`` over some slots, best first.
 
-        Returns:
-            Scores, slots (0-based in the group) and tokens, ``[S, k]`` each. Which candidates of score -inf are among
-            them is left open.
+        They are scores, slots (0-based in the group) and tokens, ``[S, k]`` each; which candidates of score -inf are
+        among them is left open. With a ``[S]`` of strengths the product with the count is rounded before it is taken
+        off, as in Transformers; with a number it is not (a fused multiply-add), as in fairseq.
         """
         most = min(most, cum.shape[1] * self._vocab)
         if self._maxima is None:

@@ -40,10 +40,10 @@ class Layout:
 
     @classmethod
     def shared(cls, parents: Tensor, tokens: Tensor, live: Tensor, vocab: int) -> tuple[Layout, Tensor]:
-        """A row for every distinct prefix.
+        """A row for every distinct prefix, and for each of them ``[R]`` the row (of the layout before) it continues.
 
-        Returns:
-            The layout, and for each of its rows ``[R]`` the row that it continues.
+        ``[S, W]`` say for every slot which row it continues, with which token, and whether it needs a row at all; a
+        sentence without any gets one.
         """
         count, width = live.shape
         live = live.clone()
@@ -175,14 +175,33 @@ def _values(step: Step, parents: Tensor, tokens: Tensor, cum: Tensor, positions:
     return torch.stack((step.base[at], step.scores[at], cum), dim=-1)
 
 
+def going_on(chosen: tuple[Tensor, Tensor, Tensor], ends: Tensor, width: int) -> tuple[Tensor, Tensor, Tensor]:
+    """The first ``width`` candidates (scores, parents, tokens) that end nothing, in order; dead ones fill them up."""
+    top, parent, token = chosen
+    order = ends.to(torch.int8).sort(dim=1, stable=True).indices[:, :width]
+    return (
+        pad_columns(top.masked_fill(ends, NEVER).gather(1, order), width, NEVER),
+        pad_columns(parent.gather(1, order), width, 0),
+        pad_columns(token.gather(1, order), width, 0),
+    )
+
+
 def pad_columns(values: Tensor, width: int, fill: float) -> Tensor:
     """``values`` ``[S, W]`` with at least ``width`` columns."""
     missing = width - values.shape[1]
     return torch.nn.functional.pad(values, (0, missing), value=fill) if missing > 0 else values
 
 
+def _without_broken(values: Tensor, broken: Tensor) -> Tensor:
+    return values.masked_fill(values.isnan(), NEVER) if bool(broken.any()) else values
+
+
 class Constraints:
-    """The constraints of one batch, applied step by step."""
+    """The constraints of one batch, applied step by step.
+
+    ``prefixes`` are forced first tokens of every sentence; in ``fairseq`` semantics, padding among them forces nothing
+    at its place. ``ends`` are tokens that end a sentence, the model's own first.
+    """
 
     def __init__(
         self,
@@ -193,10 +212,8 @@ class Constraints:
         hooks: Sequence[StepHook],
         ends: tuple[int, ...] | None = None,
     ) -> None:
-        self._model = model
+        self._model, self._options, self._hooks = model, options, hooks
         self.ends = ends or (model.eos,)
-        self._options = options
-        self._hooks = hooks
         lengths = [len(source) for source in sources]
         if options.padded_max_len:
             lengths = [max(lengths)] * len(lengths)
@@ -277,7 +294,7 @@ class Constraints:
                 values = part if temperature == 1.0 else part / temperature
                 torch._log_softmax(values, 1, False, out=out.whole[first : first + len(part)])
                 first += len(part)
-            return self._without_broken(out.whole, out.whole[:, 0].isnan())
+            return _without_broken(out.whole, out.whole[:, 0].isnan())
         values = out.float().view(-1, out.shape[-1])
         if temperature != 1.0:
             values = values / temperature
@@ -289,10 +306,7 @@ class Constraints:
             broken = values[:, self._model.eos].isnan()
         else:
             broken = values.amax(dim=-1).isnan()
-        return self._without_broken(values, broken)
-
-    def _without_broken(self, values: Tensor, broken: Tensor) -> Tensor:
-        return values.masked_fill(values.isnan(), NEVER) if bool(broken.any()) else values
+        return _without_broken(values, broken)
 
     def _force(self, base: Tensor, scores: Tensor, where: Tensor, tokens: Tensor, values: Tensor | None) -> None:
         """Leave only ``tokens[i]`` to rows in ``where``, at ``values[i]`` (None: at no cost)."""
