@@ -1,4 +1,4 @@
-"""What other packages add: one policy for metrics, statistics, generators, formats and judgements."""
+"""What other packages add: one policy for metrics, statistics, generators, formats, judgements and filters."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ import pytest
 
 import polyref
 from polyref import ReferenceSet, get_metric, load_paraphraser
+from polyref.augment.filters import FILTERS
 from polyref.errors import PolyrefWarning, UsageError
 from polyref.eval.judgements.base import JUDGEMENTS, gold_reader
 from polyref.eval.statistics.named import STATISTICS, statistics_called
@@ -42,6 +43,7 @@ KINDS = {
     "generators": Kind(GENERATORS, "lexical", load_paraphraser),
     "formats": Kind(FORMATS, "xml", by_name),
     "judgements": Kind(JUDGEMENTS, "mqm", gold_reader),
+    "filters": Kind(FILTERS, "links", FILTERS.load),
 }
 
 

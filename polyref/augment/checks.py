@@ -8,17 +8,16 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Final
+from typing import Annotated, Final
 
 from polyref.comparison import UNSPACED, WORD, comparison_key, digit_strings, words
 from polyref.errors import UsageError
 from polyref.languages import base
 from polyref.models.language_recognition import foreign_words, known_languages, other_language
+from polyref.options import Option
 from polyref.paraphrase.markup import same_markup
 from polyref.paraphrase.tidying import several as holds_several
 from polyref.paraphrase.tidying import talks
-
-__all__ = ["Check"]
 
 
 @dataclass(frozen=True)
@@ -259,7 +258,13 @@ def _repeats(tokens: Sequence[str]) -> dict[tuple[str, ...], int]:
     return found
 
 
-def length(low: float, high: float, slack: int = 6, *, stub: int | None = None) -> Check:
+def length(
+    low: Annotated[float, Option(least=0)] = 0.6,
+    high: Annotated[float, Option(least=0)] = 1.6,
+    slack: Annotated[int, Option(least=0)] = 6,
+    *,
+    stub: int | None = None,
+) -> Check:
     """Neither much shorter nor much longer than the reference.
 
     Length is the number of letters and digits, which also works for scripts without spaces. ``slack`` characters

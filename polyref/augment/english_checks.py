@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from functools import lru_cache
-from typing import Final
+from typing import Annotated, Final
 
 from polyref.augment.checks import Check
 from polyref.comparison import WORD, join_groups, words
+from polyref.options import Option
 
 #: Starts where a run of marks does: tried at each of them, a long run would take the square of its length.
 _SENTENCE_END: Final = re.compile(r"(?<![.!?…:])[.!?…:]+[\"'”’)\]]*\s|[\n\"“„«]")
@@ -144,7 +145,7 @@ def _bare(word: str) -> str:
     return word.removesuffix("'s").removesuffix("'")
 
 
-def omission(allowed: float = 0.1, *, deletion: bool = False) -> Check:
+def omission(allowed: Annotated[float, Option(least=0, most=1)] = 0.1, *, deletion: bool = False) -> Check:
     """No net loss of content words beyond the fraction ``allowed``; and, but for ``deletion``, none without a gain.
 
     The usual fault of a small paraphraser is to leave something out; it shows as content words that are gone

@@ -1,25 +1,124 @@
-"""Which candidates may become references: chains of checks and measures, by name or composed in a TOML file."""
+"""Which candidates may become references: chains of checks and measures, by name or composed in a TOML file.
+
+A check looks at one candidate and the reference it was made from, without a model; a measure needs one. A
+:class:`FilterChain` runs them in order and gives each dropped candidate the name of the first that refused it. Copies
+of any reference the segment already has, and duplicates among the candidates, are always dropped: they would add
+weight, not coverage. A filter file composes a chain::
+
+    base = "default"            # default, good-writer, small-model, strict or none; none where it is not given
+    echo = false                # take a check out
+    names = true                # add one
+    [length]                    # one with thresholds
+    low = 0.75
+    high = 1.4
+    [backward]                  # and those that need a model
+    model = "shipped"
+    min = -1.5
+    power = 1.0                 # store its value as the weight of the reference
+"""
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final, get_args, get_origin
 
-from polyref.augment import checks, english_checks, english_grammar
+from polyref.augment import checks, english_checks, english_grammar, measures
 from polyref.augment.checks import Check
-from polyref.augment.measures import Measure, Scorer
+from polyref.augment.measures import Measure
 from polyref.augment.selection import Candidate, Dropped
 from polyref.comparison import Repeats, comparison_key
 from polyref.errors import DataError, ModelError, UsageError
 from polyref.json_files import read_toml
 from polyref.languages import base
+from polyref.options import Option
+from polyref.plugins import Plugins
 from polyref.references import Segment
 from polyref.textfiles import read_lines
+
+#: What makes the checks that know English alone, by the names they have in filter files.
+_ENGLISH: Final[dict[str, Callable[..., Check]]] = {
+    "amounts": english_checks.amounts,
+    "dates": english_checks.dates,
+    "names": english_checks.names,
+    "negation": english_checks.negation,
+    "persons": english_checks.persons,
+    "opening": english_grammar.opening,
+    "grammar": english_grammar.grammar,
+    "vocabulary": english_grammar.vocabulary,
+    "echo": english_checks.echo,
+    "omission": english_checks.omission,
+}
+#: What makes checks. Parameters that are numbers or yes and no are options of filter files; ``lang`` is the language
+#: of the references.
+CHECKS: Final[dict[str, Callable[..., Check]]] = {
+    "numbers": checks.numbers,
+    "links": checks.links,
+    "placeholders": checks.placeholders,
+    "language": checks.language,
+    "form": checks.form,
+    "repetition": checks.repetition,
+    "talk": checks.talk,
+    "several": checks.several,
+    "foreign": checks.foreign,
+    "length": checks.length,
+    **_ENGLISH,
+}
+#: What makes measures, in the same way; texts are options, too.
+MEASURES: Final[dict[str, type]] = {
+    "embedding": measures.Cosine,
+    "forward": measures.Forced,
+    "backward": measures.Backward,
+    "fluency": measures.Fluency,
+}
+FILTERS: Final = Plugins(
+    "filter",
+    "polyref.filters",
+    {**CHECKS, **MEASURES},
+    "a function that gives a Check, or a class with `score` and `weight`",
+    lambda name, found: callable(found),
+)
+#: What generators need, and so what ``default`` stands for: ``good-writer`` drops only what is certain, ``small-model``
+#: the faults of small models as well.
+NEEDS: Final = ("good-writer", "small-model")
+PRESETS: Final = ("default", *NEEDS, "strict", "none")
+_SMALL_MODEL: Final[dict[str, dict[str, Any]]] = {
+    **{name: {} for name in ("numbers", "links", "placeholders", "language", "form", "repetition", "length")},
+    **{name: {} for name in _ENGLISH},
+    "omission": {"allowed": 0.34, "deletion": True},
+}
+#: The checks of each preset, in order, with options that are not the defaults.
+_CHECKS_OF: Final[dict[str, dict[str, dict[str, Any]]]] = {
+    "none": {},
+    "good-writer": {
+        "talk": {},
+        "several": {},
+        "foreign": {},
+        "length": {"low": 0.05, "high": 4, "slack": 10, "stub": 4},
+        "placeholders": {},
+    },
+    "small-model": _SMALL_MODEL,
+    "strict": {
+        **_SMALL_MODEL,
+        "length": {"low": 0.75, "high": 1.4},
+        "negation": {"exact": True},
+        "opening": {"ties": False},
+        "omission": {},
+    },
+}
+#: Least and most share of the length of a source, and letters that are always allowed. Of 9 human references of WMT
+#: with 16,245 segments the first keeps all, the second all but 0.02 %, the third all but 0.3 %.
+_LENGTHS: Final = {"good-writer": (0.1, 6.0, 20), "small-model": (0.4, 2.5, 15), "strict": (0.5, 2.0, 10)}
+_SHARED: Final = {
+    "min": Option(type=float),
+    "quantile": Option(type=float, least=0, most=1),
+    "power": Option(type=float, least=0),
+}
 
 
 @dataclass(frozen=True)
@@ -55,26 +154,15 @@ class FilterChain:
         segments: Sequence[Segment],
         candidates: Sequence[Sequence[Candidate]],
         dropped: Counter[str],
-        refused: Sequence[list[Dropped]] = (),
+        refused: Sequence[list[Dropped]],
     ) -> list[list[Candidate]]:
-        """What is left of the candidates of some segments after the filters that need a model.
-
-        Args:
-            segments: Shape (N,).
-            candidates: One list a segment.
-            dropped: Refused candidates are counted here, by reason.
-            refused: They are added here, one list a segment, if given.
-        """
+        """What is left of the candidates of each segment; those that are not are counted, and added to ``refused``."""
         left = [list(found) for found in candidates]
         for measure in self.measures:
             before, left = left, measure.apply(segments, left, dropped)
-            for segment, found, kept, there in zip(segments, before, left, refused, strict=bool(refused)):
+            for segment, found, kept, there in zip(segments, before, left, refused, strict=True):
                 texts = {one.text for one in kept}  # duplicates were dropped before: no two are equal
-                there += (
-                    Dropped(segment.id, one.of, one.rank, one.text, measure.name)
-                    for one in found
-                    if one.text not in texts
-                )
+                there += (Dropped.of_segment(segment, one, measure.name) for one in found if one.text not in texts)
         return left
 
 
@@ -88,7 +176,7 @@ class Offers:
     def offer(
         self, reference: str, candidate: str, *, beginning: bool = False, composed: bool = False, need: str = ""
     ) -> str | None:
-        """Take ``candidate``, a paraphrase of ``reference``; or say why not.
+        """Take a paraphrase of a reference, which is None; or say why not, one of ``FilterChain.reasons``.
 
         Args:
             reference: The whole reference.
@@ -96,9 +184,6 @@ class Offers:
             beginning: The paraphraser read only the beginning of ``reference``: repeating that is copying, too.
             composed: The paraphrase was put together from sentences that were offered one by one.
             need: Which filter its generator needs, where that makes a difference.
-
-        Returns:
-            None when it was taken, otherwise the reason, one of ``FilterChain.reasons``.
         """
         reason = self._repeats.reason(candidate)
         if reason in (None, "duplicate") and beginning:
@@ -110,73 +195,6 @@ class Offers:
                 return check.name
         self._repeats.take(candidate)
         return None
-
-
-#: What generators need, and so what ``default`` stands for: ``good-writer`` drops only what is certain, ``small-model``
-#: the faults of small models as well.
-NEEDS: Final = ("good-writer", "small-model")
-PRESETS: Final = ("default", *NEEDS, "strict", "none")
-#: Least and most share of the length of a source, and letters that are always allowed. Of 9 human references of WMT
-#: with 16,245 segments the first keeps all, the second all but 0.02 %, the third all but 0.3 %.
-_LENGTHS: Final = {"good-writer": (0.1, 6.0, 20), "small-model": (0.4, 2.5, 15), "strict": (0.5, 2.0, 10)}
-
-
-def is_english(lang: str) -> bool:
-    """Whether a language code stands for a kind of English."""
-    return base(lang) == "en"
-
-
-def preset_checks(preset: str, lang: str, source_lang: str | None = None) -> dict[str, Check]:
-    """The checks of a preset, in order, by the names they have in filter files. It is not ``default``.
-
-    Where candidates are translations from ``source_lang``, they compare with the source.
-    """
-    if preset == "none":
-        return {}
-    if source_lang is not None:
-        return {
-            "talk": checks.talk(),
-            "several": checks.several(),
-            "untranslated": checks.untranslated(),
-            "numbers": checks.translated_numbers(),
-            "names": checks.translated_names(lang),
-            **({} if preset == "good-writer" else {"links": checks.links()}),
-            "placeholders": checks.translated_placeholders(),
-            "language": checks.translated_language(lang),
-            "length": checks.translated_length(*_LENGTHS[preset]),
-        }
-    if preset == "good-writer":
-        return {
-            "talk": checks.talk(),
-            "several": checks.several(),
-            "foreign": checks.foreign(lang),
-            "length": checks.length(0.05, 4, 10, stub=4),
-            "placeholders": replace(checks.placeholders(), stated=False),
-        }
-    strict = preset == "strict"
-    rules = {
-        "numbers": checks.numbers(lang),
-        "links": checks.links(),
-        "placeholders": checks.placeholders(),
-        "language": checks.language(),
-        "form": checks.form(lang),
-        "repetition": checks.repetition(),
-        "length": checks.length(0.75, 1.4) if strict else checks.length(0.6, 1.6),
-    }
-    if is_english(lang):
-        rules |= {
-            "amounts": english_checks.amounts(),
-            "dates": english_checks.dates(),
-            "names": english_checks.names(),
-            "negation": english_checks.negation(exact=strict),
-            "persons": english_checks.persons(),
-            "opening": english_grammar.opening(ties=not strict),
-            "grammar": english_grammar.grammar(),
-            "vocabulary": english_grammar.vocabulary(),
-            "echo": english_checks.echo(),
-            "omission": english_checks.omission() if strict else english_checks.omission(0.34, deletion=True),
-        }
-    return rules
 
 
 def filter_chain(
@@ -220,18 +238,13 @@ def filter_chain(
     if source_lang is not None:
         remedy = f"name one of {', '.join(PRESETS)}"
         raise UsageError(f"the filter {name} compares with references, but translations have none", remedy=remedy)
-
     return read_filter(name, lang, need, models=models)
 
 
 def fitting_chain(name: str, lang: str, needs: Mapping[str, str], source_lang: str | None = None) -> FilterChain:
     """The chain with a name, for candidates of certain needs: ``default`` is for each what it needs, and says why.
 
-    Args:
-        name: As for :func:`filter_chain`.
-        lang: As there.
-        needs: As :attr:`polyref.augment.sources.Source.needs`.
-        source_lang: As there.
+    ``needs`` are as :attr:`polyref.augment.sources.Source.needs` says, the others as for :func:`filter_chain`.
     """
     chains = {
         need: filter_chain(name, lang, need, models=number == 0, source_lang=source_lang)
@@ -251,87 +264,29 @@ def filters_in(name: str, needs: Mapping[str, str]) -> dict[str, str]:
     return dict(sorted(needs.items())) if name == "default" else {name: "--filter"}
 
 
-@dataclass(frozen=True)
-class Option:
-    """An option of a check: its kind and range."""
+def preset_checks(preset: str, lang: str, source_lang: str | None = None) -> dict[str, Check]:
+    """The checks of a preset, in order, by the names they have in filter files. It is not ``default``.
 
-    kind: type
-    least: float = float("-inf")
-    most: float = float("inf")
-
-    def read(self, value: Any) -> Any:
-        """The value as the option's kind, or None where it does not fit."""
-        if self.kind is bool or isinstance(value, bool):
-            return value if self.kind is bool and isinstance(value, bool) else None
-        if self.kind is str:
-            return value if isinstance(value, str) else None
-        wanted = (int,) if self.kind is int else (int, float)
-        try:
-            fine = isinstance(value, wanted) and math.isfinite(value) and self.least <= value <= self.most
-            return self.kind(value) if fine else None
-        except OverflowError:
-            return None
-
-    @property
-    def expected(self) -> str:
-        """For messages."""
-        if self.kind in (bool, str):
-            return {bool: "true or false", str: "a string"}[self.kind]
-        what = "a whole number" if self.kind is int else "a number"
-        low = "" if self.least == float("-inf") else f" from {self.least:g}"
-        high = "" if self.most == float("inf") else f" to {self.most:g}" if low else f" of at most {self.most:g}"
-        return what + low + high
-
-
-@dataclass(frozen=True)
-class Kind:
-    """What can stand in a file: how it is made, of which options, whether of a language, and whether English only."""
-
-    make: Callable[..., Check]
-    options: Mapping[str, Option]
-    english: bool = False
-    by_language: bool = False
-
-
-_SHARE: Final = Option(float, 0, 1)
-_POSITIVE: Final = Option(float, 0)
-
-
-def _length(low: float = 0.6, high: float = 1.6, slack: int = 6) -> Check:
-    return checks.length(low, high, slack)
-
-
-CHECKS: Final[dict[str, Kind]] = {
-    "numbers": Kind(checks.numbers, {}, by_language=True),
-    "links": Kind(checks.links, {}),
-    "placeholders": Kind(checks.placeholders, {}),
-    "language": Kind(checks.language, {}),
-    "form": Kind(checks.form, {}, by_language=True),
-    "repetition": Kind(checks.repetition, {}),
-    "talk": Kind(checks.talk, {}),
-    "several": Kind(checks.several, {}),
-    "foreign": Kind(checks.foreign, {}, by_language=True),
-    "length": Kind(_length, {"low": _POSITIVE, "high": _POSITIVE, "slack": Option(int, 0)}),
-    "amounts": Kind(english_checks.amounts, {}, english=True),
-    "dates": Kind(english_checks.dates, {}, english=True),
-    "names": Kind(english_checks.names, {}, english=True),
-    "negation": Kind(english_checks.negation, {"exact": Option(bool)}, english=True),
-    "persons": Kind(english_checks.persons, {}, english=True),
-    "opening": Kind(english_grammar.opening, {"ties": Option(bool)}, english=True),
-    "grammar": Kind(english_grammar.grammar, {}, english=True),
-    "vocabulary": Kind(english_grammar.vocabulary, {}, english=True),
-    "echo": Kind(english_checks.echo, {}, english=True),
-    "omission": Kind(english_checks.omission, {"allowed": _SHARE, "deletion": Option(bool)}, english=True),
-}
-_MEASURE: Final = {"model": Option(str), "min": Option(float), "quantile": _SHARE, "power": _POSITIVE}
-#: Checks with a model, and the range of what they measure.
-MEASURES: Final = {
-    "embedding": Option(float, -1, 1),
-    "forward": Option(float, most=0),
-    "backward": Option(float, most=0),
-    "fluency": Option(float),
-}
-KEYS: Final = ("base", *CHECKS, *MEASURES)
+    Where candidates are translations from ``source_lang``, they compare with the source.
+    """
+    if source_lang is not None and preset != "none":
+        return {
+            "talk": checks.talk(),
+            "several": checks.several(),
+            "untranslated": checks.untranslated(),
+            "numbers": checks.translated_numbers(),
+            "names": checks.translated_names(lang),
+            **({} if preset == "good-writer" else {"links": checks.links()}),
+            "placeholders": checks.translated_placeholders(),
+            "language": checks.translated_language(lang),
+            "length": checks.translated_length(*_LENGTHS[preset]),
+        }
+    english = base(lang) == "en"
+    wanted = {name: given for name, given in _CHECKS_OF[preset].items() if english or name not in _ENGLISH}
+    rules = {name: _made(CHECKS[name], given, lang) for name, given in wanted.items()}
+    if preset == "good-writer":
+        rules["placeholders"] = replace(rules["placeholders"], stated=False)
+    return rules
 
 
 def read_filter(path: str | Path, lang: str = "en", need: str = "small-model", *, models: bool = True) -> FilterChain:
@@ -341,96 +296,129 @@ def read_filter(path: str | Path, lang: str = "en", need: str = "small-model", *
 
     Args:
         path: The file.
-        lang: Language of the references, as for :func:`polyref.augment.filters.filter_chain`.
+        lang: Language of the references, as for :func:`filter_chain`.
         need: What ``base = "default"`` stands for, as there.
         models: Load the models, and not the checks alone.
     """
-    values = read_toml("".join(f"{line}\n" for line in read_lines(path, allow_empty_file=True)), path)
-    if unknown := [key for key in values if key not in KEYS]:
-        raise DataError(f"unknown key {unknown[0]!r}, expected some of {', '.join(KEYS)}", file=path)
-    base = values.get("base", "none")
-    if base not in PRESETS:
-        raise DataError(f'"base" is {base!r}, expected one of {", ".join(PRESETS)}', file=path)
-    rules = preset_checks(need if base == "default" else base, lang)
-    for key, kind in CHECKS.items():
-        if key not in values:
-            continue
-        options = _options(path, key, values[key], kind.options)
+    values = _values(path)
+    if unknown := [key for key in values if key != "base" and key not in FILTERS]:
+        known = ", ".join(("base", *FILTERS.names()))
+        raise DataError(f"unknown key {unknown[0]!r}, expected some of {known}", file=path)
+    preset = values.get("base", "none")
+    if preset not in PRESETS:
+        raise DataError(f'"base" is {preset!r}, expected one of {", ".join(PRESETS)}', file=path)
+    rules = preset_checks(need if preset == "default" else preset, lang)
+    wanted: list[tuple[str, Any, dict[str, Any]]] = []
+    for key in [key for key in FILTERS.names() if key in values]:
+        make = FILTERS.load(key)
+        options = _options(path, key, values[key], make)
         if options is None:
             rules.pop(key, None)
-        elif kind.english and not is_english(lang):
+        elif isinstance(make, type):
+            wanted.append((key, make, options))
+        elif key in _ENGLISH and base(lang) != "en":
             raise DataError(f"{key!r} knows English alone, but the references are {lang!r}", file=path)
         else:
-            try:
-                rules[key] = kind.make(**options, **({"lang": lang} if kind.by_language else {}))
-            except UsageError as error:
-                raise UsageError(f"[{key}]: {error.message}", file=path) from None
-    wanted: dict[str, dict[str, Any] | None] = {}
-    for key in MEASURES:
-        if key in values:
-            known = {**_MEASURE, "min": MEASURES[key], **({"dtype": Option(str)} if key == "fluency" else {})}
-            wanted[key] = _options(path, key, values[key], known)
-    _check_measures(path, wanted)
-    asked = {key: options for key, options in wanted.items() if options is not None and models}
-    measures = [_measure(path, key, options, lang) for key, options in asked.items()]
-    from polyref.augment.measures import digest
-
-    canonical = json.dumps(values, sort_keys=True)
-    hashed = digest(canonical, lang, *(measure.scorer.signature for measure in measures))
+            rules[key] = _in_file(path, key, make, options, lang)
+    measured = [_measure(path, key, make, options, lang) for key, make, options in wanted] if models else []
+    hashed = measures.digest(json.dumps(values, sort_keys=True), lang, *(one.scorer.signature for one in measured))
     stated = [rule.name for rule in rules.values() if rule.stated]
-    names = "+".join([*stated, *(measure.name for measure in measures)]) or "none"
-    return FilterChain(f"{Path(path).stem}#{hashed}:{names}", tuple(rules.values()), tuple(measures))
+    names = "+".join([*stated, *(measure.name for measure in measured)]) or "none"
+    return FilterChain(f"{Path(path).stem}#{hashed}:{names}", tuple(rules.values()), tuple(measured))
 
 
 def names_models(path: str | Path) -> bool:
     """Whether a file that describes a chain has filters with models."""
-    values = read_toml("".join(f"{line}\n" for line in read_lines(path, allow_empty_file=True)), path)
-    return any(values.get(key, False) is not False for key in MEASURES)
+    asked = [key for key, value in _values(path).items() if value is not False and key in FILTERS]
+    return any(isinstance(FILTERS.load(key), type) for key in asked)
 
 
-def _options(path: str | Path, key: str, value: Any, known: Mapping[str, Option]) -> dict[str, Any] | None:
-    """The options of a check; None where it is taken out."""
-    if isinstance(value, bool):
-        return {} if value else None
-    if not isinstance(value, dict):
-        raise DataError(f"{key!r} is {value!r}, expected true, false or a table [{key}]", file=path)
-    options = {}
-    for name, given in value.items():
-        if name not in known:
-            choice = f"expected some of {', '.join(known)}" if known else f"but {key} takes none"
-            raise DataError(f"[{key}]: unknown key {name!r}, {choice}", file=path)
-        options[name] = known[name].read(given)
-        if options[name] is None:
-            raise DataError(f"[{key}]: {name!r} is {given!r}, expected {known[name].expected}", file=path)
-    return options
+def _values(path: str | Path) -> dict[str, Any]:
+    return read_toml("".join(f"{line}\n" for line in read_lines(path, allow_empty_file=True)), path)
 
 
-def _check_measures(path: str | Path, wanted: Mapping[str, dict[str, Any] | None]) -> None:
-    for key, options in wanted.items():
-        if options is not None and not {"min", "quantile", "power"} & set(options):
-            raise DataError(
-                f"[{key}] drops nothing and weighs nothing", file=path, remedy="give it min, quantile or power"
-            )
-        if key == "fluency" and options is not None and "model" not in options:
-            raise DataError("[fluency] names no language model", file=path, remedy='model = "DIR", or a hub name')
+def _options_of(make: Callable[..., Any]) -> dict[str, Option]:
+    """The options of a filter file that a check or measure takes: its parameters, but for the language."""
+    found = {}
+    for name, parameter in inspect.signature(make, eval_str=True).parameters.items():
+        hint = parameter.annotation
+        kind, known = get_args(hint)[:2] if get_origin(hint) is Annotated else (hint, Option())
+        if name != "lang" and kind in (bool, int, float, str):
+            found[name] = replace(known, type=kind, default=parameter.default)
+    return found
 
 
-def _measure(path: str | Path, key: str, options: Mapping[str, Any], lang: str) -> Measure:
-    from polyref.augment import measures
+def _made(make: Callable[..., Any], options: Mapping[str, Any], lang: str) -> Any:
+    """A check or measure, which is told the language if it asks."""
+    made = make(**options, **({"lang": lang} if "lang" in inspect.signature(make).parameters else {}))
+    if not isinstance(make, type) and not isinstance(made, Check):
+        raise UsageError(f"gave {made!r}, expected a Check")
+    return made
 
-    model = options.get("model", "shipped")
-    scorer: Scorer
+
+def _in_file(path: str | Path, key: str, make: Callable[..., Any], options: Mapping[str, Any], lang: str) -> Any:
+    """A check or measure; what is wrong with it names the file and the key."""
     try:
-        if key == "embedding":
-            scorer = measures.Cosine(model)
-        elif key == "fluency":
-            scorer = measures.Fluency(model, options.get("dtype", "float32"))
-        else:
-            scorer = measures.Forced(model, lang, backward=key == "backward")
+        return _made(make, options, lang)
     except ModelError as error:
         raise ModelError(f"[{key}]: {error}", file=path) from None
     except UsageError as error:
         raise UsageError(f"[{key}]: {error.message}", file=path) from None
+
+
+def _options(path: str | Path, key: str, value: Any, make: Callable[..., Any]) -> dict[str, Any] | None:
+    """The options of a check or measure, with all that it has in common with others; None where it is taken out."""
+    if not isinstance(value, (bool, dict)):
+        raise DataError(f"{key!r} is {value!r}, expected true, false or a table [{key}]", file=path)
+    if value is False:
+        return None
+    known = own = _options_of(make)
+    if isinstance(make, type):
+        limits = replace(_SHARED["min"], least=getattr(make, "least", None), most=getattr(make, "most", None))
+        first = {name: one for name, one in own.items() if name == "model"}
+        known = {**first, **_SHARED, "min": limits, **own}
+    options = {}
+    for name, given in ({} if value is True else value).items():
+        if name not in known:
+            choice = f"expected some of {', '.join(known)}" if known else f"but {key} takes none"
+            raise DataError(f"[{key}]: unknown key {name!r}, {choice}", file=path)
+        options[name] = _read(known[name], given)
+        if options[name] is None:
+            raise DataError(f"[{key}]: {name!r} is {given!r}, expected {_expected(known[name])}", file=path)
+    if isinstance(make, type) and not _SHARED.keys() & options.keys():
+        remedy = "give it min, quantile or power"
+        raise DataError(f"[{key}] drops nothing and weighs nothing", file=path, remedy=remedy)
+    for name, one in own.items():
+        if one.default is inspect.Parameter.empty and name not in options:
+            raise DataError(f"[{key}] names no {one.help or name}", file=path, remedy=f'{name} = "DIR", or a hub name')
+    return options
+
+
+def _read(one: Option, value: Any) -> Any:
+    """A value of a file as the option's kind; None where it does not fit."""
+    if one.type in (bool, str) or isinstance(value, bool):
+        return value if isinstance(value, one.type) and isinstance(value, bool) == (one.type is bool) else None
+    low, high = (-math.inf if one.least is None else one.least), (math.inf if one.most is None else one.most)
+    try:
+        whole = isinstance(value, int) or (one.type is float and isinstance(value, float))
+        return one.type(value) if whole and math.isfinite(value) and low <= value <= high else None
+    except OverflowError:
+        return None
+
+
+def _expected(one: Option) -> str:
+    """What an option may be, for messages."""
+    if one.type in (bool, str):
+        return {bool: "true or false", str: "a string"}[one.type]
+    what = "a whole number" if one.type is int else "a number"
+    low = "" if one.least is None else f" from {one.least:g}"
+    high = "" if one.most is None else f" to {one.most:g}" if low else f" of at most {one.most:g}"
+    return what + low + high
+
+
+def _measure(path: str | Path, key: str, make: type, options: Mapping[str, Any], lang: str) -> Measure:
+    own = {name: value for name, value in options.items() if name not in _SHARED}
+    scorer = _in_file(path, key, make, own, lang)
     name = key
     if "min" in options:
         name += f">={options['min']:g}"

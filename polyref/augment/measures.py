@@ -18,12 +18,13 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Protocol
+from typing import Annotated, Final, Protocol
 
 import numpy as np
 
 from polyref.augment.selection import Candidate
 from polyref.errors import ModelError
+from polyref.options import Option
 from polyref.references import Segment
 
 #: Digits kept of values: most differences of float arithmetic between batches and machines are below.
@@ -122,16 +123,15 @@ class Cosine:
     """Cosine of two texts' vectors, -1 to 1. As a weight, what is below 0 is 0.
 
     A text's vector is the mean of the last states of all its tokens; that of a text without a word is 0.
-
-    Args:
-        name: As for :func:`polyref.models.encoders.load_encoder`.
     """
 
-    def __init__(self, name: str) -> None:
+    least, most = -1.0, 1.0
+
+    def __init__(self, model: str = "shipped") -> None:
         from polyref.models.embeddings import Embeddings
         from polyref.models.encoders import load_encoder
 
-        self._encoder = load_encoder(name)
+        self._encoder = load_encoder(model)
         self._embeddings = Embeddings(self._encoder, (self._encoder.layers,), memory=0)
         self.signature = f"{self._encoder.name}|sha256:{self._encoder.digest[:12]}"
         self.score([("a", "a")])  # a broken network shows now
@@ -148,67 +148,66 @@ class Cosine:
         return [float(vectors[reference] @ vectors[candidate]) for reference, candidate in pairs]
 
     def weight(self, value: float) -> float:
-        """See :class:`polyref.augment.measures.Scorer`."""
+        """The cosine, without what is below 0."""
         return min(max(value, 0.0), 1.0)
 
 
 class Forced:
-    """Mean log-probability (nats) of a token of the candidate given the reference, or the other way round.
+    """Mean log-probability (nats) of a token of the candidate given the reference, under an encoder-decoder.
 
     As a weight, the geometric mean of the token probabilities.
-
-    Args:
-        name: As for :func:`polyref.models.scorers.load_scorer`.
-        lang: Language of the texts.
-        backward: p(reference | candidate) instead of p(candidate | reference).
     """
 
-    def __init__(self, name: str, lang: str, *, backward: bool) -> None:
+    most = 0.0
+    backward = False
+
+    def __init__(self, model: str = "shipped", *, lang: str) -> None:
         from polyref.models.scorers import load_scorer
 
-        self._scorer = load_scorer(name)
+        self._scorer = load_scorer(model)
         self._lang = lang if self._scorer.languages else None
-        self._backward = backward
         self._written = self._scorer.written(self._lang)
         self._read = self._scorer.read(self._lang) if self._scorer.marks_sources else None
         self.signature = f"{self._scorer.name}|sha:{self._scorer.digest}"
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
-        """See :class:`polyref.augment.measures.Scorer`."""
+        """The means; 0 of a text without tokens."""
         jobs = []
         for reference, candidate in pairs:
-            given, wanted = (candidate, reference) if self._backward else (reference, candidate)
+            given, wanted = (candidate, reference) if self.backward else (reference, candidate)
             jobs.append((self._scorer.source(given, self._read), self._scorer.target(wanted, self._written)))
         return [float(row.mean()) if len(row) else 0.0 for row in self._scorer.score(jobs, self._written)]
 
     def weight(self, value: float) -> float:
-        """See :class:`polyref.augment.measures.Scorer`."""
+        """The mean as a probability."""
         return math.exp(min(value, 0.0))
 
 
+class Backward(Forced):
+    """The same of the reference, given the candidate."""
+
+    backward = True
+
+
 class Fluency:
-    """Log-probability (nats) of the candidate under a language model, less that of the reference.
+    """Log-probability (nats) of the candidate under a causal language model, less that of the reference.
 
     As a weight, the ratio of the probabilities, 1 at most.
-
-    Args:
-        name: As for :func:`polyref.models.language_model.load_language_model`.
-        dtype: As there.
     """
 
-    def __init__(self, name: str, dtype: str = "float32") -> None:
+    def __init__(self, model: Annotated[str, Option(help="language model")], dtype: str = "float32") -> None:
         from polyref.models.language_model import load_language_model
 
-        self._model = load_language_model(name, dtype=dtype)
+        self._model = load_language_model(model, dtype=dtype)
         self.signature = f"{self._model.name}|sha:{self._model.digest}"
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
-        """See :class:`polyref.augment.measures.Scorer`."""
+        """The differences."""
         values = self._model.totals([text for pair in pairs for text in pair]).reshape(-1, 2)
         return [float(value) for value in values[:, 1] - values[:, 0]]
 
     def weight(self, value: float) -> float:
-        """See :class:`polyref.augment.measures.Scorer`."""
+        """The ratio."""
         return math.exp(min(value, 0.0))
 
 

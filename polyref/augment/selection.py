@@ -14,6 +14,7 @@ from typing import Final, Protocol
 
 from polyref.comparison import dice, ngrams
 from polyref.errors import UsageError
+from polyref.references import Segment
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,11 @@ class Dropped:
     rank: int
     text: str
     reason: str
+
+    @classmethod
+    def of_segment(cls, segment: Segment, candidate: Candidate, reason: str) -> Dropped:
+        """A candidate of a segment."""
+        return cls(segment.id, candidate.of, candidate.rank, candidate.text, reason)
 
 
 class Select(Protocol):

@@ -11,7 +11,7 @@ from rule_paraphraser import RuleParaphraser
 
 from polyref.augment import Dropped, FilterChain, augment, filter_chain
 from polyref.augment.checks import Check
-from polyref.augment.filters import CHECKS, KEYS, read_filter
+from polyref.augment.filters import CHECKS, FILTERS, read_filter
 from polyref.augment.measures import Measure
 from polyref.augment.selection import Candidate
 from polyref.errors import DataError, ModelError, UsageError
@@ -54,7 +54,7 @@ def test_the_name_holds_a_hash_of_what_the_file_says(write: Callable[[str], Path
     assert name("numbers = true").startswith("mine#")
 
 
-KNOWN = ", ".join(KEYS)
+KNOWN = ", ".join(("base", *FILTERS.names()))
 
 
 @pytest.mark.parametrize(
