@@ -276,16 +276,13 @@ def diversity(references: ReferenceSet, sample: int, seed: int) -> tuple[list[Di
         one, two = distinct_ngrams(texts, 2, tokenize)
         closeness, new = nothing, (nothing, nothing)
         if group == "added" and any(map(len, human)):
-            pairs = [(more, refs) for more, refs in zip(texts, human, strict=True) if refs]
-            closeness = _mean(bleu_to_references(*_unzipped(pairs), tokenize))
-            new_one, new_two = new_ngrams(*_unzipped(pairs), 2, tokenize)
+            some = [more for more, refs in zip(texts, human, strict=True) if refs]
+            against = [refs for refs in human if refs]
+            closeness = _mean(bleu_to_references(some, against, tokenize))
+            new_one, new_two = new_ngrams(some, against, 2, tokenize)
             new = (new_one, new_two)
         found.append(Diversity(group, count, _mean(self_bleu(texts, tokenize)), closeness, (one, two), new))
     return found, tokenize
-
-
-def _unzipped(pairs: Sequence[tuple[list[str], list[str]]]) -> tuple[list[list[str]], list[list[str]]]:
-    return [one for one, _ in pairs], [other for _, other in pairs]
 
 
 def _mean(values: Floats) -> float:

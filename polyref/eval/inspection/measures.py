@@ -99,14 +99,13 @@ class Example:
 
 def examples(references: ReferenceSet, number: int, seed: int) -> list[Example]:
     """Random segments, of those that have added references if there are any."""
+
+    def added(ref: Reference, segment: Segment) -> Added:
+        base = base_of(ref, segment)
+        return Added(ref, differences(base.text, ref.text) if base else [Piece("same", ref.text)])
+
     there = [segment for segment in references if segment.extras] or list(references)
-    return [Example(one, [_added(ref, one) for ref in one.extras]) for one in sampled(there, number, seed)]
-
-
-def _added(reference: Reference, segment: Segment) -> Added:
-    base = base_of(reference, segment)
-    pieces = differences(base.text, reference.text) if base else [Piece("same", reference.text)]
-    return Added(reference, pieces)
+    return [Example(one, [added(ref, one) for ref in one.extras]) for one in sampled(there, number, seed)]
 
 
 @dataclass(frozen=True)
@@ -205,18 +204,19 @@ class Measures:
             "runs": [dict(run) for run in self.runs],
             "diversity": [asdict(one) for one in self.diversity],
             "sampled": self.sampled,
-            "refusals": None
-            if self.refusals is None
-            else [{"reason": one.reason, "count": one.count} for one in self.refusals],
+            "refusals": self.refusals and [{"reason": one.reason, "count": one.count} for one in self.refusals],
             **({} if self.copies is None else {"circular": plain_copies(self.copies)}),
             **({} if self.originals is None else {"originals": plain_originals(self.originals)}),
             "examples": [
-                {"id": one.segment.id, "source": one.segment.source,
-                 "references": [ref.text for ref in one.segment.originals],
-                 "added": [added.reference.text for added in one.added]}
+                {
+                    "id": one.segment.id,
+                    "source": one.segment.source,
+                    "references": [ref.text for ref in one.segment.originals],
+                    "added": [added.reference.text for added in one.added],
+                }
                 for one in self.examples
             ],
-        }  # fmt: skip
+        }
         return [_plain(row)]
 
 

@@ -1,123 +1,103 @@
-"""An inspection for a terminal, as one HTML page, and for a notebook."""
+"""An inspection for a terminal, as one HTML page, and for a notebook.
+
+The words and elements of the page are in ``templates``; the style is that of the report.
+"""
 
 from __future__ import annotations
 
-import math
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
-
-from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
 
 from polyref import __version__
-from polyref.eval.inspection.counts import Histogram, Spread
+from polyref.eval.inspection.counts import Diversity, Histogram, Spread
 from polyref.eval.inspection.measures import Measures, Piece
 from polyref.references import ORIGINAL_KINDS
-from polyref.tables import shown, text_table, visible
+from polyref.tables import Column, Table, page_templates, shown, text_table, written
 
-#: In place of a number that is not defined.
-MISSING: Final = "–"
-
-
-@dataclass(frozen=True)
-class Table:
-    """Titles of columns, and cells; the first column holds names, the others numbers."""
-
-    header: Sequence[str]
-    rows: Sequence[Sequence[str]]
-
-
-def spread_table(measures: Measures) -> Table:
-    """References a segment, by kind."""
-    rows = [
-        [one.kind, whole(one.total), number(one.mean), whole(one.none), *(f"{value:g}" for value in one.quartiles)]
-        for one in measures.counts.spreads
-    ]
-    return Table(["references a segment", "in all", "mean", "none", "least", "25 %", "median", "75 %", "most"], rows)
-
-
-def diversity_table(measures: Measures) -> Table:
-    """How much the references of a segment differ."""
-    rows = [
-        [
-            one.group,
-            number(one.self_bleu),
-            number(one.bleu_to_human),
-            *(number(100 * value) for value in (*one.distinct, *one.new)),
-        ]
-        for one in measures.diversity
-    ]
-    header = [
-        "diversity",
-        "self-BLEU",
-        "BLEU to human",
-        "distinct-1 %",
-        "distinct-2 %",
-        "new 1-grams %",
-        "new 2-grams %",
-    ]
-    return Table(header, rows)
-
-
-def repeats_line(measures: Measures) -> str:
-    """Copies, repeats and empty references in a sentence."""
-    found = measures.counts.repeats
-    parts = [f"{whole(found.empty)} empty"]
-    if found.added:
-        parts = [f"{whole(found.copies)} copies of a human reference", f"{whole(found.repeats)} repeats", *parts]
-    return ", ".join(parts)
-
-
-def copies_lines(measures: Measures) -> list[str]:
-    """Copies of outputs among the references: the nearest to every original one, and every system for added ones."""
-    nearest = {one.reference: one for one in reversed(measures.originals or ())}
-    suspect = {True: ": the reference may have been made from its outputs", False: ""}
-    originals = [f"{one}{suspect[one.suspect]}" for one in reversed(nearest.values())]
-    told = {True: "circular: more copies than by chance", False: "no more copies than by chance"}
-    return [*originals, *(f"{one}: {told[one.circular]}" for one in measures.copies or ())]
-
-
-def summary(measures: Measures) -> str:
-    """Segments and references in a sentence."""
-    kinds = ", ".join(f"{whole(one.total)} {one.kind}" for one in measures.counts.spreads)
-    human = ORIGINAL_KINDS & {one.kind for one in measures.counts.spreads}
-    alone = ", no human reference" if kinds and not human else ""
-    return f"{whole(measures.segments)} segment{'s' * (measures.segments != 1)}: {kinds or 'no'} references{alone}"
-
-
-def sample_note(measures: Measures) -> str:
-    """What diversity was measured on, where that is not everything; else nothing."""
-    if measures.sampled == measures.segments:
-        return ""
-    return f"Diversity is of {whole(measures.sampled)} random segments (seed {measures.seed})."
-
-
-def number(value: float, digits: int = 1) -> str:
-    """A number as people write it; a dash where it is not defined."""
-    return MISSING if math.isnan(value) else f"{round(value, digits) + 0.0:,.{digits}f}"
-
-
-def whole(value: int) -> str:
-    """A whole number with its thousands set apart."""
-    return f"{value:,}"
-
-
-def minus(text: str) -> str:
-    """A number with the sign of print: a page shows it, a program does not read it."""
-    return text.replace("-", "\N{MINUS SIGN}")
-
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 #: Marks a piece of a text by whether it is ``gone`` or ``new``.
 Mark = Callable[[str, str], str]
 
-_WIDTH: Final = 100
+_LINE: Final = 100
 _INDENT: Final = 10
 _NAMED: Final = ("generator", "decoding")
 _BARS: Final = "▁▂▃▄▅▆▇█"
+#: Examples in a terminal, and texts of a segment there and on the page; how many more there are is said.
 _MOST_EXAMPLES: Final = 2
-_MOST_IN_TERMINAL: Final = 3
+_MOST_TEXTS: Final = 3
+_MOST_ON_PAGE: Final = 10
+#: Size of a drawing without its labels.
+_WIDTH: Final = 360.0
+_HEIGHT: Final = 110.0
+_MOST_BARS: Final = 26
+
+
+def spread_table(measures: Measures) -> Table[Spread]:
+    """References a segment, by kind."""
+
+    def quartile(place: int, title: str) -> Column[Spread]:
+        return Column(title, lambda one: f"{one.quartiles[place]:g}")
+
+    columns: list[Column[Spread]] = [
+        Column("references a segment", lambda one: one.kind),
+        Column("in all", lambda one: one.total, sign=",", whole=True),
+        Column("mean", lambda one: one.mean, 1, ","),
+        Column("none", lambda one: one.none, sign=",", whole=True),
+        *(quartile(place, title) for place, title in enumerate(("least", "25 %", "median", "75 %", "most"))),
+    ]
+    return Table("references a segment", columns, measures.counts.spreads)
+
+
+def diversity_table(measures: Measures) -> Table[Diversity]:
+    """How much the references of a segment differ."""
+    columns: list[Column[Diversity]] = [
+        Column("diversity", lambda one: one.group),
+        Column("self-BLEU", lambda one: one.self_bleu, 1),
+        Column("BLEU to human", lambda one: one.bleu_to_human, 1),
+        Column("distinct-1 %", lambda one: 100 * one.distinct[0], 1),
+        Column("distinct-2 %", lambda one: 100 * one.distinct[1], 1),
+        Column("new 1-grams %", lambda one: 100 * one.new[0], 1),
+        Column("new 2-grams %", lambda one: 100 * one.new[1], 1),
+    ]
+    return Table("diversity", columns, measures.diversity)
+
+
+def _repeats(measures: Measures) -> str:
+    """Copies, repeats and empty references in a sentence."""
+    found = measures.counts.repeats
+    added = f"{found.copies:,} copies of a human reference, {found.repeats:,} repeats, " if found.added else ""
+    return f"{added}{found.empty:,} empty"
+
+
+def _copies(measures: Measures) -> list[str]:
+    """Copies of outputs among the references: the nearest to every original one, and every system for added ones."""
+    nearest = {one.reference: one for one in reversed(measures.originals or ())}
+    suspect = {True: ": the reference may have been made from its outputs", False: ""}
+    told = {True: "circular: more copies than by chance", False: "no more copies than by chance"}
+    return [
+        *(f"{one}{suspect[one.suspect]}" for one in reversed(nearest.values())),
+        *(f"{one}: {told[one.circular]}" for one in measures.copies or ()),
+    ]
+
+
+def summary(measures: Measures) -> str:
+    """Segments and references in a sentence."""
+    spreads, many = measures.counts.spreads, measures.segments
+    kinds = ", ".join(f"{one.total:,} {one.kind}" for one in spreads)
+    alone = ", no human reference" if spreads and not ORIGINAL_KINDS & {one.kind for one in spreads} else ""
+    return f"{many:,} segment{'s' * (many != 1)}: {kinds or 'no'} references{alone}"
+
+
+def _note(measures: Measures) -> str:
+    """What diversity was measured on, where that is not everything."""
+    if measures.sampled == measures.segments:
+        return ""
+    return f"Diversity is of {measures.sampled:,} random segments (seed {measures.seed})."
 
 
 def brackets(change: str, text: str) -> str:
@@ -126,18 +106,12 @@ def brackets(change: str, text: str) -> str:
 
 
 def terminal_view(measures: Measures, mark: Mark = brackets) -> str:
-    """The set in the order of what people ask first; what it does not know is left out.
-
-    Args:
-        measures: What is known.
-        mark: Shows the words that an added reference leaves out (``gone``) and brings (``new``).
-    """
+    """The set in the order of what people ask first; what it does not know is left out."""
     blocks = [f"{shown(measures.name)}: {summary(measures)}"]
-    blocks += [_table(table) for table in (spread_table(measures), diversity_table(measures)) if table.rows]
-    facts = [(name, value) for name, value in _facts(measures) if value]
-    blocks.append("\n".join(_fact(name, value) for name, value in facts))
-    blocks += _examples(measures, mark)
-    return "\n\n".join(filter(None, blocks))
+    tables: list[Table[Spread] | Table[Diversity]] = [spread_table(measures), diversity_table(measures)]
+    blocks += [text_table(one.header, one.texts()) for one in tables if one.items]
+    blocks.append("\n".join(_fact(name, value) for name, value in _facts(measures) if value))
+    return "\n\n".join(filter(None, [*blocks, *_examples(measures, mark)]))
 
 
 def _facts(measures: Measures) -> Iterator[tuple[str, str]]:
@@ -145,59 +119,115 @@ def _facts(measures: Measures) -> Iterator[tuple[str, str]]:
     for run in measures.runs:
         # The checks of a preset follow its name.
         rest = ", ".join(f"{key} {str(run[key]).partition(':')[0]}" for key in run if key not in _NAMED)
-        yield "made by", " ".join(filter(None, [str(run.get("generator", "")), str(run.get("decoding", "")), rest]))
-    yield "repeats", repeats_line(measures)
-    yield from (("outputs", line) for line in copies_lines(measures))
-    yield (
-        "length",
-        ", ".join(f"{number(value, 0)} characters {name}" for name, value in counts.lengths.items()),
-    )
+        yield "made by", " ".join(filter(None, [*(str(run.get(key, "")) for key in _NAMED), rest]))
+    yield "repeats", _repeats(measures)
+    yield from (("outputs", line) for line in _copies(measures))
+    yield "length", ", ".join(f"{written(value, 0, ',')} characters {name}" for name, value in counts.lengths.items())
     for name, values, unit in (("score", counts.logprob, "nats"), ("weight", counts.weight, "")):
         yield name, _histogram(values, unit) if values else ""
     if measures.refusals:
         every = sum(one.count for one in measures.refusals)
-        reasons = ", ".join(f"{one.reason} {whole(one.count)}" for one in measures.refusals)
-        yield "refused", f"{whole(every)} candidate{'s' * (every > 1)}: {reasons}"
-    yield "note", sample_note(measures)
+        reasons = ", ".join(f"{one.reason} {one.count:,}" for one in measures.refusals)
+        yield "refused", f"{every:,} candidate{'s' * (every > 1)}: {reasons}"
+    yield "note", _note(measures)
+
+
+def _fact(name: str, value: str) -> str:
+    lines = textwrap.wrap(shown(value), _LINE - _INDENT, break_on_hyphens=False, break_long_words=False)
+    return f"{name:<{_INDENT}}" + f"\n{' ' * _INDENT}".join(lines)
 
 
 def _histogram(values: Histogram, unit: str) -> str:
     most = max(values.counts)
     bars = "".join(_BARS[-(-count * (len(_BARS) - 1) // most)] if count else " " for count in values.counts)
-    return " ".join(filter(None, [f"{values.low:g} {bars} {values.high:g}", f"mean {number(values.mean, 2)}", unit]))
+    return f"{values.low:g} {bars} {values.high:g} mean {written(values.mean, 2, ',')} {unit}".rstrip()
 
 
 def _examples(measures: Measures, mark: Mark) -> Iterator[str]:
+    def marked(piece: Piece) -> str:
+        text = shown(piece.text)
+        return (text if piece.change == "same" else mark(piece.change, text)) + shown(piece.space)
+
     for one in measures.examples[:_MOST_EXAMPLES]:
         lines = [f"segment {shown(one.segment.id)}"]
-        lines += [f"  {shown(ref.text)}" for ref in one.segment.originals[:_MOST_IN_TERMINAL]]
-        lines += [f"  + {_marked(added.pieces, mark)}" for added in one.added[:_MOST_IN_TERMINAL]]
-        if len(one.added) > _MOST_IN_TERMINAL:
-            lines.append(f"  and {len(one.added) - _MOST_IN_TERMINAL} more")
+        lines += [f"  {shown(ref.text)}" for ref in one.segment.originals[:_MOST_TEXTS]]
+        lines += [f"  + {''.join(map(marked, added.pieces))}" for added in one.added[:_MOST_TEXTS]]
+        if len(one.added) > _MOST_TEXTS:
+            lines.append(f"  and {len(one.added) - _MOST_TEXTS} more")
         yield "\n".join(lines)
 
 
-def _marked(pieces: Sequence[Piece], mark: Mark) -> str:
-    marked = (
-        (shown(one.text) if one.change == "same" else mark(one.change, shown(one.text)), shown(one.space))
-        for one in pieces
+def page(measures: Measures) -> str:
+    """The whole page, which needs nothing but itself."""
+    counts = measures.counts
+    histograms = [
+        ("Log-probability of added references (nats a token)", counts.logprob),
+        ("Weight or adequacy of added references", counts.weight),
+        ("Length of an added reference over that of the one it was made from", counts.length_ratio),
+    ]
+    return (
+        _templates()
+        .get_template("inspection.html.j2")
+        .render(
+            version=__version__,
+            inspected=measures,
+            counts=counts,
+            summary=summary(measures),
+            tiles=_tiles(measures),
+            spread=spread_table(measures),
+            differ=diversity_table(measures),
+            repeats=_repeats(measures),
+            copies=_copies(measures),
+            note=_note(measures),
+            spread_charts=[_counted(one) for one in counts.spreads if one.quartiles[0] < one.quartiles[-1]],
+            score_charts=[_scored(title, values) for title, values in histograms if values is not None],
+            most_added=_MOST_ON_PAGE,
+        )
     )
-    return "".join(text + space for text, space in marked)
 
 
-def _table(table: Table) -> str:
-    return text_table(table.header, [[cell.replace(MISSING, "-") for cell in row] for row in table.rows])
+def notebook_view(measures: Measures) -> str:
+    """The tables and two examples, for the output of a cell."""
+    return (
+        _templates()
+        .get_template("notebook.html.j2")
+        .render(
+            inspected=measures,
+            summary=summary(measures),
+            spread=spread_table(measures),
+            differ=diversity_table(measures),
+            examples=_MOST_EXAMPLES,
+            most_added=_MOST_TEXTS,
+        )
+    )
 
 
-def _fact(name: str, value: str) -> str:
-    lines = textwrap.wrap(shown(value), _WIDTH - _INDENT, break_on_hyphens=False, break_long_words=False)
-    return f"{name:<{_INDENT}}" + f"\n{' ' * _INDENT}".join(lines)
+def _templates() -> Environment:
+    templates = page_templates("polyref.eval.inspection", "polyref.eval.report")
+    templates.filters.update(whole=lambda value: f"{value:,}", number=_printed)
+    return templates
 
 
-#: Size of a drawing without its labels.
-WIDTH: Final = 360.0
-HEIGHT: Final = 110.0
-_MOST_BARS: Final = 26
+def _printed(value: float, digits: int = 1) -> str:
+    """A number with the signs of print, which a program does not read."""
+    return written(value, digits, ",", nothing="–").replace("-", "−")
+
+
+def _tiles(measures: Measures) -> list[tuple[str, str]]:
+    """The few numbers that people look for first: value and name."""
+    counts, segments = measures.counts, (f"{measures.segments:,}", "segments")
+    repeats = counts.repeats
+    if not repeats.added:
+        return [segments, (written(sum(one.mean for one in counts.spreads), 1, ","), "references a segment")]
+    differ = measures.diversity[-1]
+    return [
+        segments,
+        (written(repeats.added / measures.segments, 1, ","), "added references a segment"),
+        (f"{counts.without_added:,}", "segments without any"),
+        (f"{repeats.copies + repeats.repeats:,}", "copies and repeats"),
+        (written(differ.bleu_to_human, 1, nothing="–"), "BLEU to the human references"),
+        (written(differ.self_bleu, 1, nothing="–"), "self-BLEU of the added ones"),
+    ]
 
 
 @dataclass(frozen=True)
@@ -221,121 +251,41 @@ class Bars:
     ticks: Sequence[tuple[float, str, str]]
 
 
-def scored(title: str, values: Histogram) -> Bars:
+def _scored(title: str, values: Histogram) -> Bars:
     """How often which value occurs."""
+
+    def printed(text: str) -> str:
+        return text.replace("-", "−")
+
     edges = [values.low + place * values.width for place in range(len(values.counts) + 1)]
-    labels = [minus(f"{edges[i]:.3g} to {edges[i + 1]:.3g}") for i in range(len(values.counts))]
-    middle = (values.low + values.high) / 2
-    places = ((0.0, "start", values.low), (WIDTH / 2, "middle", middle), (WIDTH, "end", values.high))
-    ticks = [(x, anchor, minus(f"{value:g}")) for x, anchor, value in places]
-    return Bars(title, f"mean {minus(f'{values.mean:.2f}')}", _bars(values.counts, labels), ticks)
+    labels = [printed(f"{low:.3g} to {high:.3g}") for low, high in pairwise(edges)]
+    places = {"start": (0.0, values.low), "middle": (_WIDTH / 2, (values.low + values.high) / 2)}
+    places["end"] = (_WIDTH, values.high)
+    ticks = [(x, anchor, printed(f"{value:g}")) for anchor, (x, value) in places.items()]
+    return Bars(title, printed(f"mean {values.mean:.2f}"), _bars(values.counts, labels), ticks)
 
 
-def counted(spread: Spread) -> Bars:
+def _counted(spread: Spread) -> Bars:
     """How many segments have how many references."""
     size = -(-len(spread.segments) // _MOST_BARS)
     starts = range(0, len(spread.segments), size)
     counts = [sum(spread.segments[start : start + size]) for start in starts]
-    names = [str(start) if size == 1 else f"{start} to {start + size - 1}" for start in starts]
-    step = WIDTH / len(counts)
-    every = -(-len(counts) // 12)
+    labels = [f"{start if size == 1 else f'{start} to {start + size - 1}'} references" for start in starts]
+    step, every = _WIDTH / len(counts), -(-len(counts) // 12)
     ticks = [(step * (place + 0.5), "middle", str(start)) for place, start in enumerate(starts) if place % every == 0]
-    title = f"Segments by number of {spread.kind} references"
-    return Bars(title, "", _bars(counts, [f"{name} references" for name in names]), ticks)
+    return Bars(f"Segments by number of {spread.kind} references", "", _bars(counts, labels), ticks)
 
 
 def _bars(counts: Sequence[int], labels: Sequence[str]) -> list[Bar]:
-    step, most = WIDTH / len(counts), max(counts)
+    step, most = _WIDTH / len(counts), max(counts)
     gap = min(2.0, step / 5)
     return [
         Bar(
             round(place * step + gap / 2, 2),
-            round(HEIGHT * (1 - count / most), 2),
+            round(_HEIGHT * (1 - count / most), 2),
             round(step - gap, 2),
-            round(HEIGHT * count / most, 2),
+            round(_HEIGHT * count / most, 2),
             f"{label}: {count:,}",
         )
         for place, (count, label) in enumerate(zip(counts, labels, strict=True))
     ]
-
-
-#: Added references of a segment to read; how many more there are is said.
-_MOST_ADDED: Final = 10
-
-
-def page(measures: Measures) -> str:
-    """The whole page, which needs nothing but itself."""
-    return _templates().get_template("inspection.html.j2").render(
-        version=__version__,
-        inspected=measures,
-        counts=measures.counts,
-        summary=summary(measures),
-        tiles=_tiles(measures),
-        spread=spread_table(measures),
-        differ=diversity_table(measures),
-        repeats=repeats_line(measures),
-        copies=copies_lines(measures),
-        note=sample_note(measures),
-        spread_charts=[counted(one) for one in measures.counts.spreads if one.quartiles[0] < one.quartiles[-1]],
-        score_charts=_score_charts(measures),
-        most_added=_MOST_ADDED,
-    )  # fmt: skip
-
-
-def notebook_view(measures: Measures) -> str:
-    """The tables and two examples, for the output of a cell."""
-    return (
-        _templates()
-        .get_template("notebook.html.j2")
-        .render(
-            inspected=measures,
-            summary=summary(measures),
-            spread=spread_table(measures),
-            differ=diversity_table(measures),
-            examples=2,
-            most_added=3,
-        )
-    )
-
-
-def _tiles(measures: Measures) -> list[tuple[str, str]]:
-    """The few numbers that people look for first: value and name."""
-    counts = measures.counts
-    found = [(whole(measures.segments), "segments")]
-    added = counts.repeats.added
-    if not added:
-        return [*found, (number(sum(one.mean for one in counts.spreads)), "references a segment")]
-    found += [
-        (number(added / measures.segments), "added references a segment"),
-        (whole(counts.without_added), "segments without any"),
-        (whole(counts.repeats.copies + counts.repeats.repeats), "copies and repeats"),
-    ]
-    differ = measures.diversity[-1]
-    return [
-        *found,
-        (number(differ.bleu_to_human), "BLEU to the human references"),
-        (number(differ.self_bleu), "self-BLEU of the added ones"),
-    ]
-
-
-def _score_charts(measures: Measures) -> list[Bars]:
-    counts = measures.counts
-    every = [
-        ("Log-probability of added references (nats a token)", counts.logprob),
-        ("Weight or adequacy of added references", counts.weight),
-        ("Length of an added reference over that of the one it was made from", counts.length_ratio),
-    ]
-    return [scored(title, values) for title, values in every if values is not None]
-
-
-def _templates() -> Environment:
-    environment = Environment(
-        loader=ChoiceLoader([PackageLoader("polyref.eval.inspection"), PackageLoader("polyref.eval.report")]),
-        autoescape=True,
-        undefined=StrictUndefined,
-        finalize=lambda value: value if isinstance(value, Markup) or not isinstance(value, str) else visible(value),
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters.update(whole=whole, number=lambda value, digits=1: minus(number(value, digits)))
-    return environment
