@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from polyref.errors import DataError, UsageError
-from polyref.eval.data.task_files import TaskRow, read_rows
+from polyref.eval.data.task_files import LEVELS, TaskRow, read_rows
 from polyref.references import ReferenceSet
 from polyref.values import texts, whole
 
@@ -26,6 +26,15 @@ NO_REFERENCE: Final = "src"
 ALL: Final = "all"
 #: Where a document or domain is not known.
 UNKNOWN: Final = "-"
+#: What 2025 calls the columns of the other years; it writes the languages of a pair apart, and names no reference.
+_IN_2025: Final = {
+    "metric": "method",
+    "testset": "set_id",
+    "domain": "domain_name",
+    "document": "doc_id",
+    "system": "system_id",
+    "segment": "segment_id",
+}
 
 
 @dataclass(frozen=True)
@@ -92,7 +101,7 @@ class TestSet:
 
     def rank_in_document(self) -> list[int]:
         """Number of every segment within its document, from 1."""
-        seen: dict[str, int] = defaultdict(int)
+        seen: Counter[str] = Counter()
         ranks = []
         for document in self.documents:
             seen[document] += 1
@@ -128,7 +137,8 @@ def system_rows(
     """Lines of a system-level file: ``scores[domain][system]``, with the domains of ``domains_to_score``."""
     for domain, systems in scores.items():
         for system, score in systems.items():
-            yield TaskRow(_common(year, metric, testset, reference, system, domain, ALL, ALL), score)
+            found = {"system": system, "domain": domain, "document": ALL, "segment": ALL}
+            yield _row(year, metric, testset, reference, found, score)
 
 
 def segment_rows(
@@ -148,35 +158,16 @@ def segment_rows(
         for index, value in enumerate(values):
             number = ranks[index] if year == 2020 else index + 1
             document, domain = testset.documents[index], testset.domains[index]
-            row = _common(year, metric, testset, reference, system, domain, document, str(number))
-            yield TaskRow(row, float(value))
+            found = {"system": system, "domain": domain, "document": document, "segment": str(number)}
+            yield _row(year, metric, testset, reference, found, float(value))
 
 
-def _common(
-    year: int, metric: str, testset: TestSet, reference: str, system: str, domain: str, document: str, segment: str
-) -> dict[str, str]:
+def _row(year: int, metric: str, testset: TestSet, reference: str, found: Mapping[str, str], score: float) -> TaskRow:
+    fields = {"metric": metric, "pair": testset.pair, "testset": testset.name, "reference": reference, **found}
     if year == 2025:
-        source, _, target = testset.pair.partition("-")
-        return {
-            "doc_id": document,
-            "segment_id": segment,
-            "source_lang": source,
-            "target_lang": target,
-            "set_id": testset.name,
-            "system_id": system,
-            "domain_name": domain,
-            "method": metric,
-        }
-    return {
-        "metric": metric,
-        "pair": testset.pair,
-        "testset": testset.name,
-        "domain": domain,
-        "document": document,
-        "reference": reference,
-        "system": system,
-        "segment": segment,
-    }
+        fields = {_IN_2025.get(name, name): value for name, value in fields.items()}
+        fields["source_lang"], _, fields["target_lang"] = testset.pair.partition("-")
+    return TaskRow(fields, score)
 
 
 @dataclass(frozen=True)
@@ -204,107 +195,108 @@ def validate(path: str | Path, year: int, level: str, testsets: Sequence[TestSet
         testsets: What to compare documents, domains and numbers of segments with.
 
     Raises:
-        DataError: Anything :func:`~polyref.eval.data.task_files.read_rows`
-            refuses; more than one metric; a reference scored
-            against itself; source-only and reference-based scores of one pair; a system that lacks segments or has
-            them in another order; documents or domains other than the test set's. File, line and field are named.
+        DataError: The file is broken or empty; more than one metric; a reference scored against itself; source-only
+            and reference-based scores of one pair; a system that lacks segments or has them in another order;
+            documents or domains other than the test set's. File, line and field are named.
     """
-    if level not in {"sys", "seg"}:
+    if level not in LEVELS:
         raise UsageError(f"level {level!r}, expected sys or seg")
-    name = "method" if year == 2025 else "metric"
-    known = {(t.pair, t.name): t for t in testsets}
-    rows = 0
-    metric: str | None = None
-    kinds: dict[str, bool] = {}
-    systems: dict[str, dict[str, None]] = defaultdict(dict)
-    blocks: dict[tuple[str, ...], list[TaskRow]] = defaultdict(list)
+    check = _Check(path, year, testsets)
+    blocks: dict[_Place, list[TaskRow]] = defaultdict(list)
     for row in read_rows(path, year, level):
-        rows += 1
-        if metric is None:
-            metric = row.fields[name]
-        elif row.fields[name] != metric:
-            raise _fault(path, row, name, f"is {row.fields[name]!r}, but the file began with {metric!r}")
-        pair = _pair(row)
-        testset = row.fields["set_id" if year == 2025 else "testset"]
-        system = row.fields["system_id" if year == 2025 else "system"]
-        reference = row.fields.get("reference", "")
-        _check_reference(path, row, pair, system, reference, kinds, year)
-        systems[pair][system] = None
+        place = check.row(row)
         if level == "seg":
-            blocks[pair, testset, reference, system].append(row)
-        elif known:
-            _check_system(path, row, year, known, pair, testset)
-    segments: dict[str, int] = {}
-    for (pair, testset, _, _), block in blocks.items():
-        _check_block(path, block, year, known.get((pair, testset)), known, segments, pair)
-    return Checked(rows, {pair: tuple(names) for pair, names in systems.items()}, segments)
+            blocks[place].append(row)
+        else:
+            check.domain(row, place)
+    for place, block in blocks.items():
+        check.block(block, place)
+    rows = {pair: tuple(systems) for pair, systems in check.systems.items()}
+    return Checked(check.rows, rows, check.segments)
 
 
-def _pair(row: TaskRow) -> str:
-    if "pair" in row.fields:
-        return row.fields["pair"]
-    return f"{row.fields['source_lang']}-{row.fields['target_lang']}"
+class _Place(NamedTuple):
+    """What the lines of one system share, whatever a year calls its columns."""
+
+    pair: str
+    testset: str
+    reference: str
+    system: str
 
 
-def _check_reference(
-    path: str | Path, row: TaskRow, pair: str, system: str, reference: str, kinds: dict[str, bool], year: int
-) -> None:
-    if not reference:
-        return
-    if system.replace("-", "") == reference.replace("-", ""):
-        raise _fault(path, row, "system", f"{system!r} is scored against itself")
-    # In 2020 one file held the scores against every reference set.
-    if year > 2020 and kinds.setdefault(pair, reference == NO_REFERENCE) != (reference == NO_REFERENCE):
-        raise _fault(path, row, "reference", f"is {reference!r}: {pair} has scores with and without a reference")
+class _Check:
+    """What has been read of a file, to refuse what contradicts it."""
 
+    def __init__(self, path: str | Path, year: int, testsets: Sequence[TestSet]) -> None:
+        self.path, self.year = path, year
+        self.known = {(one.pair, one.name): one for one in testsets}
+        self.rows = 0
+        self.metric: str | None = None
+        #: Pair -> whether its scores are without a reference.
+        self.bare: dict[str, bool] = {}
+        self.systems: dict[str, dict[str, None]] = defaultdict(dict)
+        self.segments: dict[str, int] = {}
 
-def _check_system(
-    path: str | Path, row: TaskRow, year: int, known: Mapping[tuple[str, str], TestSet], pair: str, testset: str
-) -> None:
-    found = known.get((pair, testset))
-    if found is None:
-        raise _fault(path, row, "testset", f"{testset!r} of {pair} is not a test set it should hold")
-    domain = row.fields.get("domain", ALL)
-    if domain not in domains_to_score(year, found):
-        wanted = ", ".join(domains_to_score(year, found))
-        raise _fault(path, row, "domain", f"is {domain!r}, expected one of {wanted}")
+    def name(self, field: str) -> str:
+        """What the year calls a column."""
+        return _IN_2025.get(field, field) if self.year == 2025 else field
 
+    def fault(self, row: TaskRow, field: str, found: str) -> DataError:
+        """What is said of a wrong field."""
+        return DataError(f"field {field!r} {found}", file=self.path, line=row.line)
 
-def _check_block(
-    path: str | Path,
-    block: Sequence[TaskRow],
-    year: int,
-    testset: TestSet | None,
-    known: Mapping[tuple[str, str], TestSet],
-    segments: dict[str, int],
-    pair: str,
-) -> None:
-    """The lines of one system: complete, in order, and equal to the metadata."""
-    if known and testset is None:
-        raise _fault(path, block[0], "testset", f"of {pair} is not a test set it should hold")
-    key = "segment_id" if year == 2025 else "segment"
-    expected = len(testset.documents) if testset else segments.setdefault(pair, len(block))
-    segments[pair] = expected
-    ranks: dict[str, int] = defaultdict(int)
-    for index, row in enumerate(block):
-        document = row.fields.get("doc_id", row.fields.get("document", UNKNOWN))
-        ranks[document] += 1
-        number = ranks[document] if year == 2020 else index + 1
-        if row.fields[key] != str(number):
-            raise _fault(path, row, key, f"is {row.fields[key]!r}, expected {number}")
-        if testset is not None and index < expected:
-            for field, wanted in (
-                ("document", testset.documents[index]),
-                ("doc_id", testset.documents[index]),
-                ("domain", testset.domains[index]),
-                ("domain_name", testset.domains[index]),
-            ):
-                if row.fields.get(field, wanted) != wanted:
-                    raise _fault(path, row, field, f"is {row.fields[field]!r}, expected {wanted!r}")
-    if len(block) != expected:
-        system = block[0].fields.get("system", block[0].fields.get("system_id"))
-        raise _fault(path, block[-1], key, f"{system} ends after {len(block)} segments, expected {expected}")
+    def row(self, row: TaskRow) -> _Place:
+        """Refuse a second metric, a reference against itself, and scores with and without a reference."""
+        self.rows += 1
+        fields = row.fields
+        metric = fields[self.name("metric")]
+        if self.metric is None:
+            self.metric = metric
+        if metric != self.metric:
+            raise self.fault(row, self.name("metric"), f"is {metric!r}, but the file began with {self.metric!r}")
+        pair = f"{fields['source_lang']}-{fields['target_lang']}" if self.year == 2025 else fields["pair"]
+        place = _Place(pair, fields[self.name("testset")], fields.get("reference", ""), fields[self.name("system")])
+        if place.reference and place.system.replace("-", "") == place.reference.replace("-", ""):
+            raise self.fault(row, "system", f"{place.system!r} is scored against itself")
+        bare = place.reference == NO_REFERENCE
+        # In 2020 one file held the scores against every reference set.
+        if place.reference and self.year > 2020 and self.bare.setdefault(pair, bare) != bare:
+            said = f"is {place.reference!r}: {pair} has scores with and without a reference"
+            raise self.fault(row, "reference", said)
+        self.systems[pair][place.system] = None
+        return place
 
+    def testset(self, row: TaskRow, place: _Place, named: str) -> TestSet | None:
+        """The test set of some lines; None where there is nothing to compare with."""
+        found = self.known.get((place.pair, place.testset))
+        if self.known and found is None:
+            raise self.fault(row, "testset", f"{named}of {place.pair} is not a test set it should hold")
+        return found
 
-def _fault(path: str | Path, row: TaskRow, field: str, found: str) -> DataError:
-    return DataError(f"field {field!r} {found}", file=path, line=row.line)
+    def domain(self, row: TaskRow, place: _Place) -> None:
+        """Refuse a system-level line of a domain that the test set does not have."""
+        found = self.testset(row, place, f"{place.testset!r} ")
+        domain = row.fields.get("domain", ALL)
+        if found is not None and domain not in (wanted := domains_to_score(self.year, found)):
+            raise self.fault(row, "domain", f"is {domain!r}, expected one of {', '.join(wanted)}")
+
+    def block(self, block: Sequence[TaskRow], place: _Place) -> None:
+        """The lines of one system: complete, in order, and equal to the metadata."""
+        testset = self.testset(block[0], place, "")
+        expected = len(testset.documents) if testset else self.segments.get(place.pair, len(block))
+        self.segments[place.pair] = expected
+        number = self.name("segment")
+        ranks: Counter[str] = Counter()
+        for index, row in enumerate(block):
+            document = row.fields.get(self.name("document"), UNKNOWN)
+            ranks[document] += 1
+            wanted = str(ranks[document] if self.year == 2020 else index + 1)
+            if row.fields[number] != wanted:
+                raise self.fault(row, number, f"is {row.fields[number]!r}, expected {wanted}")
+            if testset is None or index >= expected:
+                continue
+            for column, known in (("document", testset.documents[index]), ("domain", testset.domains[index])):
+                if (found := row.fields.get(self.name(column), known)) != known:
+                    raise self.fault(row, self.name(column), f"is {found!r}, expected {known!r}")
+        if len(block) != expected:
+            raise self.fault(block[-1], number, f"{place.system} ends after {len(block)} segments, expected {expected}")

@@ -24,7 +24,6 @@ from polyref.eval.data.releases import check_patterns, filled, open_sets
 from polyref.eval.data.task_files import LEVELS, TaskRow, file_name, read_rows, write_rows
 from polyref.eval.options import Say
 from polyref.eval.scores import short_of
-from polyref.eval.series import ComputedSeries
 from polyref.eval.submission import (
     ALL,
     ITEMS_YEAR,
@@ -110,8 +109,11 @@ def submit(
     provenance = {}
     for evalset in sets:
         if not isinstance(evalset, EvalSet):
-            raise DataError("holds scores without texts: there is nothing to score", file=evalset.directory,
-                            remedy="submit a set with system outputs")  # fmt: skip
+            raise DataError(
+                "holds scores without texts: there is nothing to score",
+                file=evalset.directory,
+                remedy="submit a set with system outputs",
+            )
         testset, provenance[evalset.pair] = _pair(evalset, what, options, say, rows)
         testsets.append(testset)
     facts = {"metric": what.name, "year": what.year, "testset": what.testset, "polyref": __version__}
@@ -136,12 +138,13 @@ def submit(
 def _check_used(what: Submission, *, xml: bool) -> None:
     """Refuse what nothing would be done with."""
     given = {"ref": what.ref, "testset": what.testset, "reference": what.reference, "collection` or `test_suites": xml}
-    if what.year == ITEMS_YEAR and (useless := [name for name, value in given.items() if value]):
-        raise UsageError(f"`{useless[0]}` has no use with `year` {what.year}: the test file says it all",
-                         remedy="leave it out")  # fmt: skip
-    if what.year != ITEMS_YEAR and not what.testset:
+    if what.year == ITEMS_YEAR:
+        if useless := [name for name, value in given.items() if value]:
+            found = f"`{useless[0]}` has no use with `year` {what.year}: the test file says it all"
+            raise UsageError(found, remedy="leave it out")
+    elif not what.testset:
         raise UsageError("no `testset`: what does the task call the test set?", remedy="for example generaltest2024")
-    if what.year != ITEMS_YEAR and what.without_reference is not None:
+    elif what.without_reference is not None:
         raise UsageError(f"`without_reference` is for `year` {ITEMS_YEAR}", remedy="leave it out")
     for name in ("form", "fields"):
         if getattr(what, name) and not isinstance(what.references, (str, Path)):
@@ -160,9 +163,7 @@ def _check_there(folder: Path, what: Submission) -> None:
         return  # The names of files hold the metric.
     for level in LEVELS:
         path = folder / file_name(what.year, level, what.name)
-        if not path.exists():
-            continue
-        for row in read_rows(path, what.year, level):
+        for row in read_rows(path, what.year, level) if path.exists() else ():
             if row.fields["method"] != what.name:
                 raise UsageError(
                     f"{path} holds the scores of {row.fields['method']!r}, not of {what.name!r}",
@@ -203,25 +204,25 @@ def _pair(
     copies, near = count_copies(references, outputs, [k]), near_originals(references, outputs)
     for warning in (*warnings_of_originals(near), *warnings_of_copies(copies)):
         say("warning", f"{evalset.pair}: {warning}")
-    series = ComputedSeries(metric, outputs, references, [k], zero=False)
     label = what.reference or reference_name(what.year, chosen[0] if chosen else NO_REFERENCE, what.testset)
+    statistics = metric.statistics(outputs, references, ks=[k])
+    sign = 1.0 if metric.higher_is_better else -1.0
     by_domain = {}
     for domain in domains_to_score(what.year, testset):
-        scores = series.system(systems, k, None if domain == ALL else testset.over(domain))
-        assert scores is not None
-        by_domain[domain] = dict(zip(systems, map(float, scores), strict=True))
+        scores = metric.aggregate(statistics, k=k, over=None if domain == ALL else testset.over(domain))
+        by_domain[domain] = dict(zip(systems, map(float, sign * scores.system), strict=True))
     rows["sys"] += system_rows(what.year, what.name, testset, label, by_domain)
-    segments = series.segment(systems, k)
-    assert segments is not None
+    segments = sign * metric.aggregate(statistics, k=k).segment
     rows["seg"] += segment_rows(what.year, what.name, testset, label, dict(zip(systems, segments, strict=True)))
-    return testset, _provenance(references, chosen, k, asked, series.signature(asked), copies, near)
+    signature = metric.aggregate(statistics, k=asked).signature
+    return testset, _provenance(references, chosen, k, asked, signature, copies, near)
 
 
 def _references(evalset: EvalSet, what: Submission, metric: Metric) -> tuple[tuple[str, ...], ReferenceSet]:
     """Names of the human references, and the set with the added ones."""
     if not metric.needs_references:
-        given = {"ref": what.ref, "references": what.references is not None, "k": what.k, "reference": what.reference}
-        if useless := [name for name, value in given.items() if value]:
+        has = {"ref": what.ref, "references": what.references is not None, "k": what.k, "reference": what.reference}
+        if useless := [name for name, value in has.items() if value]:
             raise UsageError(f"`{useless[0]}` has no use: {metric.label} reads the source alone", remedy="leave it out")
         return (), sources_alone(evalset)
     chosen = chosen_references(evalset, what.ref, what.references is not None)
@@ -229,19 +230,16 @@ def _references(evalset: EvalSet, what: Submission, metric: Metric) -> tuple[tup
         raise UsageError(
             f"{'+'.join(chosen)} are several references", remedy="say what the task calls them: `reference`"
         )
-    references = reference_set(evalset, chosen, _added(what, evalset), what.form, what.fields)
+    given = what.references
+    if isinstance(given, (str, Path)):
+        added: str | ReferenceSet | None = filled(str(given), evalset)
+    else:
+        added = None if given is None else as_added(given)
+    references = reference_set(evalset, chosen, added, what.form, what.fields)
     check_sources(evalset, references, [metric])
     if what.k and what.references is None:
         raise UsageError(f"k = {what.k} without added references", remedy="give them with `references`")
     return tuple(chosen), references
-
-
-def _added(what: Submission, evalset: EvalSet) -> str | ReferenceSet | None:
-    """The added references of a set, or their file."""
-    given = what.references
-    if isinstance(given, (str, Path)):
-        return filled(str(given), evalset)
-    return None if given is None else as_added(given)
 
 
 def _provenance(

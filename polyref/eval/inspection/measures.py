@@ -197,7 +197,7 @@ class Measures:
     @property
     def rows(self) -> list[dict[str, Any]]:
         """One row with everything, as plain values; None where a number is not defined."""
-        row = {
+        row: dict[str, Any] = {
             "name": self.name,
             "segments": self.segments,
             **asdict(self.counts),
