@@ -19,8 +19,8 @@ from polyref.metrics.copies import CopyCount
 from polyref.metrics.ngram.tokenizers import Doubts
 from polyref.metrics.registry import named_metrics, needs_added, plain_name
 from polyref.metrics.signature import InputsDigest
-from polyref.metrics.significance import SEED, MetricScores, check_test, measured
-from polyref.metrics.table import ScoreTable
+from polyref.metrics.significance import SEED, check_test
+from polyref.metrics.table import MetricScores, ScoreTable, measured
 from polyref.models.language_recognition import language_name, other_language
 from polyref.references import Reference, ReferenceSet, as_reference_set
 from polyref.values import as_texts, text, whole, wholes
@@ -136,7 +136,7 @@ class Facts:
         self._fewest: int | None = None
         self._human = False
         self._doubts = Doubts({metric.tokenize for metric in used if hasattr(metric, "tokenize")})
-        self._copies = CopyCount(ks)
+        self._copies = CopyCount(ks) if any(ks) else None
         self.digest = InputsDigest({one.weighed_by for one in used}, any(one.needs_sources for one in used))
 
     def add(self, systems: Mapping[str, Sequence[str]], references: ReferenceSet) -> None:
@@ -150,7 +150,8 @@ class Facts:
         self._human |= any(segment.originals for segment in references)
         self._doubts.add(systems, texts)
         self.digest.add(references)
-        self._copies.add(references, systems)
+        if self._copies is not None:
+            self._copies.add(references, systems)
 
     def notes(self) -> list[str]:
         """What to tell of the texts."""
@@ -171,7 +172,8 @@ class Facts:
         """
         notes = [*self.notes(), *notes_of_counts(asked, self._fewest or 0, results, human=self._human)]
         # Where nobody said how many, it is all there are.
-        counted = (one if asked else replace(one, k=min(one.k, wanted[-1])) for one in self._copies.found())
+        found = [] if self._copies is None else self._copies.found()
+        counted = (one if asked else replace(one, k=min(one.k, wanted[-1])) for one in found)
         copies = tuple(one for one in counted if one.k in wanted and one.k)
         return ScoreTable(
             tuple(results), self.digest.signature(self._metrics, wanted, meta), tuple(notes), copies=copies

@@ -1,4 +1,4 @@
-"""Confidence intervals and paired tests of corpus scores, from stored statistics; and one metric's scores with them.
+"""Confidence intervals and paired tests of corpus scores, from stored statistics.
 
 The samples are sacreBLEU's (same generator, same seed, same trials), so intervals and p-values agree with its own up to
 the single precision it resamples in. One thing differs on purpose: a trial that ties with the observed difference
@@ -7,16 +7,16 @@ counts as extreme (Noreen 1989), so two identical systems get p = 1; sacreBLEU c
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from polyref.errors import UsageError
 from polyref.metrics.base import Metric
-from polyref.metrics.statistics import Floats, Scores, Statistics
+from polyref.metrics.statistics import Floats, Statistics
 from polyref.progress import work
 
 #: sacreBLEU's defaults.
@@ -33,6 +33,15 @@ _BATCH: Final = 1000
 _CELLS: Final = 1 << 22
 _FEWEST: Final = 8
 _ROUNDING: Final = 1e-9
+
+
+#: Tests, and how often they resample where nothing else is said.
+TESTS: Final = {
+    "confidence": BOOTSTRAP_SAMPLES,
+    "paired_ar": RANDOMIZATION_TRIALS,
+    "paired_bs_shift": BOOTSTRAP_SAMPLES,
+    "paired_bs": BOOTSTRAP_SAMPLES,
+}
 
 
 @dataclass(frozen=True)
@@ -200,44 +209,6 @@ def _p_value(trials: npt.NDArray[np.float64], actual: Floats, baseline: int) -> 
     return p_value
 
 
-#: Tests, and how often they resample where nothing else is said.
-TESTS: Final = {
-    "confidence": BOOTSTRAP_SAMPLES,
-    "paired_ar": RANDOMIZATION_TRIALS,
-    "paired_bs_shift": BOOTSTRAP_SAMPLES,
-    "paired_bs": BOOTSTRAP_SAMPLES,
-}
-
-
-@dataclass(frozen=True)
-class MetricScores:
-    """The scores of one metric with one number of references.
-
-    Attributes:
-        metric: The name it was asked for by.
-        digits: How many of a score people are shown.
-        scores: Of all systems and segments.
-        signature: How the scores of the systems came about, with the test.
-        found: What the test found, an array with one value a system: ``mean``, ``ci`` (half the width of the 95 %
-            interval), ``p_value`` (NaN for the first system).
-        details: What else there is to say of every system's score: of BLEU ``precisions``, ``bp``, ``ratio``,
-            ``sys_len`` and ``ref_len``.
-        coverage: References of a segment on average, and segments that have no added one although k is above 0.
-        added: Added references of a segment on average.
-        higher_is_better: False for error rates, whose columns have an arrow.
-    """
-
-    metric: str
-    digits: int
-    scores: Scores
-    signature: str
-    found: Mapping[str, Floats]
-    details: Sequence[Mapping[str, Any]]
-    coverage: tuple[float, int]
-    added: float
-    higher_is_better: bool = True
-
-
 def check_test(test: str, *, systems: int) -> None:
     """Refuse a test that there is not, or that has nothing to compare."""
     if test not in TESTS:
@@ -246,40 +217,19 @@ def check_test(test: str, *, systems: int) -> None:
         raise UsageError(f"`{test}` compares systems, but `systems` names one")
 
 
-def measured(
-    name: str, metric: Metric, stats: Statistics, k: int, test: str | None, trials: int | None, seed: int
-) -> MetricScores:
-    """The scores of one metric with ``k`` extra references, tested where a test is asked for.
-
-    Args:
-        name: What rows call the metric.
-        metric: The metric.
-        stats: Of all systems, for at least ``k`` extra references.
-        k: Extra references, >= 0.
-        test: One of :data:`TESTS`, or None.
-        trials: How often the test resamples; None is what :data:`TESTS` says.
-        seed: Of the test.
-    """
-    scores, details = metric.aggregate(stats, k=k), metric.details(stats, k=k)
-    added = np.minimum(stats.extras, min(k, stats.most_extras))
-    mean = float(added.mean())
-    coverage = float((stats.originals + added).mean()), int((added == 0).sum()) if k else 0
-    found: dict[str, Floats] = {}
-    tested = scores.signature
-    if test is not None:
-        drawn = TESTS[test] if trials is None else trials
-        if test == "paired_ar":
-            found = {"p_value": paired_randomization(metric, stats, k=k, trials=drawn, seed=seed)}
-        else:
-            null: Null = "shift" if test == "paired_bs_shift" else "sacrebleu"
-            resampled = (
-                confidence(metric, stats, k=k, samples=drawn, seed=seed)
-                if test == "confidence"
-                else paired_bootstrap(metric, stats, k=k, samples=drawn, seed=seed, null=null)
-            )
-            found = {"mean": resampled.mean, "ci": resampled.half_width}
-            found |= {} if resampled.p_value is None else {"p_value": resampled.p_value}
-        kind = {"paired_ar": f"ar:{drawn}", "paired_bs_shift": f"bs:{drawn}|null:shift"}.get(test, f"bs:{drawn}")
-        tested = f"{tested}|{kind}|rs:{seed}"
-    better = metric.higher_is_better
-    return MetricScores(name, metric.digits, scores, tested, found, details, coverage, mean, better)
+def tested(
+    metric: Metric, stats: Statistics, k: int, test: str, trials: int | None, seed: int
+) -> tuple[dict[str, Floats], str]:
+    """What one of :data:`TESTS` finds with ``k`` extra references, by the names in rows; and how signatures say it."""
+    drawn = TESTS[test] if trials is None else trials
+    if test == "paired_ar":
+        p_value = paired_randomization(metric, stats, k=k, trials=drawn, seed=seed)
+        return {"p_value": p_value}, f"ar:{drawn}|rs:{seed}"
+    if test == "confidence":
+        found = confidence(metric, stats, k=k, samples=drawn, seed=seed)
+        return {"mean": found.mean, "ci": found.half_width}, f"bs:{drawn}|rs:{seed}"
+    null: Null = "shift" if test == "paired_bs_shift" else "sacrebleu"
+    found = paired_bootstrap(metric, stats, k=k, samples=drawn, seed=seed, null=null)
+    assert found.p_value is not None
+    how = f"bs:{drawn}|null:shift" if null == "shift" else f"bs:{drawn}"
+    return {"mean": found.mean, "ci": found.half_width, "p_value": found.p_value}, f"{how}|rs:{seed}"

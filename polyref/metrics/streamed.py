@@ -12,9 +12,9 @@ import numpy.typing as npt
 from polyref.errors import DataError
 from polyref.metrics.api import Facts, wanted_ks, without_trailing_space
 from polyref.metrics.base import Metric
-from polyref.metrics.significance import SEED, measured
+from polyref.metrics.significance import SEED
 from polyref.metrics.statistics import Statistics, check_present
-from polyref.metrics.table import ScoreTable
+from polyref.metrics.table import ScoreTable, measured
 from polyref.progress import listening, work
 from polyref.references import ReferenceSet
 from polyref.values import wholes

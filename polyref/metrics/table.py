@@ -4,31 +4,31 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
+from itertools import product
 from typing import Any, Final, NamedTuple
 
+import numpy as np
+
 from polyref.errors import UsageError
+from polyref.metrics.base import Metric
 from polyref.metrics.copies import Copies, plain_copies, warnings_of_copies
 from polyref.metrics.signature import digest, flat, shortened
-from polyref.metrics.significance import MetricScores
+from polyref.metrics.significance import tested
+from polyref.metrics.statistics import Floats, Scores, Statistics
 from polyref.references import ORIGINAL_KINDS, Reference, ReferenceSet
-from polyref.tables import data_frame, html_table, latex_table, shown, text_table
+from polyref.tables import Column, Table, data_frame, html_table, latex_table, shown, text_table, written
 
 #: How signatures name a language model as the only generator.
 _LANGUAGE_MODEL: Final = re.compile(r"(openai|chat)/[^+]*")
 
 
 class Finding(NamedTuple):
-    """A combination that is surely better than others.
+    """A combination that is surely better than others, by metric as signatures name it, and added references.
 
-    Attributes:
-        metric: Name of the metric in signatures.
-        least: The smallest number of added references of which it is known.
-        most: The largest one; None: it is the largest that was measured, and any above it.
-        better: The combination that agrees better with people about systems.
-        than: Those that it is better than.
+    It is known from ``least`` of them up to ``most``; None is the largest number that was measured, and any above it.
     """
 
     metric: str
@@ -49,11 +49,7 @@ FINDINGS: Final = (
 
 
 def advice(signatures: Iterable[str]) -> str | None:
-    """One line on the columns for which another combination is known to be better; None where there is none.
-
-    Args:
-        signatures: Of scores of systems (:mod:`polyref.metrics.signature`): each has one metric, k and combination.
-    """
+    """One line on the columns for which another combination is known to be better, by their signatures."""
     better: dict[str, list[str]] = {}
     for signature in signatures:
         name, *parts = signature.split("|")
@@ -74,8 +70,65 @@ def advice(signatures: Iterable[str]) -> str | None:
     )
 
 
-# What is known of a BLEU, under sacreBLEU's names.
-_DETAILS: Final = ("system", "metric", "precisions", "BP", "ratio", "hyp_len", "ref_len")
+#: What is known of a BLEU, by system, title and details: written as sacreBLEU does, under its names.
+_DETAILS: Final[Sequence[Column[tuple[str, str, Mapping[str, Any]]]]] = (
+    Column("system", lambda row: row[0]),
+    Column("metric", lambda row: row[1]),
+    Column("precisions", lambda row: "/".join(f"{value:.1f}" for value in row[2]["precisions"])),
+    Column("BP", lambda row: row[2]["bp"], form=".3f"),
+    Column("ratio", lambda row: row[2]["ratio"], form=".3f"),
+    Column("hyp_len", lambda row: row[2]["sys_len"], form=".10g"),
+    Column("ref_len", lambda row: row[2]["ref_len"], form=".10g"),
+)
+
+
+@dataclass(frozen=True)
+class MetricScores:
+    """The scores of one metric with one number of references.
+
+    Attributes:
+        metric: The name it was asked for by.
+        digits: How many of a score people are shown.
+        scores: Of all systems and segments.
+        signature: How the scores of the systems came about, with the test.
+        found: What the test found, an array with one value a system: ``mean``, ``ci`` (half the width of the 95 %
+            interval), ``p_value`` (NaN for the first system).
+        details: What else there is to say of every system's score: of BLEU ``precisions``, ``bp``, ``ratio``,
+            ``sys_len`` and ``ref_len``.
+        coverage: References of a segment on average, and segments that have no added one although k is above 0.
+        added: Added references of a segment on average.
+        higher_is_better: False for error rates, whose columns have an arrow.
+    """
+
+    metric: str
+    digits: int
+    scores: Scores
+    signature: str
+    found: Mapping[str, Floats]
+    details: Sequence[Mapping[str, Any]]
+    coverage: tuple[float, int]
+    added: float
+    higher_is_better: bool = True
+
+    def segment_score(self, place: tuple[int, int]) -> float:
+        """Of a system and a segment, by their numbers."""
+        return float(self.scores.segment[place])
+
+
+def measured(
+    name: str, metric: Metric, stats: Statistics, k: int, test: str | None, trials: int | None, seed: int
+) -> MetricScores:
+    """The scores of one metric with ``k`` extra references, and what a test finds; ``name`` is what rows call it."""
+    scores, details = metric.aggregate(stats, k=k), metric.details(stats, k=k)
+    added = np.minimum(stats.extras, min(k, stats.most_extras))
+    coverage = float((stats.originals + added).mean()), int((added == 0).sum()) if k else 0
+    found: dict[str, Floats] = {}
+    signature = scores.signature
+    if test is not None:
+        found, how = tested(metric, stats, k, test, trials, seed)
+        signature = f"{signature}|{how}"
+    mean, better = float(added.mean()), metric.higher_is_better
+    return MetricScores(name, metric.digits, scores, signature, found, details, coverage, mean, better)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -199,7 +252,11 @@ class ScoreTable:
         Args:
             width: Digits; None is the metric's own: 1 for BLEU, chrF and TER, 4 for most others.
         """
-        return [_number(row["score"], _digits(result, width)) for result in self.results for row in self._rows(result)]
+        return [
+            written(row["score"], result.digits if width is None else width)
+            for result in self.results
+            for row in self._rows(result)
+        ]
 
     def text(self, width: int | None = None, *, verbose: bool = False, full: bool = False) -> str:
         """A table for people, one column a metric and k, then numbers of references, and signatures.
@@ -209,9 +266,15 @@ class ScoreTable:
             verbose: Add BLEU's precisions, brevity penalty, ratio of lengths, and lengths.
             full: Write signatures in full, as those with short keys always are, not as hashes.
         """
-        tables = [text_table(*self._cells(width))]
-        if verbose and not self.by_segment and (details := [*self._details()]):
-            tables.append(text_table(_DETAILS, details))
+        tables: list[Table[Any]] = [self._table(width)]
+        if verbose and not self.by_segment:
+            details = [
+                (system, _title(one), known)
+                for one in self.results
+                for system, known in zip(one.scores.systems, one.details, strict=True)
+                if known
+            ]
+            tables += [Table("", _DETAILS, details)] if details else []
         signatures = [shown(self._signature(one)) for one in self.results]
         tested = any("p_value" in one.found for one in self.results)
         notes = [f"p-values are two-sided, against {shown(self.results[0].scores.systems[0])}"] if tested else []
@@ -223,7 +286,7 @@ class ScoreTable:
             ]
             last = f"Signatures: {', '.join(hashes)} (in full: -v, --json, or polyref info {digest(signatures[0])})"
             notes, signatures = [], [*notes, last]
-        return "\n\n".join([*tables, *notes, "\n".join(signatures)])
+        return "\n\n".join([*(text_table(one.header, one.texts()) for one in tables), *notes, "\n".join(signatures)])
 
     @property
     def signatures(self) -> dict[str, str]:
@@ -243,7 +306,8 @@ class ScoreTable:
             width: As for :meth:`numbers`.
         """
         signatures = [f"% {shown(self._signature(one))}" for one in self.results]
-        return "\n".join([latex_table(*self._cells(width)), *signatures])
+        table = self._table(width)
+        return "\n".join([latex_table(table.header, table.texts()), *signatures])
 
     def __str__(self) -> str:
         return self.text()
@@ -254,34 +318,28 @@ class ScoreTable:
         return f"ScoreTable({systems} system{'s' * (systems > 1)}: {columns})"
 
     def _repr_html_(self) -> str:
-        return html_table(*self._cells(None), caption=self.signature)
+        table = self._table(None)
+        return html_table(table.header, table.texts(), caption=self.signature)
 
     def _signature(self, result: MetricScores) -> str:
         found = result.scores.segment_signature if self.by_segment else result.signature
         return shortened(found) if self.short else found
 
-    def _details(self) -> Iterator[list[str]]:
-        """Rows of the table of what BLEU is made of, written as sacreBLEU does."""
-        for result in self.results:
-            for system, known in zip(result.scores.systems, result.details, strict=True):
-                if known:
-                    lengths = [f"{known[name]:.10g}" for name in ("sys_len", "ref_len")]
-                    precisions = "/".join(f"{value:.1f}" for value in known["precisions"])
-                    yield [system, _title(result), precisions, f"{known['bp']:.3f}", f"{known['ratio']:.3f}", *lengths]
-
-    def _cells(self, width: int | None) -> tuple[list[str], list[list[str]]]:
+    def _table(self, width: int | None) -> Table[tuple[int, int]]:
+        """A row for every system, or for every system and segment, by their numbers."""
         first = self.results[0].scores
-        titles = [_title(result) + ("" if result.higher_is_better else " ↓") for result in self.results]
+        columns: list[Column[tuple[int, int]]] = [Column("system", lambda row: first.systems[row[0]])]
+        segments = range(len(first.segments)) if self.by_segment else (0,)
         if self.by_segment:
-            return ["system", "segment", *titles], [
-                [system, segment, *(_number(r.scores.segment[s, n], _digits(r, width)) for r in self.results)]
-                for s, system in enumerate(first.systems)
-                for n, segment in enumerate(first.segments)
-            ]
-        return ["system", *titles], [
-            [system, *(_cell(result, s, _digits(result, width)) for result in self.results)]
-            for s, system in enumerate(first.systems)
-        ]
+            columns.append(Column("segment", lambda row: first.segments[row[1]]))
+        for one in self.results:
+            title = _title(one) + ("" if one.higher_is_better else " ↓")
+            digits = one.digits if width is None else width
+            if self.by_segment:
+                columns.append(Column(title, one.segment_score, digits))
+            else:
+                columns.append(Column(title, partial(_tested_score, one, digits)))
+        return Table("", columns, [*product(range(len(first.systems)), segments)])
 
 
 def _places(references: Sequence[Reference]) -> Iterator[int]:
@@ -304,19 +362,11 @@ def _title(result: MetricScores, *, reached: bool = True) -> str:
     return f"{name} k={result.scores.k}" + (f" ({result.added:.1f} on average)" if few else "")
 
 
-def _digits(result: MetricScores, width: int | None) -> int:
-    return result.digits if width is None else width
-
-
-def _number(value: float | None, width: int) -> str:
-    return "-" if value is None or math.isnan(value) else f"{round(value, width) + 0.0:.{width}f}"
-
-
-def _cell(result: MetricScores, s: int, width: int) -> str:
-    text = _number(result.scores.system[s], width)
-    found = {key: values[s] for key, values in result.found.items()}
+def _tested_score(result: MetricScores, width: int, row: tuple[int, int]) -> str:
+    text = written(result.scores.system[row[0]], width)
+    found = {key: values[row[0]] for key, values in result.found.items()}
     if "mean" in found:
-        text += f" ({_number(found['mean'], width)} ± {_number(found['ci'], width)})"
+        text += f" ({written(found['mean'], width)} ± {written(found['ci'], width)})"
     if not math.isnan(found.get("p_value", math.nan)):
         text += f" p = {found['p_value']:.4f}"
     return text
