@@ -20,7 +20,7 @@ from polyref.augment.filters import FILTERS
 from polyref.errors import PolyrefWarning, UsageError
 from polyref.eval.judgements.base import JUDGEMENTS, gold_reader
 from polyref.eval.statistics.named import STATISTICS, statistics_called
-from polyref.formats.registry import FORMATS, by_name
+from polyref.formats import FORMATS, by_name
 from polyref.metrics.registry import REGISTRY, all_options, metric_names
 from polyref.paraphrase.loading import GENERATORS, generators
 from polyref.plugins import Plugins

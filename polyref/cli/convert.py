@@ -8,8 +8,7 @@ from polyref.cli.commands import LazyGroup, MultiCommand
 from polyref.cli.declared import reading_options
 from polyref.cli.overwriting import refuse_overwriting
 from polyref.cli.printing import tell
-from polyref.formats import Reading
-from polyref.formats.saving import WRITTEN
+from polyref.formats import WRITTEN, Reading
 from polyref.references import ReferenceSet
 from polyref.textfiles import display_name
 

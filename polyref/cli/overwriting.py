@@ -7,7 +7,7 @@ from itertools import combinations
 from pathlib import Path
 
 from polyref.errors import UsageError
-from polyref.formats.saving import PLACE, matching
+from polyref.formats import PLACE, matching
 from polyref.store import is_journal
 from polyref.textfiles import is_remote, without_scheme
 

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from polyref.errors import DataError, UsageError
-from polyref.formats import Reading, open_plain_outputs, open_references, read_outputs
-from polyref.formats.registry import LOOKED_AT, is_text
+from polyref.formats import LOOKED_AT, Reading, is_text, open_plain_outputs, open_references, read_outputs
 from polyref.metrics.base import Metric
 from polyref.metrics.streamed import Stretch, score_streamed, streams
 from polyref.metrics.table import ScoreTable

@@ -1,23 +1,49 @@
-"""How segments lie in files: one module a format, told by content or chosen by name.
+"""How segments lie in files: one module a form or family of forms, told by what is in a file or chosen by name.
 
-:class:`~polyref.references.ReferenceSet` reads whole sets and writes them; what is here reads segment by segment.
+:class:`~polyref.references.ReferenceSet` reads whole sets and writes them; what is here reads segment by segment. Each
+form is a :class:`~polyref.formats.base.Format`, which tells, reads and writes it. Other packages add forms by entry
+points of the group ``polyref.formats``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from itertools import chain, islice
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from polyref.errors import DataError, UsageError
-from polyref.formats import general_task, json_lists, metrics_task, own, registry, test_sets, xml
-from polyref.formats.base import Format, Lines, Opened, Outputs, Reading
-from polyref.formats.columns import check_fields
-from polyref.formats.own import header_line, segment_line, write_segments
-from polyref.formats.saving import save
-from polyref.textfiles import display_name, is_remote, iter_lines, without_scheme
+from polyref.formats.base import AS_TOLD, Format, Lines, Opened, Outputs, Reading, Start, unpacked
+from polyref.formats.columns import check_fields, layout, losses
+from polyref.formats.general_task import EVALUATION, GENERAL, lost_in_documents
+from polyref.formats.json_lists import COMET, KEYED, LISTS
+from polyref.formats.metrics_task import METRICS_TASK
+from polyref.formats.own import (
+    NBEST,
+    NORMAL,
+    PLAIN,
+    SIMPLE,
+    checked,
+    header_line,
+    plain_files,
+    segment_line,
+    write_segments,
+)
+from polyref.formats.table import CSV, SACREBLEU, TSV
+from polyref.formats.test_sets import FOLDER, SCHEME, files_in, layout_files, set_files
+from polyref.formats.xml import SGML, XML
+from polyref.plugins import Plugins, tried
+from polyref.publishing import publish_together, published_folder
+from polyref.references import Segment
+from polyref.textfiles import (
+    check_writable,
+    display_name,
+    is_remote,
+    iter_lines,
+    without_scheme,
+    write_atomically,
+)
 
 __all__ = [
     "Outputs",
@@ -34,11 +60,97 @@ __all__ = [
     "write_segments",
 ]
 
-#: Most characters that are looked at to tell a format.
+#: Most characters and lines that are looked at to tell a format.
 _LOOKED_AT: Final = 1 << 20
+LOOKED_AT: Final = 100
+
+#: Every form that can be read, by name, and those of other packages.
+FORMATS: Final = Plugins(
+    "file format",
+    "polyref.formats",
+    {
+        form.name: form
+        for form in (
+            PLAIN,
+            NORMAL,
+            SIMPLE,
+            NBEST,
+            KEYED,
+            LISTS,
+            TSV,
+            CSV,
+            SACREBLEU,
+            XML,
+            SGML,
+            GENERAL,
+            EVALUATION,
+            METRICS_TASK,
+            FOLDER,
+        )
+    },
+    "a Format of that name",
+    lambda name, found: isinstance(found, Format) and found.name == name,
+)
+#: A file is in the first of these that matches it. Forms of other packages are asked between the two.
+_FIRST: Final = (NBEST, SIMPLE, NORMAL)
+_LAST: Final = (GENERAL, EVALUATION, METRICS_TASK, KEYED, LISTS, SGML, XML, TSV, CSV, PLAIN)
+#: Every form that can be written, by name.
+WRITTEN: Final[Mapping[str, Format]] = {
+    form.name: form
+    for form in (
+        NORMAL,
+        PLAIN,
+        SIMPLE,
+        NBEST,
+        KEYED,
+        LISTS,
+        TSV,
+        CSV,
+        SACREBLEU,
+        COMET,
+        XML,
+        SGML,
+        GENERAL,
+        FOLDER,
+    )
+}
+_SUFFIXES: Final = {
+    ".jsonl": NORMAL,
+    ".json": COMET,
+    ".tsv": TSV,
+    ".csv": CSV,
+    ".xml": XML,
+    ".sgm": SGML,
+    ".sgml": SGML,
+}
+#: Where the names of references go in the name of a file for each.
+PLACE: Final = "{}"
 
 
-def open_references(paths: Sequence[str | Path], stack: ExitStack, reading: Reading = Reading()) -> Opened:  # noqa: B008 (frozen)
+def by_name(name: str) -> Format:
+    """The format of a name, polyref's own or another package's."""
+    if name not in FORMATS:
+        raise UsageError(f"`form` is {name!r}, expected one of {', '.join(FORMATS.names())}")
+    form: Format = FORMATS.load(name)
+    return form
+
+
+def _detected(name: str, lines: Sequence[str]) -> Format:
+    start = Start.of(lines)
+    found = next((form for form in _FIRST if form.matches(name, start)), None)
+    for added, form in () if found else FORMATS.loaded().items():
+        if tried(form.matches, name, start, where=f"the file format {added} on {name}"):
+            return form  # type: ignore[no-any-return]
+    return found or next(form for form in _LAST if form.matches(name, start))
+
+
+def is_text(name: str, lines: Sequence[str]) -> bool:
+    """Whether a file is neither JSON nor markup, from its name and first lines."""
+    start = Start.of(lines)
+    return next(form for form in (*_FIRST, *_LAST) if form.matches(name, start)) in (TSV, CSV, PLAIN)
+
+
+def open_references(paths: Sequence[str | Path], stack: ExitStack, reading: Reading = AS_TOLD) -> Opened:
     """Open the files of one reference set; segments are read as they are asked for.
 
     Args:
@@ -47,11 +159,6 @@ def open_references(paths: Sequence[str | Path], stack: ExitStack, reading: Read
             ``.xz`` are unpacked.
         stack: Closes the files.
         reading: What the files do not say themselves.
-
-    Raises:
-        DataError: A file is missing, empty or broken (file, line and reason are named), in no form that can be read, or
-            lengths differ.
-        UsageError: No path, ``-`` twice, several files of a form that has one, or an unknown form or role.
     """
     for path in paths:
         if not isinstance(path, (str, Path)):
@@ -62,38 +169,31 @@ def open_references(paths: Sequence[str | Path], stack: ExitStack, reading: Read
         raise UsageError("standard input (-) is named twice", remedy="it can be read once: use a file")
     check_fields(reading.fields)
     paths, reading = located(paths, reading)
-    files = [_peek(path, stack, reading) for path in paths]
-    formats = [_form(lines, sample) for lines, sample in files]
-    if len(files) > 1:
-        for (lines, _), form in zip(files, formats, strict=True):
-            if not form.several or form is not formats[0]:
-                odd, name = (formats[0], files[0][0].name) if form is own.PLAIN else (form, lines.name)
-                raise UsageError(
-                    f"{name} is in the {odd.name} form: several reference files must all be plain text, or all SGML",
-                    remedy="name that file alone",
-                )
-    return formats[0].open([lines for lines, _ in files])
+    files = [opened_lines(path, stack, reading) for path in paths]
+    first_file, first = files[0]
+    for lines, form in files if len(files) > 1 else ():
+        if not form.several or form is not first:
+            odd, name = (first, first_file.name) if form is PLAIN else (form, lines.name)
+            raise UsageError(
+                f"{name} is in the {odd.name} form: several reference files must all be plain text, or all SGML",
+                remedy="name that file alone",
+            )
+    return first.open([lines for lines, _ in files])
 
 
 def located(paths: Sequence[str | Path], reading: Reading) -> tuple[list[str | Path], Reading]:
-    """The files that paths stand for: those of a folder or of one of sacreBLEU's sets, or the paths themselves.
-
-    Raises:
-        DataError: A folder or set is not there, or has nothing of the pair.
-        UsageError: A folder or set beside other paths, or a pair that is missing or unknown.
-    """
+    """The files that paths stand for: those of a folder or of one of sacreBLEU's sets, or the paths themselves."""
     for path in paths:
-        named = str(path).startswith(test_sets.SCHEME) and not Path(path).exists()
+        named = str(path).startswith(SCHEME) and not Path(path).exists()
         if not named and (str(path) == "-" or not Path(path).is_dir()):
             continue
         if len(paths) > 1:
             raise UsageError(f"{path} is a test set beside other references", remedy="name it alone")
         if named:
-            name = str(path).removeprefix(test_sets.SCHEME)
-            files = test_sets.set_files(name, reading.pair)
-            return list(files), Reading(form=own.PLAIN.name, whole=reading.whole)
-        found = test_sets.files_in(Path(path), reading.pair, list(reading.fields), whole=reading.whole)
-        return list(found), Reading(form=test_sets.FOLDER.name, whole=reading.whole, encoding=reading.encoding)
+            files = set_files(str(path).removeprefix(SCHEME), reading.pair)
+            return list(files), Reading(form=PLAIN.name, whole=reading.whole)
+        found = files_in(Path(path), reading.pair, list(reading.fields), whole=reading.whole)
+        return list(found), Reading(form=FOLDER.name, whole=reading.whole, encoding=reading.encoding)
     return [without_scheme(path) for path in paths], reading
 
 
@@ -104,88 +204,146 @@ def takes_pair(paths: Sequence[str | Path], reading: Reading) -> bool:
     """
     for path in paths:
         local = without_scheme(path)
-        if str(path).startswith(test_sets.SCHEME) or is_remote(path) or not Path(local).is_file():
+        if str(path).startswith(SCHEME) or is_remote(path) or not Path(local).is_file():
             return True
         with ExitStack() as stack:
-            pairs = (general_task.GENERAL, general_task.EVALUATION, metrics_task.FORMAT, xml.XML)
-            if _form(*_peek(local, stack, reading)) in pairs:
+            if opened_lines(local, stack, reading)[1].pairs:
                 return True
     return False
 
 
-def read_outputs(path: str | Path, reading: Reading = Reading()) -> Outputs:  # noqa: B008 (frozen)
-    """The outputs of systems in a file.
-
-    Raises:
-        DataError: The file is missing, empty or broken, in no form that can be read, or holds no outputs.
-        UsageError: Its form has no outputs, or there is no such form or role.
-    """
+def read_outputs(path: str | Path, reading: Reading = AS_TOLD) -> Outputs:
+    """The outputs of systems in a file."""
     check_fields(reading.fields)
     with ExitStack() as stack:
-        lines, sample = _peek(path, stack, reading)
-        form = _form(lines, sample)
+        lines, form = opened_lines(path, stack, reading)
         if form.outputs is None:
             raise UsageError(
                 f"is in the {form.name} form, which holds references, not the outputs of a system",
                 file=lines.name,
-                remedy=f"name a file of outputs; `form` {own.PLAIN.name} reads every line as one",
+                remedy=f"name a file of outputs; `form` {PLAIN.name} reads every line as one",
             )
         return form.outputs(lines)
 
 
-def open_plain_outputs(path: str | Path, stack: ExitStack, reading: Reading = Reading()) -> Iterator[str] | None:  # noqa: B008 (frozen)
-    """The outputs of a system in a plain text file, line by line; None where the file has another form.
-
-    Args:
-        path: The file.
-        stack: Closes it.
-        reading: What the file does not say itself.
-
-    Raises:
-        DataError: As :func:`read_outputs`.
-        UsageError: As :func:`read_outputs`.
-    """
+def open_plain_outputs(path: str | Path, stack: ExitStack, reading: Reading = AS_TOLD) -> Iterator[str] | None:
+    """The outputs of a system in a plain text file, line by line; None where the file has another form."""
     check_fields(reading.fields)
-    lines, sample = _peek(path, stack, reading)
-    return lines.lines if _form(lines, sample) is own.PLAIN else None
+    lines, form = opened_lines(path, stack, reading)
+    return lines.lines if form is PLAIN else None
 
 
-def opened_lines(path: str | Path, stack: ExitStack, reading: Reading = Reading()) -> tuple[Lines, Format]:  # noqa: B008 (frozen)
-    """The lines of a file, and the form that they are in; ``stack`` closes it.
-
-    Raises:
-        DataError: The file is missing, empty or broken, or in no form that can be read.
-    """
-    lines, sample = _peek(path, stack, reading)
-    return lines, _form(lines, sample)
-
-
-def _form(lines: Lines, sample: Sequence[str]) -> Format:
-    reading = lines.reading
-    form = registry.detect(lines.name, sample) if reading.form is None else registry.by_name(reading.form)
-    if reading.encoding is not None and form.name in registry.JSON:
-        kind = "a reference set" if form in (own.SIMPLE, own.NORMAL) else "JSON, which is UTF-8"
-        raise UsageError(f"{lines.name} is {kind}: `encoding` is for plain text", remedy="leave it out")
-    if reading.fields and form in (own.SIMPLE, own.NORMAL):
-        return json_lists.KEYED
-    if reading.fields and form is own.PLAIN:
-        raise UsageError(
-            "is plain text, but `fields` is given", file=lines.name, remedy="tables and JSON have columns and keys"
-        )
-    return form
-
-
-def _peek(path: str | Path, stack: ExitStack, reading: Reading) -> tuple[Lines, list[str]]:
+def opened_lines(path: str | Path, stack: ExitStack, reading: Reading = AS_TOLD) -> tuple[Lines, Format]:
+    """The lines of a file, and the form that they are in; ``stack`` closes it."""
     name = display_name(path)
     lines = stack.enter_context(closing(iter_lines(path, reading.encoding or "utf-8")))  # type: ignore[type-var]
     sample: list[str] = []
     size = 0
-    for line in islice(lines, registry.LOOKED_AT):
+    for line in islice(lines, LOOKED_AT):
         sample.append(line)
         size += len(line)
         if size > _LOOKED_AT:
             break
     if not sample:
         raise DataError("the file is empty, expected one segment a line", file=name, remedy="check how it was made")
-    rest: Iterator[str] = chain(sample, lines)
-    return Lines(name, rest, reading), sample
+    form = _detected(name, sample) if reading.form is None else by_name(reading.form)
+    if reading.encoding is not None and form.json:
+        kind = "a reference set" if form in (SIMPLE, NORMAL) else "JSON, which is UTF-8"
+        raise UsageError(f"{name} is {kind}: `encoding` is for plain text", remedy="leave it out")
+    if reading.fields and form in (SIMPLE, NORMAL):
+        form = KEYED
+    if reading.fields and form is PLAIN:
+        raise UsageError(
+            "is plain text, but `fields` is given", file=name, remedy="tables and JSON have columns and keys"
+        )
+    return Lines(name, chain(sample, lines), reading), form
+
+
+def form_of(path: str | Path) -> Format:
+    """The form that the name of a file says: that of its suffix, the normal one for ``-``, or else plain text."""
+    return NORMAL if str(path) == "-" else _SUFFIXES.get(Path(unpacked(str(path))).suffix, PLAIN)
+
+
+def save(
+    segments: Sequence[Segment],
+    meta: Mapping[str, Any],
+    path: str | Path,
+    form: str | None = None,
+    pair: str | None = None,
+) -> list[str]:
+    """Write segments in a form, whole or not at all; see :meth:`polyref.references.ReferenceSet.export`.
+
+    Returns:
+        What the form cannot hold of the set, one phrase each.
+    """
+    if form is not None and form not in WRITTEN:
+        raise UsageError(f"`to` is {form!r}, expected one of {', '.join(WRITTEN)}")
+    chosen = form_of(path) if form is None else WRITTEN[form]
+    writing = chosen.writing
+    if chosen is NORMAL or writing is None:
+        write_segments(segments, meta, path)
+        return []
+    try:
+        segments = list(checked(segments, ids="id" in writing.holds))
+        made = layout(segments, meta, writing)
+        lost = losses(made, writing)
+        if chosen is FOLDER:
+            _write_folder(path, layout_files(made, pair))
+        elif writing.lines is None:
+            _write_plain(path, plain_files(made))
+        else:
+            with write_atomically(path) as stream:
+                stream.writelines(writing.lines(made))
+    except DataError as error:
+        if error.file is not None:
+            raise
+        raise DataError(error.message, file=display_name(path), remedy=error.remedy) from None
+    return lost + lost_in_documents(made) if chosen is GENERAL else lost
+
+
+def _write_plain(path: str | Path, files: Mapping[str, str]) -> None:
+    if str(path).endswith("/") or Path(path).is_dir():
+        _write_folder(path, {f"{column}.txt": text for column, text in files.items()})
+    elif PLACE in str(path):
+        named = {Path(str(path).replace(PLACE, _file_name(column))): text for column, text in files.items()}
+        for file in named:
+            check_writable(file)
+        if others := sorted(set(matching(Path(path))) - set(named)):
+            raise UsageError(
+                f"{others[0]} is there already, and no reference of this set",
+                remedy="remove it, or choose another name",
+            )
+        publish_together({file: text.encode() for file, text in named.items()})
+    elif len(files) > 1:
+        raise UsageError(
+            f"{path} is one file, but there are {len(files)} references: {', '.join(files)}",
+            remedy=f"put {PLACE} into the name (refs.{PLACE}.txt), name a folder with / at its end, or choose "
+            "another form (`to`)",
+        )
+    else:
+        with write_atomically(path) as stream:
+            stream.writelines(files.values())
+
+
+def matching(pattern: Path) -> list[Path]:
+    """The files that are there whose name fits a name with ``{}``."""
+    start, _, end = pattern.name.partition(PLACE)
+    names = [file.name for file in pattern.parent.iterdir() if len(file.name) > len(start) + len(end)]
+    return [pattern.parent / name for name in names if name.startswith(start) and name.endswith(end)]
+
+
+def _file_name(column: str) -> str:
+    if "/" in column or column.startswith("."):
+        raise DataError(f"the reference name {column!r} cannot be part of a file name")
+    return column
+
+
+def _write_folder(path: str | Path, files: Mapping[str, str]) -> None:
+    target = Path(path)
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise UsageError(f"{path} is there and not empty", remedy="name a new or an empty folder")
+    with published_folder(target) as fresh:
+        for name, text in files.items():
+            file = fresh.joinpath(*(_file_name(part) for part in name.split("/")))
+            file.parent.mkdir(exist_ok=True)
+            file.write_bytes(text.encode())

@@ -1,22 +1,18 @@
-"""What every reader of reference sets shares: the shape of a format, and what lines are."""
+"""What every form of file shares: what a form is, how a file begins, and what lines are."""
 
 from __future__ import annotations
 
-import re
 import warnings
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cached_property
+from typing import Any, Final
 
 from polyref.errors import DataError, PolyrefWarning
+from polyref.formats.columns import Writing
 from polyref.json_files import try_json
 from polyref.references import Segment
-
-_JSON_SUFFIXES = tuple(f".{kind}{packed}" for kind in ("jsonl", "json") for packed in ("", ".gz", ".xz"))
-# A line that was meant to be one of our objects, even when it is broken further on.
-_KEYS = frozenset({"polyref", "id", "refs", "reference", "paraphrases"})
-_JSON_START = re.compile(rf'\s*\{{\s*"({"|".join(sorted(_KEYS))})"\s*:')
 
 
 @dataclass(frozen=True)
@@ -38,6 +34,10 @@ class Reading:
     encoding: str | None = None
 
 
+#: A user who says nothing.
+AS_TOLD: Final = Reading()
+
+
 @dataclass(frozen=True)
 class Lines:
     """The lines of one file.
@@ -50,7 +50,7 @@ class Lines:
 
     name: str
     lines: Iterator[str]
-    reading: Reading = Reading()
+    reading: Reading = AS_TOLD
 
 
 @dataclass(frozen=True)
@@ -75,32 +75,72 @@ class Outputs:
     documents: Sequence[str] | None = None
 
 
+class Start(str):
+    """How a file begins: its first line, as text, and with it those that follow, for who needs to look at more."""
+
+    lines: Sequence[str]
+
+    @classmethod
+    def of(cls, lines: Sequence[str]) -> Start:
+        """The beginning that consists of these lines, one at least."""
+        start = cls(lines[0])
+        start.lines = lines
+        return start
+
+    @cached_property
+    def written(self) -> list[str]:
+        """The lines that are not blank."""
+        return [line for line in self.lines if line.strip()]
+
+    @cached_property
+    def objects(self) -> list[dict[str, Any] | None]:
+        """What the written lines are as JSON objects; None for anything else."""
+        return [object_in(line) for line in self.written]
+
+
 @dataclass(frozen=True)
 class Format:
     """A way to write reference sets down.
 
     Attributes:
         name: What messages and ``--format`` call it.
-        matches: Whether a file of this name with this first line is in the format.
+        matches: Whether a file of this name with this first line is in the format. Forms are asked in an order: the
+            first that says yes reads the file.
         open: Reads it; formats of one file get a list of one.
         outputs: Reads the outputs of systems from a file; None where the format has none.
         several: Whether several files make one set.
+        json: Whether it is JSON, which is UTF-8.
+        pairs: Whether a file may hold several language pairs.
+        writing: How polyref writes it; None where it does not.
     """
 
     name: str
-    matches: Callable[[str, str], bool]
+    matches: Callable[[str, Start], bool]
     open: Callable[[Sequence[Lines]], Opened]
     outputs: Callable[[Lines], Outputs] | None = None
     several: bool = False
+    json: bool = False
+    pairs: bool = False
+    writing: Writing | None = None
 
 
-def first_object(name: str, first_line: str) -> dict[str, Any] | None:
-    """What a JSONL file starts with; ``{}`` for one that is JSONL but broken, None for anything else."""
-    value = try_json(first_line)
-    jsonl = name.endswith(_JSON_SUFFIXES)
-    if value is not None:
-        return value if jsonl or not _KEYS.isdisjoint(value) else None
-    return {} if jsonl or _JSON_START.match(first_line) else None
+def never(name: str, start: Start) -> bool:
+    """No file is told to be in a form that has to be named."""
+    return False
+
+
+def object_in(line: str) -> dict[str, Any] | None:
+    """The JSON object that a line is, or None."""
+    found: dict[str, Any] | None = try_json(line) if line.lstrip().startswith("{") else None
+    return found
+
+
+def objects_in(name: str, start: Start) -> dict[str, Any] | None:
+    """The first object of a file of JSON lines of any keys; None for another file."""
+    first = start.objects[0] if start.objects else None
+    if first is None or unpacked(name).endswith((".json", ".jsonl")):
+        return first
+    return first if first and None not in start.objects else None
 
 
 def unpacked(name: str) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, Final, NoReturn, Protocol
+from typing import Any, Final, NoReturn, TypeAlias
 
 from polyref.errors import DataError, UsageError
 from polyref.references import KINDS, ORIGINAL_KINDS, Reference, Segment
@@ -41,21 +42,27 @@ _REFERENCE: Final = re.compile(r"ref(erence)?s?(_segment)?[-_ ]?([a-z]|\d{1,4})?
 _ADDED: Final = re.compile(rf"({'|'.join(KINDS)})[-_ ]?(\d{{1,6}})", re.IGNORECASE)
 
 
-class Fail(Protocol):
-    """Raises a DataError that names file and line."""
-
-    def __call__(self, message: str, remedy: str | None = None) -> NoReturn:
-        """Raise it."""
-        ...
+#: Raises an error that names file and line.
+Fail: TypeAlias = Callable[[str], NoReturn]
 
 
-def failing(file: str, line: int) -> Fail:
-    """Raises errors about one line."""
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table, or a key of objects.
 
-    def fail(message: str, remedy: str | None = None) -> NoReturn:
-        raise DataError(message, file=file, line=line, remedy=remedy)
+    Attributes:
+        key: Its name there.
+        role: One of :data:`ROLES`; empty where that is not known.
+        kind: Of the references in it.
+        rank: Of what was made, where the key says it.
+        name: Of the reference, where the key says more than that it is one, or which one by number.
+    """
 
-    return fail
+    key: str
+    role: str
+    kind: str = "human"
+    rank: int | None = None
+    name: str = ""
 
 
 def role_of(key: str) -> str | None:
@@ -79,12 +86,10 @@ def is_default(name: str) -> bool:
     return not name or re.fullmatch(rf"{DEFAULT_NAME}\d*", name) is not None
 
 
-def roles(
+def columns(
     keys: Iterable[str], fields: Mapping[str, str], wanted: frozenset[str], file: str, line: int | None = None
-) -> dict[str, str]:
-    """Key -> role, of the keys that have one.
-
-    A role that the user gives to a key is that key's alone; for other roles, names decide.
+) -> list[Column]:
+    """What each key is. A role that the user gives to a key is that key's alone; for other roles, names decide.
 
     Args:
         keys: In order.
@@ -113,7 +118,18 @@ def roles(
             line=line,
             remedy=f"say which one is: `fields` {there[-1] if there else 'KEY'}={role}",
         )
-    return found
+    return [_column(key, found.get(key, ""), said=key in fields) for key in there]
+
+
+def _column(key: str, role: str, *, said: bool) -> Column:
+    kind = added_kind(key)
+    made = kind is not None and kind not in ORIGINAL_KINDS
+    if role == "paraphrase":
+        # A person's text that the user calls a paraphrase is the first one.
+        return Column(key, role, kind if kind and made else "paraphrase", (_rank(key) if made else 0) if kind else None)
+    if role != "reference" or kind is not None:
+        return Column(key, role, kind or "human", _rank(key) if made else None)
+    return Column(key, role, name=_name(key, said=said))
 
 
 def check_fields(fields: Mapping[str, str]) -> None:
@@ -126,35 +142,37 @@ def check_fields(fields: Mapping[str, str]) -> None:
             )
 
 
-def reference(name: str, text: str, *, originals: int, whole: bool, rank: int | None = None) -> Reference:
-    """A reference whose name, if it has one, may say its kind.
+def references(named: Sequence[tuple[str, str]], *, whole: bool) -> tuple[Reference, ...]:
+    """The references of one segment from names, which may say their kinds, and texts. Those of people come first.
 
     Args:
-        name: In the file; empty where it has none.
-        text: The text.
-        originals: How many references of the segment were written by people: of one alone, the others are made.
-        whole: Whether to keep a name that does not say the kind.
-        rank: Its place, if the name says none.
+        named: Name, empty where there is none, and text of each.
+        whole: Whether to keep names that do not say a kind.
     """
-    kind = added_kind(name)
-    if kind is None or kind in ORIGINAL_KINDS:
-        return Reference(
-            text, kind or "human", extra={NAME: name} if kind is None and whole and not is_default(name) else {}
-        )
-    number = int(re.sub(r"\D", "", name))
-    return Reference(text, kind, of=0 if originals == 1 else None, rank=max(number - 1, 0) if rank is None else rank)
+    kinds = [added_kind(name) for name, _ in named]
+    humans = {place for place, kind in enumerate(kinds) if kind in {None, *ORIGINAL_KINDS}}
+    refs = []
+    for place in sorted(range(len(named)), key=lambda place: place not in humans):
+        (name, text), kind = named[place], kinds[place]
+        kept = name if whole and kind is None and not is_default(name) else ""
+        refs.append(_reference(text, kind or "human", _rank(name) if kind else None, kept, alone=len(humans) == 1))
+    return tuple(refs)
 
 
-def references(named: Sequence[tuple[str, str]], *, whole: bool) -> tuple[Reference, ...]:
-    """The references of one segment from names and texts: those that people wrote come first, as ``of`` counts them."""
-    first = sorted(named, key=lambda one: added_kind(one[0]) not in {None, *ORIGINAL_KINDS})
-    originals = sum(added_kind(name) in {None, *ORIGINAL_KINDS} for name, _ in first)
-    return tuple(reference(name, text, originals=originals, whole=whole) for name, text in first)
+def _reference(text: str, kind: str, rank: int | None, name: str, *, alone: bool) -> Reference:
+    """A reference; one that was not written by people is made of the one that was, if that is alone."""
+    if kind in ORIGINAL_KINDS:
+        return Reference(text, kind, extra={NAME: name} if name else {})
+    return Reference(text, kind, of=0 if alone else None, rank=rank)
+
+
+def _rank(name: str) -> int:
+    return max(int(re.sub(r"\D", "", name)) - 1, 0)
 
 
 def names_in_tables(name: str) -> bool:
     """Whether a column or key of this name is read as a reference of this name."""
-    return role_of(name) == "reference" and added_kind(name) is None and _name(name, {}) == name
+    return role_of(name) == "reference" and added_kind(name) is None and _name(name, said=False) == name
 
 
 def names_in_documents(name: str) -> bool:
@@ -162,56 +180,58 @@ def names_in_documents(name: str) -> bool:
     return added_kind(name) is None and not is_default(name)
 
 
-def segment(
-    values: Sequence[tuple[str, str, Any]], default_id: str, fail: Fail, fields: Mapping[str, str], *, whole: bool
+def segment_of(
+    values: Iterable[tuple[Column, Any]], default_id: str, fail: Fail, fields: Mapping[str, str], *, whole: bool
 ) -> Segment:
     """A segment from the values of one row or object.
 
     Args:
-        values: (key, role, value) in order; roles may be empty. A value is a text, None where there is none, or for
-            references a list of texts.
+        values: In order. A value is a text, None where there is none, or for references a list of texts.
         default_id: Where there is no id.
-        fail: Raises an error that names file and line.
+        fail: For faults.
         fields: What the user said: roles that are named there are kept in any case.
         whole: Whether to keep more than texts and ids.
     """
-    texts: list[tuple[str, str, str]] = []
+    texts: list[tuple[Column, str]] = []
     single: dict[str, str] = {}
     extra: dict[str, Any] = {}
-    for key, role, value in values:
+    for column, value in values:
+        key, role = column.key, column.role
         if not role or role == "output":
             if whole and value is not None:
                 extra[key] = value
         elif role in REFERENCES:
-            texts += ((key, role, text) for text in _texts(key, value, fail))
+            texts += ((column, text) for text in _texts(key, value, fail))
         elif value is not None:
             if not isinstance(value, (str, int)) or isinstance(value, bool):
                 fail(f"{key!r} is no text, expected the {role} of the segment")
             if role in single:
                 fail(f"{key!r} is a second {role}")
             single[role] = str(value)
-    keep = {role for role in single if whole or role == "id" or role in fields.values()}
-    humans = sum(role == "reference" for _, role, _ in texts)
-    refs: list[Reference] = []
-    added = 0
-    for key, role, text in (*(t for t in texts if t[1] == "reference"), *(t for t in texts if t[1] != "reference")):
-        kind = added_kind(key)
-        if role == "reference":
-            refs.append(reference(_name(key, fields), text, originals=humans, whole=whole))
-        else:
-            name = key if kind not in {None, *ORIGINAL_KINDS} else "paraphrase1"
-            refs.append(reference(name, text, originals=humans, whole=whole, rank=None if kind else added))
-            added += 1
-    source, doc, lang = (single.get(role) if role in keep else None for role in ("source", "doc", "lang"))
+    texts.sort(key=lambda one: one[0].role != "reference")
+    humans = sum(column.role == "reference" for column, _ in texts)
+    refs = []
+    for place, (column, text) in enumerate(texts):
+        name = column.name if whole else ""
+        rank = place - humans if column.rank is None else column.rank
+        refs.append(_reference(text, column.kind, rank, name, alone=humans == 1))
+    source, doc, lang = (
+        single.get(role) if whole or role in fields.values() else None for role in ("source", "doc", "lang")
+    )
     return Segment(single.get("id", default_id), tuple(refs), source, doc, lang, extra)
 
 
-def _name(key: str, fields: Mapping[str, str]) -> str:
-    """The name that a key gives a reference: none where it says no more than that it is one, or which one by number."""
+def _name(key: str, *, said: bool) -> str:
+    """The name that a key gives a reference: none where it says no more than that it is one, or which one by number.
+
+    Args:
+        key: Does not say a kind of reference.
+        said: Whether the user says that it is a reference.
+    """
     found = _REFERENCE.fullmatch(key)
-    if added_kind(key) or (found and found[3] and not found[3].isdigit()):
-        return key
-    return key if key in fields and not found and not key.isdigit() and key.lower() not in {*_TEXTS, *_KNOWN} else ""
+    if found:
+        return key if found[3] and not found[3].isdigit() else ""
+    return key if said and not (key.isdigit() or is_default(key) or key.lower() in {*_TEXTS, *_KNOWN}) else ""
 
 
 def _texts(key: str, value: Any, fail: Fail) -> list[str]:
@@ -277,21 +297,9 @@ def _document(segment: Segment) -> tuple[str, object]:
     return segment.doc or NO_DOCUMENT, segment.extra.get("collection")
 
 
-def layout(
-    segments: Sequence[Segment],
-    meta: Mapping[str, Any],
-    first: str = "reference",
-    readable: Callable[[str], bool] = lambda name: added_kind(name) is None,
-) -> Layout:
-    """Put the references of segments into columns.
-
-    Args:
-        segments: The segments.
-        meta: What the set says about itself.
-        first: Name of the first reference that has no name; further ones have a number behind it, from 2.
-        readable: Whether a name of a reference can be that of its column. Others have columns as if they had none, the
-            same in all segments.
-    """
+def layout(segments: Sequence[Segment], meta: Mapping[str, Any], writing: Writing) -> Layout:
+    """Put the references of segments into columns."""
+    first, readable = writing.first, writing.readable
     rows: list[dict[str, Reference]] = []
     columns: dict[str, str] = {}
     for segment in segments:
@@ -317,66 +325,122 @@ def layout(
     return Layout(segments, [*there, *ordered], rows, meta)
 
 
+#: Parts of a segment that tables and JSON have columns and keys for.
+PARTS: Final = ("id", "source", "doc", "lang")
+
+
+def one_line(text: str, *, tabs: bool = True) -> str:
+    """A text as one line, without tabs if they would end a column."""
+    return re.sub(r"[\r\n]" if tabs else r"[\t\r\n]", " ", text)
+
+
+def json_line(value: Any) -> str:
+    """A value as a line of JSON."""
+    return json.dumps(value, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def json_parts(segment: Segment, taken: Callable[[str], bool]) -> dict[str, Any]:
+    """What an object says of a segment besides its references: other keys that mean nothing there, and its parts."""
+    parts = {part: value for part in PARTS if (value := getattr(segment, part)) is not None}
+    return {**{key: value for key, value in segment.extra.items() if not taken(key)}, **parts}
+
+
 #: What a form can hold besides the texts of references: parts of a segment; ``names`` of references, their ``kinds``,
 #: or at least which are ``paraphrases``; ``several`` human ones of a segment, added ones (``extras``) beside them,
 #: ``ragged`` numbers of them, and ``none`` at all; references that are ``empty``; ``spaces`` at the ends of texts,
-#: ``lines``, line ends of Windows (``returns``) and ``tabs`` in them; ``logprob``; their ``generator``, weight and
-#: other keys; ``keys`` of segments that polyref does not know; ``meta``.
+#: ``lines``, line ends of Windows (``returns``) and ``tabs`` in them; ``logprob``; ``keys`` of segments that polyref
+#: does not know; ``meta``.
 ALL: Final = frozenset(
-    ("id", "source", "doc", "lang", "kinds", "paraphrases", "names", "several", "extras", "ragged", "none", "empty",
-     "spaces", "lines", "returns", "tabs", "logprob", "generator", "keys", "meta")
-)  # fmt: skip
+    {
+        *("id", "source", "doc", "lang", "kinds", "paraphrases", "names", "several", "extras", "ragged", "none"),
+        *("empty", "spaces", "lines", "returns", "tabs", "logprob", "keys", "meta"),
+    }
+)
 
 
-def losses(
-    made: Layout, holds: frozenset[str], known: frozenset[str] = frozenset(), taken: Callable[[str], bool] | None = None
-) -> list[str]:
-    """What is lost, one phrase each, with counts.
+@dataclass(frozen=True)
+class Writing:
+    """How a form is written.
 
-    Args:
-        made: The set.
-        holds: What the form can hold, of :data:`ALL`.
-        known: Keys of segments that it holds all the same.
-        taken: Which keys of segments it does not hold, because they mean something there.
+    Attributes:
+        lacks: What it cannot hold, of :data:`ALL`.
+        lines: What is in its one file; None where it has several, or is written otherwise.
+        keys: Keys of segments that it holds although polyref does not know them.
+        taken: Whether a key means something there, so that one that polyref does not know cannot be called so.
+        first: Name of the first reference that has no name; further ones have a number behind it, from 2.
+        readable: Whether a name of a reference can be that of its column. Others have columns as if they had none, the
+            same in all segments.
     """
+
+    lacks: frozenset[str]
+    lines: Callable[[Layout], Iterator[str]] | None = None
+    keys: frozenset[str] = frozenset()
+    taken: Callable[[str], bool] | None = None
+    first: str = "reference"
+    readable: Callable[[str], bool] = lambda name: added_kind(name) is None
+
+    @property
+    def holds(self) -> frozenset[str]:
+        """What it can hold, of :data:`ALL`."""
+        return ALL - self.lacks
+
+
+def losses(made: Layout, writing: Writing) -> list[str]:
+    """What is lost when a set is written, one phrase each, with counts."""
     segments = made.segments
     texts = [ref.text for segment in segments for ref in segment.refs]
     counts = [len(segment.refs) for segment in segments]
-    several = sum(max(len(segment.originals) - 1, 0) for segment in segments)
-    found = [
-        ("id", sum(one.id != str(place) for place, one in enumerate(segments, 1)), "ids", "segment"),
-        ("source", sum(one.source is not None for one in segments), "sources", "segment"),
-        ("doc", sum(one.doc is not None for one in segments), "documents", "segment"),
-        ("lang", sum(one.lang is not None for one in segments), "languages", "segment"),
-        ("keys", sum(bool(one.extra.keys() - known) for one in segments), "other keys", "segment"),
-        ("", sum(any(map(taken, one.extra)) for one in segments) if taken else 0, "other keys", "segment"),
-        ("ragged", sum(count < len(made.columns) for count in counts if count),
-         "different numbers of references: the first is repeated", "segment"),
-        ("none", sum(not count for count in counts), "no reference at all: an empty one is written", "segment"),
-        ("several", several, "further human references, which are left out", "reference"),
-        ("extras", sum(len(one.extras if one.originals else one.extras[1:]) for one in segments),
-         "added references, which are left out", "reference"),
-        ("empty", _empty(made), "whether a reference is empty or absent", "reference"),
-        ("lines", sum("\n" in text or "\r" in text for text in texts), "line ends, which become spaces", "text"),
-        ("returns", sum("\r\n" in text for text in texts), "line ends of Windows, which become line feeds", "text"),
-        ("tabs", sum("\t" in text for text in texts), "tabs, which become spaces", "text"),
-        ("spaces", sum(text != text.strip() for text in texts), "spaces at the ends", "text"),
-        ("meta", len(made.meta), "what the header says", "key"),
-    ]  # fmt: skip
-    phrases = [
-        f"{what} ({count} {unit}{'s' * (count != 1)})" for key, count, what, unit in found if count and key not in holds
+    taken = writing.taken or (lambda key: False)
+    lost: list[tuple[str, str, str, Sequence[int]]] = [
+        ("id", "ids", "segment", [one.id != str(place) for place, one in enumerate(segments, 1)]),
+        ("source", "sources", "segment", [one.source is not None for one in segments]),
+        ("doc", "documents", "segment", [one.doc is not None for one in segments]),
+        ("lang", "languages", "segment", [one.lang is not None for one in segments]),
+        ("keys", "other keys", "segment", [bool(one.extra.keys() - writing.keys) for one in segments]),
+        ("", "other keys", "segment", [any(map(taken, one.extra)) for one in segments]),
+        (
+            "ragged",
+            "different numbers of references: the first is repeated",
+            "segment",
+            [0 < count < len(made.columns) for count in counts],
+        ),
+        ("none", "no reference at all: an empty one is written", "segment", [not count for count in counts]),
+        (
+            "several",
+            "further human references, which are left out",
+            "reference",
+            [max(len(one.originals) - 1, 0) for one in segments],
+        ),
+        (
+            "extras",
+            "added references, which are left out",
+            "reference",
+            [len(one.extras if one.originals else one.extras[1:]) for one in segments],
+        ),
+        (
+            "empty",  # a segment's only one is an empty line
+            "whether a reference is empty or absent",
+            "reference",
+            [not ref.text for one in segments for ref in one.refs if len(one.refs) > 1],
+        ),
+        ("lines", "line ends, which become spaces", "text", ["\n" in text or "\r" in text for text in texts]),
+        ("returns", "line ends of Windows, which become line feeds", "text", ["\r\n" in text for text in texts]),
+        ("tabs", "tabs, which become spaces", "text", ["\t" in text for text in texts]),
+        ("spaces", "spaces at the ends", "text", [text != text.strip() for text in texts]),
+        ("meta", "what the header says", "key", [True] * len(made.meta)),
     ]
-    return phrases + list(_provenance(made, holds))
+    phrases = [counted(what, sum(found), unit) for key, what, unit, found in lost if key not in writing.holds]
+    return [*filter(None, phrases), *_provenance(made, writing.holds)]
 
 
-def _empty(made: Layout) -> int:
-    """References that are empty texts, but for a segment's only one."""
-    return sum(not ref.text for segment in made.segments for ref in segment.refs if len(segment.refs) > 1)
+def counted(what: str, count: int, unit: str) -> str:
+    """A phrase of what is lost, empty where nothing is."""
+    return f"{what} ({count} {unit}{'s' * (count != 1)})" if count else ""
 
 
 def _provenance(made: Layout, holds: frozenset[str]) -> Iterator[str]:
     """Where references came from, as far as kind and place do not say it."""
-    lost: dict[str, int] = {}
+    lost: set[str] = set()
     total = 0
     for segment, row in zip(made.segments, made.rows, strict=True):
         originals = [place for place, ref in enumerate(segment.refs) if ref.original]
@@ -397,17 +461,15 @@ def _provenance(made: Layout, holds: frozenset[str]) -> Iterator[str]:
             if originals and ref.original and originals[-1] != len(originals) - 1 and place == originals[-1]:
                 names.add("place before an original")
             total += bool(names)
-            for name in names:
-                lost[name] = lost.get(name, 0) + 1
+            lost |= names
     if lost:
-        yield f"{', '.join(sorted(lost))} ({total} reference{'s' * (total != 1)})"
+        yield counted(", ".join(sorted(lost)), total, "reference")
 
 
 def _lost(ref: Reference, holds: frozenset[str]) -> Sequence[str]:
-    names = []
-    if "generator" not in holds:
-        names += [name for name in ("weight", "generator") if getattr(ref, name) is not None]
-        names += ["other keys"] if ref.extra.keys() - {NAME} else []
+    # The normal form alone holds these.
+    names = [name for name in ("weight", "generator") if getattr(ref, name) is not None]
+    names += ["other keys"] if ref.extra.keys() - {NAME} else []
     if ref.logprob is not None and "logprob" not in holds:
         names.append("logprob")
     if ref.kind == "postedit" and "kinds" not in holds:

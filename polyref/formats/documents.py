@@ -118,11 +118,6 @@ def outputs_of(documents: Sequence[Document], file: str) -> Outputs:
     return Outputs(found, [document.name for document in documents for _ in document.numbers])
 
 
-def chosen_of(documents: Sequence[Document], file: Lines) -> list[str]:
-    """:func:`chosen`, of the references that documents have."""
-    return chosen((name for document in documents for name in document.references), file)
-
-
 def chosen(there: Iterable[str], file: Lines) -> list[str]:
     """The references that the user names by ``fields``, of those there are; without any, all."""
     names = list(dict.fromkeys(there))

@@ -20,8 +20,16 @@ from itertools import chain
 from typing import Any, Final
 
 from polyref.errors import DataError
-from polyref.formats.base import Format, Lines, Opened, Outputs, without_blank_end
-from polyref.formats.columns import NO_DOCUMENT, references
+from polyref.formats.base import Format, Lines, Opened, Outputs, Start, objects_in, without_blank_end
+from polyref.formats.columns import (
+    DEFAULT_NAME,
+    NO_DOCUMENT,
+    Layout,
+    Writing,
+    counted,
+    names_in_documents,
+    references,
+)
 from polyref.formats.documents import HUMAN_NAME, NO_REFERENCE, Made, check_name, chosen, of_pair
 from polyref.json_files import Record, described
 from polyref.languages import split_pair
@@ -30,11 +38,15 @@ from polyref.references import Place, Segment
 #: What sets the parts of a document's id apart, and which of them say the language pair.
 _SEPARATORS: Final = ("_###_", "_#_")
 _BREAK: Final = "\n\n"
+_SEPARATOR: Final = "_#_"
+_ROUND: Final = re.compile(r"human\d*")
+#: Keys by which the lines of 2024 are known.
+_JUDGEMENT: Final = frozenset({"langs", "line_id", "system", "tgt"})
 #: Keys of a document that mean something here.
 KNOWN: Final = frozenset({"doc_id", "src_text", "refs", "tgt_lang"})
 
 
-def is_general(values: Mapping[str, object]) -> bool:
+def is_document(values: Mapping[str, object]) -> bool:
     """Whether an object is a document of a test set, or of a system."""
     name = values.get("doc_id")
     if not isinstance(name, str):
@@ -43,6 +55,10 @@ def is_general(values: Mapping[str, object]) -> bool:
         return True
     in_parts = any(separator in name for separator in _SEPARATORS)
     return "hypothesis" in values and (in_parts or bool({"paragraphs_match", "metadata"} & values.keys()))
+
+
+def _is_general(name: str, start: Start) -> bool:
+    return is_document(objects_in(name, start) or {})
 
 
 def _of_pair(file: Lines, made: Callable[[Record], Made]) -> tuple[str | None, list[Made]]:
@@ -159,7 +175,7 @@ def _text_general(record: Record, wanted: Mapping[str, str]) -> Text:
 
 def _open_general(files: Sequence[Lines]) -> Opened:
     (file,) = files
-    return Opened(GENERAL.name, {}, _segments_general(file))
+    return Opened("general", {}, _segments_general(file))
 
 
 def _segments_general(file: Lines) -> Iterator[Segment]:
@@ -182,13 +198,48 @@ def _outputs_general(file: Lines) -> Outputs:
     return Outputs({"": [text for _, parts in found for text in parts]}, [name for name, parts in found for _ in parts])
 
 
-GENERAL: Final = Format("general", lambda name, first_line: False, _open_general, _outputs_general)
+def _general_lines(made: Layout) -> Iterator[str]:
+    """Documents of the general task: a reference that lacks a paragraph of a document is left out of it."""
+    source, target = made.languages
+    for name, places in made.documents():
+        sources = [made.segments[place].source for place in places]
+        texts = [text for text in sources if text is not None]
+        if len(texts) < len(sources):
+            raise DataError(
+                f"segment {made.segments[places[sources.index(None)]].id} has no source",
+                remedy="documents of the general task hold their sources",
+            )
+        first = made.segments[places[0]]
+        values: dict[str, Any] = {"doc_id": name, "src_lang": source, "tgt_lang": target}
+        values |= {key: value for key, value in first.extra.items() if key not in KNOWN}
+        values["src_text"] = _paragraphs(texts)
+        values["refs"] = {
+            column: {"ref": _paragraphs([made.rows[place][column].text for place in places])}
+            for column in made.columns
+            if all(column in made.rows[place] for place in places)
+        }
+        yield json.dumps({key: value for key, value in values.items() if value is not None}, ensure_ascii=False) + "\n"
 
 
-_SEPARATOR: Final = "_#_"
-_ROUND: Final = re.compile(r"human\d*")
-#: Keys by which the lines of 2024 are known.
-_JUDGEMENT: Final = frozenset({"langs", "line_id", "system", "tgt"})
+def _paragraphs(texts: list[str]) -> str:
+    return _BREAK.join(re.sub(r"\n(?=\n)", " ", text.strip("\n")) for text in texts)
+
+
+def lost_in_documents(made: Layout) -> list[str]:
+    """What documents leave out: references whose document lacks others of their column, and keys of segments."""
+    left_out = keys = 0
+    for _, places in made.documents():
+        rows, first = [made.rows[place] for place in places], made.segments[places[0]].extra
+        left_out += sum(
+            column in row for column in made.columns if any(column not in row for row in rows) for row in rows
+        )
+        extras = [made.segments[place].extra for place in places]
+        keys += sum(any(key in KNOWN or first.get(key) != one[key] for key in one) for one in extras)
+    found = (
+        counted("references that not every paragraph of a document has", left_out, "reference"),
+        counted("other keys", keys, "segment"),
+    )
+    return [phrase for phrase in found if phrase]
 
 
 @dataclass
@@ -217,6 +268,10 @@ class Item:
 def is_evaluation(values: Mapping[str, object]) -> bool:
     """Whether an object is a line of such a file."""
     return values.keys() >= _JUDGEMENT or ("tgt_text" in values and not values.keys().isdisjoint({"doc_id", "scores"}))
+
+
+def _is_evaluation(name: str, start: Start) -> bool:
+    return is_evaluation(objects_in(name, start) or {})
 
 
 def read_items(file: Lines) -> tuple[str, list[Item]]:
@@ -358,7 +413,7 @@ def _merged(judgements: list[Item], file: str) -> list[Item]:
 
 def _open_evaluation(files: Sequence[Lines]) -> Opened:
     (file,) = files
-    return Opened(EVALUATION.name, {}, _segments_evaluation(file))
+    return Opened("human-evaluation", {}, _segments_evaluation(file))
 
 
 def _segments_evaluation(file: Lines) -> Iterator[Segment]:
@@ -392,4 +447,17 @@ def _outputs_evaluation(file: Lines) -> Outputs:
     return Outputs(found, [item.document for item in items])
 
 
-EVALUATION: Final = Format("human-evaluation", lambda name, first_line: False, _open_evaluation, _outputs_evaluation)
+GENERAL: Final = Format(
+    "general",
+    _is_general,
+    _open_general,
+    _outputs_general,
+    json=True,
+    pairs=True,
+    writing=Writing(
+        frozenset({"id", "logprob", "meta"}), _general_lines, first=DEFAULT_NAME, readable=names_in_documents
+    ),
+)
+EVALUATION: Final = Format(
+    "human-evaluation", _is_evaluation, _open_evaluation, _outputs_evaluation, json=True, pairs=True
+)

@@ -3,15 +3,38 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, Final
 
 from polyref.errors import DataError
-from polyref.formats.base import Format, Lines, Opened, Outputs, unique, unpacked, without_blank_end
-from polyref.formats.columns import REFERENCES, roles, segment
+from polyref.formats.base import (
+    Format,
+    Lines,
+    Opened,
+    Outputs,
+    Start,
+    never,
+    objects_in,
+    unique,
+    unpacked,
+    without_blank_end,
+)
+from polyref.formats.columns import (
+    ALL,
+    REFERENCES,
+    Column,
+    Layout,
+    Writing,
+    columns,
+    json_line,
+    json_parts,
+    role_of,
+    segment_of,
+)
 from polyref.json_files import Record, try_json
 from polyref.references import Place, Reference, Segment
 
@@ -102,32 +125,44 @@ def _list(file: Lines, lines: Iterator[tuple[int, str]]) -> Iterator[tuple[int, 
     raise DataError("the list does not end", file=file.name, line=number, remedy="is the file whole?")
 
 
-def records(file: Lines) -> Iterator[Record]:
+def _records(file: Lines) -> Iterator[Record]:
     """The objects of a file of JSON lines or of one list."""
-    for number, text in elements(file):
-        yield Record.parse(text, file.name, number)
+    return (Record.parse(text, file.name, number) for number, text in elements(file))
+
+
+def _is_keyed(name: str, start: Start) -> bool:
+    return objects_in(name, start) is not None or re.match(r'\{\s*"', _inside_list(start)) is not None
+
+
+def _inside_list(start: Start) -> str:
+    """What stands behind the bracket that a file begins with; empty where it begins otherwise."""
+    first = start.written[0].lstrip() if start.written else ""
+    if not first.startswith("["):
+        return ""
+    return ("".join(start.written) if first.rstrip() == "[" else first)[1:].lstrip()
 
 
 def _open_keyed(files: Sequence[Lines]) -> Opened:
     (file,) = files
-    return Opened(KEYED.name, {}, unique(_segments_keyed(file), file.name))
+    return Opened("json", {}, unique(_keyed_segments(file), file.name))
 
 
-def _segments_keyed(file: Lines) -> Iterator[tuple[int, Segment]]:
-    known: dict[tuple[str, ...], dict[str, str]] = {}
+def _keyed_segments(file: Lines) -> Iterator[tuple[int, Segment]]:
+    fields, whole = file.reading.fields, file.reading.whole
+    known: dict[tuple[str, ...], list[Column]] = {}
     line = 0
-    for position, record in enumerate(records(file), 1):
+    for position, record in enumerate(_records(file), 1):
         keys, line = tuple(record.values), record.line
         if keys not in known:
-            known[keys] = roles(keys, _there(file, keys), REFERENCES, file.name, record.line)
-        values = [(key, known[keys].get(key, ""), value) for key, value in record.values.items()]
-        yield record.line, segment(values, Place(position), record.fail, file.reading.fields, whole=file.reading.whole)
+            known[keys] = columns(keys, _there(file, keys), REFERENCES, file.name, line)
+        values = zip(known[keys], record.values.values(), strict=True)
+        yield line, segment_of(values, Place(position), record.fail, fields, whole=whole)
     seen = {key for keys in known for key in keys}
-    if missing := [key for key in file.reading.fields if key not in seen]:
+    if missing := [key for key in fields if key not in seen]:
         raise DataError(f"no object has {missing[0]!r}, as `fields` says", file=file.name, line=line)
 
 
-def _there(file: Lines, keys: Sequence[str]) -> Mapping[str, str]:
+def _there(file: Lines, keys: Collection[str]) -> Mapping[str, str]:
     """What the user says of the keys that an object has; of all, if it has no text that the user names."""
     fields = file.reading.fields
     there = {key: role for key, role in fields.items() if key in keys}
@@ -135,32 +170,69 @@ def _there(file: Lines, keys: Sequence[str]) -> Mapping[str, str]:
     return there if texts & set(there.values()) or not texts & set(fields.values()) else fields
 
 
-def _outputs_keyed(file: Lines) -> Outputs:
-    wanted = frozenset({"output"})
+def _keyed_outputs(file: Lines) -> Outputs:
     texts: list[str] = []
-    for record in records(file):
-        found = roles(record.values, _there(file, tuple(record.values)), wanted, file.name, record.line)
-        keys = [key for key, role in found.items() if role == "output"]
-        if len(keys) > 1:
-            record.fail(f"{' and '.join(keys)} are outputs", f"say which one: `fields` {keys[0]}=output")
-        text = record.text(keys[0])
+    for record in _records(file):
+        keys = record.values.keys()
+        found = columns(keys, _there(file, keys), frozenset({"output"}), file.name, record.line)
+        named = [column.key for column in found if column.role == "output"]
+        if len(named) > 1:
+            record.fail(f"{' and '.join(named)} are outputs", f"say which one: `fields` {named[0]}=output")
+        text = record.text(named[0])
         if text is None:
-            record.fail(f'"{keys[0]}" is null, expected the output of the segment')
+            record.fail(f'"{named[0]}" is null, expected the output of the segment')
         texts.append(text)
     return Outputs({"": texts})
 
 
-KEYED: Final = Format("json", lambda name, first_line: False, _open_keyed, _outputs_keyed)
+def _taken_in_keyed(key: str) -> bool:
+    return role_of(key) not in {None, "output"}
+
+
+def _keyed_lines(made: Layout) -> Iterator[str]:
+    for segment in made.segments:
+        values = {**json_parts(segment, _taken_in_keyed), "references": [ref.text for ref in segment.originals]}
+        if segment.extras:
+            values["paraphrases"] = [ref.text for ref in segment.extras]
+        yield json_line(values)
+
+
+def _comet_lines(made: Layout) -> Iterator[str]:
+    """COMET's list of objects, without the outputs: one reference a segment."""
+    yield "[\n"
+    last = len(made.segments) - 1
+    for place, segment in enumerate(made.segments):
+        if not segment.refs:
+            raise DataError(f"segment {segment.id} has no reference", remedy="COMET's form needs one of every segment")
+        values = {} if segment.source is None else {"src": segment.source}
+        first = (segment.originals or segment.refs)[0]
+        line = json.dumps({**values, "ref": first.text}, ensure_ascii=False)
+        yield f"{line}{',' * (place < last)}\n"
+    yield "]\n"
+
+
+def _is_lists(name: str, start: Start) -> bool:
+    inside = _inside_list(start)
+    if not inside:
+        return False
+    lines = [as_list(line) for line in start.written]
+    if all(map(is_texts, lines)) and (len(lines) > 1 or not unpacked(name).endswith(".json")) and any(lines):
+        return True
+    if not inside.startswith(("[", '"')):
+        return False
+    whole = len(lines) == 1 and lines[0] is not None
+    return whole or start.written[0].strip() == "[" or unpacked(name).endswith((".json", ".jsonl"))
 
 
 def _open_lists(files: Sequence[Lines]) -> Opened:
     (file,) = files
-    return Opened(LISTS.name, {}, _segments_lists(file))
+    return Opened("lists", {}, _list_segments(file))
 
 
-def _segments_lists(file: Lines) -> Iterator[Segment]:
+def _list_segments(file: Lines) -> Iterator[Segment]:
     for position, (number, text) in enumerate(elements(file), 1):
-        value = as_list(text) if text.lstrip().startswith("[") else _text_lists(text)
+        value = as_list(text) if text.lstrip().startswith("[") else try_json(text, str)
+        value = [value] if isinstance(value, str) else value
         if not is_texts(value):
             raise DataError(
                 "expected a list with the references of one segment, or one text", file=file.name, line=number
@@ -172,10 +244,36 @@ def _segments_lists(file: Lines) -> Iterator[Segment]:
         yield Segment(Place(position), tuple(Reference(item) for item in texts))
 
 
-def _text_lists(text: str) -> list[str] | None:
-    """One text instead of a list."""
-    value = try_json(text, str)
-    return None if value is None else [value]
+def _list_lines(made: Layout) -> Iterator[str]:
+    return (json_line([ref.text for ref in segment.refs]) for segment in made.segments)
 
 
-LISTS: Final = Format("lists", lambda name, first_line: False, _open_lists)
+KEYED: Final = Format(
+    "json",
+    _is_keyed,
+    _open_keyed,
+    _keyed_outputs,
+    json=True,
+    writing=Writing(frozenset({"names", "kinds", "logprob", "meta"}), _keyed_lines, taken=_taken_in_keyed),
+)
+LISTS: Final = Format(
+    "lists",
+    _is_lists,
+    _open_lists,
+    json=True,
+    writing=Writing(
+        ALL - {"several", "extras", "ragged", "none", "empty", "spaces", "lines", "returns", "tabs"},
+        _list_lines,
+    ),
+)
+#: For writing alone: it is read as :data:`KEYED`.
+COMET: Final = Format(
+    "comet",
+    never,
+    _open_keyed,
+    json=True,
+    writing=Writing(
+        ALL - {"source", "none", "ragged", "empty", "spaces", "lines", "returns", "tabs"},
+        _comet_lines,
+    ),
+)

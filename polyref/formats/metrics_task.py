@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from polyref.errors import DataError, UsageError
-from polyref.formats.base import Format, Lines, Opened, Outputs, shortened, unique, without_blank_end
+from polyref.formats.base import Format, Lines, Opened, Outputs, Start, objects_in, shortened, unique, without_blank_end
 from polyref.json_files import Record
 from polyref.languages import find_pair
 from polyref.references import Reference, Segment
@@ -58,6 +58,10 @@ class Item:
 def is_item(values: Mapping[str, object]) -> bool:
     """Whether an object is a line of the metrics task."""
     return "item_id" in values and not {"src", "hyps"}.isdisjoint(values)
+
+
+def _matches(name: str, start: Start) -> bool:
+    return is_item(objects_in(name, start) or {})
 
 
 def read_items(file: Lines) -> Iterator[Item]:
@@ -139,7 +143,7 @@ def of_pair(items: Iterator[Item], asked: str | None, file: str) -> Iterator[Ite
 
 def _open(files: Sequence[Lines]) -> Opened:
     (file,) = files
-    return Opened(FORMAT.name, {}, unique(_segments(file), file.name))
+    return Opened("metrics-task", {}, unique(_segments(file), file.name))
 
 
 def _segments(file: Lines) -> Iterator[tuple[int, Segment]]:
@@ -174,4 +178,4 @@ def check_systems(item: Item, expected: Collection[str], file: str, remedy: str 
             raise DataError(f'"hyps" {told}', file=file, line=item.line, remedy=remedy)
 
 
-FORMAT: Final = Format("metrics-task", lambda name, first_line: False, _open, _outputs)
+METRICS_TASK: Final = Format("metrics-task", _matches, _open, _outputs, json=True, pairs=True)

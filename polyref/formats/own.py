@@ -1,4 +1,13 @@
-"""polyref's own forms: plain text, the normal form, the simple form and n-best lists."""
+"""polyref's own forms: plain text, the normal form, the simple form and n-best lists.
+
+Plain text: one segment a line; several files are several human references per segment. The others are JSON lines:
+
+- normal: a header, then ``{"id", "refs": [{"text", "kind", ...}]}`` a segment, with all that is known of references
+- simple: ``{"id", "reference", "paraphrases": [...]}`` a segment
+- n-best lists: ``{"id", "text", "paraphrases": [{"text", "score"}]}`` a sentence. Read as references, a sentence is the
+  reference and its list the paraphrases, unfiltered. Where references alone are asked for, the lists are left out: what
+  is in them becomes a reference by ``polyref augment --candidates``.
+"""
 
 from __future__ import annotations
 
@@ -12,17 +21,35 @@ from pathlib import Path
 from typing import Any, Final
 
 from polyref.errors import DataError, PolyrefWarning
-from polyref.formats.base import Format, Lines, Opened, Outputs, first_object, unique, without_blank_end
-from polyref.json_files import Record, check_depth
+from polyref.formats.base import Format, Lines, Opened, Outputs, Start, object_in, unique, unpacked, without_blank_end
+from polyref.formats.columns import ALL, Layout, Writing, json_line, json_parts, one_line, role_of
+from polyref.formats.general_task import is_document, is_evaluation
+from polyref.formats.metrics_task import is_item
+from polyref.json_files import Record, check_depth, try_json
 from polyref.references import KINDS, Place, Reference, Segment
 from polyref.textfiles import check_parallel, display_name, write_atomically
 
+#: The version of the normal form.
+VERSION: Final = 1
+_KEYS: Final = frozenset({"polyref", "id", "refs", "reference", "paraphrases"})
+#: A line that was meant to be one of our objects, even when it is broken further on.
+_JSON_START: Final = re.compile(rf'\s*\{{\s*"({"|".join(sorted(_KEYS))})"\s*:')
+_SEGMENT_KEYS: Final = frozenset({"id", "source", "doc", "lang", "refs"})
+_REFERENCE_KEYS: Final = frozenset({"text", "kind", "of", "rank", "weight", "logprob", "generator"})
+_SIMPLE_KEYS: Final = frozenset({"id", "reference", "paraphrases", "source", "doc", "lang"})
+#: What no reader takes in a text.
+_NO_TEXT: Final = re.compile("[\0\ud800-\udfff]")
+
+
+def _any_text(name: str, start: Start) -> bool:
+    return True
+
 
 def _open_plain(files: Sequence[Lines]) -> Opened:
-    return Opened("plain", {}, _segments_plain(files))
+    return Opened("plain", {}, _plain_segments(files))
 
 
-def _segments_plain(files: Sequence[Lines]) -> Iterator[Segment]:
+def _plain_segments(files: Sequence[Lines]) -> Iterator[Segment]:
     counts = [0] * len(files)
     uneven = False
     for position, row in enumerate(zip_longest(*(file.lines for file in files)), 1):
@@ -36,24 +63,45 @@ def _segments_plain(files: Sequence[Lines]) -> Iterator[Segment]:
     check_parallel([(file.name, count) for file, count in zip(files, counts, strict=True)])
 
 
-def _outputs_plain(file: Lines) -> Outputs:
+def _plain_outputs(file: Lines) -> Outputs:
     return Outputs({"": list(file.lines)})
 
 
-PLAIN: Final = Format("plain", lambda name, first_line: True, _open_plain, _outputs_plain, several=True)
+def plain_files(made: Layout) -> dict[str, str]:
+    """Column -> text of its file: every file has a line for every segment."""
+    rows = made.padded()
+    return {column: "".join(f"{one_line(row[place])}\n" for row in rows) for place, column in enumerate(made.columns)}
 
 
-VERSION: Final = 1
-_HEADER_KEYS = frozenset({"polyref", "meta"})
-_SEGMENT_KEYS = frozenset({"id", "source", "doc", "lang", "refs"})
-#: What no reader takes in a text.
-_NO_TEXT: Final = re.compile("[\0\ud800-\udfff]")
-_REFERENCE_KEYS = frozenset({"text", "kind", "of", "rank", "weight", "logprob", "generator"})
+def _own_object(name: str, start: Start) -> dict[str, Any] | None:
+    """The object that a file of polyref's own JSON lines begins with: ``{}`` where it is broken, None for others."""
+    jsonl = unpacked(name).endswith((".jsonl", ".json"))
+    values: dict[str, Any] | None = try_json(start)
+    if values is None:
+        broken = jsonl or _JSON_START.match(start) is not None
+        return {} if broken and not start.lstrip().startswith("[") else None
+    ours = jsonl or not _KEYS.isdisjoint(values)
+    return values if ours and not _of_others(values) else None
 
 
-def _matches_normal(name: str, first_line: str) -> bool:
-    # Also takes JSONL that is broken or in no known form, to say what is wrong with it.
-    return first_object(name, first_line) is not None
+def _of_others(values: dict[str, Any]) -> bool:
+    """Whether an object is of a form that is not polyref's, though a key may be called alike."""
+    if is_document(values) or is_evaluation(values) or is_item(values):
+        return True
+    refs = values.get("refs")
+    if "polyref" in values or (isinstance(refs, list) and (not refs or any(isinstance(item, dict) for item in refs))):
+        return False
+    if isinstance(values.get("reference"), str):
+        return False
+    others = values.keys() - {"id", "refs", "reference", "paraphrases"}
+    if isinstance(values.get("paraphrases"), list):
+        return any(role_of(key) == "reference" or key == "text" for key in others)
+    return bool(others) or isinstance(refs, list)
+
+
+def _is_normal(name: str, start: Start) -> bool:
+    # Also JSON lines that are broken or in no known form: reading them says what is wrong.
+    return _own_object(name, start) is not None
 
 
 def _open_normal(files: Sequence[Lines]) -> Opened:
@@ -66,11 +114,14 @@ def _open_normal(files: Sequence[Lines]) -> Opened:
         meta = _meta(record)
     else:
         numbered = chain([(number, line)], numbered)
-    segments = unique(_segments_normal(numbered, file.name), file.name)
-    try:
-        first = next(segments)
-    except StopIteration:
-        raise DataError("has a header, but no segments", file=file.name) from None
+    parsed = (
+        (number, _segment(Record.parse(line, file.name, number), Place(place)))
+        for place, (number, line) in enumerate(numbered, 1)
+    )
+    segments = unique(parsed, file.name)
+    first = next(segments, None)
+    if first is None:
+        raise DataError("has a header, but no segments", file=file.name)
     return Opened("normal", meta, chain([first], segments))
 
 
@@ -84,16 +135,10 @@ def _meta(record: Record) -> dict[str, Any]:
     if meta is not None and not isinstance(meta, dict):
         record.fail('"meta" is not an object')
     # Unknown keys are kept; "meta" is where everything about a set lives.
-    return {**record.rest(_HEADER_KEYS), **(meta or {})}
+    return {**record.rest(frozenset({"polyref", "meta"})), **(meta or {})}
 
 
-def _segments_normal(numbered: Iterator[tuple[int, str]], file: str) -> Iterator[tuple[int, Segment]]:
-    for position, (number, line) in enumerate(numbered, 1):
-        yield number, parse_segment(Record.parse(line, file, number), Place(position))
-
-
-def parse_segment(record: Record, default_id: str) -> Segment:
-    """One line of the normal form."""
+def _segment(record: Record, default_id: str) -> Segment:
     items = record.items("refs")
     if items is None:
         record.fail('no key "refs"', remedy='expected {"id": ..., "refs": [{"text": ...}, ...]}')
@@ -101,20 +146,23 @@ def parse_segment(record: Record, default_id: str) -> Segment:
     for index, item in enumerate(items):
         if not isinstance(item, dict):
             record.fail(f'refs[{index}] is not an object, expected {{"text": ...}}')
-        refs.append(
-            _reference_normal(Record(item, record.file, record.line, f"{record.where}refs[{index}]: "), len(items))
-        )
+        refs.append(_reference(Record(item, record.file, record.line, f"{record.where}refs[{index}]: "), len(items)))
+    return _with_parts(record, default_id, refs, _SEGMENT_KEYS)
+
+
+def _with_parts(record: Record, default_id: str, refs: Sequence[Reference], known: frozenset[str]) -> Segment:
+    """A segment of these references, with what else the record says of it."""
     return Segment(
         record.identifier(default_id),
         tuple(refs),
         record.text("source"),
         record.text("doc"),
         record.text("lang"),
-        record.rest(_SEGMENT_KEYS),
+        record.rest(known),
     )
 
 
-def _reference_normal(record: Record, siblings: int) -> Reference:
+def _reference(record: Record, siblings: int) -> Reference:
     text = record.text("text")
     if text is None:
         record.fail('no key "text"', remedy="an absent reference is left out of the list")
@@ -136,24 +184,24 @@ def _reference_normal(record: Record, siblings: int) -> Reference:
 
 def header_line(meta: Mapping[str, Any]) -> str:
     """The first line of the normal form, with its line end."""
-    return _dump({"polyref": VERSION, "meta": dict(meta)})
+    return json_line({"polyref": VERSION, "meta": dict(meta)})
 
 
 def segment_line(segment: Segment) -> str:
     """One segment in the normal form, with its line end. Keys without a value are left out."""
-    return _dump(_values(segment))
+    return json_line(_segment_values(segment))
 
 
-def _values(segment: Segment) -> dict[str, Any]:
+def _segment_values(segment: Segment) -> dict[str, Any]:
     values: dict[str, Any] = {"id": segment.id}
-    values.update(_present(source=segment.source, doc=segment.doc, lang=segment.lang))
+    values |= _present(source=segment.source, doc=segment.doc, lang=segment.lang)
     values["refs"] = [_reference_values(ref) for ref in segment.refs]
     return {**segment.extra, **values} if _SEGMENT_KEYS & segment.extra.keys() else {**values, **segment.extra}
 
 
 def _reference_values(ref: Reference) -> dict[str, Any]:
     values: dict[str, Any] = {"text": ref.text, "kind": ref.kind}
-    values.update(_present(of=ref.of, rank=ref.rank, weight=ref.weight, logprob=ref.logprob, generator=ref.generator))
+    values |= _present(of=ref.of, rank=ref.rank, weight=ref.weight, logprob=ref.logprob, generator=ref.generator)
     return {**ref.extra, **values} if _REFERENCE_KEYS & ref.extra.keys() else {**values, **ref.extra}
 
 
@@ -161,20 +209,8 @@ def _present(**values: Any) -> dict[str, Any]:
     return {key: value for key, value in values.items() if value is not None}
 
 
-def _dump(value: Mapping[str, Any]) -> str:
-    return json.dumps(value, ensure_ascii=False, allow_nan=False) + "\n"
-
-
 def checked(segments: Iterable[Segment], *, ids: bool = True) -> Iterator[Segment]:
-    """The segments, if a file of them can be read again.
-
-    Args:
-        segments: The segments.
-        ids: Whether the file holds their ids, which must differ.
-
-    Raises:
-        DataError: There are none, two have one id, or a text holds what no reader takes.
-    """
+    """The segments, if a file of them (and of their ``ids``, which must differ) can be read again."""
     known: set[str] = set()
     for segment in segments:
         if ids and segment.id in known:
@@ -191,16 +227,7 @@ def checked(segments: Iterable[Segment], *, ids: bool = True) -> Iterator[Segmen
 
 
 def write_segments(segments: Iterable[Segment], meta: Mapping[str, Any], path: str | Path) -> None:
-    """Write segments in the normal form, whole or not at all. Equal segments give equal bytes.
-
-    Args:
-        segments: In the order of the test set.
-        meta: Provenance, for the header.
-        path: The file; ``-`` is standard output, ``.gz`` is packed.
-
-    Raises:
-        DataError: The file cannot be written, or the set holds what no reader takes.
-    """
+    """Write segments in the normal form, whole or not at all. Equal segments give equal bytes."""
     name = display_name(path)
     with write_atomically(path) as stream:
         where = "the header"
@@ -208,9 +235,9 @@ def write_segments(segments: Iterable[Segment], meta: Mapping[str, Any], path: s
             stream.write(header_line(meta))
             for place, segment in enumerate(checked(segments), 2):
                 where = f"segment {segment.id!r}"
-                values = _values(segment)
-                parse_segment(Record(values, name, place, f"{where}: "), segment.id)
-                stream.write(line := _dump(values))
+                values = _segment_values(segment)
+                _segment(Record(values, name, place, f"{where}: "), segment.id)
+                stream.write(line := json_line(values))
                 check_depth(line, values)
         except DataError as error:
             raise DataError(error.message, file=name, remedy=error.remedy) from None
@@ -218,29 +245,21 @@ def write_segments(segments: Iterable[Segment], meta: Mapping[str, Any], path: s
             raise DataError(f"{where} cannot be written: {error}", file=name) from None
 
 
-NORMAL: Final = Format("normal", _matches_normal, _open_normal)
-
-
-_KEYS_simple = frozenset({"id", "reference", "paraphrases", "source", "doc", "lang"})
-
-
-def _matches_simple(name: str, first_line: str) -> bool:
-    values = first_object(name, first_line)
+def _is_simple(name: str, start: Start) -> bool:
+    values = _own_object(name, start)
     return values is not None and "refs" not in values and not values.keys().isdisjoint({"reference", "paraphrases"})
 
 
 def _open_simple(files: Sequence[Lines]) -> Opened:
     (file,) = files
-    return Opened("simple", {}, unique(_segments_simple(file), file.name))
+    parsed = (
+        (number, _simple_segment(Record.parse(line, file.name, number), Place(number)))
+        for number, line in enumerate(file.lines, 1)
+    )
+    return Opened("simple", {}, unique(parsed, file.name))
 
 
-def _segments_simple(file: Lines) -> Iterator[tuple[int, Segment]]:
-    for number, line in enumerate(file.lines, 1):
-        record = Record.parse(line, file.name, number)
-        yield number, _segment_simple(record, Place(number))
-
-
-def _segment_simple(record: Record, default_id: str) -> Segment:
+def _simple_segment(record: Record, default_id: str) -> Segment:
     if record.values.keys().isdisjoint({"reference", "paraphrases"}):
         record.fail('neither "reference" nor "paraphrases"', remedy="the file started in the simple form")
     text = record.text("reference")
@@ -251,38 +270,37 @@ def _segment_simple(record: Record, default_id: str) -> Segment:
         if paraphrase is None:
             record.fail(f"paraphrases[{rank}] is null, expected a string")
         refs.append(Reference(paraphrase, kind="paraphrase", of=of, rank=rank))
-    return Segment(
-        record.identifier(default_id),
-        tuple(refs),
-        record.text("source"),
-        record.text("doc"),
-        record.text("lang"),
-        record.rest(_KEYS_simple),
-    )
+    return _with_parts(record, default_id, refs, _SIMPLE_KEYS)
 
 
-SIMPLE: Final = Format("simple", _matches_simple, _open_simple)
+def _taken_in_simple(key: str) -> bool:
+    return key == "polyref" or role_of(key) not in {None, "output"}
 
 
-def is_nbest(values: dict[str, object]) -> bool:
-    """Whether an object is a line of such a file, or the one object that ``polyref paraphrase --json`` writes."""
+def _simple_lines(made: Layout) -> Iterator[str]:
+    for segment in made.segments:
+        values = json_parts(segment, _taken_in_simple)
+        if segment.originals:
+            values["reference"] = segment.originals[0].text
+        yield json_line({**values, "paraphrases": [ref.text for ref in segment.extras]})
+
+
+def _is_nbest(name: str, start: Start) -> bool:
+    """A line of such a file, or the one object that ``polyref paraphrase --json`` writes."""
+    values = object_in(start) or {}
     if values.keys() >= {"signature", "rows"}:
         return True
     found = values.get("paraphrases")
-    return (
-        "text" in values
-        and "reference" not in values
-        and isinstance(found, list)
-        and all(isinstance(item, dict) for item in found)
-    )
+    listed = isinstance(found, list) and all(isinstance(item, dict) for item in found)
+    return listed and "text" in values and "reference" not in values
 
 
 def _open_nbest(files: Sequence[Lines]) -> Opened:
     (file,) = files
-    return Opened(NBEST.name, {}, unique(_segments_nbest(file), file.name))
+    return Opened("nbest", {}, unique(_nbest_segments(file), file.name))
 
 
-def _segments_nbest(file: Lines) -> Iterator[tuple[int, Segment]]:
+def _nbest_segments(file: Lines) -> Iterator[tuple[int, Segment]]:
     position = 0
     left_out = 0
     for number, line in without_blank_end(file):
@@ -293,13 +311,14 @@ def _segments_nbest(file: Lines) -> Iterator[tuple[int, Segment]]:
             if not isinstance(values, dict):
                 record.fail('"rows" holds something else than objects')
             left_out += not file.reading.whole and bool(values.get("paraphrases"))
-            yield number, _segment_nbest(Record(values, file.name, number), Place(position), whole=file.reading.whole)
+            own = Record(values, file.name, number)
+            yield number, _nbest_segment(own, Place(position), whole=file.reading.whole)
     if left_out:
         said = f"its {left_out} n-best lists are left out: they are candidates, and not yet references"
         warnings.warn(f"{file.name}: {said}", PolyrefWarning, stacklevel=2)
 
 
-def _segment_nbest(record: Record, default_id: str, *, whole: bool) -> Segment:
+def _nbest_segment(record: Record, default_id: str, *, whole: bool) -> Segment:
     text = record.text("text")
     if text is None:
         record.fail('no key "text"', remedy='expected {"id": ..., "text": ..., "paraphrases": [{"text": ...}, ...]}')
@@ -316,4 +335,38 @@ def _segment_nbest(record: Record, default_id: str, *, whole: bool) -> Segment:
     return Segment(record.identifier(default_id), tuple(refs))
 
 
-NBEST: Final = Format("nbest", lambda name, first_line: False, _open_nbest)
+def _nbest_lines(made: Layout) -> Iterator[str]:
+    for segment in made.segments:
+        text = segment.originals[0].text if segment.originals else ""
+        found = [
+            {"text": ref.text} if ref.logprob is None else {"text": ref.text, "score": ref.logprob}
+            for ref in segment.extras
+        ]
+        yield json_line({"id": segment.id, "text": text, "paraphrases": found})
+
+
+PLAIN: Final = Format(
+    "plain",
+    _any_text,
+    _open_plain,
+    _plain_outputs,
+    several=True,
+    writing=Writing(ALL - {"several", "extras", "returns", "tabs", "spaces", "empty"}),
+)
+NORMAL: Final = Format("normal", _is_normal, _open_normal, json=True, writing=Writing(frozenset()))
+SIMPLE: Final = Format(
+    "simple",
+    _is_simple,
+    _open_simple,
+    json=True,
+    writing=Writing(frozenset({"several", "names", "kinds", "logprob", "meta"}), _simple_lines, taken=_taken_in_simple),
+)
+NBEST: Final = Format(
+    "nbest",
+    _is_nbest,
+    _open_nbest,
+    json=True,
+    writing=Writing(
+        frozenset({"none", "source", "doc", "lang", "several", "names", "kinds", "keys", "meta"}), _nbest_lines
+    ),
+)

@@ -7,17 +7,28 @@ names: every column is a reference.
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Final
 
 from polyref.errors import DataError
-from polyref.formats.base import Format, Lines, Opened, Outputs, unique, unpacked, without_blank_end
-from polyref.formats.columns import REFERENCES, Fail, failing, role_of, roles, segment
+from polyref.formats.base import Format, Lines, Opened, Outputs, Start, never, unique, unpacked, without_blank_end
+from polyref.formats.columns import (
+    ALL,
+    PARTS,
+    REFERENCES,
+    Column,
+    Layout,
+    Writing,
+    columns,
+    names_in_tables,
+    one_line,
+    role_of,
+    segment_of,
+)
+from polyref.json_files import Record
 from polyref.references import Place, Segment
-
-#: Every column is a reference, and there are no names.
-SACREBLEU: Final = "sacrebleu-tsv"
 
 
 def has_names(cells: Sequence[str]) -> bool:
@@ -39,82 +50,153 @@ def _rows(file: Lines, separator: str) -> Iterator[tuple[int, list[str]]]:
 
 
 class _Table:
-    """The rows of a table with the roles of its columns."""
+    """The rows of a table, and what its columns are."""
 
     def __init__(self, file: Lines, separator: str, wanted: frozenset[str], *, all_references: bool = False) -> None:
         self.file = file
         rows = _rows(file, separator)
-        try:
-            number, first = next(rows)
-        except StopIteration:
-            raise DataError("the file is empty, expected a table", file=file.name) from None
-        fields = file.reading.fields
-        numbered = {str(place) for place in range(1, len(first) + 1)}
+        number, first = next(rows, (0, []))
+        if not number:
+            raise DataError("the file is empty, expected a table", file=file.name)
+        self.fields = fields = file.reading.fields
+        numbers = [str(place) for place in range(1, len(first) + 1)]
         named = not all_references and (has_names(first) or (bool(fields) and set(fields) <= set(first)))
-        if named and fields and set(fields) <= numbered and not set(fields) <= set(first):
-            # Columns by number in a table that names them all the same.
-            fields = {first[int(key) - 1]: role for key, role in fields.items()}
         if all_references:
-            self.keys, self.roles = [str(place) for place in range(1, len(first) + 1)], {}
-            self.roles = dict.fromkeys(self.keys, "reference")
+            self.columns = [Column(key, "reference") for key in numbers]
         elif named:
-            self.keys = [cell.strip() for cell in first]
-            self.roles = roles(self.keys, fields, wanted, file.name, number)
+            if set(fields) <= set(numbers) and not set(fields) <= set(first):
+                # Columns by number in a table that names them all the same.
+                self.fields = fields = {first[int(key) - 1]: role for key, role in fields.items()}
+            self.columns = columns([cell.strip() for cell in first], fields, wanted, file.name, number)
+        elif fields:
+            self.columns = columns(numbers, fields, wanted, file.name, number)
         else:
-            if not fields:
-                raise DataError(
-                    f"a table of {len(first)} columns that are not named",
-                    file=file.name,
-                    line=number,
-                    remedy=f"say what they are: `fields` {len(first)}=reference; `form` {SACREBLEU} takes every "
-                    "column for a reference, `form` plain takes tabs for text",
+            raise DataError(
+                f"a table of {len(first)} columns that are not named",
+                file=file.name,
+                line=number,
+                remedy=f"say what they are: `fields` {len(first)}=reference; `form` sacrebleu-tsv takes every column "
+                "for a reference, `form` plain takes tabs for text",
+            )
+        self._rows = rows if named else chain([(number, first)], rows)
+
+    def __iter__(self) -> Iterator[tuple[Record, list[str]]]:
+        """Who tells faults of a row, and its cells."""
+        for number, cells in self._rows:
+            place = Record({}, self.file.name, number)
+            if len(cells) != len(self.columns):
+                place.fail(
+                    f"{len(cells)} columns, expected {len(self.columns)} as in the first row", "no cell may hold a tab"
                 )
-            self.keys = [str(place) for place in range(1, len(first) + 1)]
-            self.roles = roles(self.keys, fields, wanted, file.name, number)
-        self.fields = fields
-        self.rows = rows if named else chain([(number, first)], rows)
-
-    def __iter__(self) -> Iterator[tuple[int, list[str], Fail]]:
-        for number, cells in self.rows:
-            fail = failing(self.file.name, number)
-            if len(cells) != len(self.keys):
-                fail(f"{len(cells)} columns, expected {len(self.keys)} as in the first row", "no cell may hold a tab")
-            yield number, cells, fail
+            yield place, cells
 
 
-def _reader(separator: str, *, all_references: bool = False) -> Format:
-    def read(files: Sequence[Lines]) -> Opened:
-        (file,) = files
-        return Opened(name, {}, unique(_segments(file, separator, all_references), file.name))
-
-    def outputs(file: Lines) -> Outputs:
-        table = _Table(file, separator, frozenset({"output"}))
-        columns = [place for place, key in enumerate(table.keys) if table.roles.get(key) == "output"]
-        texts: list[list[str]] = [[] for _ in columns]
-        for _, cells, _ in table:
-            for own, place in zip(texts, columns, strict=True):
-                own.append(cells[place])
-        names = [table.keys[place] if len(columns) > 1 else "" for place in columns]
-        return Outputs(dict(zip(names, texts, strict=True)))
-
-    name = SACREBLEU if all_references else "tsv" if separator == "\t" else "csv"
-    return Format(name, lambda file, _: unpacked(file).endswith(f".{name}"), read, None if all_references else outputs)
+def _opened(form: str, files: Sequence[Lines], separator: str, *, all_references: bool = False) -> Opened:
+    (file,) = files
+    return Opened(form, {}, unique(_segments(file, separator, all_references), file.name))
 
 
 def _segments(file: Lines, separator: str, all_references: bool) -> Iterator[tuple[int, Segment]]:
     table = _Table(file, separator, REFERENCES, all_references=all_references)
-    for position, (number, cells, fail) in enumerate(table, 1):
-        named = [(key, table.roles.get(key, ""), cell) for key, cell in zip(table.keys, cells, strict=True)]
-        # An empty reference is absent; a segment's only one is an empty line of plain text.
-        first = next((place for place, (_, role, _) in enumerate(named) if role == "reference"), -1)
-        alone = not any(cell for _, role, cell in named if role in REFERENCES)
-        values = [
-            (key, role, cell if cell or all_references or (alone and place == first) else None)
-            for place, (key, role, cell) in enumerate(named)
-        ]
-        yield number, segment(values, Place(position), fail, table.fields, whole=file.reading.whole)
+    texts = [place for place, column in enumerate(table.columns) if column.role in REFERENCES]
+    first = next((place for place, column in enumerate(table.columns) if column.role == "reference"), -1)
+    for position, (place, cells) in enumerate(table, 1):
+        values: list[str | None] = list(cells)
+        if not all_references:
+            # An empty reference is absent; a segment's only one is an empty line of plain text.
+            alone = not any(cells[text] for text in texts)
+            values = [cell or (cell if alone and column == first else None) for column, cell in enumerate(cells)]
+        pairs = zip(table.columns, values, strict=True)
+        whole = file.reading.whole
+        yield place.line, segment_of(pairs, Place(position), place.fail, table.fields, whole=whole)
 
 
-TSV: Final = _reader("\t")
-CSV: Final = _reader(",")
-ALL_REFERENCES: Final = _reader("\t", all_references=True)
+def _outputs(file: Lines, separator: str) -> Outputs:
+    table = _Table(file, separator, frozenset({"output"}))
+    found = {place: column.key for place, column in enumerate(table.columns) if column.role == "output"}
+    texts: dict[int, list[str]] = {place: [] for place in found}
+    for _, cells in table:
+        for place, own in texts.items():
+            own.append(cells[place])
+    return Outputs({found[place] if len(found) > 1 else "": own for place, own in texts.items()})
+
+
+def _is_tsv(name: str, start: Start) -> bool:
+    if unpacked(name).endswith((".tsv", ".csv")):
+        return unpacked(name).endswith(".tsv")
+    return bool(start.written) and all("\t" in line for line in start.written)
+
+
+def _open_tsv(files: Sequence[Lines]) -> Opened:
+    return _opened("tsv", files, "\t")
+
+
+def _tsv_outputs(file: Lines) -> Outputs:
+    return _outputs(file, "\t")
+
+
+def _tsv_lines(made: Layout) -> Iterator[str]:
+    return ("\t".join(one_line(cell, tabs=False) for cell in row) + "\n" for row in _cells(made))
+
+
+def _cells(made: Layout) -> Iterator[list[str]]:
+    parts = [part for part in PARTS if any(getattr(segment, part) is not None for segment in made.segments)]
+    yield [*parts, *made.columns]
+    for segment, row in zip(made.segments, made.rows, strict=True):
+        cells = [row[column].text if column in row else "" for column in made.columns]
+        yield [*(getattr(segment, part) or "" for part in parts), *cells]
+
+
+def _is_csv(name: str, start: Start) -> bool:
+    return unpacked(name).endswith(".csv")
+
+
+def _open_csv(files: Sequence[Lines]) -> Opened:
+    return _opened("csv", files, ",")
+
+
+def _csv_outputs(file: Lines) -> Outputs:
+    return _outputs(file, ",")
+
+
+def _csv_lines(made: Layout) -> Iterator[str]:
+    for row in _cells(made):
+        line = io.StringIO()
+        # What is in the line end is quoted; a text file's own is a line feed.
+        csv.writer(line, lineterminator="\r\n").writerow(cell.replace("\r\n", "\n") for cell in row)
+        yield line.getvalue().removesuffix("\r\n") + "\n"
+
+
+def _open_sacrebleu(files: Sequence[Lines]) -> Opened:
+    return _opened("sacrebleu-tsv", files, "\t", all_references=True)
+
+
+def _sacrebleu_lines(made: Layout) -> Iterator[str]:
+    return ("\t".join(one_line(text, tabs=False) for text in row) + "\n" for row in made.padded())
+
+
+TSV: Final = Format(
+    "tsv",
+    _is_tsv,
+    _open_tsv,
+    _tsv_outputs,
+    writing=Writing(
+        frozenset({"none", "empty", "lines", "tabs", "logprob", "keys", "meta"}), _tsv_lines, readable=names_in_tables
+    ),
+)
+CSV: Final = Format(
+    "csv",
+    _is_csv,
+    _open_csv,
+    _csv_outputs,
+    writing=Writing(
+        frozenset({"none", "empty", "returns", "logprob", "keys", "meta"}), _csv_lines, readable=names_in_tables
+    ),
+)
+#: sacreBLEU's: every column is a reference, and there are no names.
+SACREBLEU: Final = Format(
+    "sacrebleu-tsv",
+    never,
+    _open_sacrebleu,
+    writing=Writing(ALL - {"several", "extras", "returns", "spaces", "empty"}, _sacrebleu_lines),
+)

@@ -9,14 +9,23 @@ from __future__ import annotations
 import os
 import re
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Final
 
 from polyref.errors import DataError, PolyrefWarning, UsageError
-from polyref.formats.base import Format, Lines, Opened
-from polyref.formats.columns import DEFAULT_NAME, NO_DOCUMENT, added_kind, references
+from polyref.formats.base import Format, Lines, Opened, never
+from polyref.formats.columns import (
+    DEFAULT_NAME,
+    NO_DOCUMENT,
+    Layout,
+    Writing,
+    added_kind,
+    names_in_documents,
+    one_line,
+    references,
+)
 from polyref.formats.documents import NO_REFERENCE
 from polyref.json_files import Record
 from polyref.languages import find_pair
@@ -25,6 +34,12 @@ from polyref.textfiles import check_parallel
 
 _LAYOUT: Final = re.compile(r"(?P<pair>[^.]+)\.(?P<name>[^.]+)\.(txt|jsonl)")
 _RELEASE: Final = re.compile(r"[^.]+\.(?P<pair>[^.]+)\.ref\.(?:(?P<name>.+)\.)?[^.]+")
+#: What stands for a reference that a segment lacks.
+_ABSENT: Final = "NO TRANSLATION AVAILABLE"
+#: What a path to such a set starts with: ``sacrebleu:wmt22``.
+SCHEME: Final = "sacrebleu:"
+#: Whether sacreBLEU may download, as it may for its tokenisers.
+DOWNLOAD: Final = "POLYREF_DOWNLOAD"
 _KEYS: Final = {"references": "target", "sources": "source"}
 
 
@@ -72,7 +87,7 @@ def _place(name: str) -> tuple[bool, str, int, str]:
 
 
 def _open(files: Sequence[Lines]) -> Opened:
-    return Opened(FOLDER.name, {}, _segments(files))
+    return Opened("mt-metrics-eval", {}, _segments(files))
 
 
 def _kind_and_name(file: Lines) -> tuple[str, str]:
@@ -127,15 +142,6 @@ def _texts(file: Lines) -> Iterator[str]:
         yield text.rstrip()
 
 
-FOLDER: Final = Format("mt-metrics-eval", lambda name, first_line: False, _open, several=True)
-
-
-#: What a path to such a set starts with: ``sacrebleu:wmt22``.
-SCHEME: Final = "sacrebleu:"
-#: Whether sacreBLEU may download, as it may for its tokenisers.
-DOWNLOAD: Final = "POLYREF_DOWNLOAD"
-
-
 def set_files(name: str, pair: str | None) -> list[Path]:
     """The references of a test set, which are plain text files.
 
@@ -182,3 +188,39 @@ def _cached(folder: Path, known: Any, pair: str) -> list[Path]:
         return texts
     allowed = {f"{start}{field.replace(':', '-')}" for field in known._get_langpair_allowed_refs(pair)}
     return [path for path in texts if path.name in allowed]
+
+
+def layout_files(made: Layout, pair: str | None) -> Mapping[str, str]:
+    """Path -> text of the files of mt-metrics-eval's layout."""
+    if pair is None or not re.fullmatch(r"[^./-]+-[^./]+", pair):
+        raise UsageError(f"`pair` is {pair}, expected SRC-TGT such as zh-en", remedy="the names of the files hold it")
+    files = {}
+    for column in made.columns:
+        if not column or re.search(r"[./-]|\s", column) or column in {"all", "src"}:
+            raise DataError(f"the reference name {column!r} is not allowed in the layout of mt-metrics-eval")
+        texts = (row[column].text if column in row else _ABSENT for row in made.rows)
+        files[f"references/{pair}.{column}.txt"] = _lines(texts)
+    if any(segment.source is not None for segment in made.segments):
+        files[f"sources/{pair}.txt"] = _lines(segment.source or "" for segment in made.segments)
+    if any(segment.doc is not None for segment in made.segments):
+        about = (f"{segment.extra.get('domain') or 'all'} {segment.doc or NO_DOCUMENT}" for segment in made.segments)
+        files[f"documents/{pair}.docs"] = _lines(about)
+    return files
+
+
+def _lines(texts: Iterator[str]) -> str:
+    return "".join(f"{one_line(text)}\n" for text in texts)
+
+
+FOLDER: Final = Format(
+    "mt-metrics-eval",
+    never,
+    _open,
+    several=True,
+    writing=Writing(
+        frozenset({"id", "lang", "lines", "spaces", "logprob", "keys", "meta"}),
+        keys=frozenset({"domain"}),
+        first=DEFAULT_NAME,
+        readable=names_in_documents,
+    ),
+)

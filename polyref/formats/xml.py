@@ -11,45 +11,53 @@ import gzip
 import re
 import sys
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
-from html import unescape
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from html import escape, unescape
+from itertools import groupby
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import IO, Any, Final
 from xml.parsers import expat
 
 from polyref.errors import DataError
-from polyref.formats.base import Format, Lines, Opened, Outputs, looks, shortened, whole_number
-from polyref.formats.columns import DEFAULT_NAME
-from polyref.formats.documents import Document, chosen_of, outputs_of, segments_of
+from polyref.formats.base import Format, Lines, Opened, Outputs, Start, looks, shortened, whole_number
+from polyref.formats.columns import DEFAULT_NAME, Layout, Writing, names_in_documents, one_line
+from polyref.formats.documents import Document, chosen, outputs_of, segments_of
 from polyref.languages import base, split_pair
+from polyref.references import Segment
 from polyref.textfiles import holds_more, is_packed, most_lines, most_unpacked, unpacks_to_more
 
 #: Bytes or characters that are given to the parser at a time.
 _BLOCK: Final = 1 << 20
 _ROOTS: Final = frozenset({"dataset", "collection", "doc"})
 _EXPECTED: Final = "expected WMT's XML, which begins with <dataset>"
+_MARKUP: Final = re.compile(
+    r"\s*<(\?xml|!doctype|html|tmx|xliff|tei|mteval|srcset|refset|tstset|dataset|collection|doc|seg)\b", re.I
+)
+_TAG: Final = re.compile(r"<(/?)(srcset|refset|tstset|doc|seg)\b([^<>]*)>", re.IGNORECASE)
+_ATTRIBUTE: Final = re.compile(r"""(?<![\w:-])([\w:-]{1,64})\s*=\s*(?:"([^"]*)"|'([^']*)')""")
+_ENTITY: Final = re.compile(r"&(?:amp|lt|gt|quot|apos|#\d{1,7}|#[xX][0-9a-fA-F]{1,6});")
+#: Most characters of a segment.
+_LONGEST_sgml: Final = 1 << 24
+#: Most characters of a segment of SGML.
+_LONGEST: Final = 1 << 24
+#: What XML 1.0 has no way to write.
+_UNWRITABLE: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def read_xml(file: Path, source_language: str | None = None) -> list[Document]:
-    """The documents of a file, possibly ``.gz``.
-
-    Args:
-        file: The file.
-        source_language: What sources must be in; None takes any.
-    """
-    reader = XmlReader(str(file), source_language)
+    """The documents of a file, possibly ``.gz``, whose sources must be in a language if one is named."""
+    reader = _XmlReader(str(file), source_language)
     packed = file.name.endswith(".gz")
     try:
         with gzip.open(file, "rb") if packed else file.open("rb") as stream:
-            return reader.blocks(_blocks(stream, most_unpacked() if packed else sys.maxsize, file, reader))  # type: ignore[arg-type]
+            return reader.read(_blocks(stream, most_unpacked() if packed else sys.maxsize, file, reader))
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise reader.fault(f"broken gzip data: {error}") from None
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror or error}", file=file) from None
 
 
-def _blocks(stream: BinaryIO, room: int, file: Path, reader: XmlReader) -> Iterator[bytes]:
+def _blocks(stream: IO[bytes] | gzip.GzipFile, room: int, file: Path, reader: _XmlReader) -> Iterator[bytes]:
     while block := stream.read(_BLOCK):
         room -= len(block)
         if room < 0:
@@ -57,8 +65,46 @@ def _blocks(stream: BinaryIO, room: int, file: Path, reader: XmlReader) -> Itera
         yield block
 
 
-class XmlReader:
-    """Reads documents, from blocks of bytes or from lines.
+class _Builder:
+    """What readers of markup do at tags: they fill the texts of a document.
+
+    Attributes:
+        file: Its name, for messages.
+        document: The one that the reader is in.
+        texts: Number -> text of the source, reference or output that the reader is in.
+        segment: Number of the last segment.
+        pieces: Text of the segment that the reader is in; None outside of segments.
+    """
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self.document: Document | None = None
+        self.texts: dict[int, str] | None = None
+        self.segment = 0
+        self.pieces: list[str] | None = None
+
+    @property
+    def line(self) -> int:
+        """Where the reader is."""
+        raise NotImplementedError
+
+    def fault(self, message: str) -> DataError:
+        """An error at the place where the reader is."""
+        return DataError(message, file=self.file, line=self.line)
+
+    def open_segment(self, texts: Mapping[int, str], attributes: Mapping[str, str]) -> None:
+        """Begin the segment of a tag."""
+        text = attributes.get("id", "")
+        number = whole_number(text)
+        if not number:
+            raise self.fault(f"the segment id is {shortened(text)}, expected a number from 1")
+        if number in texts:
+            raise self.fault(f"segment {number} occurs twice")
+        self.segment, self.pieces = number, []
+
+
+class _XmlReader(_Builder):
+    """Reads documents, from blocks of bytes or of text.
 
     Args:
         file: Its name for messages.
@@ -67,15 +113,11 @@ class XmlReader:
     """
 
     def __init__(self, file: str, source_language: str | None = None, *, sources: bool = True) -> None:
-        self.file = file
+        super().__init__(file)
         self.source_language = source_language
         self.sources = sources
         self.found: list[Document] = []
         self.collection: str | None = None
-        self.document: Document | None = None
-        self.texts: dict[int, str] | None = None
-        self.segment: int | None = None
-        self.pieces: list[str] = []
         self.known: set[tuple[str | None, str]] = set()
         self.first = ""
         self.rooted = False
@@ -87,13 +129,28 @@ class XmlReader:
         self.parser.EndElementHandler = self._end
         self.parser.CharacterDataHandler = self._text
 
-    def blocks(self, blocks: Iterable[bytes] | Iterable[str]) -> list[Document]:
-        """The documents in blocks of any size."""
-        return self._read(partial(self._feed, blocks))
+    @property
+    def line(self) -> int:
+        """Where the parser is."""
+        line: int = self.parser.CurrentLineNumber
+        return line
 
-    def lines(self, lines: Iterable[str]) -> list[Document]:
-        """The documents in lines without their ends."""
-        return self.blocks(f"{line}\n" for line in lines)
+    def read(self, blocks: Iterable[bytes] | Iterable[str]) -> list[Document]:
+        """The documents in blocks of any size."""
+        try:
+            self._feed(blocks)
+        except expat.ExpatError as error:
+            start = self.first.lstrip("\ufeff\ufffd\0 \t\r\n")
+            if not start.startswith("<"):
+                found = f"is no XML: the first line is {looks(start.partition(chr(10))[0])}"
+                raise DataError(found, file=self.file, line=1, remedy=_EXPECTED) from None
+            raise DataError(f"broken XML: {expat.ErrorString(error.code)}", file=self.file, line=error.lineno) from None
+        except (LookupError, ValueError) as error:
+            # What Expat does not know itself goes to Python's codecs, which know one-byte encodings alone.
+            raise DataError(
+                f"cannot be decoded: {error}", file=self.file, line=1, remedy="convert it to UTF-8"
+            ) from None
+        return self.found
 
     def _feed(self, blocks: Iterable[Any]) -> None:
         """In pieces that grow with what is not ended: Expat begins anew at the start of a tag or comment every time."""
@@ -118,40 +175,15 @@ class XmlReader:
         self.parser.Parse(text, False)
         return len(text) if isinstance(text, bytes) else len(text.encode("utf-8"))
 
-    def _read(self, parse: Callable[[], object]) -> list[Document]:
-        try:
-            parse()
-        except expat.ExpatError as error:
-            start = self.first.lstrip("\ufeff\ufffd\0 \t\r\n")
-            if not start.startswith("<"):
-                found = f"is no XML: the first line is {looks(start.partition(chr(10))[0])}"
-                raise DataError(found, file=self.file, line=1, remedy=_EXPECTED) from None
-            raise DataError(f"broken XML: {expat.ErrorString(error.code)}", file=self.file, line=error.lineno) from None
-        except (LookupError, ValueError) as error:
-            # What Expat does not know itself goes to Python's codecs, which know one-byte encodings alone.
-            raise DataError(
-                f"cannot be decoded: {error}", file=self.file, line=1, remedy="convert it to UTF-8"
-            ) from None
-        return self.found
-
-    def fault(self, message: str) -> DataError:
-        """An error at the place where the reader is."""
-        return DataError(message, file=self.file, line=self.parser.CurrentLineNumber)
-
     def _doctype(self, *_: object) -> None:
         raise self.fault("a document type declaration, which is not read")
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
         self.room -= 1
         if self.room < 0:
-            raise holds_more(self.file, "elements", line=self.parser.CurrentLineNumber)
+            raise holds_more(self.file, "elements", line=self.line)
         if not self.rooted and name not in _ROOTS:
-            raise DataError(
-                f"is markup (<{shortened(name)[1:-1]}>)",
-                file=self.file,
-                line=self.parser.CurrentLineNumber,
-                remedy=_EXPECTED,
-            )
+            raise DataError(f"is markup (<{shortened(name)[1:-1]}>)", file=self.file, line=self.line, remedy=_EXPECTED)
         self.rooted = True
         if name == "collection":
             self.collection = attributes.get("id")
@@ -160,13 +192,7 @@ class XmlReader:
         elif name in {"src", "ref", "hyp"}:
             self._open_texts(name, attributes)
         elif name == "seg" and self.texts is not None:
-            text = attributes.get("id", "")
-            number = whole_number(text)
-            if not number:
-                raise self.fault(f"the segment id is {shortened(text)}, expected a number from 1")
-            if number in self.texts:
-                raise self.fault(f"segment {number} occurs twice")
-            self.segment, self.pieces = number, []
+            self.open_segment(self.texts, attributes)
 
     def _open_document(self, attributes: dict[str, str]) -> None:
         name = attributes.get("id", "")
@@ -175,9 +201,8 @@ class XmlReader:
         if (self.collection, name) in self.known:
             raise self.fault(f"the document {name!r} occurs twice")
         self.known.add((self.collection, name))
-        line = self.parser.CurrentLineNumber
         domain = attributes.get("domain") or "all"
-        self.document = Document(name, domain, self.collection, "testsuite" in attributes, line)
+        self.document = Document(name, domain, self.collection, "testsuite" in attributes, self.line)
         self.document.original = attributes.get("origlang")
         self.found.append(self.document)
 
@@ -203,14 +228,14 @@ class XmlReader:
         self.texts = table[name] = {}
 
     def _text(self, data: str) -> None:
-        if self.segment is not None:
+        if self.pieces is not None:
             self.pieces.append(data)
 
     def _end(self, name: str) -> None:
-        if name == "seg" and self.segment is not None and self.texts is not None:
+        if name == "seg" and self.pieces is not None and self.texts is not None:
             # A segment is one line; the file may have been wrapped.
-            self.texts[self.segment] = " ".join("".join(self.pieces).split("\n"))
-            self.segment = None
+            self.texts[self.segment] = "".join(self.pieces).replace("\n", " ")
+            self.pieces = None
         elif name in {"src", "ref", "hyp"}:
             self.texts = None
         elif name == "doc" and self.document is not None:
@@ -237,34 +262,46 @@ class XmlReader:
                     )
 
 
+def _is_markup(start: Start) -> bool:
+    return bool(start.written) and _MARKUP.match(start.written[0]) is not None
+
+
+def _is_xml(name: str, start: Start) -> bool:
+    """WMT's XML; markup that is neither that nor SGML is refused, for it is hardly text."""
+    text = "\n".join(start.lines)
+    if not _is_markup(start) or re.search(r"<(dataset|collection)\b", text, re.IGNORECASE):
+        return _is_markup(start)
+    root = re.search(r"<([A-Za-z][\w:.-]*)", text)
+    raise DataError(
+        f"is markup ({'<' + root[1] + '>' if root else 'XML'}), and neither WMT's XML nor its SGML",
+        file=name,
+        line=1,
+        remedy="extract the texts, one a line; `form` plain reads every line as text",
+    )
+
+
 def _open_xml(files: Sequence[Lines]) -> Opened:
     (file,) = files
-    documents = _documents(file)
-    return Opened(XML.name, {}, segments_of(documents, names=chosen_of(documents, file), whole=file.reading.whole))
+    return _opened("xml", _documents(file), file)
 
 
-def _outputs_xml(file: Lines) -> Outputs:
+def _opened(form: str, documents: Sequence[Document], file: Lines) -> Opened:
+    names = chosen((name for document in documents for name in document.references), file)
+    return Opened(form, {}, segments_of(documents, names=names, whole=file.reading.whole))
+
+
+def _xml_outputs(file: Lines) -> Outputs:
     return outputs_of(_documents(file), file.name)
 
 
 def _documents(file: Lines) -> list[Document]:
     """Those that are no test suite's."""
     codes = split_pair(file.reading.pair) if file.reading.pair else None
-    source = codes[0] if codes else None
-    found = [one for one in XmlReader(file.name, source, sources=False).lines(file.lines) if not one.test_suite]
+    reader = _XmlReader(file.name, codes[0] if codes else None, sources=False)
+    found = [one for one in reader.read(f"{line}\n" for line in file.lines) if not one.test_suite]
     if not any(document.numbers for document in found):
         raise DataError("no segments", file=file.name)
     return found
-
-
-XML: Final = Format("xml", lambda name, first_line: False, _open_xml, _outputs_xml)
-
-
-_TAG: Final = re.compile(r"<(/?)(srcset|refset|tstset|doc|seg)\b([^<>]*)>", re.IGNORECASE)
-_ATTRIBUTE: Final = re.compile(r"""(?<![\w:-])([\w:-]{1,64})\s*=\s*(?:"([^"]*)"|'([^']*)')""")
-_ENTITY: Final = re.compile(r"&(?:amp|lt|gt|quot|apos|#\d{1,7}|#[xX][0-9a-fA-F]{1,6});")
-#: Most characters of a segment.
-_LONGEST_sgml: Final = 1 << 24
 
 
 def _attributes(text: str) -> dict[str, str]:
@@ -275,26 +312,29 @@ def _plain(text: str) -> str:
     return _ENTITY.sub(lambda found: unescape(found[0]), text)
 
 
-class _Reader:
+class _SgmlReader(_Builder):
     """Reads the documents of one file into those that earlier files had."""
 
     def __init__(self, file: Lines, documents: dict[str, Document], number: int) -> None:
-        self.file = file
+        super().__init__(file.name)
+        self.lines = file.lines
         self.documents = documents
         #: Texts of several files may have one name: theirs is then told by the file's place.
         self.suffix = "" if number == 1 else str(number)
-        self.line = 0
+        self.number = 0
         self.kind = "refset"
         self.of_set: dict[str, str] = {}
-        self.document: Document | None = None
-        self.texts: dict[int, str] | None = None
-        self.segment = 0
-        self.pieces: list[str] | None = None
         self.size = 0
 
+    @property
+    def line(self) -> int:
+        """The line that is read."""
+        return self.number
+
     def read(self) -> None:
-        for line in self.file.lines:
-            self.line += 1
+        """Read all lines."""
+        for line in self.lines:
+            self.number += 1
             place = 0
             for tag in _TAG.finditer(line):
                 self._text(line[place : tag.start()])
@@ -302,23 +342,26 @@ class _Reader:
                 self._tag(tag[1] == "/", tag[2].lower(), tag[3])
             self._text(f"{line[place:]} ")
         if self.pieces is not None or self.document is not None:
-            raise self._fault(f"{'a segment' if self.pieces is not None else 'a document'} that does not end")
-
-    def _fault(self, message: str) -> DataError:
-        return DataError(message, file=self.file.name, line=self.line)
+            raise self.fault(f"{'a segment' if self.pieces is not None else 'a document'} that does not end")
 
     def _text(self, text: str) -> None:
         if self.pieces is not None:
             self.pieces.append(text)
             self.size += len(text)
-            if self.size > _LONGEST_sgml:
-                raise self._fault(f"a segment longer than {_LONGEST_sgml} characters")
+            if self.size > _LONGEST:
+                raise self.fault(f"a segment longer than {_LONGEST} characters")
 
     def _tag(self, closing: bool, name: str, attributes: str) -> None:
         if self.pieces is not None and not (closing and name == "seg"):
-            raise self._fault(f"<{'/' * closing}{name}> within a segment, which does not end")
+            raise self.fault(f"<{'/' * closing}{name}> within a segment, which does not end")
         if name == "seg":
-            self._close_segment() if closing else self._open_segment(_attributes(attributes))
+            if closing:
+                self._close_segment()
+            elif self.texts is None:
+                raise self.fault("a segment outside of a document")
+            else:
+                self.open_segment(self.texts, _attributes(attributes))
+                self.size = 0
         elif name == "doc":
             self.texts = self.document = None
             if not closing:
@@ -329,7 +372,7 @@ class _Reader:
     def _open_document(self, attributes: dict[str, str]) -> None:
         name = attributes.get("docid") or attributes.get("id") or ""
         if not name:
-            raise self._fault("a document without docid")
+            raise self.fault("a document without docid")
         new = Document(name, attributes.get("genre") or "all", None, False, self.line)
         document = self.document = self.documents.setdefault(name, new)
         document.original = document.original or attributes.get("origlang") or None
@@ -338,12 +381,12 @@ class _Reader:
             table, own = {"": document.source}, ""
             document.language = self.of_set.get("srclang") or None
             if document.has_source:
-                raise self._fault(f"document {name!r} has a second source")
+                raise self.fault(f"document {name!r} has a second source")
             document.has_source = True
         elif self.kind == "tstset":
             table = document.outputs
             if not own:
-                raise self._fault("an output without the name of its system (sysid)")
+                raise self.fault("an output without the name of its system (sysid)")
         else:
             table = document.references
             own = self.of_set.get("refid") or own or DEFAULT_NAME
@@ -352,33 +395,22 @@ class _Reader:
             target = self.of_set.get("trglang")
             document.target = document.target or (target if target != "any" else None)
         if own in table and self.kind != "srcset":
-            raise self._fault(f"document {name!r} has {own!r} twice")
+            raise self.fault(f"document {name!r} has {own!r} twice")
         self.texts = table.setdefault(own, {})
-
-    def _open_segment(self, attributes: dict[str, str]) -> None:
-        if self.texts is None:
-            raise self._fault("a segment outside of a document")
-        text = attributes.get("id", "")
-        number = whole_number(text)
-        if not number:
-            raise self._fault(f"the segment id is {shortened(text)}, expected a number from 1")
-        if number in self.texts:
-            raise self._fault(f"segment {number} occurs twice")
-        self.segment, self.pieces, self.size = number, [], 0
 
     def _close_segment(self) -> None:
         if self.pieces is None or self.texts is None:
-            raise self._fault("</seg> without a segment")
+            raise self.fault("</seg> without a segment")
         self.texts[self.segment] = _plain("".join(self.pieces).strip())
         self.pieces = None
 
 
-def read_sgml(files: Sequence[Lines]) -> list[Document]:
+def _read_sgml(files: Sequence[Lines]) -> list[Document]:
     """The documents of one or several files, in the order of the first."""
     documents: dict[str, Document] = {}
     for number, file in enumerate(files, 1):
         before = len(documents)
-        _Reader(file, documents, number).read()
+        _SgmlReader(file, documents, number).read()
         if number > 1 and len(documents) > before:
             name = list(documents)[before]
             raise DataError(
@@ -398,14 +430,123 @@ def read_sgml(files: Sequence[Lines]) -> list[Document]:
     return list(documents.values())
 
 
+def _is_sgml(name: str, start: Start) -> bool:
+    return _is_markup(start) and re.search(r"<(srcset|refset|tstset)\b", "\n".join(start.lines), re.I) is not None
+
+
 def _open_sgml(files: Sequence[Lines]) -> Opened:
-    documents = read_sgml(files)
-    reading = files[0].reading
-    return Opened(SGML.name, {}, segments_of(documents, names=chosen_of(documents, files[0]), whole=reading.whole))
+    return _opened("sgml", _read_sgml(files), files[0])
 
 
-def _outputs_sgml(file: Lines) -> Outputs:
-    return outputs_of(read_sgml([file]), file.name)
+def _sgml_outputs(file: Lines) -> Outputs:
+    return outputs_of(_read_sgml([file]), file.name)
 
 
-SGML: Final = Format("sgml", lambda name, first_line: False, _open_sgml, _outputs_sgml, several=True)
+def _xml_lines(made: Layout) -> Iterator[str]:
+    """wmt-format-tools' XML: sources where there are any, and one element for each reference of a document."""
+    _check_places(made, sources=True)
+    source, target = made.languages
+    yield '<?xml version="1.0" encoding="UTF-8"?>\n<dataset id="references">\n'
+    documents = made.documents()
+    for collection, group in groupby(documents, key=lambda one: made.segments[one[1][0]].extra.get("collection")):
+        yield "" if collection is None else f"<collection id={_quoted(str(collection))}>\n"
+        for name, places in group:
+            first = made.segments[places[0]]
+            about = _written(domain=first.extra.get("domain"), origlang=first.extra.get("origlang"))
+            yield f"<doc id={_quoted(name)}{about}>\n"
+            if any(made.segments[place].source is not None for place in places):
+                yield from _element("src", _written(lang=source), made, places, None)
+            for column in made.columns:
+                if any(column in made.rows[place] for place in places):
+                    named = None if column == DEFAULT_NAME else column
+                    yield from _element("ref", _written(lang=target, translator=named), made, places, column)
+            yield "</doc>\n"
+        yield "" if collection is None else "</collection>\n"
+    yield "</dataset>\n"
+
+
+def _element(tag: str, attributes: str, made: Layout, places: list[int], column: str | None) -> Iterator[str]:
+    yield f"<{tag}{attributes}>\n<p>\n"
+    yield from _segment_lines(made, places, column)
+    yield f"</p>\n</{tag}>\n"
+
+
+def _check_places(made: Layout, *, sources: bool) -> None:
+    """Refuse segments that would have no place: their number would be lost, and others would take it."""
+    for segment, row in zip(made.segments, made.rows, strict=True):
+        if not row and (not sources or segment.source is None):
+            raise DataError(
+                f"segment {segment.id} has {'neither source nor' if sources else 'no'} reference",
+                remedy="this form has no place for it",
+            )
+
+
+def _segment_lines(made: Layout, places: list[int], column: str | None) -> Iterator[str]:
+    number = 0
+    for place in places:
+        segment, row = made.segments[place], made.rows[place]
+        given = segment.extra.get("seg")
+        number = given if isinstance(given, int) and given > number else number + 1
+        text = (segment.source or "") if column is None else row[column].text if column in row else None
+        if text is not None:
+            yield f'<seg id="{number}">{_escaped(one_line(text), segment)}</seg>\n'
+
+
+def _sgml_lines(made: Layout) -> Iterator[str]:
+    """One reference set with a ``doc`` for each reference of a document."""
+    _check_places(made, sources=False)
+    source, target = made.languages
+    yield f"<refset{_written(setid='references', srclang=source or 'any', trglang=target or 'any')}>\n"
+    for name, places in made.documents():
+        first = made.segments[places[0]]
+        about = _written(genre=first.extra.get("domain"), origlang=first.extra.get("origlang"))
+        for column in made.columns:
+            if any(column in made.rows[place] for place in places):
+                yield f"<doc sysid={_quoted(column)} docid={_quoted(name)}{about}>\n<p>\n"
+                yield from _segment_lines(made, places, column)
+                yield "</p>\n</doc>\n"
+    yield "</refset>\n"
+
+
+def _escaped(text: str, segment: Segment) -> str:
+    if found := _UNWRITABLE.search(text):
+        raise DataError(f"segment {segment.id} holds U+{ord(found[0]):04X}, which XML has no way to write")
+    return escape(text, quote=False)
+
+
+def _quoted(text: str) -> str:
+    return f'"{escape(_UNWRITABLE.sub("", one_line(text)))}"'
+
+
+def _written(**values: Any) -> str:
+    return "".join(f" {name}={_quoted(str(value))}" for name, value in values.items() if value)
+
+
+XML: Final = Format(
+    "xml",
+    _is_xml,
+    _open_xml,
+    _xml_outputs,
+    pairs=True,
+    writing=Writing(
+        frozenset({"id", "lines", "logprob", "keys", "meta"}),
+        _xml_lines,
+        frozenset({"domain", "origlang", "collection", "seg", "src_lang"}),
+        first=DEFAULT_NAME,
+        readable=names_in_documents,
+    ),
+)
+SGML: Final = Format(
+    "sgml",
+    _is_sgml,
+    _open_sgml,
+    _sgml_outputs,
+    several=True,
+    writing=Writing(
+        frozenset({"id", "source", "lines", "spaces", "logprob", "keys", "meta"}),
+        _sgml_lines,
+        frozenset({"domain", "origlang", "seg", "src_lang"}),
+        first=DEFAULT_NAME,
+        readable=names_in_documents,
+    ),
+)

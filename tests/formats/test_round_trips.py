@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from polyref.errors import DataError, UsageError
-from polyref.formats.saving import WRITTEN, form_of
+from polyref.formats import WRITTEN, form_of
 from polyref.references import Reference, ReferenceSet, Segment
 
 #: Form -> suffix of its file, of forms that hold a set in one file.
@@ -378,7 +378,7 @@ def test_the_folder_that_one_is_in(tmp_path: Path, polyref: Callable[..., Any], 
 
 
 def test_forms_by_suffix() -> None:
-    assert [form_of(name) for name in ("-", "a.jsonl.gz", "a.tsv.xz", "a.sgm", "a.en", "a")] == [
+    assert [form_of(name).name for name in ("-", "a.jsonl.gz", "a.tsv.xz", "a.sgm", "a.en", "a")] == [
         "normal", "normal", "tsv", "sgml", "plain", "plain"]  # fmt: skip
     with pytest.raises(UsageError, match="`to` is 'toml', expected one of normal, plain"):
         ReferenceSet(RAGGED).export("x", "toml")
