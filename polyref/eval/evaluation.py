@@ -15,7 +15,7 @@ from polyref.eval.agreement import GAINS, LENGTH, PLACEBO, REAL_MINUS_PLACEBO, R
 from polyref.eval.judgements.gold import BoolArray, Gold
 from polyref.eval.names import level_name, metric_names, statistic_name
 from polyref.eval.options import KEPT
-from polyref.eval.placebo import LengthLeft
+from polyref.eval.scores import Scores
 from polyref.eval.series import OF_LENGTH, Series
 from polyref.metrics.api import NO_HUMAN
 from polyref.metrics.copies import Copies
@@ -42,30 +42,24 @@ def without_human(references: ReferenceSet | None) -> bool:
     return bool(kinds) and not kinds & ORIGINAL_KINDS
 
 
-@dataclass(frozen=True, repr=False, eq=False)
-class Evaluation:
-    """What was measured, and what it was measured on.
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+class Evaluation(Scores):
+    """Scores and how they agree with people: what was measured, and what it was measured on.
+
+    Rows of other values of k than those that were asked for (k = 0, where gains start) are not in ``rows``.
 
     Attributes:
         set_name: Name of the evaluation set.
         pair: Language pair.
-        generator: Where the added references come from; empty without any.
-        originals: Whether the human references were ``kept`` or ``replaced``.
         gold: The judgements, after systems were left out.
-        excluded: System-level scores of the systems that were left out on purpose.
-        series: The metrics' scores.
-        ks: The values of k that were asked for; rows of others (k = 0, where gains start) are not in ``rows``.
         rows: The table.
-        references: Human and added references, or None where every metric is a score file.
-        outputs: System -> its outputs; empty where every metric is a score file.
-        scored: Segments that systems are scored on, shape (segments,); None where every metric is a score file.
         signature: What all rows share.
         signatures: (metric, k) -> how its scores came about.
+        excluded: System-level scores of the systems that were left out on purpose.
+        scored: Segments that systems are scored on, shape (segments,); None where every metric is a score file.
+        notes: What the reader has to know: systems left out, segments without outputs.
         controls: Rows of placebos of the added references, and of the difference to them.
         blind: Rows of a metric that sees only lengths over the same added references, where placebos were run.
-        length_left: What is left of a difference in length between the added references and their placebos.
-        notes: What the reader has to know: systems left out, segments without outputs.
-        peers: With leave-one-out, the references of every system, for k > 0.
         copies: Copies of outputs among the added references, of every system and k.
         doubts: k -> what is wrong with its added references: no gain of theirs is believed.
     """
@@ -73,24 +67,17 @@ class Evaluation:
     set_name: str
     pair: str
     gold: Gold
-    series: Sequence[Series]
-    ks: Sequence[int]
     rows: Sequence[Row]
     signature: str
     signatures: Mapping[tuple[str, int | None], str]
-    generator: str = ""
-    originals: str = KEPT
     excluded: Mapping[str, float] = field(default_factory=dict)
-    references: ReferenceSet | None = None
-    outputs: Mapping[str, Sequence[str]] = field(default_factory=dict)
     scored: BoolArray | None = None
     notes: Sequence[str] = ()
     controls: Sequence[Row] = ()
     blind: Sequence[Row] = ()
-    length_left: LengthLeft | None = None
-    peers: Mapping[str, ReferenceSet] = field(default_factory=dict)
     copies: Sequence[Copies] = ()
     doubts: Mapping[int, Sequence[str]] = field(default_factory=dict)
+    _coverage: dict[int, tuple[float, int]] = field(default_factory=dict, init=False)
 
     @property
     def name(self) -> str:
@@ -114,25 +101,17 @@ class Evaluation:
 
         None for score files, of which it is not known. With leave-one-out, both are of the outputs, not of segments.
         """
-        if k not in self._coverage:
-            self._coverage[k] = self._covered(k)
-        return self._coverage[k]
-
-    @cached_property
-    def _coverage(self) -> dict[int | None, tuple[float, int] | None]:
-        return {}
-
-    def _covered(self, k: int | None) -> tuple[float, int] | None:
         if k is None or self.references is None:
             return None
-        scored = [True] * len(self.references) if self.scored is None else self.scored
-        sets = [*self.peers.values()] if k and self.peers else [self.references]
-        here = [segment for one in sets for segment, there in zip(one, scored, strict=True) if there]
-        added = [min(k, len(segment.extras)) for segment in here]
-        human = [0 if k and self.originals != KEPT else len(segment.originals) for segment in here]
-        return float(np.mean([*map(sum, zip(added, human, strict=True))])), sum(
-            not count for count in added
-        ) if k else 0
+        if k not in self._coverage:
+            scored = [True] * len(self.references) if self.scored is None else self.scored
+            sets = [*self.peers.values()] if k and self.peers else [self.references]
+            here = [segment for one in sets for segment, there in zip(one, scored, strict=True) if there]
+            added = [min(k, len(segment.extras)) for segment in here]
+            human = [0 if k and self.originals != KEPT else len(segment.originals) for segment in here]
+            mean = float(np.mean([*map(sum, zip(added, human, strict=True))]))
+            self._coverage[k] = mean, added.count(0) if k else 0
+        return self._coverage[k]
 
     @cached_property
     def _real_and_beyond(self) -> dict[tuple[str, str, str, int | None], list[Row]]:
@@ -200,9 +179,9 @@ class Evaluation:
 
     def compared_with_placebo(self) -> Iterator[tuple[Row, Row, Row]]:
         """Rows of added references, of their placebos, and of the difference; none without a placebo."""
-        real = {(row.level, row.statistic, row.metric, row.k): row for row in self.rows}
+        real = {_place(row): row for row in self.rows}
         for fake, difference in zip(self.controls[::2], self.controls[1::2], strict=True):
-            yield real[fake.level, fake.statistic, fake.metric, fake.k], fake, difference
+            yield real[_place(fake)], fake, difference
 
     @property
     def all_rows(self) -> list[Row]:
@@ -211,9 +190,8 @@ class Evaluation:
 
     def row_values(self) -> list[dict[str, Any]]:
         """The rows as plain JSON values, with what they belong to; None where a value is undefined."""
-        left = (
-            {f"length_{key}": plain(one) for key, one in asdict(self.length_left).items()} if self.length_left else {}
-        )
+        lengths = asdict(self.length_left) if self.length_left else {}
+        left = {f"length_{key}": plain(one) for key, one in lengths.items()}
         covered: Any = {k: self.coverage(k) for k in {row.k for row in self.all_rows}}
         return [
             {

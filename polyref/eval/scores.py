@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -39,109 +39,54 @@ from polyref.metrics.registry import (
     read_specifications,
     split,
 )
+from polyref.metrics.signature import inputs_signature
 from polyref.references import ReferenceSet
 
 #: Share of their standard deviation by which scores of systems may differ from the means of those of segments.
 _ROUNDED: Final = 0.01
 
 
-def part_of(gold: Gold, choices: Choices, segments: int, costly: bool, several: bool) -> Part | None:
-    """The segments to score; None for all of them.
-
-    Where a metric is costly, these are the judged ones, for all metrics of a run alike. But where scores of systems are
-    not the means of those of the judged segments, they say something of the others too, and all are scored, as WMT
-    does. A random part is drawn so that of two parts with one seed the smaller one lies in the larger one.
-
-    Args:
-        gold: The judgements of the systems that stay.
-        choices: What was asked for.
-        segments: How many segments the set has.
-        costly: Whether a metric of the run is.
-        several: Whether other sets or pairs are evaluated too, which may leave segments out.
-
-    Raises:
-        UsageError: ``all_segments`` is given, and all are scored without it.
-    """
-    judged = _judged(gold, segments)
-    if choices["segments"] is None:
-        if costly and not judged.all() and _systems_are_means(gold):
-            return None if choices["all_segments"] else Part(judged, int(judged.sum()), drawn=False)
-        if choices["all_segments"] and not several:
-            raise UsageError(f"`all_segments` has no use: all {segments} are scored without it", remedy="leave it out")
-        return None
-    # Not the stream of the redrawn test sets.
-    order = np.random.default_rng([choices["bootstrap"].seed, 2]).permutation(segments)
-    mask = np.zeros(segments, dtype=np.bool_)
-    mask[order[judged[order]][: choices["segments"]]] = True
-    return Part(mask, int(judged.sum()), drawn=True)
-
-
-def _judged(gold: Gold, segments: int) -> BoolArray:
-    """Segments with a judgement of any output; all of them where systems alone are judged."""
-    judged = np.zeros(segments, dtype=np.bool_)
-    for scores in gold.segment.values():
-        judged |= ~np.isnan(scores)
-    if gold.pairs is not None:
-        judged[gold.pairs.segment] = True
-    return judged if judged.any() else ~judged
-
-
-def _systems_are_means(gold: Gold) -> bool:
-    """Whether the scores of systems are the means of those of their judged segments, but for rounding."""
-    if not gold.system.keys() <= gold.segment.keys():
-        return False
-    scores = np.array(list(gold.system.values()))
-    means = np.array([np.nanmean(gold.segment[name]) for name in gold.system])
-    return (
-        bool(np.allclose(scores, means, rtol=0, atol=max(_ROUNDED * float(scores.std()), 1e-6)))
-        if len(scores)
-        else True
-    )
-
-
 #: Prefix that asks for a score file of the set where polyref could compute the metric as well.
 STORED: Final = "stored:"
 
 
-@dataclass(frozen=True)
-class Inputs:
-    """One combination of added references and what becomes of the human ones.
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+class Scores:
+    """The scores of one combination of added references and what becomes of the human ones.
 
     Attributes:
-        generator: Where the added references come from; empty without any, or where there is only one.
-        originals: ``kept`` or ``replaced``.
         series: The metrics' scores.
         systems: The judged systems.
         ks: The values of k that were asked for.
-        references: Human and added references; None where every metric is a score file, as below.
-        known: Which outputs are real texts, shape (systems, segments).
-        outputs: System -> its outputs.
-        weighed: What the metrics weigh references by.
-        reads_sources: Whether a metric reads the sources.
-        peers: With leave-one-out, the references of every system; ``references`` are the human ones then.
+        generator: Where the added references come from; empty without any, or where there is only one.
+        originals: Whether the human references were ``kept`` or ``replaced``.
+        references: Human and added references, or None where every metric is a score file.
+        shared: What the signatures of the metrics share; empty where every metric is a score file.
+        outputs: System -> its outputs; empty where every metric is a score file.
+        known: Which outputs are real texts, shape (systems, segments); None where every metric is a score file.
         part: The segments that are scored; None for all. What is outside is not ``known``.
+        peers: With leave-one-out, the references of every system, for k > 0; ``references`` are the human ones then.
         warnings: What to tell the reader.
         placebos: The computed metrics over placebos of the added references, a list for every seed.
-        length_left: What is left of a difference in length between these; None without placebos.
-        blind: With placebos, a metric that sees only lengths, over the added references themselves.
+        length_left: What is left of a difference in length between the added references and their placebos.
+        lengths: With placebos, a metric that sees only lengths, over the added references themselves.
     """
 
-    generator: str
-    originals: str
-    series: list[Series]
-    systems: list[str]
-    ks: set[int]
+    series: Sequence[Series]
+    systems: Sequence[str]
+    ks: Sequence[int]
+    generator: str = ""
+    originals: str = KEPT
     references: ReferenceSet | None = None
+    shared: str = ""
+    outputs: Mapping[str, Sequence[str]] = field(default_factory=dict)
     known: BoolArray | None = None
-    outputs: dict[str, list[str]] = field(default_factory=dict)
-    weighed: Collection[str] = ()
+    part: Part | None = None
+    peers: Mapping[str, ReferenceSet] = field(default_factory=dict)
     warnings: Sequence[str] = ()
     placebos: Sequence[Sequence[Series]] = ()
     length_left: LengthLeft | None = None
-    blind: Series | None = None
-    peers: Mapping[str, ReferenceSet] = field(default_factory=dict)
-    reads_sources: bool = False
-    part: Part | None = None
+    lengths: Series | None = None
 
 
 def metric_name(name: str, sets: Sequence[EvaluationSet], added: bool = False) -> str:
@@ -157,12 +102,10 @@ def _is_computed(name: str, evalset: EvaluationSet, added: bool) -> bool:
     """Whether a name is that of a metric which has something to score here, and references to score it with."""
     if not isinstance(evalset, EvalSet) or not evalset.output_files or not is_metric(name):
         return False
-    return added or bool(evalset.reference_files) or not _needs_references(name)
-
-
-def _needs_references(name: str) -> bool:
+    if added or evalset.reference_files:
+        return True
     kind, _ = metric_class(read_specification(name).name)
-    return kind.needs_references
+    return not kind.needs_references
 
 
 def _row_names(choices: Choices, evalset: EvaluationSet) -> list[str]:
@@ -173,33 +116,24 @@ def _row_names(choices: Choices, evalset: EvaluationSet) -> list[str]:
     return [str(next(read)) if name in known else name for name in names]
 
 
-def inputs(evalset: EvaluationSet, gold: Gold, choices: Choices, several: bool) -> Iterator[Inputs]:
-    """Every combination of added references, and human ones kept or replaced."""
+def scores_of(evalset: EvaluationSet, gold: Gold, choices: Choices, several: bool) -> Iterator[Scores]:
+    """The scores of every combination of added references, and human ones kept or replaced.
+
+    ``several`` says whether other sets or pairs are evaluated too, so that each takes what it has.
+    """
     refs = references_of(evalset, choices["ref"], several)
     systems = list(dict.fromkeys([*gold.system, *gold.segment, *(gold.pairs.systems if gold.pairs else ())]))
-    metrics = _row_names(choices, evalset)
+    metrics = list(dict.fromkeys(_row_names(choices, evalset)))
     made = _computed(evalset, metrics, choices)
-    folder = {"folder": choices["scores"]} if choices["scores"] else {}
-    if isinstance(evalset, EvalSet) and evalset.output_files and not evalset.reference_files:
-        own = {*made, *evalset.stored_names(**folder)}
-        if lacking := [name for name in metrics if is_metric(name) and name not in own]:
-            raise DataError(f"no references for {evalset.pair}, which {lacking[0]} reads", file=evalset.directory,
-                            remedy="give translations of its sources as added ones: `references`")  # fmt: skip
-    stored: dict[str, Series] = {
-        name: StoredSeries(name, evalset.stored(name.removeprefix(STORED), refs, **folder), evalset.directory)
-        for name in metrics
-        if name not in made
-    }
+    stored = _stored(evalset, [name for name in metrics if name not in made], made, refs, choices)
     if choices["scores"] is not None and not stored and not several:
         raise UsageError("`scores` has no use: no metric here is a score file", remedy="leave it out")
     if choices["peers"] is not None and (stored or not made):
         raise UsageError("`peers` needs metrics that are computed here, not score files")
     if not made or not isinstance(evalset, EvalSet):
-        ordered = [stored[name] for name in dict.fromkeys(metrics)]
-        yield Inputs("", KEPT, ordered, systems, set(choices["ks"]) or {0})
+        yield Scores(series=[stored[name] for name in metrics], systems=systems, ks=sorted(set(choices["ks"]) or {0}))
         return
-    texts = evalset.outputs(systems)
-    outputs = dict(zip(systems, texts, strict=True))
+    outputs = dict(zip(systems, texts := evalset.outputs(systems), strict=True))
     known = evalset.known(texts)
     part = part_of(gold, choices, known.shape[1], not all(metric.by_segment for metric in made.values()), several)
     if part is not None:
@@ -209,42 +143,90 @@ def inputs(evalset: EvaluationSet, gold: Gold, choices: Choices, several: bool) 
         yield _against_peers(choices["peers"], made, outputs, human, known, part)
         return
     cache = None if choices["of_metrics"].get("cache") is False else default_cache()
-    reading = any(metric.needs_references for metric in made.values())
+    # Score files name theirs too.
+    asked = () if (stored or several) and not evalset.reference_files else refs
     for generator, added in choices["references"].items() or [("", None)]:
-        source = filled(added, evalset) if isinstance(added, str) else added
-        asked = () if (stored or several) and not evalset.reference_files else refs  # score files name theirs too
-        names = chosen_references(evalset, asked, added is not None or not reading)
-        references = reference_set(evalset, names, source, choices["form"], choices["fields"])
-        check_sources(evalset, references, made.values())
+        references = _references(evalset, asked, added, made, choices)
         counts = [len(segment.extras) for segment in references]
-        wanted = _wanted(choices, references, max(counts), several)
-        if added is None and wanted != {0}:
-            raise UsageError(f"k = {max(wanted)} without added references", remedy="give them with `references`")
-        if added is None and choices["placebo"] is not None:
-            raise UsageError("`placebo` without added references", remedy="give them with `references`")
-        if added is None and (named := needs_added(made)):
-            raise UsageError(f"{named[0]} without added references", remedy="give them with `references`")
-        warnings = short_of(max(choices["ks"], default=0), counts)
+        ks = _wanted(choices, references, max(counts), several)
+        if added is None and (lone := _without_added(ks, made, choices)):
+            raise UsageError(f"{lone} without added references", remedy="give them with `references`")
         others = [placebo(references, choices["bootstrap"].seed + number) for number in range(choices["placebo"] or 0)]
         compared = [references, *others] if part is None else [part.references(one) for one in (references, *others)]
         left = length_left(compared[0], compared[1:]) if others else None
         for originals in choices["originals"]:
             if added is None and originals == REPLACED:
                 raise UsageError("`originals` replaced without added references", remedy="give them with `references`")
-            here = series_of(made, outputs, references, sorted(wanted), originals=originals, cache=cache, part=part)
-            fakes = [
-                series_of(made, outputs, other, sorted(wanted), originals=originals, cache=cache, base=False, part=part)
-                for other in others
-            ]
+            here, *fakes = (
+                series_of(made, outputs, one, ks, originals=originals, cache=cache, base=one is references, part=part)
+                for one in (references, *others)
+            )
             series = {**stored, **dict(zip(made, here, strict=True))}
-            ordered = [series[name] for name in dict.fromkeys(metrics)]
-            weighed = {metric.weighed_by for metric in made.values()}
-            blind = LengthSeries(outputs, references, sorted(wanted), kept=originals == KEPT) if others else None
-            yield Inputs(
-                generator, originals, ordered, systems, wanted, references, known, outputs, weighed, warnings, fakes,
-                left, blind,
-                reads_sources=any(metric.needs_sources for metric in made.values()), part=part,
-            )  # fmt: skip
+            yield Scores(
+                series=[series[name] for name in metrics],
+                systems=systems,
+                ks=ks,
+                generator=generator,
+                originals=originals,
+                references=references,
+                shared=_shared(references, made, ks),
+                outputs=outputs,
+                known=known,
+                part=part,
+                warnings=short_of(max(choices["ks"], default=0), counts),
+                placebos=fakes,
+                length_left=left,
+                lengths=LengthSeries(outputs, references, ks, kept=originals == KEPT) if others else None,
+            )
+
+
+def _stored(
+    evalset: EvaluationSet, names: Sequence[str], made: Collection[str], refs: tuple[str, ...], choices: Choices
+) -> dict[str, Series]:
+    """The metrics whose scores are in files of the set."""
+    folder = {"folder": choices["scores"]} if choices["scores"] else {}
+    if isinstance(evalset, EvalSet) and evalset.output_files and not evalset.reference_files:
+        there = evalset.stored_names(**folder)
+        if lacking := [name for name in names if is_metric(name) and name not in there]:
+            reason = f"no references for {evalset.pair}, which {lacking[0]} reads"
+            remedy = "give translations of its sources as added ones: `references`"
+            raise DataError(reason, file=evalset.directory, remedy=remedy)
+    return {
+        name: StoredSeries(name, evalset.stored(name.removeprefix(STORED), refs, **folder), evalset.directory)
+        for name in names
+    }
+
+
+def _references(
+    evalset: EvalSet,
+    asked: Sequence[str],
+    added: str | ReferenceSet | None,
+    metrics: Mapping[str, Metric],
+    choices: Choices,
+) -> ReferenceSet:
+    """The human references that were asked for, and added ones."""
+    reading = any(metric.needs_references for metric in metrics.values())
+    names = chosen_references(evalset, asked, added is not None or not reading)
+    source = filled(added, evalset) if isinstance(added, str) else added
+    references = reference_set(evalset, names, source, choices["form"], choices["fields"])
+    check_sources(evalset, references, metrics.values())
+    return references
+
+
+def _without_added(ks: Sequence[int], metrics: Mapping[str, Metric], choices: Choices) -> str:
+    """What was asked for and needs added references."""
+    if list(ks) != [0]:
+        return f"k = {max(ks)}"
+    if choices["placebo"] is not None:
+        return "`placebo`"
+    return next(iter(needs_added(metrics)), "")
+
+
+def _shared(references: ReferenceSet, metrics: Mapping[str, Metric], ks: Sequence[int]) -> str:
+    """What the signatures of computed metrics share."""
+    weighed = {metric.weighed_by for metric in metrics.values()}
+    reads_sources = any(metric.needs_sources for metric in metrics.values())
+    return inputs_signature(references, list(metrics), sorted(ks), weighed, reads_sources)
 
 
 def _against_peers(
@@ -254,7 +236,7 @@ def _against_peers(
     human: ReferenceSet,
     known: BoolArray,
     part: Part | None,
-) -> Inputs:
+) -> Scores:
     """The human references alone, and with the outputs of the other systems."""
     check_leave_one_out(peers, outputs, human, metrics, None, None)
     own = leave_one_out(outputs, human)
@@ -270,64 +252,102 @@ def _against_peers(
         )
         for name, metric in metrics.items()
     ]
-    series = series if part is None else [PartSeries(one, part.mask) for one in series]
     systems = list(outputs)
     # The header says whose outputs they are.
     named = ReferenceSet(human.segments, own[systems[0]].meta)
-    weighed = {metric.weighed_by for metric in metrics.values()}
-    ks = {0, len(systems) - 1}
-    return Inputs("", KEPT, series, systems, ks, named, known, outputs, weighed, [CONSENSUS], peers=own, part=part)
+    return Scores(
+        series=series if part is None else [PartSeries(one, part.mask) for one in series],
+        systems=systems,
+        ks=(ks := [0, len(systems) - 1]),
+        references=named,
+        shared=_shared(named, metrics, ks),
+        outputs=outputs,
+        known=known,
+        part=part,
+        peers=own,
+        warnings=[CONSENSUS],
+    )
 
 
 def _computed(evalset: EvaluationSet, metrics: Sequence[str], choices: Choices) -> dict[str, Metric]:
     """The metrics that are computed here, by the names of rows."""
     own: dict[str, Metric] = {}
+    options = choices["of_metrics"]
     if isinstance(evalset, EvalSet) and evalset.output_files:
         added = bool(choices["references"])
-        given = {name: metric for name, metric in choices["made"].items()
-                 if added or evalset.reference_files or not metric.needs_references}  # fmt: skip
-        named = [name for name in dict.fromkeys(metrics)
-                 if name not in choices["made"] and _is_computed(name, evalset, added)]  # fmt: skip
-        fresh = make_metrics(named, _of_metrics(named, choices), tokenize=bleu_tokenizer(evalset.pair)) if named else {}
-        both = {**fresh, **given}
-        own = {name: both[name] for name in dict.fromkeys(metrics) if name in both}
-    if not own and (choices["references"] or choices["of_metrics"]):
-        name = "references" if choices["references"] else next(iter(choices["of_metrics"]))
-        raise UsageError(f"`{name}` has no use: every metric here is a score file", remedy="leave it out")
-    if not own and choices["placebo"] is not None:
-        raise UsageError("`placebo` has no use: every metric here is a score file")
-    if not own and choices["originals"] != (KEPT,):
-        raise UsageError("`originals` has no use: every metric here is a score file")
-    if not own and (choices["segments"] or choices["all_segments"]):
-        name = "segments" if choices["segments"] else "all_segments"
-        raise UsageError(f"`{name}` has no use: every metric here is a score file", remedy="leave it out")
-    if not own and max(choices["ks"], default=0):
-        raise UsageError("`ks` has no use: every metric here is a score file", remedy="leave it out")
+        given = choices["made"]
+        named = [name for name in metrics if name not in given and _is_computed(name, evalset, added)]
+        # ``cache`` speaks of statistics too: metrics need not take it.
+        known = [one for name in named for one in metric_options(read_specification(name).name).values()]
+        takers = any(one.parameter == "cache" for one in known)
+        taken = {name: value for name, value in options.items() if takers or name != "cache"}
+        both = make_metrics(named, taken, tokenize=bleu_tokenizer(evalset.pair)) if named else {}
+        usable = added or bool(evalset.reference_files)
+        both |= {name: metric for name, metric in given.items() if usable or not metric.needs_references}
+        own = {name: both[name] for name in metrics if name in both}
+    useless = {
+        "references": bool(choices["references"]),
+        **dict.fromkeys(list(options)[:1], True),
+        "placebo": choices["placebo"] is not None,
+        "originals": choices["originals"] != (KEPT,),
+        "segments": bool(choices["segments"]),
+        "all_segments": choices["all_segments"],
+        "ks": bool(max(choices["ks"], default=0)),
+    }
+    for name, asked in useless.items():
+        if asked and not own:
+            remedy = None if name in {"placebo", "originals"} else "leave it out"
+            raise UsageError(f"`{name}` has no use: every metric here is a score file", remedy=remedy)
     return own
 
 
-def _wanted(choices: Choices, references: ReferenceSet, most: int, several: bool) -> set[int]:
-    """The numbers of added references; where none is human, they begin with 1.
+def part_of(gold: Gold, choices: Choices, segments: int, costly: bool, several: bool) -> Part | None:
+    """The segments to score; None for all of them.
 
-    Raises:
-        UsageError: None is human, and 0 is asked for, alone or of one set; or something that takes human ones.
+    Where a metric is costly, these are the judged ones, for all metrics of a run alike. But where scores of systems are
+    not the means of those of the judged segments, they say something of the others too, and all are scored, as WMT
+    does. A random part is drawn so that of two parts with one seed the smaller one lies in the larger one.
     """
+    judged = np.zeros(segments, dtype=np.bool_)
+    for scores in gold.segment.values():
+        judged |= ~np.isnan(scores)
+    if gold.pairs is not None:
+        judged[gold.pairs.segment] = True
+    if not judged.any():  # systems alone are
+        judged = ~judged
+    if choices["segments"] is None:
+        if costly and not judged.all() and _systems_are_means(gold):
+            return None if choices["all_segments"] else Part(judged, int(judged.sum()), drawn=False)
+        if choices["all_segments"] and not several:
+            raise UsageError(f"`all_segments` has no use: all {segments} are scored without it", remedy="leave it out")
+        return None
+    # Not the stream of the redrawn test sets.
+    order = np.random.default_rng([choices["bootstrap"].seed, 2]).permutation(segments)
+    mask = np.zeros(segments, dtype=np.bool_)
+    mask[order[judged[order]][: choices["segments"]]] = True
+    return Part(mask, int(judged.sum()), drawn=True)
+
+
+def _systems_are_means(gold: Gold) -> bool:
+    """Whether the scores of systems are the means of those of their judged segments, but for rounding."""
+    if not gold.system.keys() <= gold.segment.keys():
+        return False
+    scores = np.array(list(gold.system.values()))
+    means = np.array([np.nanmean(gold.segment[name]) for name in gold.system])
+    return not len(scores) or np.allclose(scores, means, rtol=0, atol=max(_ROUNDED * float(scores.std()), 1e-6))
+
+
+def _wanted(choices: Choices, references: ReferenceSet, most: int, several: bool) -> list[int]:
+    """The numbers of added references; where none is human, they begin with 1."""
     if not most or any(segment.originals for segment in references):
-        return set(choices["ks"]) or {0, most}
+        return sorted(set(choices["ks"]) or {0, most})
     for name, useless in (("placebo", choices["placebo"]), ("originals", choices["originals"] != (KEPT,))):
         if useless:
-            raise UsageError(f"`{name}` has no use: there is no human reference, and gains are over added ones",
-                             remedy="leave it out")  # fmt: skip
+            reason = f"`{name}` has no use: there is no human reference, and gains are over added ones"
+            raise UsageError(reason, remedy="leave it out")
     # Other sets may have some.
     asked = [k for k in choices["ks"] if k or not several] or choices["ks"]
-    return set(wanted_ks(asked or (1, most), most, human=False))
-
-
-def _of_metrics(named: Sequence[str], choices: Choices) -> dict[str, Any]:
-    """Options of metrics. ``cache`` speaks of statistics too: metrics need not take it."""
-    known = [one for name in named for one in metric_options(read_specification(name).name).values()]
-    takers = any(one.parameter == "cache" for one in known)
-    return {name: value for name, value in choices["of_metrics"].items() if takers or name != "cache"}
+    return sorted(set(wanted_ks(asked or (1, most), most, human=False)))
 
 
 def short_of(k: int, extras: Sequence[int]) -> list[str]:

@@ -123,6 +123,7 @@ def test_systems_are_scored_on_the_segments_that_all_have(minimal: Path) -> None
     assert row.value == pytest.approx(scipy.stats.pearsonr(scores, [0.3, 0.2, -0.5]).statistic, abs=1e-12)
     for name in SYSTEMS:
         (minimal / f"system-outputs/de-en/{name}.txt").write_text("\n" * 5)
+    evalset = EvalSet(minimal, "de-en")
     with pytest.raises(DataError, match="no segment has the outputs of all judged systems"):
         _rows(evalset, _computed(evalset, "chrf", ks=(0,)), "wmt-z", Bootstrap(0))
 

@@ -297,8 +297,9 @@ def test_doubts_reach_every_row_of_their_k() -> None:
               for k in (5, 10)]  # fmt: skip
     controls = [row for both in zip(fake, beyond, strict=True) for row in both]
     gold = Gold("g", None, {})
-    one = Evaluation("s", "de-en", gold, [], [5, 10], real, "", {("m", 5): "", ("m", 10): ""},
-                     controls=controls, doubts={10: ["circular references"]})  # fmt: skip
+    one = Evaluation(set_name="s", pair="de-en", gold=gold, series=[], systems=[], ks=[5, 10], rows=real, signature="",
+                     signatures={("m", 5): "", ("m", 10): ""}, controls=controls,
+                     doubts={10: ["circular references"]})  # fmt: skip
     assert [one.verdict(row).word for row in (*real, *beyond)] == ["better", "withheld"] * 2
     assert [one.verdict(row).word for row in fake] == ["", ""]
     # What may be claimed is the smaller of the gain and the gain beyond the placebo.
