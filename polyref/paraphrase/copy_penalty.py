@@ -61,7 +61,10 @@ class CopyPenaltyRules:
 
 
 class LexicalCopyPenalty:
-    """A :class:`~polyref.paraphrase.search.StepHook` for one search."""
+    """A ``StepHook`` for one search; ``a`` and ``b`` are the paper's alpha and beta.
+
+    ``symbols`` are target tokens by id, ``sources`` the pieces of every sentence; what starts a word begins with ``▁``.
+    """
 
     def __init__(self, symbols: Sequence[str], sources: Sequence[Sequence[str]], a: float, b: float) -> None:
         check_penalty(a, b)

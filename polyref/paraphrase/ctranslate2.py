@@ -29,13 +29,9 @@ _SENTENCEPIECE: Final = ("source.spm", "spm.model", "sentencepiece.bpe.model", "
 
 
 class Tokens(Protocol):
-    """Texts as the tokens of a converted model, and back.
+    """Texts as the tokens of a converted model, and back."""
 
-    Attributes:
-        languages: Codes of the languages it writes; empty if it has no tags.
-    """
-
-    languages: tuple[str, ...]
+    languages: tuple[str, ...]  # codes of the languages it writes; empty if it has no tags
 
     def source(self, text: str, longest: int) -> tuple[list[str], bool]:
         """The tokens of a text, and whether it was cut to ``longest`` of them."""
@@ -48,7 +44,7 @@ class Tokens(Protocol):
 
 
 class HuggingFaceTokens:
-    """The tokeniser of a Hugging Face folder."""
+    """The tokeniser of a Hugging Face folder; CTranslate2 itself adds the ``added`` tokens at the ends of a source."""
 
     def __init__(self, tokenizer: Any, lang: str | None, added: Sequence[str]) -> None:
         self._tokenizer = tokenizer

@@ -31,33 +31,20 @@ _REMEDY: Final = "scripts/mine_substitutions.py writes such tables"
 
 
 class Token(NamedTuple):
-    """A word, number or mark, and where it is.
+    """A word, number or mark, and where it is."""
 
-    Attributes:
-        start: First character.
-        end: Character after the last.
-        form: In lower case, with a space in front where the text has one (or any other white space).
-    """
-
-    start: int
-    end: int
-    form: str
+    start: int  # first character
+    end: int  # character after the last
+    form: str  # in lower case, with a space in front where the text has one (or any other white space)
 
 
 class Edit(NamedTuple):
-    """One substitution in a text.
+    """One substitution in a text."""
 
-    Attributes:
-        start: First character that is replaced.
-        end: Character after the last.
-        new: What stands there instead, in the case of the table.
-        share: How many texts that say the same have it there, 0 to 1: the largest of the lines that make this edit.
-    """
-
-    start: int
-    end: int
-    new: str
-    share: float
+    start: int  # first character that is replaced
+    end: int  # character after the last
+    new: str  # what stands there instead, in the case of the table
+    share: float  # how many texts that say the same have it there, 0 to 1: the largest of the lines that make this edit
 
 
 def tokens(text: str) -> list[Token]:
@@ -77,17 +64,11 @@ def form(some: list[Token]) -> str:
 
 @dataclass(frozen=True)
 class Substitutions:
-    """A table.
+    """A table."""
 
-    Attributes:
-        lines: Source -> its targets, with their shares.
-        longest: Tokens of the longest source.
-        digest: First 12 hexadecimal digits of the SHA-256 of its lines, packed or not.
-    """
-
-    lines: dict[str, list[tuple[str, float]]]
-    longest: int
-    digest: str
+    lines: dict[str, list[tuple[str, float]]]  # source -> its targets, with their shares
+    longest: int  # tokens of the longest source
+    digest: str  # first 12 hexadecimal digits of the SHA-256 of its lines, packed or not
 
     @classmethod
     def load(cls, path: Path) -> Substitutions:

@@ -106,19 +106,13 @@ def check_dtype(dtype: str, device: str) -> None:
 
 @dataclass(frozen=True)
 class Generator:
-    """A kind of paraphraser.
+    """A kind of paraphraser."""
 
-    Attributes:
-        name: What stands before the colon in ``NAME:ARGUMENT``.
-        summary: What it is, in one line.
-        takes: The options that it has a use for; None of another package's, whose function says it by its parameters.
-        alone: Whether the name may stand without an argument.
-    """
-
-    name: str
-    summary: str
+    name: str  # what stands before the colon in NAME:ARGUMENT
+    summary: str  # what it is, in one line
+    #: The options that it has a use for; None of another package's, whose function says it by its parameters.
     takes: frozenset[str] | None = None
-    alone: bool = False
+    alone: bool = False  # whether the name may stand without an argument
 
     def taken(self) -> frozenset[str]:
         """Those of ``OPTIONS`` that it has a use for."""

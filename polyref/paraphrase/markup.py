@@ -30,21 +30,13 @@ _TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"(\s*:)?|[{}\[\],]|[^\s"{}\[\],]+')
 
 @dataclass(frozen=True)
 class Piece:
-    """A part of a text that is written anew, with what stays around it.
+    """A part of a text that is written anew, with what stays around it."""
 
-    Attributes:
-        before: Markup and space before it, as they are in the text.
-        text: The text without them.
-        after: What stands behind it.
-        escaped: Whether the text stands in a string of JSON.
-        ascii: Whether JSON around it writes other letters by their numbers.
-    """
-
-    before: str
-    text: str
-    after: str = ""
-    escaped: bool = False
-    ascii: bool = False
+    before: str  # markup and space before it, as they are in the text
+    text: str  # the text without them
+    after: str = ""  # what stands behind it
+    escaped: bool = False  # whether the text stands in a string of JSON
+    ascii: bool = False  # whether JSON around it writes other letters by their numbers
 
     def with_text(self, text: str) -> str:
         """The piece with another text in the place of its own."""

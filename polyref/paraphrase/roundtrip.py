@@ -51,7 +51,7 @@ def _half(text: str) -> tuple[str, str | None]:
 def _way(
     name: str, opened: checkpoint.Opened, between: str | None, writes: str | None, reads: str | None
 ) -> SearchParaphraser:
-    """One half of the way."""
+    """One half of the way, with the language in between where it is named."""
     made = opened(writes, None, reads if between else None)
     if between and not made.languages:
         raise UsageError(f"{name}@{between} names a language, but the model has no tags of languages: leave it out")
@@ -124,7 +124,11 @@ def pivots(k: int) -> int:
 def merged(
     translations: Sequence[Hypothesis], lists: Sequence[NBest], k: int, given: tuple[int, int] = (0, 0)
 ) -> list[Hypothesis]:
-    """The ``k`` best paraphrases of several lists, each text once."""
+    """The ``k`` best paraphrases of the lists of some translations, each text once.
+
+    ``given`` first tokens, such as a tag, of every translation and of every paraphrase have no probability, and no
+    score is a mean over them.
+    """
     sums: dict[str, list[float]] = {}
     first: dict[str, Hypothesis] = {}
     for translation, nbest in zip(translations, lists, strict=False):  # the list of an empty translation is empty

@@ -28,18 +28,13 @@ LONG: Final = 30
 
 @dataclass(frozen=True)
 class Choice:
-    """A way to write one sentence.
+    """A way to write one sentence."""
 
-    Attributes:
-        text: The sentence, without the space around it.
-        score: Length-normalised log-probability in nats; of the sentence as it was, below all its paraphrases. None
-            where the generator has no probabilities.
-        tokens: How many tokens the score is a mean of; 0 of the sentence as it was.
-    """
-
-    text: str
+    text: str  # the sentence, without the space around it
+    #: Length-normalised log-probability in nats; of the sentence as it was, below all its paraphrases. None where
+    #: the generator has no probabilities.
     score: float | None
-    tokens: int
+    tokens: int  # how many tokens the score is a mean of; 0 of the sentence as it was
 
 
 class SentenceBySentence(Paraphraser):
@@ -50,6 +45,7 @@ class SentenceBySentence(Paraphraser):
     paraphrase of every sentence, and the next ones differ in as many sentences as the lists allow. A sentence without
     a paraphrase is copied, and one of several may be. Nothing is cut: a sentence that is longer than the model reads
     is copied too. The space between sentences stays as it was, and so do tags such as ``<p>`` and JSON around them.
+    ``keep`` says which paraphrases of a sentence may stand in a paragraph; of a translation, no sentence is copied.
     """
 
     def __init__(
@@ -142,7 +138,10 @@ class SentenceBySentence(Paraphraser):
 
 
 def by_sentences(paraphraser: Paraphraser, lang: str = "en", mode: str = "long") -> Paraphraser:
-    """The paraphraser, or one that splits texts for it."""
+    """The paraphraser, or one that splits texts for it.
+
+    With "long" that is done for long texts and models of single sentences, with "all" for every text and generator.
+    """
     if mode == "whole" or (mode == "long" and not paraphraser.single_sentences):
         return paraphraser
     return SentenceBySentence(paraphraser, lang, mode)

@@ -28,29 +28,17 @@ _HALF: Final = re.compile("[\ud800-\udfff]")
 
 @dataclass(frozen=True)
 class Answer:
-    """What a model answered, or why there is no answer.
+    """What a model answered, or why there is no answer."""
 
-    Attributes:
-        content: The text; "" where there is none. Of a failure, what the server said.
-        refusal: Why the model refused; None where it did not.
-        finish: Why it ended: ``stop``, ``length``, ``content_filter`` ...
-        failure: Why there is no answer; None where there is one.
-        model: The model as it names itself.
-        fingerprint: What the server calls its state; None where it says nothing.
-        prompt_tokens: Tokens read.
-        completion_tokens: Tokens written.
-        without: The parts of the request that the server refused, and that were left out; with commas between them.
-    """
-
-    content: str = ""
-    refusal: str | None = None
-    finish: str = "stop"
-    failure: str | None = None
-    model: str | None = None
-    fingerprint: str | None = None
+    content: str = ""  # of a failure, what the server said
+    refusal: str | None = None  # why the model refused
+    finish: str = "stop"  # why it ended: stop, length, content_filter ...
+    failure: str | None = None  # why there is no answer
+    model: str | None = None  # as it names itself
+    fingerprint: str | None = None  # what the server calls its state
     prompt_tokens: int = 0
     completion_tokens: int = 0
-    without: str | None = None
+    without: str | None = None  # parts of the request that the server refused and that were left out, with commas
 
     def record(self) -> dict[str, Any]:
         """As plain values, without what is not said."""
@@ -146,34 +134,23 @@ def _whole_strings(content: str) -> list[str]:
 
 
 _SETTINGS: Final = {"answers of language models": 1}
-#: What is kept of an answer (see :func:`polyref.json_files.misfit`).
+#: What is kept of an answer.
 _FIELDS: Final = {one.name: (int if isinstance(one.default, int) else str,) for one in fields(Answer)}
 _RECORD: Final = {"key": str, "server": (str,), "answer": _FIELDS}
 
 
 @dataclass
 class Usage:
-    """What was asked and answered.
+    """What was asked and answered."""
 
-    Attributes:
-        requests: Requests that were answered, or given up, now.
-        known: Requests whose answer was there before, each once.
-        repairs: Second requests among both.
-        retries: How often a request was sent again.
-        failures: Requests without an answer among both.
-        prompt_tokens: Tokens read for all answers that the file holds, of this run and of those before, and of batches.
-        completion_tokens: Tokens written for them.
-        other: New answers of a server that had changed meanwhile.
-    """
-
-    requests: int = 0
-    known: int = 0
-    repairs: int = 0
-    retries: int = 0
-    failures: int = 0
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    other: int = 0
+    requests: int = 0  # answered, or given up, now
+    known: int = 0  # whose answer was there before, each once
+    repairs: int = 0  # second requests among both
+    retries: int = 0  # how often a request was sent again
+    failures: int = 0  # without an answer among both
+    prompt_tokens: int = 0  # read for all answers that the file holds, of this run, of those before, and of batches
+    completion_tokens: int = 0  # written for them
+    other: int = 0  # new answers of a server that had changed meanwhile
 
     def cost(self, prices: tuple[float, float]) -> float:
         """What all these answers cost, at these prices of a million tokens read and written."""
@@ -194,10 +171,8 @@ def identity(model: str, answers: Iterable[Answer]) -> list[str]:
 class Answers:
     """Answers by the keys of their requests, in memory and in a file. Threads may share it.
 
-    An answer holds for the server that gave it; one from a batch holds for any.
-
-    Attributes:
-        usage: What this run asked for, and the tokens of all runs.
+    An answer holds for the server that gave it; one from a batch, or of a model of this machine, holds for any.
+    ``usage`` is what this run asked for, and the tokens of all runs.
     """
 
     def __init__(self, path: str | Path | None, server: str | None = None, *, retry_failed: bool = False) -> None:
@@ -210,16 +185,14 @@ class Answers:
         self._journal = None if path is None else Journal.open(path, _SETTINGS)
         remedy = "move the file away, or delete this line and all after it"
         for record in self._journal.records(_RECORD, remedy) if self._journal else ():
-            values = {name: record["answer"].get(name) for name in _FIELDS}
-            answer = Answer(**{name: value for name, value in values.items() if value is not None})
-            key = record["key"]
+            given = record["answer"]
+            answer = Answer(**{name: given[name] for name in _FIELDS if given.get(name) is not None})
             self._count_tokens(answer)
-            if record.get("server") not in (None, server) and server is not None:
+            if server is not None and record.get("server") not in (None, server):
                 continue
-            if not (retry_failed and answer.failure is not None):
-                self._known[key] = answer
-            else:
-                self._known.pop(key, None)
+            self._known[record["key"]] = answer
+            if retry_failed and answer.failure is not None:
+                del self._known[record["key"]]
 
     def __len__(self) -> int:
         return len(self._known)

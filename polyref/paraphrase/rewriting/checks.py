@@ -52,10 +52,9 @@ class Checks:
         self._instructions = frozenset().union(*(_grams(text) for text in instructions))
 
     def sort(self, text: TextInContext, found: Sequence[str], have: Sequence[str] = ()) -> tuple[list[str], list[str]]:
-        """Sort rewrites into good and bad ones.
+        """The rewrites to keep, tidied and each once, and the faults of the others, both in order.
 
-        Returns:
-            The rewrites to keep, tidied and each once, and the faults of the others, both in order.
+        To say again what there is already (``have``) is no fault, and adds nothing.
         """
         kept: list[str] = []
         faults: list[str] = []

@@ -32,30 +32,20 @@ _TEMPLATES: Final = SandboxedEnvironment(undefined=StrictUndefined, trim_blocks=
 
 @dataclass(frozen=True)
 class Prompt:
-    """The messages that ask for rewrites.
+    """The messages that ask for rewrites."""
 
-    Attributes:
-        name: Name and version, such as ``faithful-1``.
-        digest: The first 12 digits of the SHA-256 of the file.
-        temperature: What it was written for.
-        system: Who the model is; "" for no such message.
-        several: Asks for k rewrites in one answer.
-        sample: Asks for one rewrite.
-        repair: Says what was wrong with an answer, and asks for another one.
-    """
-
-    name: str
-    digest: str
-    temperature: float
-    system: str
-    several: str
-    sample: str
-    repair: str
+    name: str  # name and version, such as faithful-1
+    digest: str  # the first 12 digits of the SHA-256 of the file
+    temperature: float  # what it was written for
+    system: str  # who the model is; "" for no such message
+    several: str  # asks for k rewrites in one answer
+    sample: str  # asks for one rewrite
+    repair: str  # says what was wrong with an answer, and asks for another one
 
     def messages(
         self, text: TextInContext, k: int | None, language: str | None, source_language: str | None = None
     ) -> list[dict[str, str]]:
-        """What to send for a text."""
+        """What to send for ``k`` rewrites of a text, or (None) for a sample, in its own language or another one."""
         said = "the language of the text" + (f" ({language})" if language else "")
         if source_language is not None:
             said = _named(language or "")
@@ -90,13 +80,14 @@ def load_prompt(name: str) -> Prompt:
         raise DataError(f"no such prompt: `prompt` is {', '.join(PROMPTS)}, or a TOML file", file=name)
     text = "".join(f"{line}\n" for line in read_lines(path))
     values = read_toml(text, path)
-    for key, kinds in {
-        **dict.fromkeys(("name", *_TEXTS), (str,)),
-        "version": (int,),
-        "temperature": (int, float),
-    }.items():
-        if not isinstance(values.get(key), kinds) or isinstance(values[key], bool):
-            raise DataError(f"{key!r} is {values.get(key)!r}, expected {_expected(kinds)}", file=path)
+    for kinds, expected, keys in (
+        ((str,), "a text", ("name", *_TEXTS)),
+        ((int,), "a whole number", ("version",)),
+        ((int, float), "a number", ("temperature",)),
+    ):
+        for key in keys:
+            if not isinstance(values.get(key), kinds) or isinstance(values[key], bool):
+                raise DataError(f"{key!r} is {values.get(key)!r}, expected {expected}", file=path)
     try:
         check_number("temperature", values["temperature"], 0, 100)
     except UsageError as error:
@@ -112,10 +103,6 @@ def load_prompt(name: str) -> Prompt:
     prompt = Prompt(label, digest, float(values["temperature"]), *(values[key].strip() for key in _TEXTS))
     _try(prompt, path)
     return prompt
-
-
-def _expected(kinds: tuple[type, ...]) -> str:
-    return "a text" if str in kinds else "a whole number" if float not in kinds else "a number"
 
 
 def _try(prompt: Prompt, path: Path) -> None:
@@ -142,20 +129,12 @@ _KEY: Final = 32
 
 @dataclass(frozen=True)
 class Request:
-    """One request for one answer.
+    """One request for one answer."""
 
-    Attributes:
-        text: What is to be rewritten.
-        wanted: Number of rewrites that the answer should have.
-        listed: Whether the answer is a JSON object; else it is the rewrite itself.
-        number: Tells the samples of a text apart, from 0.
-        body: What is sent.
-    """
-
-    text: TextInContext
-    wanted: int
-    listed: bool
-    number: int
+    text: TextInContext  # what is to be rewritten
+    wanted: int  # rewrites that the answer should have
+    listed: bool  # whether the answer is a JSON object; else it is the rewrite itself
+    number: int  # tells the samples of a text apart, from 0
     body: Mapping[str, Any]
 
     @cached_property
@@ -181,9 +160,7 @@ class Requests:
         language: str | None,
         source_language: str | None = None,
     ) -> None:
-        self.model = model
-        self.prompt = prompt
-        self.options = options
+        self.model, self.prompt, self.options = model, prompt, options
         self.language, self.source_language = language, source_language
         self.temperature = prompt.temperature if options.temperature is None else options.temperature
 

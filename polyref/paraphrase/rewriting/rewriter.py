@@ -36,26 +36,26 @@ _GONE: Final = 16
 
 
 class TransientError(Exception):
-    """No answer, but the next try may get one."""
+    """No answer, but the next try may get one; ``after`` so many seconds, where the server asks for them.
+
+    If no try succeeds the user is told ``fatal``; without it only this request fails.
+    """
 
     def __init__(self, reason: str, after: float | None = None, fatal: str | None = None) -> None:
         super().__init__(reason)
-        self.reason = reason
-        self.after = after
-        self.fatal = fatal
+        self.reason, self.after, self.fatal = reason, after, fatal
 
 
 class GivenUpError(Exception):
-    """No answer to this request."""
+    """No answer to this request: why, in a few words, and what the server said about it."""
 
     def __init__(self, reason: str, said: str = "") -> None:
         super().__init__(f"{reason}: {said}" if said else reason)
-        self.reason = reason
-        self.said = said
+        self.reason, self.said = reason, said
 
 
 class RefusedError(GivenUpError):
-    """The server does not take the request as it is."""
+    """The server does not take the request as it is; some of the names in what it said may be of parts of it."""
 
     def __init__(self, reason: str, said: str, named: Sequence[str] = ()) -> None:
         super().__init__(reason, said)
@@ -70,8 +70,7 @@ class Patience:
     """Tries again, with waits that double and vary; one for all threads of a run."""
 
     def __init__(self, retries: int, seed: int) -> None:
-        self._retries = retries
-        self._seed = seed
+        self._retries, self._seed = retries, seed
         self._lock = threading.Lock()
         self._stopped = threading.Event()
         #: What ended the run early.
@@ -80,7 +79,10 @@ class Patience:
         self._in_a_row = 0
 
     def insist(self, call: Callable[[], T], key: str, retried: Callable[[], object] = lambda: None) -> T:
-        """What ``call`` returns, at the first try that does."""
+        """What ``call`` returns, at the first try that raises no :class:`TransientError`.
+
+        Waits depend on the key of the request, so that requests that fail together do not come back together.
+        """
         for attempt in range(self._retries + 1):
             self._wait_for_the_others()
             try:
@@ -156,7 +158,7 @@ class ChatModel(Protocol):
     model: str
 
     def answer(self, body: Mapping[str, Any]) -> Answer:
-        """The answer to a request; see :class:`~polyref.paraphrase.rewriting.server.Server` for what is raised."""
+        """The answer to a request, or one of the errors above."""
 
 
 class Nobody:
@@ -177,8 +179,7 @@ UNANSWERED: Final = "not answered in the batch"
 class Rewriter(Paraphraser):
     """Paraphrases by a language model.
 
-    Attributes:
-        answers: As given; ``answers.usage`` counts requests and tokens.
+    ``known`` is what is known of the model, for the signature; None where it says so itself, with its first answer.
     """
 
     need = "good-writer"
@@ -197,8 +198,7 @@ class Rewriter(Paraphraser):
         prompt = load_prompt(_prompt_name(options.prompt, translating=source_language is not None))
         self.answers = answers
         self.requests = Requests(chat.model, prompt, options, language, source_language)
-        self._chat = chat
-        self._options = options
+        self._chat, self._options = chat, options
         #: Parts of requests that the server refused in the first one: they are left out of all.
         self.without: tuple[str, ...] = ()
         self._runs: dict[ThreadPoolExecutor, Patience] = {}

@@ -181,7 +181,10 @@ class Server:
         return line if len(line) <= _SHOWN else f"{line[:_SHOWN]}..."
 
     def _without_key(self, text: str, sent: Mapping[str, Any] | None = None) -> str:
-        """A text of the server in which the key, if it repeats it, is crossed out, however it is spelt."""
+        """A text of the server in which the key, if it repeats it, is crossed out, however it is spelt.
+
+        A short key that stands in the messages that were sent is a word of theirs.
+        """
         if self._spelt is None:
             return text
         messages = sent["messages"] if sent is not None and len(self._key) < _WORD else ()

@@ -53,17 +53,11 @@ _SHOWN: Final = 24
 
 @dataclass(frozen=True)
 class SavedGeneration:
-    """What a model's folder says of generation, with nothing in it that has no value.
+    """What a model's folder says of generation, with nothing in it that has no value."""
 
-    Attributes:
-        values: Transformers' names and values.
-        ends: Tokens that end a sentence, the network's own first.
-        tagged: Whether a first token is forced in any case: a saved one then has no place.
-    """
-
-    values: Mapping[str, Any]
-    ends: tuple[int, ...]
-    tagged: bool = False
+    values: Mapping[str, Any]  # transformers' names and values
+    ends: tuple[int, ...]  # tokens that end a sentence, the network's own first
+    tagged: bool = False  # whether a first token is forced in any case: a saved one then has no place
 
     def fill(self, options: SearchOptions) -> SearchOptions:
         """The options, with saved values where they are at their default and not among ``options.fixed``."""

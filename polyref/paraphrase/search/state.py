@@ -21,16 +21,11 @@ class Layout:
     """Which row of the network stands for each of the W slots of S sentences.
 
     Slots with equal prefixes share a row; a dead slot borrows one of its sentence.
-
-    Attributes:
-        rows: ``[S, W]`` int64 row of every slot.
-        owners: ``[R]`` int64 position in the batch of every row's sentence, ascending.
-        slots: ``[R]`` int64 a slot (``s * W + w``) that the row stands for.
     """
 
-    rows: Tensor
-    owners: Tensor
-    slots: Tensor
+    rows: Tensor  # [S, W] int64 row of every slot
+    owners: Tensor  # [R] int64 position in the batch of every row's sentence, ascending
+    slots: Tensor  # [R] int64 a slot (s * W + w) that the row stands for
 
     @classmethod
     def dense(cls, sentences: int, width: int, device: torch.device) -> Layout:
@@ -61,22 +56,14 @@ class Layout:
 
 @dataclass
 class Step:
-    """One step's distributions, ready for selection (S sentences, W slots each, R rows, V tokens).
+    """One step's distributions, ready for selection (S sentences, W slots each, R rows, V tokens)."""
 
-    Attributes:
-        t: 0-based step; a token chosen now is token t + 1 of its hypothesis.
-        base: ``[R, V]`` float32 log-probabilities of the model.
-        scores: The same after penalties and constraints; may be the same tensor.
-        forced: ``[S]`` bool, a prefix token is forced.
-        last: ``[S]`` bool, the greatest length is reached.
-        rows: ``[S, W]`` row of every slot. Empty: ``base`` and ``scores`` are given as ``[S, W, V]``.
-    """
-
-    t: int
-    base: Tensor
-    scores: Tensor
-    forced: Tensor
-    last: Tensor
+    t: int  # 0-based step; a token chosen now is token t + 1 of its hypothesis
+    base: Tensor  # [R, V] float32 log-probabilities of the model
+    scores: Tensor  # the same after penalties and constraints; may be the same tensor
+    forced: Tensor  # [S] bool, a prefix token is forced
+    last: Tensor  # [S] bool, the greatest length is reached
+    #: ``[S, W]`` row of every slot. Empty: ``base`` and ``scores`` are given as ``[S, W, V]``.
     rows: Tensor = field(default_factory=lambda: torch.empty(0, dtype=torch.int64))
 
     def __post_init__(self) -> None:
@@ -98,22 +85,15 @@ class Choice:
 
 @dataclass
 class Beams:
-    """Live hypotheses.
+    """Live hypotheses."""
 
-    Attributes:
-        sentences: ``[S]`` index in the list given to the search.
-        tokens: ``[S, W, t + 1]`` int64, the start token first.
-        trace: ``[S, W, t, 3]`` float32, for every token: the model's log-probability, the score after penalties (the
-            diversity penalty left out), and the running score (all included).
-        cum: ``[S, W]`` float32 running score; -inf for dead rows.
-        layout: Rows of the network.
-    """
-
-    sentences: Tensor
-    tokens: Tensor
+    sentences: Tensor  # [S] index in the list given to the search
+    tokens: Tensor  # [S, W, t + 1] int64, the start token first
+    #: ``[S, W, t, 3]`` float32, for every token: the model's log-probability, the score after penalties (the
+    #: diversity penalty left out), and the running score (all included).
     trace: Tensor
-    cum: Tensor
-    layout: Layout
+    cum: Tensor  # [S, W] float32 running score; -inf for dead rows
+    layout: Layout  # rows of the network
 
     @classmethod
     def begin(cls, count: int, start: int, device: torch.device) -> Beams:
