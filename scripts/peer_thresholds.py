@@ -15,7 +15,7 @@ The model runs only once, whatever the grid. With this folder on ``PYTHONPATH``:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 import numpy as np
@@ -23,8 +23,7 @@ import numpy.typing as npt
 from scipy.stats import kendalltau, pearsonr
 
 from polyref.errors import DataError, UsageError
-from polyref.metrics.likelihood import unique
-from polyref.metrics.likelihood.peer import Peer, check_thresholds
+from polyref.metrics.likelihood.peer import Peer
 from polyref.metrics.statistics import Floats
 from polyref.references import ReferenceSet
 
@@ -76,10 +75,8 @@ def choose_thresholds(
     """
     if statistic not in ("pearson", "kendall", "system"):
         raise UsageError(f"the statistic is {statistic!r}, expected pearson, kendall or system")
-    grid = [(low, high) for low, high in product(lows, highs) if low < high]
-    for low, high in grid:
-        check_thresholds(low, high)
-    if not grid:
+    tried = [replace(metric, low=low, high=high) for low, high in product(lows, highs) if low < high]
+    if not tried:
         raise UsageError("no low threshold is below a high one")
     judged = np.asarray(human, dtype=np.float64)
     if judged.shape != (len(systems), len(references)):
@@ -93,7 +90,8 @@ def choose_thresholds(
         raise DataError(f"segment {missing[0]} has no source, which {metric.label} reads")
     metric._check_model()
     texts = [str(source) for source in sources]
-    pairs = unique(zip(texts, system, strict=True) for system in systems.values())
+    rows = zip(*(zip(texts, system, strict=True) for system in systems.values()), strict=True)
+    pairs = list(dict.fromkeys(pair for row in rows for pair in row))
     place = {pair: number for number, pair in enumerate(pairs)}
     sampled = metric._samples(pairs)
     where = np.array([[place[pair] for pair in zip(texts, system)] for system in systems.values()])
@@ -107,10 +105,10 @@ def choose_thresholds(
     if len(goal) < 2 or np.ptp(goal) == 0:
         raise DataError(f"{len(goal)} human scores with {len(np.unique(goal))} values, expected at least two")
     found = []
-    for low, high in grid:
-        values = wanted(metric._summed(sampled, low, high)[where])
+    for one in tried:
+        values = wanted(one._summed(sampled)[where])
         value = 0.0  # where the thresholds leave no difference between outputs
         if np.ptp(values) > 0:
             value = float((kendalltau if statistic == "kendall" else pearsonr)(values, goal).statistic)
-        found.append(Thresholds(low, high, value))
+        found.append(Thresholds(one.low, one.high, value))
     return sorted(found, key=lambda one: (-one.value, one.low, -one.high))

@@ -93,9 +93,7 @@ class PairMetric(Metric):
         return np.asarray(values, dtype=np.float64)
 
     def _score(self, values: npt.NDArray[Any], *, sentence: bool) -> Floats:
-        sums, segments = values[..., self.measure], values[..., -1]
-        means: Floats = np.divide(sums, segments, out=np.full(sums.shape, np.nan), where=segments > 0)
-        return means
+        return mean_of(values[..., self.measure], values[..., -1])
 
 
 class _Pairs(Compared):
@@ -120,3 +118,9 @@ def with_segments(values: npt.NDArray[np.float64], cuts: Integers) -> npt.NDArra
     """Append the column that counts segments with a reference: shape (K, S, N, M) to (K, S, N, M + 1)."""
     present = np.broadcast_to((cuts > 0)[:, None, :, None], (*values.shape[:3], 1))
     return np.concatenate([values, present], axis=3)
+
+
+def mean_of(sums: npt.NDArray[Any], segments: npt.NDArray[Any]) -> Floats:
+    """Sums over segments divided by their number; NaN where there is none."""
+    means: Floats = np.divide(sums, segments, out=np.full(sums.shape, np.nan), where=segments > 0)
+    return means

@@ -7,7 +7,7 @@ Texts longer than the model takes are cut at the end and counted in the signatur
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -19,6 +19,7 @@ from polyref.cache import default_cache
 from polyref.engine import ADDRESS, CACHE, DEVICE, ENGINE, GPUS, JOBS, MODELS, Engine
 from polyref.errors import UsageError
 from polyref.metrics.base import Metric, Texts
+from polyref.metrics.pairs import mean_of
 from polyref.metrics.signature import flat
 from polyref.metrics.statistics import Floats, Statistics
 from polyref.models.forced import DTYPES
@@ -48,22 +49,9 @@ def _loaded(model: str, device: str, dtype: str, engine: Engine, cache: bool) ->
 
 @dataclass(frozen=True, kw_only=True)
 class SequenceMetric(Metric):
-    """A metric that asks a sequence-to-sequence model how likely texts are.
+    """A metric that asks a sequence-to-sequence model how likely texts are; without a name of one it cannot be made.
 
-    Attributes:
-        model: A name or folder as for :func:`polyref.models.scorers.load_scorer`.
-        lang: Language of the outputs, for models of several languages. None: English.
-        dtype: ``float32``, ``bfloat16`` or ``float16``.
-        device: A torch device.
-        jobs: Processes; None: one a core on the CPU, one on other devices. It changes no score.
-        engine: ``local``, or ``ray`` for the workers of a Ray cluster, ``jobs`` of them or as many as it has room for
-            (:class:`polyref.engine.Engine`). It changes no score.
-        address: Of the Ray cluster.
-        gpus: GPUs of a Ray worker; None: 1 where the device is ``cuda``, else none.
-        cache: Whether forced scores are kept on the disk for the next run. It changes no score.
-
-    Raises:
-        UsageError: No model is named.
+    How the model is named is said at :func:`polyref.models.scorers.load_scorer`.
     """
 
     model: str = option("", help="The model: a folder, or a name on the Hugging Face hub.", metavar="MODEL")
@@ -94,12 +82,12 @@ class SequenceMetric(Metric):
 
     @property
     def options(self) -> dict[str, Any]:
-        """The options, as plain JSON values; where to compute is none of them."""
+        """As of others; where to compute is none of them."""
         return {name: value for name, value in super().options.items() if name not in _WHERE}
 
     @property
     def languages(self) -> tuple[str, ...]:
-        """See :class:`Metric`: the one that it is told to write."""
+        """The one that the model is told to write."""
         return () if self._target_lang is None else (self._target_lang,)
 
     def between(self, source: str, target: str) -> SequenceMetric:
@@ -125,7 +113,7 @@ class SequenceMetric(Metric):
         ks: Sequence[int] | None = None,
         allow_missing: bool = False,
     ) -> Statistics:
-        """See :meth:`Metric.statistics`; the model's name and hash and the number of cut texts go into ``meta``."""
+        """As of others, with the model's name and hash and the number of cut texts in ``meta``."""
         self._check_model()
         self._cut.clear()
         stats = super().statistics(systems, references, ks=ks, allow_missing=allow_missing)
@@ -181,13 +169,13 @@ class SourceMetric(SequenceMetric):
 
     A system's score is the mean of its segments'. ``source`` may be any text that stands for it, such as a translation
     into a pivot language: name that language.
-
-    Attributes:
-        source_lang: Language of the sources, for models that mark it (M2M100, NLLB, mBART; not Prism).
     """
 
     needs_references: ClassVar[bool] = False
     needs_sources: ClassVar[bool] = True
+
+    #: The score, and 1 for every segment.
+    columns = ("score", "segments")
 
     source_lang: str | None = option(
         None,
@@ -198,14 +186,8 @@ class SourceMetric(SequenceMetric):
     )
 
     def between(self, source: str, target: str) -> SourceMetric:
-        """See :meth:`SequenceMetric.between`."""
         marked = replace(self, source_lang=self.source_lang or source) if self.scorer.marks_sources else self
         return replace(marked, lang=self.lang or target) if len(self.scorer.languages) > 1 else marked
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The score, and 1 for every segment."""
-        return ("score", "segments")
 
     @property
     def _source_lang(self) -> str | None:
@@ -231,11 +213,13 @@ class SourceMetric(SequenceMetric):
 
     def _count(self, texts: Texts) -> npt.NDArray[Any]:
         sources = [source for source in texts.sources if source is not None]
-        known = {pair: i for i, pair in enumerate(unique(zip(sources, system) for system in texts.systems))}
-        scored = self._pair_scores(list(known))
+        pairs = [list(zip(sources, system, strict=True)) for system in texts.systems]
+        # Distinct ones, segment by segment: those that share a source stay together.
+        known = {
+            pair: i for i, pair in enumerate(dict.fromkeys(pair for row in zip(*pairs, strict=True) for pair in row))
+        }
         values = np.ones((len(texts.cuts), len(texts.systems), len(sources), 2))
-        places = [[known[pair] for pair in zip(sources, system)] for system in texts.systems]
-        values[..., 0] = scored[np.array(places)]
+        values[..., 0] = self._pair_scores(list(known))[[[known[pair] for pair in row] for row in pairs]]
         return values
 
     def _score(self, values: npt.NDArray[Any], *, sentence: bool) -> Floats:
@@ -250,14 +234,3 @@ def both_ways(pairs: Sequence[TextPair], score: Callable[[Sequence[TextPair]], F
     jobs = [job for reference, output in pairs for job in ((reference, output), (output, reference))]
     scored = score(jobs).reshape(-1, 2)
     return np.column_stack([scored, scored.mean(axis=1)])
-
-
-def unique(streams: Iterable[Iterable[TextPair]]) -> list[TextPair]:
-    """Distinct pairs, segment by segment: those that share a source stay together."""
-    return list(dict.fromkeys(pair for row in zip(*streams, strict=True) for pair in row))
-
-
-def mean_of(sums: npt.NDArray[Any], segments: npt.NDArray[Any]) -> Floats:
-    """Sums over segments divided by their number; NaN where there is none."""
-    means: Floats = np.divide(sums, segments, out=np.full(sums.shape, np.nan), where=segments > 0)
-    return means

@@ -22,8 +22,8 @@ import numpy.typing as npt
 
 from polyref.errors import UsageError
 from polyref.metrics.combination import MEAN, Combination
-from polyref.metrics.likelihood import SequenceMetric, SourceMetric, TextPair, both_ways, mean_of
-from polyref.metrics.pairs import PairMetric
+from polyref.metrics.likelihood import SequenceMetric, SourceMetric, TextPair, both_ways
+from polyref.metrics.pairs import PairMetric, mean_of
 from polyref.metrics.signature import flat
 from polyref.metrics.statistics import Floats
 from polyref.options import option
@@ -34,12 +34,7 @@ PROMPT_SIDES: Final = ("source", "target")
 
 @dataclass(frozen=True, kw_only=True)
 class Prompted(SequenceMetric):
-    """A metric with prompts.
-
-    Attributes:
-        prompts: Texts such as ``Such as``; none: no prompt.
-        prompt_side: ``source`` (the encoder's text) or ``target`` (the decoder's).
-    """
+    """A metric with prompts, such as ``Such as``, for the encoder's text or the decoder's; none are needed."""
 
     family: ClassVar[str] = "bartscore"
 
@@ -77,10 +72,8 @@ class Prompted(SequenceMetric):
 class BARTScore(Prompted, PairMetric):
     """BARTScore against references.
 
-    Attributes:
-        direction: ``precision``, ``recall`` or ``f``.
-        combination: The mean (the authors' default), the maximum, or, with ``f``, the best reference of each
-            direction, as the authors' experiments have it.
+    They combine by the mean (the authors' default), the maximum, or, with ``f``, the best reference of each direction,
+    as the authors' experiments have it.
     """
 
     name = "bartscore"
@@ -91,7 +84,7 @@ class BARTScore(Prompted, PairMetric):
 
     @property
     def measures(self) -> tuple[str, ...]:
-        """The direction; with ``f`` precision, recall and their mean."""
+        """The direction; of ``f`` precision, recall and their mean."""
         return DIRECTIONS if self.direction == "f" else (self.direction,)
 
     def _pairs(self, pairs: Sequence[TextPair]) -> Floats:

@@ -40,18 +40,11 @@ Samples = list[npt.NDArray[np.float32]]
 
 @dataclass(frozen=True, kw_only=True)
 class Peer(SourceMetric):
-    """Peer evaluation.
+    """Peer evaluation: one pass, or the mean of several.
 
-    Attributes:
-        tokens: How the tokens of a sample make one value: ``mean``, ``sum``, ``median``, ``min`` or ``std`` (negated).
-        over: How samples do, with the same names.
-        samples: Passes, 1 or more; more than one needs dropout or sampled segmentations.
-        dropout: Dropout rate, 0 (none) to 1 (below 1).
-        subwords: Smoothing alpha of sampled segmentations of source and output, 0 or more; None: the usual ones.
-        nbest: Segmentations to draw from.
-        low: Least probability that a token counts with, 0 to ``high``.
-        high: Largest, ``low`` to 1.
-        seed: Of dropout and segmentations. Every pair's draws come from it and the pair's own text.
+    ``tokens`` says how the tokens of a sample make one value, and ``over`` how the samples do; the standard deviation
+    is negated. Several samples need dropout or sampled segmentations (``subwords``, ``nbest``), and every pair's draws
+    come from ``seed`` and the pair's own text.
     """
 
     name = "peer"
@@ -73,7 +66,10 @@ class Peer(SourceMetric):
             raise UsageError(f"peer: {self.samples} samples would be equal", remedy="ask for dropout or subwords")
         if self.over != "mean" and self.samples == 1:
             raise UsageError(f"peer: {self.over} over samples, but there is one", remedy="ask for more samples")
-        check_thresholds(self.low, self.high)
+        if not 0 <= self.low < self.high <= 1:
+            raise UsageError(
+                f"peer: confidence thresholds {self.low:g} and {self.high:g}, expected 0 <= low < high <= 1"
+            )
 
     @property
     def _random(self) -> bool:
@@ -94,18 +90,17 @@ class Peer(SourceMetric):
         return parts
 
     def _pair_scores(self, pairs: Sequence[TextPair]) -> Floats:
-        return self._summed(self._samples(pairs), self.low, self.high)
+        return self._summed(self._samples(pairs))
 
-    def _summed(self, sampled: Sequence[Samples], low: float, high: float) -> Floats:
+    def _summed(self, sampled: Sequence[Samples]) -> Floats:
         """Scores from token log-probabilities: shape (P,)."""
-        least = math.log(low) if low > 0 else -math.inf
+        least, most = math.log(self.low) if self.low > 0 else -math.inf, math.log(self.high)
         tokens, over = AGGREGATES[self.tokens], AGGREGATES[self.over]
-
-        def value(samples: Samples) -> float:
-            clipped = [np.clip(row.astype(np.float64), least, math.log(high)) for row in samples]
-            return over(np.array([tokens(row) for row in clipped]))
-
-        return np.array([value(samples) for samples in sampled], dtype=np.float64)
+        values = [
+            over(np.array([tokens(np.clip(row.astype(np.float64), least, most)) for row in samples]))
+            for samples in sampled
+        ]
+        return np.array(values, dtype=np.float64)
 
     def _samples(self, pairs: Sequence[TextPair]) -> list[Samples]:
         """Token log-probabilities of the samples of every pair."""
@@ -136,9 +131,3 @@ class Peer(SourceMetric):
         assert self.subwords is not None
         options = {"count": self.samples, "alpha": self.subwords, "nbest": self.nbest, "seed": self.seed}
         return {text: self.scorer.segmentations(side, text, lang, **options) for text in dict.fromkeys(texts)}  # type: ignore[arg-type]
-
-
-def check_thresholds(low: float, high: float) -> None:
-    """Refuse thresholds that are no probabilities, or in the wrong order."""
-    if not 0 <= low < high <= 1:
-        raise UsageError(f"peer: confidence thresholds {low:g} and {high:g}, expected 0 <= low < high <= 1")

@@ -19,21 +19,15 @@ import numpy.typing as npt
 
 from polyref.errors import UsageError
 from polyref.metrics.combination import MEAN, Combination
-from polyref.metrics.likelihood import SequenceMetric, SourceMetric, TextPair, both_ways, mean_of
-from polyref.metrics.pairs import PairMetric
+from polyref.metrics.likelihood import SequenceMetric, SourceMetric, TextPair, both_ways
+from polyref.metrics.pairs import PairMetric, mean_of
 from polyref.metrics.statistics import Floats
 from polyref.options import option
 
 
 @dataclass(frozen=True, kw_only=True)
 class PrismRef(SequenceMetric, PairMetric):
-    """Prism-ref.
-
-    Attributes:
-        model: As in :class:`SequenceMetric`. Default: the shipped paraphraser, English to English, at its closeness;
-            Prism's own model is a fairseq folder.
-        combination: The mean, the maximum, or the best reference of each direction.
-    """
+    """Prism-ref. By default with the shipped paraphraser, English to English; Prism's own model is a fairseq folder."""
 
     name = "prism"
     label = "Prism-ref"
@@ -56,11 +50,7 @@ class PrismRef(SequenceMetric, PairMetric):
 
 @dataclass(frozen=True, kw_only=True)
 class PrismSrc(SourceMetric):
-    """Prism-src: no reference is read.
-
-    Attributes:
-        model: As in :class:`SequenceMetric`; it must translate.
-    """
+    """Prism-src: no reference is read. The model must translate."""
 
     name = "prism-src"
     label = "Prism-src"
