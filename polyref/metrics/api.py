@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Any, Final
@@ -16,7 +17,6 @@ from polyref.errors import DataError, UsageError
 from polyref.metrics.base import Metric
 from polyref.metrics.combination import Blend, ExpectedCredit, Mean
 from polyref.metrics.copies import CopyCount
-from polyref.metrics.ngram.tokenizers import Doubts
 from polyref.metrics.registry import named_metrics, needs_added, plain_name
 from polyref.metrics.signature import InputsDigest
 from polyref.metrics.significance import SEED, check_test
@@ -122,6 +122,40 @@ def score(
     return replace(facts.table(results, asked, wanted, refset.meta), references=refset)
 
 
+class _Doubts:
+    """What to tell a user where BLEU's tokenisers do not fit the texts, which may come in parts."""
+
+    def __init__(self, tokenizers: Collection[str]) -> None:
+        self._by_spaces = sorted(_BY_SPACES.intersection(tokenizers))
+        self._tokenizes = bool(set(tokenizers) - {"none"})
+        self._ends: Counter[str] = Counter()
+        self._letters = self._runs = self._others = 0
+
+    def add(self, systems: Mapping[str, Sequence[str]], references: Iterable[Iterable[str]]) -> None:
+        """Look at texts; ``references`` are those of every segment."""
+        for one in chain.from_iterable(references) if self._by_spaces else ():
+            found = _UNSPACED.findall(one)
+            own = sum(map(len, found))
+            self._letters, self._runs = self._letters + own, self._runs + len(found)
+            self._others += len(one) - one.count(" ") - own
+        if self._tokenizes:
+            for name, texts in systems.items():
+                self._ends[name] += sum(text.endswith(" .") for text in texts)
+
+    def found(self) -> Iterator[str]:
+        """What there is to tell."""
+        # Mostly of a script that has no spaces between words, and not cut into words.
+        if self._by_spaces and self._letters > self._others and self._letters > _LONGEST_WORDS * self._runs:
+            yield (
+                f"the references are written without spaces, so that the tokeniser {' and '.join(self._by_spaces)} of "
+                "BLEU takes whole sentences for words: name their language (`target_lang`: zh, ja, ko) or a tokeniser "
+                "that fits (`tokenize`: char, flores200)"
+            )
+        if found := [f"{count} in {name}" for name, count in self._ends.items() if count >= _TOKENISED]:
+            told = "look tokenised, but BLEU tokenises by itself: detokenise them"
+            yield f"outputs that end in ' .' {told} (lines: {', '.join(found)})"
+
+
 class Facts:
     """What a table of scores says of outputs and references, which may come in stretches.
 
@@ -135,7 +169,7 @@ class Facts:
         self._empty: Counter[str] = Counter()
         self._fewest: int | None = None
         self._human = False
-        self._doubts = Doubts({metric.tokenize for metric in used if hasattr(metric, "tokenize")})
+        self._doubts = _Doubts({metric.tokenize for metric in used if hasattr(metric, "tokenize")})
         self._copies = CopyCount(ks) if any(ks) else None
         self.digest = InputsDigest({one.weighed_by for one in used}, any(one.needs_sources for one in used))
 
@@ -274,6 +308,17 @@ def _with_sources(references: ReferenceSet, sources: Sequence[str]) -> Reference
     return ReferenceSet(tuple(replace(segment, source=text) for segment, text in pairs), references.meta)
 
 
+# Tokenisers that find words by the spaces between them.
+_BY_SPACES: Final = frozenset({"13a", "intl", "none"})
+# Scripts written without spaces: Thai, Lao, Tibetan, Burmese, Khmer, Japanese syllables, Chinese characters.
+_UNSPACED: Final = re.compile(
+    "[\u0e00-\u0eff\u0f00-\u0fff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+    "\U00020000-\U0003ffff]+"
+)
+# Words of these scripts are short: where their letters stand in longer runs on average, no spaces set words apart.
+_LONGEST_WORDS: Final = 4
+# From so many lines that end in " ." on, sacreBLEU takes a text for tokenised.
+_TOKENISED: Final = 100
 LEAVE_ONE_OUT: Final = "leave-one-out"
 #: Two outputs are near copies from this word F1 on: the Dice coefficient of their words, which may stand in any order.
 NEAR_COPY: Final = 0.88

@@ -15,9 +15,9 @@ from functools import cache
 from typing import Any, Final
 
 from polyref.errors import UsageError
+from polyref.languages import base
 from polyref.metrics.base import Metric
 from polyref.metrics.combination import COMBINATIONS, Combination, combination_options, idle
-from polyref.metrics.ngram.tokenizers import tokenizer_of
 from polyref.options import Option, fields_of
 from polyref.plugins import Plugins, tried
 from polyref.values import several, text
@@ -182,10 +182,17 @@ REGISTRY: Final = Plugins(
     "small letters, digits and + . -",
     lambda name: NAME.fullmatch(name) is not None and name == name.lower(),
 )
+#: The tokenisers that sacreBLEU takes for these target languages.
+_TOKENIZERS: Final[Mapping[str, str]] = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}
 #: Other names that people know -> the metric, and options of it.
 _ALIASES: Final[dict[str, tuple[str, dict[str, Any]]]] = {"spbleu": ("bleu", {"tokenize": "flores200"})}
 #: In front of a metric's name: with added references, as in the ParBLEU paper.
 _ADDED: Final = "par"
+
+
+def tokenizer_of(language: str) -> str | None:
+    """The tokeniser that sacreBLEU uses for a target language (``zh``, ``zho_Hans``), or None for its default (13a)."""
+    return _TOKENIZERS.get(base(language))
 
 
 def plain_name(name: str) -> str:

@@ -12,7 +12,7 @@ from sacrebleu.tokenizers import tokenizer_spm
 
 import polyref
 from polyref.errors import ModelError, PolyrefWarning
-from polyref.metrics.ngram.tokenizers import DOWNLOAD
+from polyref.metrics.ngram.bleu import DOWNLOAD
 
 REFERENCES = ["The ferry leaves at 9:15.", "Bring a coat, please.", "No one was hurt in the fire."]
 OUTPUTS = ["The ferry departs at 9:15.", "Please bring a coat with you.", "No one was hurt in the fire."]

@@ -12,7 +12,7 @@ from polyref.eval.data.evaluation_set import EvalSet
 from polyref.formats.documents import NO_REFERENCE
 from polyref.languages import target_language
 from polyref.metrics.base import Metric
-from polyref.metrics.ngram.tokenizers import tokenizer_of
+from polyref.metrics.registry import tokenizer_of
 from polyref.references import Reference, ReferenceSet, Segment, as_reference_set
 from polyref.textfiles import check_parallel
 

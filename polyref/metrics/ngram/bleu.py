@@ -7,44 +7,38 @@ Papineni et al. (2002), with the smoothing methods of Chen and Cherry (2014) as 
 from __future__ import annotations
 
 import math
+import os
 import sys
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any, ClassVar, Final
 
 import numpy as np
 import numpy.typing as npt
 from sacrebleu.metrics import bleu as sacrebleu
 
-from polyref.errors import ModelError
+from polyref.errors import ModelError, PolyrefWarning
 from polyref.metrics.combination import Blend, Combination, Compared, ExpectedCredit, Maximum, Mean, at_cuts
 from polyref.metrics.ngram.counts import Block, Reader, features, incidence, joint_matches, single_matches
 from polyref.metrics.ngram.metric import LOWERCASE, NGramMetric
-from polyref.metrics.ngram.tokenizers import check_present
 from polyref.metrics.signature import exact
 from polyref.metrics.statistics import Floats, Integers, Statistics
 from polyref.options import option
 
 SMOOTHING: Final = tuple(sacrebleu.BLEU.SMOOTH_DEFAULTS)
 TOKENIZERS: Final = tuple(sacrebleu.BLEU.TOKENIZERS)
+#: The environment variable that allows downloads of tokenisers.
+DOWNLOAD: Final = "POLYREF_DOWNLOAD"
 # sacreBLEU's logarithm of zero.
 _LOG_ZERO: Final = -9999999999.0
 
 
 @dataclass(frozen=True)
 class BLEU(NGramMetric):
-    """BLEU; with extra references, parBLEU (Bawden et al. 2020).
-
-    Attributes:
-        combination: How references combine.
-        lowercase: Ignore case.
-        tokenize: One of sacreBLEU's tokenisers.
-        smooth_method: ``exp``, ``floor``, ``add-k`` or ``none``.
-        smooth_value: The value of ``floor`` (0.1) or ``add-k`` (1); None is that default.
-        max_ngram_order: The longest n-grams, 1 to 100.
-        effective_order: Leave out orders a text is too short for; None does so for sentences and not for corpora.
-    """
+    """BLEU; with extra references, parBLEU (Bawden et al. 2020)."""
 
     combinations: ClassVar[tuple[type[Combination], ...]] = (Maximum, Mean, ExpectedCredit, Blend)
 
@@ -93,7 +87,7 @@ class BLEU(NGramMetric):
         return self._peer(effective_order=corpora), self._peer(effective_order=sentences)
 
     def _peer(self, *, effective_order: bool) -> sacrebleu.BLEU:
-        check_present(self.tokenize)
+        _check_downloaded(self.tokenize)
         try:
             return sacrebleu.BLEU(
                 lowercase=self.lowercase,
@@ -252,6 +246,30 @@ class _Words(Compared):
             held, own = dense[:, : self._references], dense[:, self._references :]
             found[..., 2 + n] += how.earned(held, own, weights, cuts)
         return found
+
+
+def _check_downloaded(tokenizer: str) -> None:
+    """Refuse a tokeniser whose model sacreBLEU would download now, unless ``POLYREF_DOWNLOAD=1`` allows it.
+
+    A file that sacreBLEU keeps (``~/.sacrebleu/models``, or ``$SACREBLEU/models``) is used. Before a download, a
+    warning says what is downloaded and where to.
+    """
+    # Heavy, and known to be there where a tokeniser is made.
+    from sacrebleu.tokenizers import tokenizer_spm
+
+    if tokenizer not in tokenizer_spm.SPM_MODELS:
+        return
+    url = tokenizer_spm.SPM_MODELS[tokenizer]["url"]
+    path = Path(vars(tokenizer_spm)["SACREBLEU_DIR"], "models", url.rpartition("/")[2])
+    if path.exists():
+        return
+    if os.environ.get(DOWNLOAD, "") in ("", "0"):
+        raise ModelError(
+            f"the tokeniser {tokenizer} needs a model that is not on this machine, and nothing is downloaded unasked",
+            file=path,
+            remedy=f"set the environment variable {DOWNLOAD}=1 to download {url} once, or put that file there",
+        )
+    warnings.warn(f"downloading the tokeniser {tokenizer} from {url} to {path}", PolyrefWarning, stacklevel=2)
 
 
 def _each(function: Any, values: Floats) -> Floats:
