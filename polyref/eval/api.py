@@ -12,8 +12,8 @@ from typing_extensions import Unpack
 from polyref.errors import UsageError
 from polyref.eval.data.reference_sets import as_added
 from polyref.eval.data.releases import open_sets
+from polyref.eval.evaluation import measure
 from polyref.eval.evaluation_table import EvaluationTable, average_over_pairs
-from polyref.eval.measure import measure
 from polyref.eval.options import KEPT, Choices, EvaluateOptions, Measured, References
 from polyref.eval.scores import metric_name
 from polyref.eval.statistics.base import SEGMENTS, Bootstrap

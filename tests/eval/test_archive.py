@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from polyref.errors import DataError, UsageError
-from polyref.eval.data.archive import MetricsTaskArchive, is_archive
+from polyref.eval.data.archive import MetricsTaskArchive
+from polyref.eval.data.releases import is_archive
 from polyref.eval.data.task_files import TaskRow, fields, file_name, read_rows, write_rows
 
 CELLS = {

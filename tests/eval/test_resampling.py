@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from polyref.eval.statistics import pooled_tau_b as module
+from polyref.eval.statistics import correlation as module
 from polyref.eval.statistics.base import percentile_interval, segment_draws
-from polyref.eval.statistics.pooled_tau_b import PooledTauB
+from polyref.eval.statistics.correlation import PooledTauB
 
 
 def _judged(seed: int, systems: int, segments: int, values: int) -> tuple[np.ndarray, np.ndarray]:

@@ -175,11 +175,6 @@ class MetricsTaskArchive:
         return scores
 
 
-def is_archive(directory: str | Path) -> bool:
-    """Whether a directory has the layout of a metrics-task archive."""
-    return (Path(directory) / "scores").is_dir() and (Path(directory) / "da").is_dir()
-
-
 def _folded(name: str) -> str:
     return name.replace("_", "-")
 

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from polyref.errors import DataError, UsageError
-from polyref.eval.data.archive import MetricsTaskArchive, is_archive
+from polyref.eval.data.archive import MetricsTaskArchive
 from polyref.eval.data.evaluation_set import NO_REFERENCE, EvalSet, checked_reference_name, files_by_stem, pairs_in
 from polyref.eval.data.score_files import mean_score
 from polyref.eval.judgements.gold import FloatArray
@@ -430,6 +430,11 @@ def _opened(
         return open_release(folder, pair, collection=asked, test_suites=test_suites and xml, systems=systems)
     except DataError as error:
         return error
+
+
+def is_archive(directory: str | Path) -> bool:
+    """Whether a directory has the layout of a metrics-task archive."""
+    return (Path(directory) / "scores").is_dir() and (Path(directory) / "da").is_dir()
 
 
 def set_name(evalset: EvaluationSet) -> str:

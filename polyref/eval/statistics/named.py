@@ -27,8 +27,14 @@ from polyref.eval.statistics.base import (
     Statistic,
     SystemStatistic,
 )
-from polyref.eval.statistics.correlation import DarrCounts, kendall_tau_b, kendall_tau_c, pearson_rows, spearman
-from polyref.eval.statistics.pooled_tau_b import PooledTauB
+from polyref.eval.statistics.correlation import (
+    DarrCounts,
+    PooledTauB,
+    kendall_tau_b,
+    kendall_tau_c,
+    pearson_rows,
+    spearman,
+)
 from polyref.eval.statistics.significance import perm_systems
 from polyref.eval.statistics.within_segments import divided, mean_over_segments, pairs_of, weighted
 from polyref.plugins import Plugins
