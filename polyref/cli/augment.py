@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 import click
 
@@ -36,10 +36,8 @@ from polyref.references import Segment
 from polyref.tables import shown
 from polyref.textfiles import is_stream
 
-_HEADINGS: Final = {"Forms of files": ("form", "fields"), "What the filter drops": ("dropped", "force")}
 
-
-@click.command("augment", cls=GeneratingCommand, headings=_HEADINGS)
+@click.command("augment", cls=GeneratingCommand)
 @click.argument("references", nargs=-1, metavar="REFS...", shell_complete=argument_or_option)
 @click.option("-k", "k", type=int, metavar="K", help="Paraphrases a segment. [default: 10]")
 @click.option("-o", "--output", default="-", metavar="FILE", help="Where to write. [default: stdout]")

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial, wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import click
 
 from polyref.augment.sources import FEWEST, Loading, Wanted, is_language_model
 from polyref.cli.commands import HeadedCommand, HeadedOption, was_given
+from polyref.cli.declared import click_option
 from polyref.cli.printing import say, tell
-from polyref.engine import ENGINES
+from polyref.engine import ADDRESS, ENGINES, GPUS
 from polyref.errors import UsageError
 from polyref.models.language_recognition import Language
 from polyref.paraphrase import DiverseBeam, Paraphraser, SearchOptions
-from polyref.paraphrase.decoding import SEMANTICS
-from polyref.paraphrase.loading import BACKENDS, DTYPES_CPU, DTYPES_ELSEWHERE, PRISM_B, check_penalty, generators
-from polyref.paraphrase.rewriting.options import FORMS, RewritingOptions, parse_body
+from polyref.paraphrase.loading import PRISM_B, LoadingOptions, check_penalty, generators, options_of
+from polyref.paraphrase.rewriting.options import RewritingOptions, parse_body
 from polyref.paraphrase.sentences import LONG, MODES
 from polyref.store import file_sha256
 from polyref.textfiles import is_stream
@@ -28,72 +29,35 @@ F = TypeVar("F", bound=Callable[..., Any])
 Options = tuple[Callable[[Any], Any], ...]
 
 
-def _under(heading: str) -> Callable[..., Callable[[Any], Any]]:
-    return partial(click.option, cls=HeadedOption, heading=heading)
+def _declared(kind: Any, names: str, heading: str = "", **facts: Any) -> Options:
+    """Options as the fields of a dataclass declare them; the command gets None where one is not given."""
+    known = [replace(options_of(kind)[name], heading=heading, **facts) for name in names.split()]
+    return tuple(click_option(one if one.type is bool else replace(one, default=None), given=True) for one in known)
 
 
-_MODEL_HELP = "`shipped`, a model folder (polyref, fairseq, Hugging Face), a hub name, or a generator (below)"
+#: Of ranges that are checked with the others, in more words than click's.
+_ANY: Final[Mapping[str, None]] = {"least": None, "most": None}
+_SEARCH: Final = "Search"
+_ITSELF: Final = "The search itself (its list as it is: nothing is merged)"
+_MACHINES: Final = "Models and machines"
+_MODELS: Final = "Language models (--model openai:NAME, chat:DIR)"
+_machine = partial(click.option, cls=HeadedOption, heading=_MACHINES)
+_language_model = partial(click.option, cls=HeadedOption, heading=_MODELS)
+_MODEL_HELP: Final = "`shipped`, a model folder (polyref, fairseq, Hugging Face), a hub name, or a generator (below)"
 _model = partial(click.option, "--model", show_default=True, metavar="NAME|DIR")
-_beam = _under("Search")
-_engine = _under("The search itself (its list as it is: nothing is merged)")
-_machine = _under("Models and machines")
-_language_model = _under("Language models (--model openai:NAME, chat:DIR)")
-
-_SEARCH: Options = (
-    _beam("--beam", type=int, metavar="B", help="Beam over all groups. [default: as many as asked for]"),
-    _beam("--groups", type=int, metavar="G", help="Diverse beam groups. [default: one for every 5 candidates]"),
-    _beam("--strength", type=float, metavar="L", help="Diversity strength. [default: the model's own]"),
-    _beam(
-        "--closeness",
-        type=int,
-        metavar="0..3",
-        help="How near to the source a shipped model stays: 0 free, 3 near copies. [default: the model's own]",
-    ),
-)
 _LOADING: Options = (
-    click.option(
-        "--device",
-        default="cpu",
-        show_default=True,
-        metavar="NAME",
-        help="Torch device; cuda:0,1 is several, with a process each.",
-    ),
-    _machine(
-        "--dtype",
-        type=click.Choice(tuple(dict.fromkeys((*DTYPES_CPU, *DTYPES_ELSEWHERE)))),
-        help="What the network computes in; all but float32 are approximate. [default: int8 for models of the shipped "
-        "kind on the CPU, else float32]",
-    ),
-    _machine("--threads", type=click.IntRange(min=1), metavar="N", help="CPU threads. [default: torch's]"),
-    click.option(
-        "--jobs",
-        type=click.IntRange(min=1),
-        metavar="N",
-        help=f"Processes; they change no result. [default: one a core, for {FEWEST} texts each and more]",
-    ),
+    click_option(options_of(LoadingOptions)["device"]),
+    *_declared(LoadingOptions, "dtype threads", _MACHINES),
+    *_declared(LoadingOptions, "jobs", otherwise=f"one a core, for {FEWEST} texts each and more"),
     _machine(
         "--cache/--no-cache",
         default=True,
         show_default=True,
         help="Keep n-best lists in ~/.cache/polyref, or $POLYREF_CACHE; it changes no result.",
     ),
-    _machine(
-        "--memory",
-        type=click.IntRange(min=1),
-        metavar="MB",
-        help="Of a batch, about. [default: 1024; on a GPU half of what is free]",
-    ),
-    _machine("--prefix", metavar="TOKEN", help="First token of every paraphrase, instead of the language's tag: <en>."),
-    _machine("--prism-a", type=float, metavar="A", help="Lexical copy penalty A * n ** B (Thompson & Post 2020b)."),
-    _machine("--prism-b", type=float, metavar="B", help=f"See --prism-a. [default: {PRISM_B:g}]"),
-    _machine(
-        "--backend",
-        type=click.Choice(BACKENDS),
-        default="polyref",
-        show_default=True,
-        help="`fairseq` runs a fairseq checkpoint by fairseq 0.12.2 itself, `ctranslate2` a folder converted for "
-        "CTranslate2, where they are installed.",
-    ),
+    *_declared(LoadingOptions, "memory", _MACHINES),
+    *_declared(LoadingOptions, "prefix prism_a prism_b", _MACHINES, **_ANY),
+    click_option(replace(options_of(LoadingOptions)["backend"], heading=_MACHINES)),
 )
 _ENGINE: Options = (
     _machine(
@@ -103,67 +67,39 @@ _ENGINE: Options = (
         show_default=True,
         help="`ray`: the workers of a Ray cluster, --jobs of them or as many as it has room for; the same bytes.",
     ),
-    _machine(
-        "--address",
-        metavar="ADDRESS",
-        help="Of the Ray cluster: auto, HOST:6379. [default: $RAY_ADDRESS, or one on this machine]",
-    ),
-    _machine("--gpus", type=float, metavar="X", help="GPUs of a Ray worker. [default: 1 with --device cuda]"),
+    _machine("--address", metavar="ADDRESS", help=f"{ADDRESS['help']} [default: {ADDRESS['otherwise']}]"),
+    _machine("--gpus", type=float, metavar="X", help=f"{GPUS['help']} [default: {GPUS['otherwise']}]"),
 )
-#: Any of these, but for the seed, gives the engine's n-best list as it is, without merging texts.
-_ENGINE_SEARCH: Options = (
-    _engine("--semantics", type=click.Choice(SEMANTICS), help="Whose diverse beam search. [default: paper]"),
-    _engine("--lenpen", type=float, metavar="P", help="Length penalty: scores are divided by length ** P."),
-    _engine("--unnormalized", is_flag=True, default=None, help="Rank by sums instead."),
-    _engine("--unkpen", type=float, metavar="U", help="Subtracted from unknown tokens."),
-    _engine("--min-len", type=int, metavar="N", help="Fewest tokens."),
-    _engine("--min-len-a", type=float, metavar="A", help="At least A x source length more."),
-    _engine("--max-len-a", type=float, metavar="A", help="At most A x source length + B tokens."),
-    _engine("--max-len-b", type=int, metavar="B", help="See --max-len-a."),
-    _engine("--temperature", type=float, metavar="T", help="Divides the logits; of language models too."),
-    _engine("--no-repeat-ngram", type=int, metavar="N", help="No n-gram of tokens twice."),
-    _engine(
+#: Any of these gives the engine's n-best list as it is, without merging texts.
+_SEARCH_ITSELF: Options = (
+    *_declared(SearchOptions, "semantics lenpen", _ITSELF, **_ANY),
+    click.option(
+        "--unnormalized",
+        cls=HeadedOption,
+        heading=_ITSELF,
+        is_flag=True,
+        default=None,
+        help=options_of(SearchOptions)["normalize"].help,
+    ),
+    *_declared(SearchOptions, "unkpen min_len min_len_a max_len_a max_len_b", _ITSELF, **_ANY),
+    *_declared(SearchOptions, "temperature no_repeat_ngram", _ITSELF, **_ANY),
+    click.option(
         "--early-stopping",
+        cls=HeadedOption,
+        heading=_ITSELF,
         type=click.Choice(("true", "false", "never")),
         help="When a full group stops: at once, by Transformers' rule (hf), or when nothing better can come.",
     ),
-    _engine("--sampling", is_flag=True, default=None, help="Draw instead of searching (--beam draws)."),
-    _engine("--sampling-topk", type=int, metavar="K", help="Draw from the K most probable tokens."),
-    _engine("--sampling-topp", type=float, metavar="P", help="Draw from the smallest set with probability P."),
-    _engine("--sampling-epsilon", type=float, metavar="E", help="Draw from tokens at least that probable."),
-    _beam(
-        "--seed",
-        type=int,
-        metavar="S",
-        help="Of the draws; each sentence has a stream of its own. Language models get it with every request.",
-    ),
-)
-#: For commands that write the list of the search.
-_LISTS: Options = (
-    _engine("--nbest", type=int, metavar="N", help="Length of the list, instead of -k."),
-    _engine("--nbest-per-group", is_flag=True, default=None, help="N of every group, in the order of the groups."),
+    *_declared(SearchOptions, "sampling sampling_topk sampling_topp sampling_epsilon", _ITSELF, **_ANY),
 )
 _REWRITING: Options = (
-    _language_model("--base-url", metavar="URL", help="Server of openai:NAME, such as http://localhost:8000/v1."),
-    _language_model(
-        "--prompt",
-        metavar="NAME|FILE",
-        help="faithful, diverse, or a TOML file. [default: faithful, or one that translates]",
-    ),
-    _language_model(
-        "--answer-form",
-        type=click.Choice(FORMS),
-        help="All paraphrases in one answer, as JSON, or one in each of several. [default: list]",
-    ),
-    _language_model(
-        "--max-tokens", type=int, metavar="N", help="Most tokens of an answer. [default: what it may need]"
-    ),
+    *_declared(RewritingOptions, "base_url prompt", _MODELS),
+    *_declared(RewritingOptions, "form", _MODELS, name="answer_form"),
+    *_declared(RewritingOptions, "max_tokens", _MODELS, **_ANY),
     _language_model("--body", metavar="JSON", help='More parts of every request: {"top_p": 0.9}; null takes one out.'),
-    _language_model("--concurrency", type=int, metavar="N", help="Requests at a time. [default: 8]"),
-    _language_model("--retries", type=int, metavar="N", help="Further tries of a request. [default: 6]"),
-    _language_model("--timeout", type=float, metavar="S", help="Seconds for a whole answer. [default: 120]"),
+    *_declared(RewritingOptions, "concurrency retries timeout", _MODELS, **_ANY),
     _language_model("--answers", metavar="FILE", help="Where answers are kept. [default: that of -o with .answers]"),
-    _language_model("--retry-failed", is_flag=True, default=None, help="Ask again what the server did not answer."),
+    *_declared(RewritingOptions, "retry_failed", _MODELS),
     _language_model(
         "--price", nargs=2, type=float, metavar="IN OUT", help="Of a million tokens; the summary has the cost."
     ),
@@ -175,7 +111,7 @@ _SETS: Options = (
         metavar="FILE",
         help="Sources, one a line, shown to language models; translated without REFS.",
     ),
-    _language_model("--context", type=int, metavar="N", help="Neighbours on each side, shown to it too. [default: 0]"),
+    *_declared(RewritingOptions, "context", _MODELS, **_ANY),
     _language_model(
         "--batch",
         nargs=2,
@@ -185,8 +121,10 @@ _SETS: Options = (
     ),
 )
 #: How long texts are split.
-_SENTENCES = _beam(
+_SENTENCES = click.option(
     "--sentences",
+    cls=HeadedOption,
+    heading=_SEARCH,
     type=click.Choice(MODES),
     default="long",
     show_default=True,
@@ -224,7 +162,12 @@ def generation_options(*, sets: bool) -> Callable[[F], F]:
         model = _model(multiple=True, default=("shipped",), help=f"{_MODEL_HELP}; several are merged.")
     groups: dict[str, Options] = {
         "loading": (model, *_LOADING, *(_ENGINE if sets else ())),
-        "search": (*_SEARCH, *(() if sets else _LISTS), *_ENGINE_SEARCH),
+        "search": (
+            *_declared(DiverseBeam, "beam groups strength closeness", _SEARCH, **_ANY),
+            *(() if sets else _declared(SearchOptions, "nbest nbest_per_group", _ITSELF, **_ANY)),
+            *_SEARCH_ITSELF,
+            *_declared(SearchOptions, "seed", _SEARCH, **_ANY),
+        ),
         "rewriting": (*_REWRITING, *(_SETS if sets else ())),
     }
 

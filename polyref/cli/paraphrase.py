@@ -33,7 +33,7 @@ from polyref.references import ReferenceSet
 from polyref.textfiles import check_writable, display_name, write_atomically
 
 
-@click.command("paraphrase", cls=GeneratingCommand, headings={"Forms of files": ("form", "fields")})
+@click.command("paraphrase", cls=GeneratingCommand)
 @click.argument("file", default="-", metavar="[FILE|-]", shell_complete=argument_or_option)
 @click.option("-k", "k", type=int, metavar="K", help="Most paraphrases a sentence. [default: 10]")
 @click.option("-o", "--output", default="-", metavar="FILE", help="Where to write. [default: stdout]")
