@@ -13,8 +13,7 @@ from click.testing import CliRunner
 from typing_extensions import Unpack
 
 import polyref
-from polyref.cli.commands import HeadedCommand
-from polyref.cli.declared import options_of
+from polyref.cli.commands import HeadedCommand, options_of
 from polyref.cli.main import COMMANDS
 from polyref.errors import UsageError
 from polyref.eval.options import EvaluateOptions, Measured

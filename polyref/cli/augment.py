@@ -15,7 +15,7 @@ from polyref.augment.inputs import open_inputs
 from polyref.augment.sources import Generated, Source, Wanted
 from polyref.augment.writer import augment_file, check_output, journal_path
 from polyref.cli.commands import argument_or_option, was_given
-from polyref.cli.declared import reading_options
+from polyref.cli.files import reading_options, refuse_overwriting, refuse_second_reader
 from polyref.cli.generating import (
     GeneratingCommand,
     answers_of,
@@ -26,7 +26,6 @@ from polyref.cli.generating import (
     refuse_idle,
     summary,
 )
-from polyref.cli.overwriting import refuse_overwriting, refuse_second_reader
 from polyref.cli.printing import bars, json_object, quiet_option, say, tell
 from polyref.engine import Engine
 from polyref.errors import UsageError

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import click
 
-from polyref.cli.commands import LazyGroup, MultiCommand
-from polyref.cli.declared import reading_options
-from polyref.cli.overwriting import refuse_overwriting
+from polyref.cli.commands import HeadedCommand, LazyGroup
+from polyref.cli.files import reading_options, refuse_overwriting
 from polyref.cli.printing import tell
 from polyref.formats import WRITTEN, Reading
 from polyref.references import ReferenceSet
@@ -18,7 +17,7 @@ def command() -> None:
     """Write references in another format."""
 
 
-@command.command("refs", cls=MultiCommand, short_help="References in another form: tables, JSON, XML, plain files ...")
+@command.command("refs", cls=HeadedCommand, short_help="References in another form: tables, JSON, XML, plain files ...")
 @click.argument("references", nargs=-1, metavar="IN...")
 @click.argument("target", metavar="OUT")
 @click.option("--to", metavar="FORM", help=f"Form to write: {', '.join(WRITTEN)}. [default: what OUT's suffix says]")

@@ -9,17 +9,17 @@ from typing import Any, Final
 
 import click
 
-from polyref.cli.commands import HeadedCommand, HeadedOption, argument_or_option
-from polyref.cli.declared import (
+from polyref.cli.commands import (
     HOW,
-    fields_from,
-    fields_option,
-    format_option,
+    HeadedCommand,
+    HeadedOption,
+    argument_or_option,
     metric_options,
     metric_parameters,
     options_of,
     threads_option,
 )
+from polyref.cli.files import fields_from, fields_option, format_option
 from polyref.cli.printing import bars, json_object, quiet_option, remember, tell
 from polyref.errors import UsageError
 from polyref.eval.options import EvaluateOptions, Measured

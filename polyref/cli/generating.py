@@ -12,8 +12,7 @@ from typing import Any, Final, TypeVar
 import click
 
 from polyref.augment.sources import FEWEST, Loading, Wanted, is_language_model
-from polyref.cli.commands import HeadedCommand, HeadedOption, was_given
-from polyref.cli.declared import click_option
+from polyref.cli.commands import HeadedCommand, HeadedOption, click_option, was_given
 from polyref.cli.printing import say, tell
 from polyref.engine import ADDRESS, ENGINES, GPUS
 from polyref.errors import UsageError

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import click
 
-from polyref.cli.commands import HeadedCommand
-from polyref.cli.declared import reading_options, threads_option
-from polyref.cli.overwriting import refuse_overwriting
+from polyref.cli.commands import HeadedCommand, threads_option
+from polyref.cli.files import reading_options, refuse_overwriting
 from polyref.cli.printing import bars, json_object, quiet_option
 from polyref.cli.scored_files import read_scored
 from polyref.errors import UsageError

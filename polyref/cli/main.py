@@ -8,13 +8,13 @@ import signal
 import sys
 import threading
 import warnings
+from collections.abc import Sequence
 from typing import Final
 
 import click
 
 from polyref import __version__
 from polyref.cli.commands import LazyGroup, gone_option, in_flags
-from polyref.cli.declared import announce_threads
 from polyref.cli.printing import show_warning
 from polyref.errors import PolyrefError
 from polyref.tables import shown
@@ -91,6 +91,8 @@ def usage_error(error: click.UsageError) -> None:
 # (not the library, whose process is the user's) keeps fewer: less memory, no slower. Read when torch is imported.
 os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "32")
 
+#: What libraries of matrix products and torch read when they are loaded.
+_VARIABLES: Final = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 # Command -> its module, one line of help. Modules are imported only when their command runs: help stays light.
 COMMANDS = {
     "paraphrase": ("polyref.cli.paraphrase", "Write n-best paraphrases of sentences."),
@@ -123,6 +125,16 @@ def cli() -> None:
 
     Exit codes: 0 done, 1 bad data, 2 bad usage.
     """  # noqa: D301
+
+
+def announce_threads(arguments: Sequence[str]) -> None:
+    """Tell libraries that are not loaded yet how many threads they may start, before a command is imported."""
+    for place, argument in enumerate(arguments):
+        name, _, value = argument.partition("=")
+        if name == "--threads" and "numpy" not in sys.modules:
+            value = value or (arguments[place + 1] if place + 1 < len(arguments) else "")
+            if value.isdecimal() and int(value):
+                os.environ.update(dict.fromkeys(_VARIABLES, value))
 
 
 def main(argv: list[str] | None = None) -> None:

@@ -16,19 +16,15 @@ from typing import Any, Final
 import click
 
 from polyref import __version__
-from polyref.augment.filters import PRESETS
-from polyref.augment.inputs import Inputs
 from polyref.cache import sets_folder
 from polyref.cli.commands import was_given
 from polyref.cli.printing import quietness, say
 from polyref.errors import DataError, UsageError
 from polyref.formats import Reading, takes_pair
-from polyref.metrics.api import NoAddedReferencesError, check_language
+from polyref.metrics.api import check_language
 from polyref.metrics.base import Metric
 from polyref.metrics.registry import metric_options, read_specifications, split
 from polyref.options import fields_of, option
-from polyref.paraphrase.loading import find_generator, named_generator
-from polyref.paraphrase.rewriting.options import GENERATORS as REWRITING
 from polyref.references import ReferenceSet
 from polyref.store import file_sha256
 from polyref.tables import shown
@@ -36,6 +32,12 @@ from polyref.textfiles import display_name, is_stream
 
 #: What makes references, and what is of use beside it alone.
 MAKERS: Final = ("model", "candidates")
+
+
+def _presets() -> list[str]:
+    from polyref.augment.filters import PRESETS
+
+    return list(PRESETS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +63,8 @@ class MakingOptions:
         flag="--filter",
         metavar="NAME|FILE",
         needs=MAKERS,
-        help=f"What may become a reference: {', '.join(PRESETS)}, or a TOML file.",
+        names=_presets,
+        help="What may become a reference, a TOML file or one of:",
         otherwise="augment's",
     )
     language: str | None = option(
@@ -72,6 +75,11 @@ class MakingOptions:
         help="Language of the references.",
         otherwise="told by them",
     )
+
+    @property
+    def flag(self) -> str:
+        """The option that asks for anything to be made; empty where none does."""
+        return next((f"--{name}" for name in MAKERS if getattr(self, name)), "")
 
 
 #: Options of ``score`` that say how its references are read: what it scores with needs none of them.
@@ -101,20 +109,20 @@ class Making:
     computing: bool
 
     def add_to(self, references: ReferenceSet, metrics: Iterable[Metric]) -> ReferenceSet:
-        """The references with added ones: made now, or kept from before.
+        """The references with added ones, made now or kept from before.
 
-        Args:
-            references: They, as they are scored.
-            metrics: Those that have to know their language: before anything is made.
-
-        Raises:
-            UsageError: They have added ones already.
+        Refused before anything is made: references that have added ones, and a language that one of ``metrics`` does
+        not know.
         """
+        from polyref.augment.inputs import Inputs
+        from polyref.paraphrase.loading import find_generator
+        from polyref.paraphrase.rewriting.options import GENERATORS as REWRITING
+
         for metric in metrics:
             check_language(metric, references)
         if any(segment.extras for segment in references):
             raise UsageError(
-                f"{self._flag} has no use: {self.references[0]} has added references already",
+                f"{self.options.flag} has no use: {self.references[0]} has added references already",
                 remedy="leave it out; polyref augment adds more of them",
             )
         with Inputs(self.references, self.reading) as inputs:
@@ -139,10 +147,6 @@ class Making:
         self._say_commands(answers)
         return made
 
-    @property
-    def _flag(self) -> str:
-        return next(f"--{name}" for name in MAKERS if getattr(self.options, name))
-
     def _words(self) -> list[str]:
         """The arguments of ``augment``, but where the set goes."""
         found = [*self.references, *(word for name in self.options.model for word in ("--model", name))]
@@ -164,7 +168,7 @@ class Making:
 
     def _identity(self) -> list[Any]:
         """What the set depends on beside the references: equal values give equal sets."""
-        read = [*self.options.candidates, *([] if self.options.preset in PRESETS else [self.options.preset])]
+        read = [*self.options.candidates, *([] if self.options.preset in _presets() else [self.options.preset])]
         lists = [[Path(name).name, file_sha256(name)] for name in read if name and Path(name).is_file()]
         words = [word for word in self._words()[len(self.references) :] if word != "--retry-failed"]
         return [__version__, words, lists, [_state_of(name) for name in self.options.model]]
@@ -210,22 +214,11 @@ def making_from(
     of_metrics: dict[str, Any],
     *,
     force: bool,
-) -> Making | None:
-    """What the options ask to be made; None where they ask for nothing.
+) -> Making:
+    """What the options ask to be made; ``device`` is taken out of ``of_metrics`` where it is the generators' alone."""
+    from polyref.paraphrase.loading import named_generator
 
-    Args:
-        references: Files of references.
-        reading: What these files do not say themselves.
-        making: Values of the options of making.
-        ks: Numbers of added references to score with.
-        metrics: Specifications.
-        of_metrics: Values of the options of metrics. ``device`` is taken out of it where it is the generators' alone.
-        force: Take references in a language that a generator does not write.
-    """
-    given = [name for name in MAKERS if getattr(making, name)]
-    if not given:
-        return None
-    flag = f"--{given[0]}"
+    flag = making.flag
     if ks and not max(ks):
         raise UsageError(f"{flag} has no use with -k 0", remedy="leave one of them out")
     if of_metrics.get("cache") is False:
@@ -245,17 +238,6 @@ def making_from(
     if not takes_pair(references, replace(reading, fields={})):
         reading = replace(reading, pair=None)
     return Making(references, reading, making, max(ks, default=None), device, force and bool(models), computing)
-
-
-@contextmanager
-def naming_a_generator(making: Making | None) -> Iterator[None]:
-    """Where added references are missing, say that they can be made at once."""
-    try:
-        yield
-    except NoAddedReferencesError as error:
-        if making is not None:  # all of them were dropped
-            raise
-        raise UsageError(error.message, remedy=f"{error.remedy}; or name a generator: --model shipped") from None
 
 
 def _metrics_compute(metrics: Sequence[str]) -> bool:
@@ -291,6 +273,8 @@ def _alone(folder: Path) -> Iterator[None]:
 
 def _state_of(model: str) -> list[Any]:
     """What tells that a generator is another one, without loading it: its package's version, its files' times."""
+    from polyref.paraphrase.loading import find_generator
+
     found = find_generator(model)
     about = found[0].summary if found else None  # of a plug-in, with its package and version
     argument = (found[1] if found else model) or ""

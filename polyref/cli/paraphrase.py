@@ -12,7 +12,7 @@ import click
 from polyref.augment.in_memory import DEFAULT_K
 from polyref.augment.language import language_of
 from polyref.cli.commands import argument_or_option, was_given
-from polyref.cli.declared import reading_options
+from polyref.cli.files import reading_options, refuse_overwriting
 from polyref.cli.generating import (
     GeneratingCommand,
     answers_of,
@@ -22,7 +22,6 @@ from polyref.cli.generating import (
     note_language,
     summary,
 )
-from polyref.cli.overwriting import refuse_overwriting
 from polyref.cli.printing import bars, json_object, quiet_option, tell
 from polyref.errors import UsageError
 from polyref.formats import Reading

@@ -7,25 +7,23 @@ from typing import Any, Final
 
 import click
 
-from polyref.cli.commands import HeadedCommand, argument_or_option
-from polyref.cli.declared import (
-    FILES,
+from polyref.cli.commands import (
     HOW,
     METRIC_HELP,
+    HeadedCommand,
+    argument_or_option,
     files_of,
-    format_option,
     metric_options,
     options_of,
-    reading_options,
     threads_option,
 )
-from polyref.cli.making import MAKERS, MakingOptions, making_from, naming_a_generator
-from polyref.cli.overwriting import refuse_overwriting, refuse_second_reader
+from polyref.cli.files import FILES, format_option, reading_options, refuse_overwriting, refuse_second_reader
+from polyref.cli.making import MAKERS, MakingOptions, making_from
 from polyref.cli.printing import bars, json_parts, quiet_option, remember, tell
 from polyref.cli.scored_files import read_scored, score_large, tell_of_files
 from polyref.errors import UsageError
 from polyref.formats import Reading
-from polyref.metrics.api import check_sources
+from polyref.metrics.api import NoAddedReferencesError, check_sources
 from polyref.metrics.api import score as calculate
 from polyref.metrics.registry import make_metrics, metric_names
 from polyref.metrics.significance import SEED, TESTS, check_test
@@ -241,7 +239,9 @@ def command(
     if how.peers is not None and not how.sentence:
         raise UsageError("--peers gives scores of segments alone, and ranks no systems", remedy="add --sentence")
     tests.of(max(len(inputs), 2))  # one file may hold several systems
-    adding = making_from(references, reading, making, ks, metrics, options, force=how.force)
+    adding = None
+    if making.flag:
+        adding = making_from(references, reading, making, ks, metrics, options, force=how.force)
     chosen = make_metrics(metrics, options)
     refuse_overwriting(named := files_of(chosen.values()), *written, models=[*named, *making.model])
     if how.segments_out == how.output:
@@ -253,18 +253,27 @@ def command(
     refuse_second_reader(read)
     settings: dict[str, Any] = {"seed": tests.seed, "allow_missing": how.allow_missing}
     found = None
-    with naming_a_generator(adding), listening(bars):
-        if all(one is None for one in (how.source, how.encoding, how.num_refs, how.peers, adding, how.segments_out)):
-            found = score_large(references, inputs, reading, input_form, chosen, ks or None, tell, tests.of, **settings)
-        if found is None:
-            refs, systems, sources = read_scored(
-                references, inputs, how.source, reading, input_form, how.encoding, how.num_refs
-            )
-            tell_of_files([*references, *inputs], systems, refs, tell)
-            test, settings["trials"] = tests.of(len(systems))
-            refs = refs if adding is None else adding.add_to(refs, () if how.force else chosen.values())
-            settings |= {"sources": sources, "test": test, "force": how.force, "peers": how.peers}
-            found = calculate(systems, refs, chosen, ks or None, **settings)
+    try:
+        with listening(bars):
+            if all(
+                one is None for one in (how.source, how.encoding, how.num_refs, how.peers, adding, how.segments_out)
+            ):
+                found = score_large(
+                    references, inputs, reading, input_form, chosen, ks or None, tell, tests.of, **settings
+                )
+            if found is None:
+                refs, systems, sources = read_scored(
+                    references, inputs, how.source, reading, input_form, how.encoding, how.num_refs
+                )
+                tell_of_files([*references, *inputs], systems, refs, tell)
+                test, settings["trials"] = tests.of(len(systems))
+                refs = refs if adding is None else adding.add_to(refs, () if how.force else chosen.values())
+                settings |= {"sources": sources, "test": test, "force": how.force, "peers": how.peers}
+                found = calculate(systems, refs, chosen, ks or None, **settings)
+    except NoAddedReferencesError as error:
+        if adding is not None:  # all of them were dropped
+            raise
+        raise UsageError(error.message, remedy=f"{error.remedy}; or name a generator: --model shipped") from None
     found = found.segment if how.sentence else found
     for kind, message in found.messages:
         tell(kind, message)

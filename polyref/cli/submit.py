@@ -7,16 +7,8 @@ from typing import Any
 
 import click
 
-from polyref.cli.commands import HeadedCommand, HeadedOption
-from polyref.cli.declared import (
-    METRIC_HELP,
-    fields_from,
-    fields_option,
-    format_option,
-    metric_options,
-    options_of,
-    threads_option,
-)
+from polyref.cli.commands import METRIC_HELP, HeadedCommand, HeadedOption, metric_options, options_of, threads_option
+from polyref.cli.files import fields_from, fields_option, format_option
 from polyref.cli.printing import bars, quiet_option, say, tell
 from polyref.eval.options import EvaluateOptions
 from polyref.metrics.registry import metric_names
