@@ -50,7 +50,6 @@ class Embeddings:
     """Token vectors of one encoder.
 
     Attributes:
-        encoder: The encoder.
         layers: The layers, L of them, in this order.
         encoded: Texts that went through the network so far. This shows what the caches save.
         cut: Distinct texts so far that are longer than the encoder reads: their end is ignored.
@@ -67,7 +66,7 @@ class Embeddings:
         memory: int = 1 << 28,
         batch_tokens: int = 2048,
     ) -> None:
-        """Prepare. Nothing is loaded yet.
+        """Nothing is loaded yet.
 
         Args:
             encoder: The encoder.
@@ -98,11 +97,7 @@ class Embeddings:
         self._bytes = 0
 
     def tokens(self, texts: Sequence[str]) -> list[Tokens]:
-        """Ids of the texts' tokens. A text that is too long is cut, counted in :attr:`cut`, and warned of once.
-
-        Warns:
-            PolyrefWarning: Some texts are cut.
-        """
+        """Ids of the texts' tokens. A text that is too long is cut, counted in :attr:`cut`, and warned of once."""
         found = self.encoder.tokens(texts, self._longest)
         fresh = {text for text, tokens in zip(texts, found, strict=True) if tokens.cut} - self.cut
         if fresh:
@@ -220,16 +215,7 @@ class Task(Protocol[R_co]):
 
 @dataclass(frozen=True)
 class Encoding:
-    """How texts become vectors, with every worker alike.
-
-    Attributes:
-        model: Name of the encoder, as for :func:`load_encoder`.
-        digest: Of the encoder that is meant.
-        layer: The layer.
-        device: A torch device.
-        dtype: As for :class:`Embeddings`.
-        cache: Whether vectors are kept on the disk.
-    """
+    """How texts become vectors, with every worker alike; ``digest`` is that of the encoder that is meant."""
 
     model: str
     digest: str
@@ -256,13 +242,7 @@ def _do(embeddings: Embeddings, task: Task[Any]) -> Any:
 
 
 class VectorWork:
-    """Work on vectors, by this process or by others. Vectors stay there: they are larger than what is made of them.
-
-    Args:
-        encoding: How texts become vectors.
-        engine: Whose workers compute where there is much to do.
-        memory: Most bytes of vectors that this process keeps.
-    """
+    """Work on vectors, by this process or by others. Vectors stay there: they are larger than what is made of them."""
 
     def __init__(self, encoding: Encoding, engine: Engine, memory: int = 1 << 28) -> None:
         self.embeddings = encoding.embeddings(memory)
@@ -278,15 +258,7 @@ class VectorWork:
     def do(
         self, tasks: Sequence[tuple[Task[R_co], int]], what: str, unit: str, *, by_others: bool, works: int = 1
     ) -> Iterator[R_co]:
-        """The results of tasks, in order.
-
-        Args:
-            tasks: Each with its number of units.
-            what: What is done, for progress.
-            unit: Of what, in the plural.
-            by_others: Whether it is worth it; see :meth:`piece`.
-            works: How many pieces of work of its own a task tells of.
-        """
+        """The results of tasks, each with its number of units, in order; a task tells of so many works of its own."""
         with work(what, unit, sum(size for _, size in tasks)) as advance:
             if not by_others:
                 for task, size in tasks:

@@ -52,12 +52,10 @@ class Encoder(ABC):
     """What turns texts into token vectors. Layer 0 is the embedding, layer l what comes out of the l-th block.
 
     Attributes:
-        name: Name in signatures.
         layers: Number of blocks.
         width: Length of a vector.
         longest: Most tokens it reads, special ones included.
         languages: Codes of the languages it knows; empty: not stated.
-        device: A torch device: where it computes.
     """
 
     name: str
@@ -81,15 +79,7 @@ class Encoder(ABC):
 
     @abstractmethod
     def states(self, ids: npt.NDArray[np.int32], layers: Sequence[int]) -> npt.NDArray[np.float32]:
-        """Vectors of texts of one length, so that there is no padding to take care of.
-
-        Args:
-            ids: Shape (N, T).
-            layers: Each 0 to ``self.layers``; L of them.
-
-        Returns:
-            Shape (N, L, T, width).
-        """
+        """Vectors ``[N, L, T, width]`` of L layers of texts ``[N, T]`` of one length, so that there is no padding."""
 
     def check_layer(self, layer: int) -> None:
         """Refuse a layer the encoder does not have."""
@@ -99,21 +89,16 @@ class Encoder(ABC):
 
 @cache
 def default_layers(chosen_by: Literal["bert_score", "polyref"]) -> dict[str, int]:
-    """Model -> layer that correlates best with judgements.
-
-    Args:
-        chosen_by: ``bert_score`` (by hub name, on WMT16; Zhang et al. 2020), or ``polyref`` (``minilm``, and
-            ``shipped`` for every model of the shipped kind, on development data of WMT21).
-    """
+    """Model -> layer that correlates best with judgements, by bert_score (hub names, WMT16) or polyref (WMT21)."""
     text = files("polyref.models").joinpath("default_layers.json").read_text("utf-8")
     tables: dict[str, dict[str, int]] = json.loads(text)
     return tables[chosen_by]
 
 
 def use_products(network: nn.Module) -> None:
-    """Let a network's linear layers compute by :class:`polyref.models.networks.matmul.Product`, on the CPU.
+    """Let a network's linear layers compute by :class:`Product`, on the CPU.
 
-    The weights are packed, and what they were packed from is given up: the network cannot be trained or saved any more.
+    Weights that were packed are given up: the network cannot be trained or saved any more.
     """
     import torch
     from torch import nn
@@ -148,7 +133,7 @@ class PointerEncoder(Encoder):
 
     @cached_property
     def digest(self) -> str:
-        """See :class:`Encoder`. The decoding defaults in ``config.json`` change no state and are left out."""
+        """The decoding defaults in ``config.json`` change no state and are left out."""
         network = json.dumps(self._network, sort_keys=True)
         files = hash_files([self._folder / file for file in ("model.safetensors", "spm.model")])
         return hashlib.sha256(f"{network}\0{files}".encode()).hexdigest()
@@ -166,7 +151,6 @@ class PointerEncoder(Encoder):
         return model
 
     def tokens(self, texts: Sequence[str], longest: int | None = None) -> list[Tokens]:
-        """See :class:`Encoder`."""
         model, most = self._model, min(longest or self.longest, self.longest)
         pieces = model.spm.encode([" ".join(text.split()) for text in as_texts(texts, "`texts`")])
         found = []
@@ -178,7 +162,6 @@ class PointerEncoder(Encoder):
         return found
 
     def states(self, ids: npt.NDArray[np.int32], layers: Sequence[int]) -> npt.NDArray[np.float32]:
-        """See :class:`Encoder`."""
         import torch
 
         network = self._model.network
@@ -235,12 +218,10 @@ class TransformersEncoder(Encoder):
 
     @cached_property
     def digest(self) -> str:
-        """See :class:`Encoder`."""
         return self._found.digest
 
     @cached_property
     def longest(self) -> int:  # type: ignore[override]
-        """See :class:`Encoder`."""
         limits = [self._tokenizer.model_max_length]
         if self._positions is not None:
             limits.append(self._positions)
@@ -284,7 +265,7 @@ class TransformersEncoder(Encoder):
         return None
 
     def tokens(self, texts: Sequence[str], longest: int | None = None) -> list[Tokens]:
-        """See :class:`Encoder`. bert_score's rule for white space: that at the ends is no text."""
+        """By bert_score's rule for white space: that at the ends is no text."""
         most = min(longest or self.longest, self.longest)
         plain = [text.strip() for text in as_texts(texts, "`texts`")]
         found: list[Tokens] = []
@@ -312,7 +293,6 @@ class TransformersEncoder(Encoder):
         return found
 
     def states(self, ids: npt.NDArray[np.int32], layers: Sequence[int]) -> npt.NDArray[np.float32]:
-        """See :class:`Encoder`."""
         import torch
 
         with torch.inference_mode():

@@ -102,11 +102,7 @@ class ForcedScorer(ABC):
     # --- texts ---
 
     def written(self, lang: str | None) -> str | None:
-        """The language of targets: ``lang``, or English where none is named; None for models without codes.
-
-        Raises:
-            UsageError: The model does not know ``lang`` (or English), or has no codes and one is named.
-        """
+        """The language of targets: ``lang``, or English where none is named; None for models without codes."""
         if not self.languages:
             if lang is not None:
                 raise UsageError(f"language {lang!r} was named, but {self.name} has no language codes")
@@ -116,11 +112,7 @@ class ForcedScorer(ABC):
         return resolve("en" if lang is None else lang, self.languages)
 
     def read(self, lang: str | None) -> str | None:
-        """The language of sources: ``lang`` where the model's sources carry one, else None.
-
-        Raises:
-            UsageError: The model needs one and ``lang`` is None or unknown to it.
-        """
+        """The language of sources: ``lang`` where the model's sources carry one, else None."""
         if not self.marks_sources:
             return None
         if lang is None:
@@ -160,13 +152,7 @@ class ForcedScorer(ABC):
     def segmentations(
         self, side: str, text: str, lang: str | None, *, count: int, alpha: float, nbest: int, seed: int
     ) -> list[Tokens]:
-        """``count`` random segmentations of a text (subword regularisation, Kudo 2018).
-
-        They depend on the text and the seed alone.
-
-        Raises:
-            UsageError: The model's tokeniser is no SentencePiece unigram model that can be reached.
-        """
+        """``count`` random segmentations (subword regularisation, Kudo 2018), from the text and the seed alone."""
         if self._segmenter is None:
             raise UsageError(
                 f"{self.name}: its tokeniser cannot sample segmentations",
@@ -184,13 +170,6 @@ class ForcedScorer(ABC):
 
         Equal jobs are computed once. A job's numbers do not depend on the others beyond rounding (1e-5). They are
         computed, kept and read in stretches: neither who computes, nor what is in the cache moves a digit.
-
-        Args:
-            jobs: Source and target ids as :meth:`source` and :meth:`target` give them.
-            lang: Language of the targets, as :meth:`written` gives it.
-
-        Returns:
-            One array a job, as long as its target.
         """
         tag, start = self._begin(lang)
         found: dict[Job, npt.NDArray[np.float32]] = {}
@@ -236,20 +215,10 @@ class ForcedScorer(ABC):
     def dropout_scores(
         self, job: Job, lang: str | None = None, *, samples: int, rate: float, seed: int
     ) -> npt.NDArray[np.float32]:
-        """Token log-probabilities with dropout left on (Monte Carlo dropout, Gal & Ghahramani 2016).
+        """Token log-probabilities ``[S, T]`` with dropout left on (Monte Carlo dropout, Gal & Ghahramani 2016).
 
         The samples of a job make up one batch, and the seed comes from ``seed`` and the job's tokens: neither other
         jobs nor their order change anything.
-
-        Args:
-            job: Source and target ids.
-            lang: Language of the target.
-            samples: Forward passes, S.
-            rate: Dropout rate, 0 to 1 (below 1).
-            seed: Whole number.
-
-        Returns:
-            Shape (S, T).
         """
         tag, start = self._begin(lang)
         source, target = job
@@ -279,10 +248,7 @@ class ForcedScorer(ABC):
 
     @abstractmethod
     def _score(self, sources: list[Tokens], targets: list[Tokens], start: int | None) -> list[npt.NDArray[np.float32]]:
-        """Log-probabilities of all target tokens, a language tag among them, after ``start`` (None: the model's own).
-
-        It tells :func:`polyref.progress.tell` of every target that is done.
-        """
+        """As :meth:`compute`, after ``start``. It tells :func:`polyref.progress.tell` of every target that is done."""
 
     @abstractmethod
     def _noisy(

@@ -31,13 +31,7 @@ _LONGEST: Final = 1024
 
 
 class LanguageModel(ABC):
-    """Log-probabilities of texts, each distinct text once.
-
-    Attributes:
-        name: Name in signatures.
-        digest: Hash of its content, 12 hex digits or more.
-        languages: Codes of the languages it knows; empty: not stated.
-    """
+    """Log-probabilities of texts, each distinct text once. ``languages`` is empty where nothing is stated."""
 
     name: str
     digest: str
@@ -70,14 +64,9 @@ def load_language_model(name: str = "shipped", device: str = "cpu", dtype: str =
     """Find a language model.
 
     Args:
-        name: ``shipped``, the folder of a causal or sequence-to-sequence model, or a name on the Hugging Face hub
-            (the only case that uses the network).
+        name: ``shipped``, the folder of a causal or sequence-to-sequence model, or a name on the Hugging Face hub.
         device: A torch device.
         dtype: What it computes in: ``float32``, ``bfloat16`` or ``float16``.
-
-    Raises:
-        ModelError: There is no such model.
-        UsageError: It does not compute in ``dtype``.
     """
     from polyref.models.scorers import load_scorer
 
@@ -125,7 +114,6 @@ class Causal(LanguageModel):
 
     @cached_property
     def digest(self) -> str:  # type: ignore[override]
-        """See :class:`LanguageModel`."""
         return self._found.digest + ("" if self._dtype == "float32" else f"|dtype:{self._dtype}")
 
     @cached_property

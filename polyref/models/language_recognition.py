@@ -51,14 +51,7 @@ _PUNCTUATION: Final = string.punctuation + "«»„“”‘’‚…–—¿¡�
 
 @dataclass(frozen=True)
 class Language:
-    """What a language looks like.
-
-    Attributes:
-        code: ISO 639-1.
-        name: In English.
-        scripts: First words of the Unicode names of its letters.
-        words: Frequent function words, in lower case.
-    """
+    """What a language looks like: first words of the Unicode names of its letters, and its frequent function words."""
 
     code: str
     name: str
@@ -84,14 +77,9 @@ def language_name(code: str) -> str:
 
 
 def other_language(texts: Iterable[str], languages: Sequence[str]) -> Language | None:
-    """The language of texts that are clearly in none of some languages; None where there is doubt.
+    """The most probable other language of texts that are clearly in none of some languages; None where there is doubt.
 
-    Args:
-        texts: Segments; all of them count together.
-        languages: Codes. Where there is none, or one that cannot be told, no text is refused.
-
-    Returns:
-        The most probable other language. Only the script of a language such as Burmese is looked at.
+    All texts count together. Where a language cannot be told, no text is refused.
     """
     known = known_languages()
     wanted = [known[code] for code in dict.fromkeys(map(base, languages)) if code in known]
@@ -106,11 +94,7 @@ def other_language(texts: Iterable[str], languages: Sequence[str]) -> Language |
 
 
 def recognised(texts: Iterable[str]) -> Language | None:
-    """The language that all texts together clearly are in; None where they are too few, too odd or mixed to tell.
-
-    Args:
-        texts: Segments of one file.
-    """
+    """The language that all texts together clearly are in; None where they are too few, too odd or mixed to tell."""
     scripts, words, _ = _counted(texts)
     # Japanese is written in three scripts.
     if scripts["CJK"] and (kana := sum(scripts.pop(script, 0) for script in _KANA)) > _KANA_SHARE * scripts.total():
@@ -158,11 +142,6 @@ def foreign_words(text: str, reference: str, lang: str) -> bool:
 
     What the reference holds too, such as names and titles, does not count, and neither does a language that is not
     known here, or a reference without function words of its language.
-
-    Args:
-        text: One text, of a sentence or more.
-        reference: What it should say the same as.
-        lang: Code of their language.
     """
     own = known_languages().get(base(lang))
     if own is None:
@@ -224,10 +203,7 @@ def _by_script(scripts: Counter[str], words: Counter[str]) -> Language:
 def _by_words(words: Counter[str], plain: Counter[str], wanted: Sequence[Language]) -> Language | None:
     """The other language whose function words are clearly more than those of the wanted languages.
 
-    Args:
-        words: All words, in lower case.
-        plain: Those that are not capitalised: the others are no sign of another language.
-        wanted: The wanted languages.
+    ``plain`` are the words that are not capitalised: the others are no sign of another language.
     """
     if not all(language.words for language in wanted):
         return None

@@ -53,7 +53,6 @@ class Found:
 
     Attributes:
         name: For signatures: that of the folder, or the one under which it was asked for.
-        folder: Its files.
         kind: One of ``KINDS``.
         config: The folder's ``config.json``; empty for fairseq's.
         use: What it is wanted for.
@@ -188,9 +187,7 @@ _FROM_PADDING: Final = frozenset({
 def unused_positions(family: object, padding: object) -> int:
     """How many of a model's positions no token of a text has: those up to the padding token's in RoBERTa's kind.
 
-    Args:
-        family: The model type.
-        padding: Id of the padding token. Where there is none, it is 1, as in these families; MPNet has no other.
+    Without a padding token it is 1, as in these families; MPNet has no other.
     """
     if family not in _FROM_PADDING:
         return 0
@@ -238,14 +235,10 @@ _OWN_ATTENTION: Final = ("eager", "sdpa")
 
 
 def from_folder(kind: str, folder: str | Path, **options: Any) -> Any:
-    """An object of Transformers from a folder. Every folder is opened here: nothing is fetched, none of its code runs.
+    """An object of Transformers (``kind``: ``AutoTokenizer``) from a folder. Every folder is opened here.
 
-    Without `trust_remote_code` Transformers asks on standard input, and takes a line of piped text for consent.
-
-    Args:
-        kind: A class of Transformers, such as ``AutoTokenizer``.
-        folder: The folder.
-        options: What else its ``from_pretrained`` takes.
+    Nothing is fetched, none of its code runs: without `trust_remote_code` Transformers asks on standard input, and
+    takes a line of piped text for consent.
     """
     import transformers
 
@@ -255,13 +248,7 @@ def from_folder(kind: str, folder: str | Path, **options: Any) -> Any:
 
 
 def load_network(kind: str, folder: Path, what: str) -> nn.Module:
-    """The network of a folder, in float32, for inference.
-
-    Args:
-        kind: A class of Transformers, such as ``AutoModel``.
-        folder: The folder. Nothing is fetched, and no code of the folder runs.
-        what: What is expected there, for the message.
-    """
+    """The network of a folder, in float32, for inference; ``what`` it is expected to be is for the message."""
     from polyref.models.checkpoints.weights import check_numbers
 
     _check_attention(read_config(folder), folder)

@@ -16,20 +16,7 @@ from polyref.options import option
 
 @dataclass(frozen=True, kw_only=True)
 class EncoderMetric(PairMetric):
-    """A metric on the token vectors of one layer.
-
-    Attributes:
-        model: The encoder: ``shipped``, ``minilm``, a folder or a hub name (see
-            :func:`polyref.models.encoders.load_encoder`).
-        layer: The layer whose vectors are used; None takes the metric's own choice.
-        device: A torch device.
-        jobs: Processes that encode; None: one a core on the CPU, one on other devices. It changes no score.
-        engine: ``local``, or ``ray`` for the workers of a Ray cluster, ``jobs`` of them or as many as it has room for
-            (:class:`polyref.engine.Engine`). It changes no score.
-        address: Of the Ray cluster.
-        gpus: GPUs of a Ray worker; None: 1 where the device is ``cuda``, else none.
-        cache: Whether vectors are kept on the disk for the next run. It changes no score.
-    """
+    """A metric on the token vectors of one layer of an encoder."""
 
     model: str = option("shipped", help="The encoder: shipped, minilm, a folder or a hub name.", metavar="MODEL")
     layer: int | None = option(None, help="Which of its layers.", otherwise="the best that is known, or the last")

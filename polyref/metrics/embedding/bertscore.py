@@ -56,16 +56,13 @@ Group = tuple[Sequence[str], Sequence[str]]
 
 @dataclass(frozen=True, kw_only=True)
 class BERTScore(EncoderMetric):
-    """BERTScore.
+    """BERTScore. Without a layer, the one is taken that is known to do best.
 
     Attributes:
         idf: Weights of tokens: ``none``; ``all``, by document frequency among the references in use, extra ones
             included, for every k anew (bert_score's rule); or ``human``, among the human references.
         baseline: A baseline file, which rescales the scores: (x - b) / (1 - b) of each measure; None leaves them.
         measure_name: What the score is: ``precision``, ``recall`` or ``f``. Statistics hold all three.
-        dtype: Precision in which vectors are kept: ``float32`` or ``float16`` (see :class:`Embeddings`).
-
-    Without a layer, the one is taken that is known to do best.
     """
 
     idf: str = option("none", help="Among which references words are counted to weigh them.", choices=IDF)
@@ -204,10 +201,7 @@ class Match:
     """A piece of work: P, R and F of every output of a group with every reference of it, shapes (J, U, V, M).
 
     Attributes:
-        groups: The groups.
-        tokens: Of their texts, and perhaps of others.
         weights: Of token ids, shape (J, ids); None: all the same.
-        device: A torch device; of several, that of the process.
         again: Texts that will be asked for again.
     """
 
@@ -244,11 +238,7 @@ def _only(texts: Texts, j: int) -> Texts:
 
 
 def default_layer(encoder: Encoder, model: str) -> int:
-    """The layer that correlates best with judgements, where that is known.
-
-    For the shipped encoder and minilm it was chosen on development data (docs/reference/neural-metrics.md), for
-    others by bert_score.
-    """
+    """The layer that correlates best with judgements, where that is known: by development data, or by bert_score."""
     own, known = default_layers("polyref"), default_layers("bert_score")
     if isinstance(encoder, PointerEncoder):
         return min(own["shipped"], encoder.layers)
@@ -294,13 +284,7 @@ class Side:
 
     @classmethod
     def of(cls, vectors: npt.NDArray[np.float32], tokens: Tokens, idf: Floats | None) -> Side:
-        """Normalise.
-
-        Args:
-            vectors: Shape (T, d).
-            tokens: The T tokens.
-            idf: Shape (J, ids): weights by token id; None weighs them the same. Special tokens weigh nothing.
-        """
+        """Normalise vectors (T, d); ``idf`` (J, ids) are weights by token id. Special tokens weigh nothing."""
         raw = np.ones((1, len(tokens))) if idf is None else idf[:, tokens.ids]
         raw = np.where(tokens.special, 0.0, raw)
         total = raw.sum(axis=1, keepdims=True)
@@ -310,15 +294,9 @@ class Side:
 
 
 def match(outputs: Sequence[Side], references: Sequence[Side], device: str = "cpu") -> Floats:
-    """Precision, recall and F of all outputs with all references.
+    """Precision, recall and F of U outputs with V references, which have as many weightings: shape (J, U, V, 3).
 
-    Args:
-        outputs: U of them.
-        references: V of them, with as many weightings.
-        device: A torch device.
-
-    Returns:
-        Shape (J, U, V, 3). A pair in which a side has no weight has 0 throughout.
+    A pair in which a side has no weight has 0 throughout.
     """
     import torch
 
@@ -370,18 +348,13 @@ HEADER: Final = ["LAYER", "P", "R", "F"]
 
 @dataclass(frozen=True)
 class Baseline:
-    """Mean precision, recall and F of unrelated texts.
-
-    Attributes:
-        values: Shape (3,), each below 1.
-        digest: SHA-256 over the values, 64 hex digits.
-    """
+    """Mean precision, recall and F of unrelated texts: shape (3,), each below 1."""
 
     values: Floats
 
     @property
     def digest(self) -> str:
-        """See above."""
+        """SHA-256 over the values, 64 hex digits."""
         return hashlib.sha256(",".join(map(repr, self.values.tolist())).encode()).hexdigest()
 
     def rescale(self, scores: Floats) -> Floats:

@@ -60,11 +60,7 @@ class Pooled:
 
 @dataclass(frozen=True)
 class Pool:
-    """A piece of work: the pooled vectors of texts.
-
-    Attributes:
-        texts: Texts and their tokens.
-    """
+    """A piece of work: the pooled vectors of texts."""
 
     texts: Sequence[tuple[str, Tokens]]
 
@@ -87,12 +83,7 @@ def _pooled(encoding: Encoding, engine: Engine) -> Pooled:
 
 @dataclass(frozen=True, kw_only=True)
 class LaserLM(EncoderMetric):
-    """Cosine with the reference, and fluency. The last layer is pooled where none is named.
-
-    Attributes:
-        lm: The language model: ``shipped``, or a folder or hub name of a causal or sequence-to-sequence model.
-        weight: Of the cosine, 0 to 1; the language model has the rest.
-    """
+    """Cosine with the reference, and fluency. The last layer is pooled where none is named."""
 
     family: ClassVar[str] = "laser-lm"
 

@@ -44,13 +44,7 @@ _NEVER: Final = -1e7
 
 @dataclass(frozen=True)
 class EsimConfig:
-    """Sizes of the network.
-
-    Attributes:
-        width: d, the length of the encoder's vectors.
-        layers: L, how many of the encoder's layers are mixed.
-        hidden: h, the size of an LSTM's state in one direction (300 in the original).
-    """
+    """Sizes of the network: d of the encoder's vectors, how many layers are mixed, h of an LSTM in one direction."""
 
     width: int
     layers: int
@@ -77,30 +71,15 @@ class EsimNetwork(nn.Module):
         self.output = nn.Linear(h, 1)
 
     def read(self, states: Tensor, lengths: Tensor) -> Tensor:
-        """Mix the layers of texts and run the first LSTM.
+        """Mix the layers of texts ``[N, L, T, d]`` and run the first LSTM: ``[N, T, 2h]``, zeros beyond the lengths.
 
-        Args:
-            states: Shape (N, L, T, d), float32; what lies beyond a text's length has no influence.
-            lengths: Shape (N,), int64 on the CPU, each 1 or more.
-
-        Returns:
-            Shape (N, T, 2h), zeros beyond the lengths.
+        What lies beyond a text's length has no influence. ``lengths`` are int64 on the CPU, each 1 or more.
         """
         x = self.gamma * torch.einsum("l,nltd->ntd", self.mixing.softmax(0), states)
         return _run(self.encoding, x, lengths)
 
     def compare(self, a: Tensor, b: Tensor, m: Tensor, n: Tensor) -> Tensor:
-        """Scores of pairs.
-
-        Args:
-            a: Shape (P, M, 2h): the references, from :meth:`read`.
-            b: Shape (P, N, 2h): the outputs.
-            m: Shape (P,), int64 on the CPU: lengths of the references.
-            n: Likewise, of the outputs.
-
-        Returns:
-            Shape (P,).
-        """
+        """Scores ``[P]`` of references ``[P, M, 2h]`` and outputs ``[P, N, 2h]``, with their lengths."""
         in_a, in_b = _inside(m, a), _inside(n, b)
         energy = a @ b.transpose(1, 2)
         to_b = energy.masked_fill(~in_b[:, None, :], -torch.inf).softmax(2) @ b
@@ -144,14 +123,7 @@ class Reader:
     """
 
     def __init__(self, encoder: Encoder, layers: Sequence[int], *, lowercase: bool, longest: int = LONGEST) -> None:
-        """Prepare; nothing is loaded yet.
-
-        Args:
-            encoder: The frozen encoder.
-            layers: Its layers, 1 to ``encoder.layers``.
-            lowercase: Whether texts are lowercased first.
-            longest: Most tokens of a text, without special ones.
-        """
+        """Nothing is loaded yet. ``longest`` counts no special tokens."""
         self.encoder = encoder
         self.layers = tuple(layers)
         self._lowercase = lowercase
@@ -211,18 +183,7 @@ def compare_texts(
     size: int = PAIRS,
     tokens: int = TOKENS,
 ) -> Floats:
-    """Scores of (reference, output) pairs.
-
-    Args:
-        network: The network, without dropout.
-        read: Text -> what :func:`read_texts` gives for it.
-        pairs: P pairs.
-        size: Most pairs in a batch.
-        tokens: Most tokens in a batch, padding included.
-
-    Returns:
-        Shape (P,).
-    """
+    """Scores ``[P]`` of pairs of texts that :func:`read_texts` has read; most pairs and tokens of a batch."""
     sizes = [(len(read[ref]), len(read[output])) for ref, output in pairs]
     order = sorted(range(len(pairs)), key=lambda place: sizes[place])
     scores = np.empty(len(pairs))
@@ -262,13 +223,9 @@ class EsimCard:
     """What a model is, without its weights.
 
     Attributes:
-        folder: Where it is.
-        name: Its name in signatures.
         encoder: ``load`` (what :func:`load_encoder` takes), ``name`` and ``sha256`` of the encoder.
         layers: The encoder's layers that are mixed.
-        config: Sizes of the network.
         longest: Most tokens of a text.
-        lowercase: Whether texts are lowercased.
         data: Names of what it was trained on.
     """
 
@@ -288,11 +245,7 @@ class EsimCard:
 
 
 def find_model(name: str) -> Path:
-    """The folder of a model: one that comes with polyref, by its name, or any folder.
-
-    Raises:
-        ModelError: There is none.
-    """
+    """The folder of a model: one that comes with polyref, by its name, or any folder."""
     shipped = sorted(path.parent.name for path in SHIPPED.glob(f"*/{CONFIG}"))
     folder = SHIPPED / name if name in shipped else Path(name)
     if not (folder / CONFIG).is_file():
@@ -305,11 +258,7 @@ def find_model(name: str) -> Path:
 
 
 def read_card(folder: Path) -> EsimCard:
-    """Read what a model says of itself.
-
-    Raises:
-        ModelError: A file is missing or not of this kind.
-    """
+    """What a model says of itself."""
     path = folder / CONFIG
     found = Record.read(path)
     if found.needed("polyref_esim", found.whole) != FORMAT:
@@ -334,11 +283,7 @@ def read_card(folder: Path) -> EsimCard:
 
 
 def load_network(card: EsimCard, device: str = "cpu") -> EsimNetwork:
-    """The trained part, in float32 and inference mode.
-
-    Raises:
-        ModelError: The weights cannot be read or do not fit the card.
-    """
+    """The trained part, in float32 and inference mode."""
     path = card.folder / WEIGHTS
     # Before the memory is taken: an LSTM in two directions, of two bytes a weight.
     least = 2 * 8 * card.config.hidden * (card.config.width + card.config.hidden)
@@ -357,16 +302,7 @@ def load_network(card: EsimCard, device: str = "cpu") -> EsimNetwork:
 
 
 def load_reader(card: EsimCard, encoder: str | None = None, device: str = "cpu") -> Reader:
-    """The encoder that a model was trained with.
-
-    Args:
-        card: The model.
-        encoder: Where the encoder is now; None takes what the card says.
-        device: A torch device.
-
-    Raises:
-        ModelError: The encoder is not there, or not the one of the training: scores would mean nothing.
-    """
+    """The encoder that a model was trained with, or where it is now: with another one, scores would mean nothing."""
     name = encoder or card.encoder["load"]
     found = load_encoder(name, device)
     if found.digest != card.encoder["sha256"]:

@@ -27,12 +27,9 @@ class Seq2Seq:
     """A loaded model.
 
     Attributes:
-        network: Ready for :func:`polyref.paraphrase.search.search` and forced scoring.
-        codec: Text to ids and back.
         family: ``fairseq`` or the Hugging Face model type.
         name: ``prism-m39v1`` where it is recognised, else the directory's name.
         fingerprint: SHA-256 of the model's files, in hexadecimal.
-        path: Where it was loaded from.
     """
 
     network: Transformer
@@ -74,12 +71,8 @@ class FairseqParts:
     Attributes:
         settings: Architecture and task as the checkpoint states them.
         state: The checkpoint's tensors under fairseq's names, copies and version marks included.
-        config: The network's configuration.
         weights: The network's weights under polyref's names.
-        codec: Text to ids and back.
         sentencepiece: File of the SentencePiece model.
-        name: ``prism-m39v1`` where it is recognised, else the directory's name.
-        fingerprint: SHA-256 of the model's files, in hexadecimal.
     """
 
     settings: Mapping[str, Any]
@@ -200,12 +193,7 @@ def _plain(settings: Any) -> Mapping[str, Any]:
 def convert_fairseq(
     settings: Mapping[str, Any], tensors: Mapping[str, Tensor]
 ) -> tuple[TransformerConfig, dict[str, Tensor]]:
-    """The network's configuration and its weights under polyref's names.
-
-    Args:
-        settings: The checkpoint's architecture arguments; what is missing has fairseq's default.
-        tensors: The checkpoint's state.
-    """
+    """The network's configuration, and its weights under polyref's names. A missing setting has fairseq's default."""
 
     def flag(name: str) -> bool:
         return bool(settings.get(name, False))

@@ -34,12 +34,9 @@ FILES = ("config.json", "model.safetensors", "spm.model")
 
 @dataclass(frozen=True)
 class PointerModel:
-    """A loaded model.
+    """A loaded model, its network in float32 and inference mode.
 
     Attributes:
-        network: The network in float32, in inference mode.
-        spm: Its vocabulary.
-        name: Name in signatures, such as ``polyref-en``.
         language: ISO 639-1 code of the one language it writes.
         strength: Default diversity strength.
         min_score: Candidates below this length-normalised log-probability are not offered (None: all are).

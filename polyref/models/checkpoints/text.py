@@ -66,8 +66,7 @@ def language_of(token: str) -> str | None:
 class TextCodec(Protocol):
     """Text to source ids, target ids and language tags of one model, and target ids back to text.
 
-    Attributes:
-        languages: Codes the model accepts, sorted; empty if it has none.
+    ``languages``: codes the model accepts, sorted; empty if it has none.
     """
 
     languages: tuple[str, ...]
@@ -98,13 +97,7 @@ class TextCodec(Protocol):
 
 
 class LanguageCodec:
-    """A codec of the languages that a model of several reads and writes.
-
-    Args:
-        codec: Of the model.
-        lang: The language that it writes; None where the model knows of none.
-        reads: The language that it reads, where that is another one.
-    """
+    """A codec of what a model of several languages reads (None: what it writes) and writes."""
 
     def __init__(self, codec: TextCodec, lang: str | None, reads: str | None = None) -> None:
         self.codec = codec
@@ -137,11 +130,7 @@ def first_tokens(codec: TextCodec, lang: str | None, prefix: str | None) -> list
 
 
 class FairseqDictionary:
-    """A ``dict.*.txt``: the four special tokens, then one ``token count`` a line.
-
-    Args:
-        path: The file.
-    """
+    """A ``dict.*.txt``: the four special tokens, then one ``token count`` a line."""
 
     def __init__(self, path: str | Path) -> None:
         self.symbols = list(FAIRSEQ_SPECIALS)
@@ -198,11 +187,7 @@ def load_sentencepiece(path: Path) -> Any:
 class FairseqCodec:
     """SentencePiece pieces looked up in fairseq dictionaries; unknown pieces become ``<unk>``.
 
-    Args:
-        pieces: SentencePiece processor.
-        source: Source dictionary.
-        target: Target dictionary.
-        languages: Codes to accept; by default those with a tag in the target dictionary.
+    ``languages`` are accepted; by default those with a tag in the target dictionary.
     """
 
     def __init__(
@@ -272,13 +257,9 @@ _ANY: Final = 1 << 30
 class HuggingFaceCodec:
     """A Hugging Face tokeniser: source and target texts, and the language codes of multilingual models.
 
-    Args:
-        tokenizer: The tokeniser.
-        source_tags: Whether tokens such as ``<2de>`` (T5 of the MADLAD kind) are language tags. They go before the
-            source, and name the language that is to be written.
-
     Attributes:
-        source_tags: Language code to such a token; empty where there are none.
+        source_tags: Language code to a token such as ``<2de>`` (T5 of the MADLAD kind), which goes before the source
+            and names the language that is to be written; empty unless asked for.
         marks_source: Whether sources say which language they are in.
         tag_starts: Whether the language's tag is the decoder's first input instead of its first output.
     """
@@ -296,11 +277,7 @@ class HuggingFaceCodec:
         self.languages = tuple(sorted(self._codes or self.source_tags))
 
     def encode(self, text: str, lang: str | None = None) -> list[int]:
-        """Source token ids with the end of sentence.
-
-        Multilingual models mark the source with ``lang``: the language it is in, or with ``source_tags`` the one to
-        write.
-        """
+        """Source token ids with the end of sentence; ``lang`` is the text's, or with ``source_tags`` that to write."""
         return self._source(text, lang, _ANY)
 
     def beginning(self, text: str, longest: int, lang: str | None = None) -> list[int]:
@@ -468,19 +445,10 @@ class Segmenter:
         nbest: int,
         rng: np.random.Generator,
     ) -> list[list[int]]:
-        """``count`` segmentations, as token ids.
+        """``count`` segmentations of a text as token ids, drawn with replacement from its ``nbest`` best.
 
-        Args:
-            side: ``source`` or ``target``.
-            text: The text.
-            whole: Its usual token ids, with special tokens, which are kept around the pieces.
-            count: How many, drawn with replacement.
-            alpha: Smoothing: 0 draws the best ones alike, larger values prefer likely ones.
-            nbest: l.
-            rng: Where the draw comes from.
-
-        Raises:
-            UsageError: The SentencePiece model is no unigram model, or the text's ids are not those of its pieces.
+        ``whole`` are its usual token ids, whose special tokens are kept around the pieces. Of ``alpha``, 0 draws the
+        best ones alike, and larger values prefer likely ones.
         """
         try:
             found = self._pieces.NBestEncodeAsPieces(self._prepare(text), nbest)

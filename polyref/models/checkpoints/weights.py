@@ -40,10 +40,6 @@ def check_numbers(weights: Iterable[tuple[str, Tensor]], path: str | Path | None
     """Refuse weights of which some are NaN or infinite: all that is computed with them is no number either.
 
     A bias of tokens may be minus infinity: such a token is never written, and the others are numbers.
-
-    Args:
-        weights: Names and tensors.
-        path: Where they were read.
     """
     for name, values in weights:
         if not values.is_floating_point() or not values.numel() or values.is_meta:

@@ -15,13 +15,7 @@ from polyref.models.networks.matmul import Precision, Product
 
 @dataclass(kw_only=True)
 class RowState:
-    """A batch between two steps: S sentences, R rows, t tokens fed.
-
-    Attributes:
-        cache: Self-attention keys and values.
-        groups: Which rows belong to which sentence.
-        scores: Memory of a step's scores, used again on the next one.
-    """
+    """A batch between two steps: S sentences, R rows, t tokens fed. ``scores`` is memory that a step uses again."""
 
     cache: AncestryCache
     groups: Groups
@@ -33,12 +27,12 @@ class RowState:
         return self.cache.length
 
     def select(self, sentences: Tensor, rows: Tensor, owners: Tensor) -> None:
-        """See :class:`polyref.paraphrase.search.RowModel`."""
+        """Which rows come next."""
         self.cache.select(rows)
         self.groups = Groups(owners, len(sentences))
 
     def reorder(self, sentences: Tensor, parents: Tensor) -> None:
-        """See :class:`polyref.paraphrase.search.StepModel`; every sentence has as many rows."""
+        """The same, where every sentence has as many rows."""
         width = len(self.cache) // self.groups.count
         owners = torch.arange(len(sentences), device=parents.device).repeat_interleave(parents.shape[1])
         self.select(sentences, (sentences[:, None] * width + parents).flatten(), owners)
@@ -66,7 +60,6 @@ class DecoderState(RowState):
     sentences: Sentences | None = None
 
     def select(self, sentences: Tensor, rows: Tensor, owners: Tensor) -> None:
-        """See :class:`polyref.paraphrase.search.RowModel`."""
         count = self.groups.count
         if len(sentences) < count or not torch.equal(sentences, torch.arange(count, device=sentences.device)):
             self.cross = [(k[sentences], v[sentences]) for k, v in self.cross]
@@ -79,12 +72,7 @@ class DecoderState(RowState):
 class Groups:
     """Rows of each sentence as a rectangle, for the products with its cross-attention keys and values.
 
-    Args:
-        owners: ``[R]`` sentence of every row, ascending.
-        count: S.
-
-    Attributes:
-        sizes: Rows of each sentence.
+    ``owners`` ``[R]``: the sentence of every row, ascending; ``sizes``: rows of each sentence.
     """
 
     def __init__(self, owners: Tensor, count: int) -> None:
@@ -161,16 +149,8 @@ def join_heads(x: Tensor) -> Tensor:
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None) -> Tensor:
-    """Attention over transposed keys.
-
-    Args:
-        q: ``[N, H, Q, e]`` scaled queries.
-        k: ``[N, H, e, L]``.
-        v: ``[N, H, L, e]``.
-        bias: Added to the scores, broadcast to ``[N, H, Q, L]``.
-
-    Returns:
-        ``[N, H, Q, e]``.
+    """Attention ``[N, H, Q, e]`` of scaled queries ``[N, H, Q, e]``, transposed keys ``[N, H, e, L]`` and values
+    ``[N, H, L, e]``; ``bias`` is added to the scores.
     """
     weights = torch.matmul(q, k)
     if bias is not None:
@@ -196,17 +176,10 @@ _STEPS = 8
 
 
 class AncestryCache:
-    """Keys and values of all decoder layers.
+    """Keys and values ``[..., dim]`` of all decoder layers; ``rows`` before the first step.
 
-    Args:
-        layers: Number of decoder layers.
-        heads: H, attention heads.
-        dim: d, width of keys and values.
-        rows: Rows before the first step.
-        device: Where to keep it.
-        dtype: Type of keys and values.
-        inner: What dot products and their softmax are computed in (None: ``dtype``). A weighted sum adds its terms up
-            one after the other, the same way on every processor.
+    Dot products and their softmax are computed in ``inner`` (None: ``dtype``). A weighted sum adds its terms up one
+    after the other, the same way on every processor.
     """
 
     def __init__(
@@ -283,15 +256,7 @@ class AncestryCache:
         self._used = len(kept)
 
     def attend(self, layer: int, qkv: Tensor) -> Tensor:
-        """Attention of one layer.
-
-        Args:
-            layer: 0-based.
-            qkv: ``[R, 3d]`` queries (scaled), keys and values of the last token of every row.
-
-        Returns:
-            ``[R, d]``.
-        """
+        """Attention ``[R, d]`` of one layer: ``qkv`` ``[R, 3d]`` of every row's last token, queries scaled."""
         q, k, v = qkv.chunk(3, dim=1)
         keys, values = self._tables[2 * layer], self._tables[2 * layer + 1]
         new = slice(self._used - self._rows, self._used)
@@ -331,13 +296,7 @@ def pays(rows: int, heads: int, length: int, dim: int) -> bool:
 
 @dataclass(frozen=True)
 class FoldedCrossAttention:
-    """One layer's cross-attention on one sentence of L tokens.
-
-    Attributes:
-        scores: ``[W, d]`` to ``[W, H * L]``.
-        out: ``[W, H * L]`` to ``[W, d]``.
-        length: L.
-    """
+    """One layer's on one sentence of L tokens: ``scores`` takes ``[W, d]`` to ``[W, H * L]``, ``out`` back."""
 
     scores: Product
     out: Product
@@ -345,14 +304,7 @@ class FoldedCrossAttention:
 
     @classmethod
     def fold(cls, q: Product, out: Product, keys: Tensor, values: Tensor) -> FoldedCrossAttention:
-        """Multiply.
-
-        Args:
-            q: Projection of (scaled) queries.
-            out: Projection of what the heads bring.
-            keys: ``[H, e, L]`` transposed keys of the sentence.
-            values: ``[H, L, e]``.
-        """
+        """Multiply projections of queries and of the output by keys ``[H, e, L]`` and values ``[H, L, e]``."""
         # Weights of attention are small numbers beside some near to 1: eight bits a row would lose them.
         precision: Precision = "bfloat16" if out.precision == "int8" else out.precision
         heads, size, length = keys.shape
@@ -377,12 +329,7 @@ class FoldedCrossAttention:
 
 @dataclass(frozen=True)
 class Sentences:
-    """The sentences of a batch, one by one: their lengths and, where it was worth it, their folded layers.
-
-    Attributes:
-        lengths: Source tokens of each.
-        layers: A layer each, or None.
-    """
+    """The sentences of a batch, one by one: their lengths and, where it was worth it, their folded layers."""
 
     lengths: list[int]
     layers: list[list[FoldedCrossAttention] | None]

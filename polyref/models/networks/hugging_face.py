@@ -34,13 +34,9 @@ class HuggingFaceModel:
     Families that :mod:`polyref.models.checkpoints.fairseq` loads are faster that way: here the cross-attention keys are
     kept once a beam, as the model's own cache holds them.
 
-    Args:
-        model: The model, in evaluation mode.
-        longest: Most positions, where the configuration does not say.
-
     Attributes:
         ends: All tokens that end a sentence, ``eos`` first.
-        max_source: Most encoder positions.
+        max_source: Most encoder positions; ``longest`` where the configuration does not say.
     """
 
     normalized = False
@@ -65,7 +61,6 @@ class HuggingFaceModel:
         self.max_target = _positions(model.config, "decoder") or longest
 
     def encode(self, sources: Sequence[Sequence[int]]) -> HuggingFaceState:
-        """See :class:`~polyref.paraphrase.search.StepModel`."""
         length = max(len(source) for source in sources)
         ids = torch.full((len(sources), length), self.pad, dtype=torch.int64)
         mask = torch.zeros_like(ids)
@@ -77,13 +72,7 @@ class HuggingFaceModel:
         return self.begin(encoded, mask)
 
     def begin(self, encoded: Any, mask: Tensor | None, every: int = 1) -> HuggingFaceState:
-        """The state before the first step.
-
-        Args:
-            encoded: What the encoder gave.
-            mask: Mask of its states; None for no padding.
-            every: Take every n-th row: what is repeated for n beams is kept once.
-        """
+        """The state before the first step, of every ``every``-th row: what is repeated for n beams is kept once."""
         from transformers.cache_utils import DynamicCache, EncoderDecoderCache
 
         cache = EncoderDecoderCache(DynamicCache(), DynamicCache())
@@ -91,7 +80,6 @@ class HuggingFaceModel:
         return HuggingFaceState(states, None if mask is None else mask[::every], cache, type(encoded))
 
     def step(self, state: HuggingFaceState, tokens: Tensor) -> Tensor:
-        """See :class:`~polyref.paraphrase.search.StepModel`; returns logits."""
         sentences, width = tokens.shape
         return self.feed(state, tokens.reshape(-1, 1))[:, -1].view(sentences, width, -1)
 
@@ -114,7 +102,6 @@ class HuggingFaceModel:
         return logits.float()
 
     def reorder(self, state: HuggingFaceState, sentences: Tensor, parents: Tensor) -> None:
-        """See :class:`~polyref.paraphrase.search.StepModel`."""
         rows = (sentences[:, None] * state.width + parents).flatten()
         state.cache.reorder_cache(rows)
         if len(sentences) < len(state.encoded):
@@ -184,9 +171,6 @@ class CausalModel:
         unk: The unknown token.
         closing: Tokens with a line end that is not their beginning, such as ``.\n``: nothing but the end follows them.
         longest: Most positions, where the configuration does not say.
-
-    Attributes:
-        max_source: Most tokens of a prompt.
     """
 
     normalized = True
@@ -231,7 +215,6 @@ class CausalModel:
         return state
 
     def step(self, state: CausalState, tokens: Tensor) -> Tensor:
-        """See :class:`~polyref.paraphrase.search.StepModel`; returns log-probabilities."""
         sentences, width = tokens.shape
         closed = torch.isin(tokens.flatten(), self._closing) & (state.last is None)
         if state.last is not None:
@@ -258,7 +241,6 @@ class CausalModel:
         return logits
 
     def reorder(self, state: CausalState, sentences: Tensor, parents: Tensor) -> None:
-        """See :class:`~polyref.paraphrase.search.StepModel`."""
         rows = (sentences[:, None] * state.width + parents).flatten()
         state.cache.reorder_cache(rows)
         state.mask = state.mask[rows]

@@ -18,7 +18,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, cast
 
 import torch
 import torch.nn.functional as F
@@ -103,7 +103,7 @@ class _Layer(nn.Module):
 
 
 class PointerTransformer(nn.Module):
-    """See the module's docstring. Token ids 0-3 are pad, unk, bos, eos; 4-7 control tokens; 8 the mask."""
+    """The module's network. Token ids 0-3 are pad, unk, bos, eos; 4-7 control tokens; 8 the mask."""
 
     pad: int = PAD
     unk: int = UNK
@@ -278,7 +278,6 @@ class PointerTransformer(nn.Module):
         return 4 * (self.vocab_size + past) + inner_type(self.precision, torch.float32).itemsize * past
 
     def select_rows(self, state: PointerState, sentences: Tensor, rows: Tensor, owners: Tensor) -> None:
-        """See :class:`~polyref.paraphrase.search.RowModel`."""
         state.select(sentences, rows, owners)
 
     def step(self, state: PointerState, tokens: Tensor) -> Tensor:
@@ -316,12 +315,7 @@ _COLUMNS: Final = 32
 
 @dataclass(frozen=True)
 class _Sentence:
-    """What the decoder reads of one sentence of L tokens.
-
-    Attributes:
-        cross: Per layer the cross-attention keys ``[H, d/H, L]`` and values ``[H, L, d/H]``.
-        pointer_keys: ``[d, L]``.
-    """
+    """Keys ``[H, d/H, L]`` and values ``[H, L, d/H]`` a layer, and ``[d, L]``, of one sentence."""
 
     cross: list[tuple[Tensor, Tensor]]
     pointer_keys: Tensor
@@ -333,7 +327,6 @@ class PointerState(RowState):
 
     Attributes:
         decoder: What encoded the sentences, and decodes them.
-        sentences: The sentences.
         distinct: ``[S, L']`` the distinct tokens of each source, ascending, filled up with padding.
         places: ``[S, L]`` which of them each position holds.
     """
@@ -344,7 +337,6 @@ class PointerState(RowState):
     places: Tensor
 
     def select(self, sentences: Tensor, rows: Tensor, owners: Tensor) -> None:
-        """See :class:`polyref.paraphrase.search.RowModel`."""
         if len(sentences) < self.groups.count:
             self.sentences = [self.sentences[i] for i in sentences.tolist()]
             self.distinct, self.places = self.distinct[sentences], self.places[sentences]
@@ -375,45 +367,10 @@ class _Block:
         return self.fc2(self.fc1(_normed(x, self.ffn_norm)), x)
 
 
-class PointerWeights(Protocol):
-    """What decoding reads of :class:`polyref.models.networks.pointer.PointerTransformer`.
-
-    Attributes:
-        config: Its shape (``heads``, ``d_model``).
-        shortlist: Decoding draws from so many first tokens of the vocabulary; None: from all.
-        never_written: Tokens that are no text.
-    """
-
-    config: Any
-    vocab_size: int
-    shortlist: int | None
-    never_written: tuple[int, ...]
-    device: torch.device
-    embedding: nn.Embedding
-    encoder: nn.ModuleList
-    decoder: nn.ModuleList
-    encoder_norm: nn.LayerNorm
-    decoder_norm: nn.LayerNorm
-    pointer_query: nn.Linear
-    pointer_key: nn.Linear
-    sentinel: nn.Linear
-
-    def embed(self, tokens: Tensor, offset: int = 0) -> Tensor:
-        """Embeddings and positions of tokens."""
-
-    def previous(self, source: Tensor) -> Tensor:
-        """The token before each source token."""
-
-
 class PointerDecoder:
-    """The network with packed weights.
+    """The network with packed weights, which are read once: make a new decoder when they change."""
 
-    Args:
-        network: Weights are read once; make a new decoder when they change.
-        precision: What products are computed in.
-    """
-
-    def __init__(self, network: PointerWeights, precision: Precision = "float32") -> None:
+    def __init__(self, network: PointerTransformer, precision: Precision = "float32") -> None:
         self._network = network
         self._heads = network.config.heads
         self._dim = network.config.d_model
@@ -439,7 +396,6 @@ class PointerDecoder:
         self._never = torch.tensor(network.never_written, device=network.device)
 
     def encode(self, sources: Sequence[Sequence[int]]) -> PointerState:
-        """See :class:`~polyref.paraphrase.search.StepModel`."""
         network, dim = self._network, self._dim
         lengths = [len(source) for source in sources]
         padded = torch.full((len(sources), max(lengths)), PAD, dtype=torch.long)
@@ -477,7 +433,7 @@ class PointerDecoder:
         )
 
     def step_rows(self, state: PointerState, tokens: Tensor) -> Tensor:
-        """See :class:`~polyref.paraphrase.search.RowModel`; returns log-probabilities."""
+        """Log-probabilities ``[R, V]``."""
         x = self._network.embed(tokens[:, None], state.length)[:, 0]
         state.cache.extend()
         for index, block in enumerate(self._decoder):

@@ -39,21 +39,11 @@ class TransformerConfig:
     """Shape and conventions of a network.
 
     Attributes:
-        dim: d, width of the embeddings and layers.
-        encoder_layers: Number of encoder layers.
-        decoder_layers: Number of decoder layers.
-        encoder_heads: Attention heads of an encoder layer.
-        decoder_heads: Attention heads of a decoder layer.
         encoder_pre_norm: Normalise before (True) or after every sub-layer.
-        decoder_pre_norm: The same for the decoder.
         activation: One of ``ACTIVATIONS``.
         scale: Factor of the token embeddings (sqrt(d) or 1).
         encoder_positions: ``fairseq`` (sinusoids, first token at ``pad + 1``), ``marian`` (sinusoids, first token at
             0), ``learned`` (weights ``encoder.positions``, row i for position i) or ``none``.
-        decoder_positions: The same for the decoder.
-        pad: Padding token.
-        eos: End of sentence.
-        unk: Unknown token.
         start: First decoder input.
         max_source: Most source tokens, the end of sentence included.
         max_target: Most decoder positions.
@@ -93,14 +83,7 @@ _LOGITS: Final = (1 << 23) - 1
 
 
 class Transformer:
-    """The network; implements :class:`polyref.paraphrase.search.StepModel`.
-
-    Args:
-        config: Shape and conventions.
-        weights: Tensors by name; all of them must be used.
-        device: Where to compute.
-        dtype: Type of weights and activations; logits are always float32.
-    """
+    """The network, a ``RowModel``. All ``weights`` must be used; ``dtype`` is theirs, and logits are always float32."""
 
     normalized = False
 
@@ -246,7 +229,6 @@ class Transformer:
         return self._final("encoder", x), mask
 
     def encode(self, sources: Sequence[Sequence[int]]) -> DecoderState:
-        """See :class:`~polyref.paraphrase.search.StepModel`."""
         states, bias = self.encode_states(sources)
         return self.begin(states, bias)
 
@@ -272,11 +254,11 @@ class Transformer:
     # --- decoder ---
 
     def step(self, state: DecoderState, tokens: Tensor) -> Tensor:
-        """See :class:`~polyref.paraphrase.search.StepModel`; returns logits."""
+        """Logits ``[S, W, V]``."""
         return self.project(self._advance(state, tokens.flatten())).view(*tokens.shape, -1)
 
     def step_rows(self, state: DecoderState, tokens: Tensor) -> Tensor | Parts:
-        """See :class:`~polyref.paraphrase.search.RowModel`; returns logits."""
+        """Logits ``[R, V]``."""
         hidden = self._advance(state, tokens)
         most = max(_LOGITS // self.vocab_size, 1)
         if len(hidden) <= most:
@@ -371,11 +353,9 @@ class Transformer:
         return self._final("decoder", x)
 
     def reorder(self, state: DecoderState, sentences: Tensor, parents: Tensor) -> None:
-        """See :class:`~polyref.paraphrase.search.StepModel`."""
         state.reorder(sentences, parents)
 
     def select_rows(self, state: DecoderState, sentences: Tensor, rows: Tensor, owners: Tensor) -> None:
-        """See :class:`~polyref.paraphrase.search.RowModel`."""
         state.select(sentences, rows, owners)
 
     # --- shared parts ---
