@@ -118,6 +118,16 @@ class Evaluation(Scores):
         parts = [self.set_name, self.pair, self.generator, "" if self.originals == KEPT else self.originals]
         return " ".join(part for part in parts if part)
 
+    @property
+    def place(self) -> dict[str, Any]:
+        """The columns of all rows that say what they are of."""
+        return {
+            "set": self.set_name,
+            "pair": self.pair,
+            "generator": self.generator or None,
+            "originals": self.originals,
+        }
+
     def __repr__(self) -> str:
         return f"Evaluation({self.name}: {len(self.rows)} rows against {self.gold.name})"
 
@@ -179,13 +189,12 @@ class Evaluation(Scores):
     def remarks(self) -> list[str]:
         """What has to be said below a table of verdicts: a control that was not run, and why verdicts are withheld."""
         told = [self.verdict(row) for row in self.rows]
-        bare = [f"{self.name}: {NO_HUMAN}. {NO_PLACEBO}"] if without_human(self.references) else []
+        bare = without_human(self.references)
         added = any(row.k and one.word for row, one in zip(self.rows, told, strict=True))
-        missing = [NO_CONTROL] if added and not self.controls and not bare else []
         reasons = Counter(one for one in told if one.reason)
         return [
-            *bare,
-            *missing,
+            *([f"{self.name}: {NO_HUMAN}. {NO_PLACEBO}"] if bare else []),
+            *([NO_CONTROL] if added and not self.controls and not bare else []),
             *([str(self.length_left)] if self.length_left else []),
             *self._of_length(),
             *(f"{one.word} ({count} of {len(told)} rows): {one.reason}" for one, count in reasons.items()),
@@ -228,10 +237,7 @@ class Evaluation(Scores):
         covered: Any = {k: self.coverage(k) for k in {row.k for row in self.all_rows}}
         return [
             {
-                "set": self.set_name,
-                "pair": self.pair,
-                "generator": self.generator or None,
-                "originals": self.originals,
+                **self.place,
                 "gold": row.gold,
                 "level": row.level,
                 "metric": row.metric,

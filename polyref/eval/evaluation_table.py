@@ -176,17 +176,7 @@ class EvaluationTable:
     @property
     def circular(self) -> list[dict[str, Any]]:
         """Copies of outputs among the added references, of every system and k: counts, and whether it is circular."""
-        return [
-            {
-                "set": one.set_name,
-                "pair": one.pair,
-                "generator": one.generator or None,
-                "originals": one.originals,
-                **row,
-            }
-            for one in self.evaluations
-            for row in plain_copies(one.copies)
-        ]
+        return [{**one.place, **row} for one in self.evaluations for row in plain_copies(one.copies)]
 
     def to_pandas(self) -> Any:
         """The rows as a pandas DataFrame.
@@ -215,13 +205,9 @@ class EvaluationTable:
         from polyref.eval.report.derived import Settings
         from polyref.eval.report.write import write_report
 
-        shown = self.settings if settings is None else settings
-        write_report(
-            folder,
-            self.evaluations,
-            self.averages,
-            Settings(shown, self.bootstrap, self.correction, self.baseline),
-        )
+        options = self.settings if settings is None else settings
+        said = Settings(options, self.bootstrap, self.correction, self.baseline)
+        write_report(folder, self.evaluations, self.averages, said)
         return Path(folder) / "index.html"
 
     def text(self, width: int = 4, *, full: bool = False) -> str:

@@ -12,16 +12,15 @@ from importlib.util import find_spec
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from polyref import __version__
 from polyref.eval.agreement import Row
 from polyref.eval.evaluation import Evaluation
 from polyref.eval.judged import outliers
-from polyref.eval.judgements.gold import Gold
+from polyref.eval.judgements.gold import FloatArray, Gold, RankingPairs
 from polyref.eval.names import metric_names
 from polyref.eval.statistics.base import Bootstrap
-from polyref.eval.statistics.correlation import darr_counts, pearson
+from polyref.eval.statistics.correlation import pearson
 from polyref.eval.system_pairs import PairOutcome, outcomes_of
 from polyref.references import Reference, Segment
 
@@ -33,20 +32,17 @@ _PLOTTED: Final = {
     "kendall-darr": "seg",
     "pearson": "sys",
 }
+#: Segments shown where agreement rose, and as many where it fell.
+SHOWN: Final = 3
+#: Values of k shown in one table.
+MOST_KS: Final = 7
+#: Segments whose references are shown, spread evenly over the test set.
+SAMPLES: Final = 3
 
 
 @dataclass(frozen=True)
 class Scatter:
-    """One metric's scores of the systems, against people's.
-
-    Attributes:
-        metric: Name of the metric.
-        systems: Names.
-        human: Human scores, in that order.
-        scores: k -> the metric's scores; larger is better.
-        pearson: k -> their correlation.
-        outliers: Systems far from the median of the human scores.
-    """
+    """One metric's scores of the systems against people's; larger is better, and outliers are so for people."""
 
     metric: str
     systems: Sequence[str]
@@ -54,6 +50,23 @@ class Scatter:
     scores: dict[int | None, list[float]]
     pearson: dict[int | None, float]
     outliers: Sequence[str]
+
+
+def scatters(evaluation: Evaluation) -> list[Scatter]:
+    """One a metric with scores of systems, for the smallest and the largest k."""
+    names = list(evaluation.gold.system)
+    human = list(evaluation.gold.system.values())
+    excluded = {name: score for name, score in evaluation.excluded.items() if not math.isnan(score)}
+    far = [name for name in outliers({**evaluation.gold.system, **excluded}) if name in names]
+    over = None if evaluation.scored is None or evaluation.scored.all() else evaluation.scored
+    found = []
+    for series in evaluation.series if names else ():
+        values = {k: series.system(names, k, over if series.resamples else None) for k in evaluation.ends(series)}
+        scores = {k: [float(score) for score in some] for k, some in values.items() if some is not None}
+        if scores:
+            correlations = {k: pearson(some, human) for k, some in scores.items()}
+            found.append(Scatter(series.metric, names, human, scores, correlations, far))
+    return found
 
 
 @dataclass(frozen=True)
@@ -65,52 +78,14 @@ class Outcomes:
     pairs: list[PairOutcome]
 
 
-@dataclass(frozen=True)
-class Derived:
-    """Everything that is measured for the report alone.
-
-    Attributes:
-        scatters: One a metric with scores of systems.
-        outcomes: For every metric, the smallest and the largest k; empty without scores of segments.
-    """
-
-    scatters: list[Scatter]
-    outcomes: list[Outcomes]
-
-
-def derive(evaluation: Evaluation) -> Derived:
-    """Measure it."""
-    return Derived(list(_scatters(evaluation)), list(_outcomes(evaluation)))
-
-
-def _scatters(evaluation: Evaluation) -> Sequence[Scatter]:
-    names = list(evaluation.gold.system)
-    human = list(evaluation.gold.system.values())
-    excluded = {name: score for name, score in evaluation.excluded.items() if not math.isnan(score)}
-    far = outliers({**evaluation.gold.system, **excluded})
-    found = []
-    for series in evaluation.series if names else ():
-        scores = {}
-        for k in evaluation.ends(series):
-            over = None if evaluation.scored is None or evaluation.scored.all() else evaluation.scored
-            values = series.system(names, k, over if series.resamples else None)
-            if values is not None:
-                scores[k] = [float(value) for value in values]
-        if scores:
-            correlations = {k: pearson(values, human) for k, values in scores.items()}
-            here = [name for name in far if name in names]
-            found.append(Scatter(series.metric, names, human, scores, correlations, here))
-    return found
-
-
-def _outcomes(evaluation: Evaluation) -> Sequence[Outcomes]:
-    found = []
-    for series in evaluation.series:
-        for k in evaluation.ends(series):
-            pairs = outcomes_of(series, k, evaluation.gold, evaluation.scored)
-            if pairs is not None:
-                found.append(Outcomes(series.metric, k, pairs))
-    return found
+def outcomes(evaluation: Evaluation) -> list[Outcomes]:
+    """For every metric, the smallest and the largest k; empty without scores of segments."""
+    every = [
+        (series.metric, k, outcomes_of(series, k, evaluation.gold, evaluation.scored))
+        for series in evaluation.series
+        for k in evaluation.ends(series)
+    ]
+    return [Outcomes(metric, k, pairs) for metric, k, pairs in every if pairs is not None]
 
 
 def curve_statistics(evaluation: Evaluation) -> list[tuple[str, str]]:
@@ -125,23 +100,11 @@ def headline_rows(evaluation: Evaluation, wanted: Sequence[tuple[str, str]]) -> 
     return [row for row in evaluation.rows if (row.level, row.statistic) in wanted and row.k == last[row.metric]]
 
 
-FloatArray = npt.NDArray[np.float64]
-
-#: Segments shown where agreement rose, and as many where it fell.
-SHOWN: Final = 3
-#: Values of k shown in one table.
-MOST_KS: Final = 7
-
-
 @dataclass(frozen=True)
 class Output:
-    """One system's output of the segment.
+    """One system's output of a segment, and a metric's scores of it for every k shown.
 
-    Attributes:
-        system: Its name.
-        text: The output.
-        human: Human score; for rankings, outputs it beats minus outputs that beat it.
-        scores: The metric's score of the output for every k shown; larger is better.
+    ``human`` is the human score; for rankings, the outputs it beats minus those that beat it.
     """
 
     system: str
@@ -152,17 +115,9 @@ class Output:
 
 @dataclass(frozen=True)
 class Example:
-    """One segment.
+    """A segment, by its position from 1, with its judged outputs, best for people first.
 
-    Attributes:
-        number: Position in the test set, from 1.
-        metric: Whose scores are shown.
-        ks: The values of k.
-        agreement: Agreement with people within the segment, -1 to 1, for the first and the last k.
-        source: Source text, or None.
-        references: Human references.
-        added: Added references that the largest k uses.
-        outputs: Judged outputs, best for people first.
+    ``agreement`` is that of the metric with people within the segment, -1 to 1, for the first and the last k.
     """
 
     number: int
@@ -175,106 +130,78 @@ class Example:
     outputs: list[Output]
 
 
-def examples(evaluation: Evaluation, shown: int = SHOWN) -> list[Example]:
-    """The segments whose agreement rose most and fell most from the first to the last k, by the first metric that has
-    several k; none where there is no such metric or no judgement of segments.
+def examples(evaluation: Evaluation) -> list[Example]:
+    """The segments whose agreement rose most and fell most from the first to the last k.
+
+    By the first metric that has several k; none where there is no such metric or no judgement of segments.
     """
     chosen = [one for one in evaluation.series if one.resamples and len(evaluation.ends(one)) > 1]
-    names = _judged(evaluation.gold)
-    if not chosen or not names or evaluation.references is None:
+    pairs = _orders(evaluation.gold)
+    if not chosen or pairs is None or evaluation.references is None:
         return []
     series = chosen[0]
     ks = _some(sorted({k for k in (*evaluation.ends(series), *evaluation.shown_ks(series)) if k is not None}))
-    scores = {k: series.segment(names, k) for k in ks}
-    first, last = scores[ks[0]], scores[ks[-1]]
-    if first is None or last is None:
+    values = [series.segment(pairs.systems, k) for k in ks]
+    scores = [one for one in values if one is not None]
+    if len(scores) < len(ks):
         return []
-    before, after = _within(evaluation.gold, names, first), _within(evaluation.gold, names, last)
+    before, after = _within(pairs, scores[0]), _within(pairs, scores[-1])
     change = after - before
     defined = np.flatnonzero(~np.isnan(change))
     # Many segments move equally far: those with more to order say more.
-    weight = _orders(evaluation.gold, names, len(change))
-    rising = sorted(defined, key=lambda i: (-change[i], -weight[i], i))[:shown]
-    falling = sorted(defined, key=lambda i: (change[i], -weight[i], i))[:shown]
-    picked = [i for i in rising if change[i] > 0] + [i for i in falling if change[i] < 0]
-    return [
-        _example(
-            evaluation,
-            series.metric,
-            int(i),
-            ks,
-            names,
-            np.stack([value for k in ks if (value := scores[k]) is not None]),
-            (before[i], after[i]),
+    weight = np.bincount(pairs.segment, minlength=len(change))
+    rising = sorted(defined, key=lambda i: (-change[i], -weight[i], i))[:SHOWN]
+    falling = sorted(defined, key=lambda i: (change[i], -weight[i], i))[:SHOWN]
+    found = []
+    for i in map(int, [*(i for i in rising if change[i] > 0), *(i for i in falling if change[i] < 0)]):
+        segment, human = evaluation.references[i], _human(evaluation.gold, i)
+        outputs = [
+            Output(name, evaluation.outputs[name][i], human[name], [float(one[row, i]) for one in scores])
+            for row, name in enumerate(pairs.systems)
+            if name in human
+        ]
+        found.append(
+            Example(
+                i + 1,
+                series.metric,
+                ks,
+                (float(before[i]), float(after[i])),
+                segment.source or None,
+                [ref.text for ref in segment.originals],
+                list(segment.extras[: ks[-1]]),
+                sorted(outputs, key=lambda one: -one.human),
+            )
         )
-        for i in picked
-    ]
+    return found
 
 
-def _example(
-    evaluation: Evaluation,
-    metric: str,
-    index: int,
-    ks: list[int],
-    names: list[str],
-    scores: FloatArray,
-    agreement: tuple[float, float],
-) -> Example:
-    assert evaluation.references is not None
-    segment = evaluation.references[index]
-    human = _human(evaluation.gold, names, index)
-    outputs = [
-        Output(name, evaluation.outputs[name][index], human[name], [float(value) for value in scores[:, row, index]])
-        for row, name in enumerate(names)
-        if name in human
-    ]
-    outputs.sort(key=lambda one: -one.human)
-    return Example(
-        index + 1,
-        metric,
-        ks,
-        (float(agreement[0]), float(agreement[1])),
-        segment.source or None,
-        [ref.text for ref in segment.originals],
-        list(segment.extras[: ks[-1]]),
-        outputs,
-    )
+def _orders(gold: Gold) -> RankingPairs | None:
+    """Which of two outputs people prefer: rankings, or what scores of outputs say; None without either."""
+    if gold.pairs is not None or not gold.segment:
+        return gold.pairs
+    human = np.stack([*gold.segment.values()])
+    better, worse, segment = np.nonzero(human[:, None] > human[None])
+    return RankingPairs(segment, better, worse, tuple(gold.segment))
 
 
-def _judged(gold: Gold) -> list[str]:
-    return list(gold.pairs.systems) if gold.pairs is not None else list(gold.segment)
-
-
-def _within(gold: Gold, names: list[str], scores: FloatArray) -> FloatArray:
+def _within(pairs: RankingPairs, scores: FloatArray) -> FloatArray:
     """Agreement within each segment, -1 to 1: (C - D) over the pairs that people order; NaN where they order none."""
-    if gold.pairs is not None:
-        counts = darr_counts(scores, gold.pairs)
-        total = counts.concordant + counts.discordant + counts.tied
-        return _ratio(counts.concordant - counts.discordant, total)
-    human = np.stack([gold.segment[name] for name in names])
-    i, j = np.triu_indices(len(names), 1)
-    people = np.nan_to_num(np.sign(human[i] - human[j]))
-    return _ratio((np.sign(scores[i] - scores[j]) * people).sum(axis=0), np.abs(people).sum(axis=0))
+    orders = np.sign(scores[pairs.better, pairs.segment] - scores[pairs.worse, pairs.segment])
+    total = np.bincount(pairs.segment, minlength=scores.shape[1])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(total > 0, np.bincount(pairs.segment, orders, minlength=scores.shape[1]) / total, np.nan)
 
 
-def _orders(gold: Gold, names: list[str], segments: int) -> FloatArray:
-    """Number of pairs of outputs that people order in each segment."""
-    if gold.pairs is not None:
-        return np.bincount(gold.pairs.segment, minlength=segments).astype(np.float64)
-    human = np.stack([gold.segment[name] for name in names])
-    i, j = np.triu_indices(len(names), 1)
-    ordered: FloatArray = (np.nan_to_num(human[i] - human[j]) != 0).sum(axis=0).astype(np.float64)
-    return ordered
-
-
-def _human(gold: Gold, names: list[str], index: int) -> dict[str, float]:
+def _human(gold: Gold, index: int) -> dict[str, float]:
+    """What people say of the judged outputs of a segment."""
     if gold.pairs is None:
-        return {name: float(gold.segment[name][index]) for name in names if not np.isnan(gold.segment[name][index])}
+        return {name: float(scores[index]) for name, scores in gold.segment.items() if not np.isnan(scores[index])}
     here = gold.pairs.segment == index
     net: dict[str, float] = {}
     for better, worse in zip(gold.pairs.better[here], gold.pairs.worse[here], strict=True):
-        net[names[better]] = net.get(names[better], 0.0) + 1
-        net[names[worse]] = net.get(names[worse], 0.0) - 1
+        for system, step in ((better, 1), (worse, -1)):
+            name = gold.pairs.systems[system]
+            net[name] = net.get(name, 0.0) + step
     return net
 
 
@@ -286,25 +213,9 @@ def _some(ks: Sequence[int]) -> list[int]:
     return [ks[place] for place in places]
 
 
-def _ratio(numerator: FloatArray, denominator: FloatArray) -> FloatArray:
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(denominator > 0, numerator / denominator, np.nan)
-
-
-#: Segments to read, spread evenly over the test set.
-SAMPLES: Final = 3
-
-
 @dataclass(frozen=True)
 class Sample:
-    """One segment, picked by its place alone.
-
-    Attributes:
-        number: Position in the test set, from 1.
-        source: Source text, or None.
-        references: Human references.
-        added: Added references that the largest k uses.
-    """
+    """References of a segment to read, which is picked by its place alone; numbers are from 1."""
 
     number: int
     source: str | None
@@ -314,13 +225,13 @@ class Sample:
 
 @dataclass(frozen=True)
 class ReferenceSummary:
-    """The references of one evaluation set.
+    """The references of one evaluation set; the added ones are those that the largest k uses.
 
     Attributes:
         place: Set, language pair and generator.
         segments: Number of segments.
         human: Fewest and most human references of a segment.
-        added: Fewest and most added references of a segment that the largest k uses.
+        added: The same of the added ones.
         human_length: Mean length of the human references in characters; NaN without any.
         added_length: The same of the added ones.
         repeated: Share of added references, 0 to 1, that are equal to a reference before them; NaN without any.
@@ -337,45 +248,31 @@ class ReferenceSummary:
     samples: Sequence[Sample]
 
 
-def reference_summaries(evaluations: Sequence[Evaluation]) -> list[ReferenceSummary]:
-    """One for every set, pair and generator of the evaluations that have texts."""
-    found: dict[str, ReferenceSummary] = {}
-    for one in evaluations:
-        place = " ".join(filter(None, [one.set_name, one.pair, one.generator]))
-        if one.references is not None and len(one.references) and place not in found:
-            found[place] = _summary(place, one.references.segments, max(one.ks, default=0))
-    return list(found.values())
-
-
 def _summary(place: str, segments: Sequence[Segment], k: int) -> ReferenceSummary:
+    def ends(texts: Sequence[Sequence[str]]) -> tuple[int, int]:
+        return min(map(len, texts)), max(map(len, texts))
+
+    def length(texts: Sequence[Sequence[str]]) -> float:
+        lengths = [len(text) for some in texts for text in some]
+        return sum(lengths) / len(lengths) if lengths else math.nan
+
     human = [[ref.text for ref in segment.originals] for segment in segments]
     added = [[ref.text for ref in segment.extras[:k]] for segment in segments]
     every = sum(map(len, added))
-    repeated = sum(
-        len(new) - len(set(new) - set(given)) for given, new in zip(human, added, strict=True)
-    )  # fmt: skip
+    repeated = sum(len(new) - len(set(new) - set(given)) for given, new in zip(human, added, strict=True))
     # The middles of as many equal parts.
     count = min(SAMPLES, len(segments))
     picked = [(2 * part + 1) * len(segments) // (2 * count) for part in range(count)]
     return ReferenceSummary(
         place,
         len(segments),
-        _range(human),
-        _range(added),
-        _mean_length(human),
-        _mean_length(added),
-        repeated / every if every else float("nan"),
+        ends(human),
+        ends(added),
+        length(human),
+        length(added),
+        repeated / every if every else math.nan,
         [Sample(i + 1, segments[i].source or None, human[i], added[i]) for i in picked],
     )
-
-
-def _range(texts: Sequence[Sequence[str]]) -> tuple[int, int]:
-    return min(map(len, texts)), max(map(len, texts))
-
-
-def _mean_length(texts: Sequence[Sequence[str]]) -> float:
-    lengths = [len(text) for some in texts for text in some]
-    return sum(lengths) / len(lengths) if lengths else float("nan")
 
 
 def available() -> bool:
@@ -401,12 +298,9 @@ class Settings:
 
     def described(self) -> dict[str, Any]:
         """The options, then the versions of what computed the numbers; nothing depends on time or place."""
-        packages = ["numpy", "scipy", "sacrebleu", *(["matplotlib"] if available() else [])]
-        versions = {
-            "polyref": __version__,
-            "python": platform.python_version(),
-            **{one: version(one) for one in packages},
-        }
+        versions = {"polyref": __version__, "python": platform.python_version()}
+        versions |= {one: version(one) for one in ("numpy", "scipy", "sacrebleu")}
+        versions |= {"matplotlib": version("matplotlib")} if available() else {}
         return {**self.options, **{f"version of {name}": value for name, value in versions.items()}}
 
 
@@ -455,16 +349,21 @@ class Report:
         return [(one, row) for one in self.evaluations for row in headline_rows(one, list(dict.fromkeys(wanted)))]
 
     @cached_property
-    def derived(self) -> list[tuple[Evaluation, Derived]]:
-        """Scores and pairs of systems of every evaluation."""
-        return [(one, derive(one)) for one in self.evaluations]
+    def scatters(self) -> list[tuple[Evaluation, list[Scatter]]]:
+        """Scores of systems."""
+        return [(one, scatters(one)) for one in self.evaluations]
 
     @cached_property
-    def examples(self) -> list[list[Example]]:
-        """Segments to read, of every evaluation."""
-        return [examples(one) for one in self.evaluations]
+    def outcomes(self) -> list[tuple[Evaluation, Outcomes]]:
+        """Pairs of systems."""
+        return [(one, found) for one in self.evaluations for found in outcomes(one)]
 
-    @cached_property
+    @property
     def references(self) -> list[ReferenceSummary]:
-        """What the references are."""
-        return reference_summaries(self.evaluations)
+        """What the references are of every set, pair and generator that has texts."""
+        found: dict[str, ReferenceSummary] = {}
+        for one in self.evaluations:
+            place = " ".join(filter(None, [one.set_name, one.pair, one.generator]))
+            if one.references is not None and len(one.references) and place not in found:
+                found[place] = _summary(place, one.references.segments, max(one.ks, default=0))
+        return list(found.values())

@@ -24,7 +24,7 @@ from polyref.eval.columns import (
 )
 from polyref.eval.names import gold_name
 from polyref.eval.report import plots
-from polyref.eval.report.derived import Example, Output, ReferenceSummary, Report
+from polyref.eval.report.derived import Example, Output, ReferenceSummary, Report, examples
 from polyref.eval.system_pairs import CORRECT, INCORRECT, NOT_SIGNIFICANT
 from polyref.tables import Cell, Column, Item, Table, page_templates, written
 
@@ -186,8 +186,8 @@ def _systems(report: Report) -> dict[str, Any]:
             report.metrics[scatter.metric],
             [scores[index] for scores in scatter.scores.values()],
         )
-        for one, found in report.derived
-        for scatter in found.scatters
+        for one, found in report.scatters
+        for scatter in found
         for index, system in enumerate(scatter.systems)
     ]
     return {
@@ -220,8 +220,7 @@ def _decisions(report: Report) -> dict[str, Any]:
     ]
     lines = [
         _Decisions(one.name, report.metrics[made.metric], made.k, Counter(pair.outcome for pair in made.pairs))
-        for one, found in report.derived
-        for made in found.outcomes
+        for one, made in report.outcomes
     ]
     return {"decisions": _table(report, Table("Pairs of systems", columns, lines), "k")}
 
@@ -240,8 +239,8 @@ def _examples(report: Report) -> dict[str, Any]:
         return Table(f"Segment {example.number}", columns, example.outputs)
 
     groups = []
-    for one, found in zip(report.evaluations, report.examples, strict=True):
-        if found:
+    for one in report.evaluations:
+        if found := examples(one):
             metric = report.metrics[found[0].metric]
             judgement = "wins minus losses" if one.gold.pairs is not None else gold_name(one.gold.name)
             shown = [(example, outputs(example)) for example in found]

@@ -333,6 +333,6 @@ def system_panels(report: Report) -> list[Plot]:
             gold_name(one.gold.system_name or one.gold.name),
             report.metrics[scatter.metric],
         )
-        for place, (one, found) in enumerate(report.derived)
-        for index, scatter in enumerate(found.scatters[:MOST_PANELS])
+        for place, (one, found) in enumerate(report.scatters)
+        for index, scatter in enumerate(found[:MOST_PANELS])
     ]

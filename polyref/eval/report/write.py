@@ -17,7 +17,7 @@ from polyref.errors import DataError
 from polyref.eval.agreement import Row
 from polyref.eval.evaluation import Evaluation
 from polyref.eval.names import metric_names, statistic_name
-from polyref.eval.report.derived import Derived, Report, Settings
+from polyref.eval.report.derived import Report, Settings
 from polyref.eval.report.page import page
 from polyref.publishing import published_folder
 from polyref.tables import escape_latex
@@ -40,12 +40,7 @@ def flat(evaluation: Evaluation, row: Row) -> dict[str, Any]:
 
 def place(evaluation: Evaluation) -> dict[str, Any]:
     """The columns that name an evaluation."""
-    return {
-        "set": evaluation.set_name,
-        "pair": evaluation.pair,
-        "generator": evaluation.generator,
-        "originals": evaluation.originals,
-    }
+    return {**evaluation.place, "generator": evaluation.generator}
 
 
 def finite(value: Any) -> Any:
@@ -53,25 +48,22 @@ def finite(value: Any) -> Any:
     return None if isinstance(value, float) and math.isnan(value) else value
 
 
-def system_rows(evaluation: Evaluation, derived: Derived) -> list[dict[str, Any]]:
+def system_rows(report: Report) -> list[dict[str, Any]]:
     """Human and metric scores of every system."""
     return [
         {
-            **place(evaluation), "system": system, "human": human, "outlier": system in scatter.outliers,
-            "metric": scatter.metric, "k": k, "score": finite(scores[index]),
+            **place(one),
+            "system": system,
+            "human": human,
+            "outlier": system in scatter.outliers,
+            "metric": scatter.metric,
+            "k": k,
+            "score": finite(scores[index]),
         }
-        for scatter in derived.scatters
+        for one, found in report.scatters
+        for scatter in found
         for k, scores in scatter.scores.items()
         for index, (system, human) in enumerate(zip(scatter.systems, scatter.human, strict=True))
-    ]  # fmt: skip
-
-
-def pair_rows(evaluation: Evaluation, derived: Derived) -> list[dict[str, Any]]:
-    """Every pair of systems that people tell apart, and what the metrics say."""
-    return [
-        {**place(evaluation), "metric": one.metric, "k": one.k, **asdict(pair)}
-        for one in derived.outcomes
-        for pair in one.pairs
     ]
 
 
@@ -104,16 +96,18 @@ def latex_text(rows: Sequence[tuple[Evaluation, Row]], correction: str | None = 
     lines += [r"Pair & Metric & $k$ & Statistic & Value & Gain & $p$ \\", r"\midrule"]
     for evaluation, row in rows:
         tests = (row.p_adjusted, row.p_perm_both, row.p, None if correction else row.p_bootstrap)
-        p = next((found for found in tests if found is not None), None)
         gain = latex_number(row.gain, "+")
         if row.gain is not None and row.gain_ci is not None:
-            gain += rf" {{\small [{latex_number(row.gain_ci[0], '+')}, {latex_number(row.gain_ci[1], '+')}]}}"
+            gain += rf" {{\small [{', '.join(latex_number(end, '+') for end in row.gain_ci)}]}}"
         cells = [
             escape_latex(evaluation.name),
             escape_latex(metrics[row.metric]),
             "--" if row.k is None else str(row.k),
+            escape_latex(statistic_name(row.statistic)),
+            latex_number(row.value),
+            gain,
+            latex_number(next((p for p in tests if p is not None), None)),
         ]
-        cells += [escape_latex(statistic_name(row.statistic)), latex_number(row.value), gain, latex_number(p)]
         lines.append(" & ".join(cells) + r" \\")
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
 
@@ -177,19 +171,19 @@ def write_report(
 ) -> None:
     """Write the page and its tables into a directory: all of it, or nothing. Equal input gives equal bytes.
 
-    Without matplotlib the page has no plots, and says how to get them.
-
-    Args:
-        path: The directory. An older report in it is replaced; anything else is not.
-        evaluations: What was measured, one or more.
-        averages: Averages over language pairs, from :func:`polyref.eval.evaluation_table.average_over_pairs`.
-        settings: How it came about.
+    An older report in the directory is replaced; anything else is not. Without matplotlib the page has no plots, and
+    says how to get them.
     """
     check_report(path)
     report = Report(evaluations, averages, settings or Settings())
     rows = [flat(one, row) for one in evaluations for row in one.all_rows]
-    systems = [row for one, found in report.derived for row in system_rows(one, found)]
-    pairs = [row for one, found in report.derived for row in pair_rows(one, found)]
+    systems = system_rows(report)
+    # Every pair of systems that people tell apart, and what the metrics say.
+    pairs = [
+        {**place(one), "metric": found.metric, "k": found.k, **asdict(pair)}
+        for one, found in report.outcomes
+        for pair in found.pairs
+    ]
     described = [
         {
             **place(one),
