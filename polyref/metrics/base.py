@@ -27,9 +27,10 @@ from typing import Any, ClassVar, Final
 import numpy as np
 import numpy.typing as npt
 
+from polyref import __version__
 from polyref.errors import DataError, UsageError
 from polyref.metrics.combination import Combination
-from polyref.metrics.signature import described_sources, read_sources, signature, unread
+from polyref.metrics.signature import described_sources, provenance, read_sources, span
 from polyref.metrics.statistics import Choices, Floats, Integers, Scores, Statistics, check_finite, check_present
 from polyref.options import check_fields, fields_of
 from polyref.references import ReferenceSet
@@ -274,23 +275,28 @@ class Metric(ABC):
     def signature_of(
         self, stats: Statistics, k: int, references: tuple[int, int], missing: int, *, sentence: bool
     ) -> str:
-        """Everything that made the scores.
+        """Everything that made the scores of corpora, or of sentences.
 
         Args:
             stats: What they were made from.
             k: Extra references that were asked for.
             references: Smallest and largest number of references that a segment used.
             missing: Segments without any.
-            sentence: Of sentences, or of corpora.
+            sentence: Which of the two.
         """
         fewest, most = references
         own = self._describe(most if fewest == most and self.needs_references else None, sentence=sentence)
         sources = described_sources(stats.meta) if self.needs_sources else []
-        name, parts = self.display_name(stats, k), [*self._described_model(stats), *own, *sources]
-        if not self.needs_references:
-            return unread(name, parts)
-        available = int(stats.extras.min()), int(stats.extras.max())
-        return signature(name, parts, k=k, extras=available, references=references, missing=missing, meta=stats.meta)
+        parts = [self.display_name(stats, k), *self._described_model(stats), *own, *sources]
+        if self.needs_references:
+            available = int(stats.extras.min()), int(stats.extras.max())
+            parts.append(f"k:{k}")
+            # Some segment has fewer than were asked for: the number alone would claim too much.
+            parts += [f"available:{span(available)}"] if k > available[0] else []
+            parts.append(f"refs:{span(references)}")
+            parts += [f"missing:{missing}"] if missing else []
+            parts += provenance(stats.meta) if k > 0 else []
+        return "|".join([*parts, f"polyref:{__version__}"])
 
     def _described_model(self, stats: Statistics) -> list[str]:
         """Parts of the signature that the statistics know of a model."""

@@ -111,13 +111,7 @@ class Combination(ABC):
 
     @abstractmethod
     def count(self, texts: Compared, cuts: Integers, weights: Floats) -> Combined:
-        """Statistics with the first references.
-
-        Args:
-            texts: Outputs and references.
-            cuts: Shape (K, B): how many references count.
-            weights: Shape (B, R), not normalised.
-        """
+        """Statistics with the first references, ``cuts`` of them, shape (K, B), by their ``weights``, shape (B, R)."""
 
     def columns(self, names: Sequence[str]) -> tuple[str, ...]:
         """Names of the statistics of a metric of sentences, from those with one reference."""
@@ -149,8 +143,7 @@ class Combination(ABC):
     def options(self, *names: str) -> dict[str, Any]:
         """``combine`` and its options, as plain JSON values; those of other combinations have their defaults.
 
-        Args:
-            names: Those to give, and newer ones of its own; none: all.
+        ``names`` are those to give, beside newer ones of its own; none: all.
         """
         own = {name: getattr(self, name) for name in fields_of(type(self))}
         values = {"combine": self.name, **_ALWAYS, **own}
@@ -163,14 +156,9 @@ class Combination(ABC):
         return [f"combine:{self.name}"]
 
     def weigh(self, references: ReferenceSet, cuts: Integers) -> Floats:
-        """Unnormalised weights of the references in use, zeros where a segment has none.
+        """Unnormalised weights of the references in use, shape (N, R): 0 beyond those, or where none is weighed.
 
-        Args:
-            references: N segments.
-            cuts: Shape (K, N): how many of their references count.
-
-        Returns:
-            Shape (N, R), R the largest cut; zeros where references are not weighed.
+        ``cuts`` of shape (K, N) say how many references of a segment count.
         """
         return np.zeros((len(references), int(cuts[-1].max(initial=0))))
 
@@ -303,11 +291,8 @@ class ExpectedCredit(Weighted):
     ) -> Floats:
         """What the n-grams of every output earn: shape (K, S, B).
 
-        Args:
-            held: Shape (B, R, W): which reference holds which of W n-grams.
-            new: Shape (B, S, W): those of every output that can earn.
-            weights: Shape (B, R), 0 for references that give no credit.
-            cuts: Shape (K, B).
+        ``held`` of shape (B, R, W) says which reference holds which of W n-grams, and ``new`` of shape (B, S, W) which
+        of them every output can earn for. References of weight 0 give no credit.
         """
         if self.power == 1:
             return self.alpha * weighted_mean(new @ held.transpose(0, 2, 1), weights, cuts)
@@ -390,12 +375,7 @@ _KNOWN: Final[Mapping[str, Option]] = {
 
 
 def combination_options(kinds: Sequence[type[Combination]], default: Combination) -> dict[str, Option]:
-    """The options of a metric that combines references in one of these ways; none where there is no choice.
-
-    Args:
-        kinds: The ways.
-        default: What is done where none is chosen.
-    """
+    """The options of a metric that combines references in one of these ways; none where there is no choice."""
     if len(kinds) < 2:
         return {}
     read = {name for kind in kinds for name in fields_of(kind)}
@@ -412,13 +392,7 @@ def combination_options(kinds: Sequence[type[Combination]], default: Combination
 
 
 def idle(name: str, chosen: Sequence[str], kinds: Iterable[type[Combination]]) -> UsageError:
-    """The error that an option has no use.
-
-    Args:
-        name: The option.
-        chosen: The names of the combinations that do not read it.
-        kinds: Those that might be chosen.
-    """
+    """The error that an option has no use where ``chosen`` combinations are, of the ``kinds`` there might be."""
     if name == "gamma" and any(issubclass(COMBINATIONS[one], Weighted) for one in chosen):
         remedy = "set `weights` to logprob"
     else:
@@ -430,14 +404,14 @@ def idle(name: str, chosen: Sequence[str], kinds: Iterable[type[Combination]]) -
 
 
 def at_cuts(running: npt.NDArray[Any], cuts: Integers) -> npt.NDArray[Any]:
-    """Pick what the first references give, for every number of references.
+    """What the first references give, for every number of references; zeros where none counts.
 
     Args:
         running: Shape (B, S, R, ...): entry j is what references 0 .. j give.
         cuts: Shape (K, B): how many references count.
 
     Returns:
-        Shape (K, S, B, ...); zeros where no reference counts.
+        Shape (K, S, B, ...).
     """
     picked = running[np.arange(len(running)), :, np.maximum(cuts - 1, 0)]
     picked[cuts == 0] = 0
@@ -453,13 +427,7 @@ def first_best(scores: npt.NDArray[Any]) -> Integers:
 
 
 def picked(single: npt.NDArray[Any], chosen: Integers, cuts: Integers) -> npt.NDArray[Any]:
-    """Statistics with the chosen references, shape (K, S, B, C); zeros where no reference counts.
-
-    Args:
-        single: Shape (B, S, R, C), by reference.
-        chosen: Shape (K, S, B).
-        cuts: Shape (K, B).
-    """
+    """Statistics with the chosen references, shape (K, S, B), of those with every single one, shape (B, S, R, C)."""
     segments, systems = single.shape[:2]
     found: npt.NDArray[Any] = single[np.arange(segments), np.arange(systems)[:, None], chosen]
     found.swapaxes(1, 2)[cuts == 0] = 0
@@ -472,7 +440,7 @@ def _coarse(values: Floats) -> Floats:
 
 
 def weighted_mean(values: npt.NDArray[Any], weights: Floats, cuts: Integers) -> Floats:
-    """Weighted means over the first references, for every number of references.
+    """Weighted means over the first references, for every number of references; zeros where none has weight.
 
     Args:
         values: Shape (B, S, R, ...), by reference.
@@ -480,7 +448,7 @@ def weighted_mean(values: npt.NDArray[Any], weights: Floats, cuts: Integers) -> 
         cuts: Shape (K, B).
 
     Returns:
-        Shape (K, S, B, ...); zeros where no reference counts or none has weight.
+        Shape (K, S, B, ...).
     """
     spread = weights.reshape(len(weights), 1, -1, *[1] * (values.ndim - 3))
     sums = at_cuts(np.cumsum(values * spread, axis=2, dtype=np.float64), cuts)

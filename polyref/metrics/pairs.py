@@ -70,16 +70,10 @@ class PairMetric(Metric):
         return with_segments(self._combined(scored, places, texts, cuts), cuts)
 
     def _combined(self, scored: Floats, places: Integers, texts: Texts, cuts: Integers) -> npt.NDArray[np.float64]:
-        """Combine the references of every segment.
+        """Combine the references of every segment, ``cuts`` of them: shape (K, S, N, M), zeros where there is none.
 
-        Args:
-            scored: Shape (P, M): the measures of distinct pairs.
-            places: Shape (S, N, R): the pair of every cell, -1 where there is no reference.
-            texts: For their weights, and to say which reference is chosen.
-            cuts: Shape (K, N).
-
-        Returns:
-            Shape (K, S, N, M); zeros where a segment has no reference.
+        ``scored`` of shape (P, M) are the measures of distinct pairs, ``places`` of shape (S, N, R) the pair of every
+        cell, -1 where there is no reference. ``texts`` knows the weights, and is told which reference is chosen.
         """
         systems, segments, most = places.shape
         if not most or not len(scored):

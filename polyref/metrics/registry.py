@@ -398,9 +398,7 @@ def named_metrics(
 ) -> dict[str, Metric]:
     """Metrics by the names that rows give them, whatever way they were asked for.
 
-    Args:
-        metrics: Names or specifications, objects, or a mapping from the names that rows shall have.
-        target_lang: Language of the outputs, for metrics given by name.
+    A mapping has the names already; ``target_lang`` is the language of the outputs, for metrics given by name.
     """
     language: dict[str, Any] = (
         {} if target_lang is None else {"tokenize": tokenizer_of(target_lang), "lang": target_lang}

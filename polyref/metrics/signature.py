@@ -56,45 +56,6 @@ def shortened(signature: str) -> str:
     return "|".join([name, *(keys.get(key, key) + colon + value for key, colon, value in parts)])
 
 
-def signature(
-    name: str,
-    own: Sequence[str],
-    *,
-    k: int,
-    extras: tuple[int, int],
-    references: tuple[int, int],
-    missing: int,
-    meta: Mapping[str, Any],
-) -> str:
-    """Join the parts.
-
-    Args:
-        name: What the metric is called.
-        own: The metric's own ``key:value`` parts.
-        k: The number of extra references asked for.
-        extras: Smallest and largest number of extra references that segments have.
-        references: Smallest and largest number of references used.
-        missing: Segments that were left out because they have none.
-        meta: The reference set's ``meta``: generator, decoding, filters and seed are taken from it.
-    """
-    parts = [name, *own, f"k:{k}"]
-    if k > extras[0]:
-        # Some segment has fewer than were asked for: the number alone would claim too much.
-        parts.append(f"available:{span(extras)}")
-    parts.append(f"refs:{span(references)}")
-    if missing:
-        parts.append(f"missing:{missing}")
-    if k > 0:
-        parts += _provenance(meta)
-    parts.append(f"polyref:{__version__}")
-    return "|".join(parts)
-
-
-def unread(name: str, own: Sequence[str]) -> str:
-    """The same of a metric that reads no reference: their number and origin are no part of it."""
-    return "|".join([name, *own, f"polyref:{__version__}"])
-
-
 def exact(value: float) -> str:
     """A number as ``:g`` writes it, with all its digits where those are not enough."""
     short = f"{value:g}"
@@ -114,11 +75,10 @@ def described_sources(meta: Mapping[str, Any]) -> list[str]:
 
 
 class InputsDigest:
-    """What all scores of one run share: references, metrics, k, versions; references may come in parts.
+    """What all scores of one run share: references, which may come in parts, metrics, k, versions.
 
-    Args:
-        weights: What the metrics weigh references by: ``given`` and ``logprob`` are read from the set.
-        sources: Whether a metric reads the sources.
+    ``weights`` are what the metrics weigh references by: ``given`` and ``logprob`` are read from the set. ``sources``
+    says whether a metric reads the sources.
     """
 
     def __init__(self, weights: Collection[str] = (), sources: bool = False) -> None:
@@ -143,20 +103,14 @@ class InputsDigest:
         self._segments += len(references)
 
     def signature(self, metrics: Sequence[str], ks: Sequence[int], meta: Mapping[str, Any]) -> str:
-        """One string.
-
-        Args:
-            metrics: Names.
-            ks: Numbers of extra references.
-            meta: The reference set's.
-        """
+        """One string, with the ``meta`` of the reference set."""
         described = [
             f"metrics:{','.join(metrics)}",
             f"k:{','.join(map(str, ks))}",
             f"segments:{self._segments}",
             f"refs:{span((min(self._counts, default=0), max(self._counts, default=0)))}",
             f"sha256:{self._digest.hexdigest()[:16]}",
-            *_provenance(meta),
+            *provenance(meta),
             f"sacrebleu:{version('sacrebleu')}",
             f"polyref:{__version__}",
         ]
@@ -170,13 +124,14 @@ def inputs_signature(
     weights: Collection[str] = (),
     sources: bool = False,
 ) -> str:
-    """The same of a whole set; see :class:`InputsDigest`."""
+    """That of a whole set."""
     digest = InputsDigest(weights, sources)
     digest.add(references)
     return digest.signature(metrics, ks, references.meta)
 
 
-def _provenance(meta: Mapping[str, Any]) -> list[str]:
+def provenance(meta: Mapping[str, Any]) -> list[str]:
+    """How the extra references were made, from the ``meta`` of their set."""
     if isinstance(meta.get("select"), (list, tuple)):
         # Generators of one set, of which some took the usual way.
         meta = {**meta, "select": ["rank" if name is None else name for name in meta["select"]]}

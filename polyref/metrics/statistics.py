@@ -109,17 +109,7 @@ def _files() -> Any:
 
 
 def check_finite(what: str, values: npt.NDArray[Any], systems: Sequence[str], segments: Sequence[str] = ()) -> None:
-    """Refuse what a metric gives where it is no finite number.
-
-    Args:
-        what: The metric, for the message.
-        values: Shape (S, N, ...); (S,) without segments.
-        systems: S names.
-        segments: N ids, or none.
-
-    Raises:
-        DataError: Naming the first system and segment of which a value is NaN or infinite.
-    """
+    """Refuse values of a metric, shape (S, N, ...), or (S,) without segments, of which one is NaN or infinite."""
     if values.dtype.kind not in "f" or (finite := np.isfinite(values)).all():
         return
     place = tuple(np.argwhere(~finite)[0])
@@ -131,13 +121,7 @@ def check_finite(what: str, values: npt.NDArray[Any], systems: Sequence[str], se
 
 
 def check_present(segments: Sequence[str], counts: Integers, k: int) -> None:
-    """Refuse segments without a reference.
-
-    Args:
-        segments: Ids.
-        counts: Shape (N,): how many references each of them uses.
-        k: Number of extra references that were asked for.
-    """
+    """Refuse segments of which the ``counts`` of references with ``k`` extra ones hold a 0."""
     if counts.all():
         return
     empty = np.flatnonzero(counts == 0)

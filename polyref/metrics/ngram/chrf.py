@@ -38,15 +38,8 @@ _EPSILON: Final = 1e-16
 class CHRF(NGramMetric):
     """chrF; with word n-grams, chrF++.
 
-    Attributes:
-        combination: How references combine.
-        char_order: The longest character n-grams, 1 to 100.
-        word_order: The longest word n-grams, 0 to 100; 2 is chrF++.
-        beta: Weight of recall against precision, 1 or more.
-        lowercase: Ignore case.
-        whitespace: Keep white space in character n-grams.
-        eps_smoothing: Average the F of all orders, as chrF++.py, NLTK and Moses do, instead of precision and recall
-            over the orders that both texts have.
+    With ``eps_smoothing`` the F of all orders are averaged, as chrF++.py, NLTK and Moses do, instead of precision and
+    recall over the orders that both texts have.
     """
 
     combinations: ClassVar[tuple[type[Combination], ...]] = (Maximum, Mean, ExpectedCredit, Blend)

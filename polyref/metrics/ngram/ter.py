@@ -41,15 +41,7 @@ _Move = tuple[list[Hashable], int, tuple[int, int, int]]
 
 
 def edit_matrix(block: Block, references: int) -> Integers:
-    """Edits between every output and every reference of a block of words.
-
-    Args:
-        block: The block; ranks below ``references`` are references, the others outputs.
-        references: Number of ranks that are references, R.
-
-    Returns:
-        Shape (B, T - R, R).
-    """
+    """Edits between every output and every reference, the first R of T ranks of words: shape (B, T - R, R)."""
     if native.available():
         return native.edits(block.symbols, block.lengths, references)
     result = np.empty((block.segments, block.ranks - references, references), dtype=np.int64)
@@ -202,9 +194,7 @@ def _alignment(
 ) -> tuple[list[int], list[bool], list[bool]]:
     """Walk an optimal path back, preferring as sacreBLEU does: keep or replace, then drop a word, then insert one.
 
-    Returns:
-        The output word that every reference word is aligned to or follows; which output and which reference words are
-        wrong.
+    It gives the output word that every reference word is aligned to or follows, and which words of both are wrong.
     """
     align = [-1] * len(reference)
     output_errors, reference_errors = [True] * len(words), [True] * len(reference)
@@ -281,13 +271,6 @@ class TER(NGramMetric):
 
     References combine by ``max``, sacreBLEU's rule (the best reference is the one with the fewest edits, so that
     signatures say ``min``), by ``mean`` or by ``blend``; expected credit of n-grams has no meaning here.
-
-    Attributes:
-        combination: How references combine.
-        normalized: Tokenise and normalise as Tercom does.
-        no_punct: Remove punctuation.
-        asian_support: Treat East Asian characters as words, with ``normalized`` or ``no_punct``.
-        case_sensitive: Do not ignore case.
     """
 
     higher_is_better: ClassVar[bool] = False
