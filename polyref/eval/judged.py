@@ -22,17 +22,19 @@ from polyref.eval.options import Choices
 def judgement(evalset: EvaluationSet, choices: Choices, several: bool) -> tuple[Gold, dict[str, float], list[str]]:
     """The judgements of the systems that stay, the scores of those left out on purpose, and what to tell the reader.
 
-    Args:
-        evalset: The set.
-        choices: What was asked for.
-        several: Whether other sets or pairs are evaluated too, so that each takes what it has.
+    ``several`` says whether other sets or pairs are evaluated too, so that each takes what it has.
     """
     gold = _gold(evalset, choices, several)
-    notes = _notes(evalset, gold, choices["include_human"])
-    if choices["include_human"] and (used := _scored_against(evalset, choices, several) & gold.systems):
+    notes = list(gold.notes)
+    if gold.unjudged:
+        notes.append(f"not judged ({gold.name}), left out: {', '.join(gold.unjudged)}")
+    if choices["include_human"]:
         # A reference is perfect against itself.
-        notes.append(f"scored against, left out: {', '.join(sorted(used))}")
-        gold = gold.without(used)
+        if used := _scored_against(evalset, choices, several) & gold.systems:
+            notes.append(f"scored against, left out: {', '.join(sorted(used))}")
+            gold = gold.without(used)
+    elif human := [name for name in evalset.output_files if evalset.is_human(name)]:
+        notes.append(f"made by people, left out: {', '.join(human)}")
     everyone = gold.system
     left_out = [s for s in choices["exclude"] if not several or s in gold.systems]
     if choices["exclude_outliers"]:
@@ -50,10 +52,8 @@ def judgement(evalset: EvaluationSet, choices: Choices, several: bool) -> tuple[
         gold = gold.without(rest)
     excluded = {system: everyone.get(system, math.nan) for system in dict.fromkeys(left_out)}
     if choices["exclude_outliers"] and not gold.system and all(map(math.isnan, excluded.values())):
-        raise UsageError(
-            f"`exclude_outliers` needs scores of systems, which the judgement {gold.name!r} does not have",
-            remedy="choose another `gold` or give `sys_gold`",
-        )
+        reason = f"`exclude_outliers` needs scores of systems, which the judgement {gold.name!r} does not have"
+        raise UsageError(reason, remedy="choose another `gold` or give `sys_gold`")
     if not gold.systems:
         raise UsageError("every judged system is left out", remedy="leave out fewer")
     return gold, excluded, notes
@@ -114,22 +114,11 @@ def _gold_name(evalset: EvaluationSet, asked: Sequence[str], several: bool) -> s
         return next((name for name in asked if name in available), asked[0])
     if "darr" in available or len(available) == 1:
         return available[0]
-    raise UsageError(
-        f"{evalset.pair} has several judgements: {', '.join(available)}"
-        if available
-        else f"{evalset.pair} has no human judgements in {evalset.directory}",
-        remedy="choose with `gold`" if available else "see docs/reference/evaluation-sets.md",
-    )
-
-
-def _notes(evalset: EvaluationSet, gold: Gold, include_human: bool) -> list[str]:
-    notes = list(gold.notes)
-    if gold.unjudged:
-        notes.append(f"not judged ({gold.name}), left out: {', '.join(gold.unjudged)}")
-    human = [name for name in evalset.output_files if evalset.is_human(name)]
-    if human and not include_human:
-        notes.append(f"made by people, left out: {', '.join(human)}")
-    return notes
+    if not available:
+        reason = f"{evalset.pair} has no human judgements in {evalset.directory}"
+        raise UsageError(reason, remedy="see docs/reference/evaluation-sets.md")
+    reason = f"{evalset.pair} has several judgements: {', '.join(available)}"
+    raise UsageError(reason, remedy="choose with `gold`")
 
 
 def _scored_against(evalset: EvaluationSet, choices: Choices, several: bool) -> set[str]:
@@ -186,15 +175,9 @@ def gold_from_file(
         stored = evalset.system_gold(system_gold, include_human=include_human)
         system, system_name = stored if stored else ({}, found.name)
         judged |= set(system)
-    return Gold(
-        found.name,
-        system_name if system else None,
-        system,
-        segment,
-        pairs,
-        tuple(s for s in kept if s not in judged),
-        (*evalset.notes, *found.notes),
-    )
+    unjudged = tuple(s for s in kept if s not in judged)
+    notes = (*evalset.notes, *found.notes)
+    return Gold(found.name, system_name if system else None, system, segment, pairs, unjudged, notes)
 
 
 #: Makes the median absolute deviation comparable with a standard deviation of normal data.

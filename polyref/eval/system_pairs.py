@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -134,6 +134,8 @@ def outcome_rows(
 ) -> list[Row]:
     """How many pairs of systems each metric and k gets right, wrong, or does not tell apart.
 
+    Gains are as in :func:`polyref.eval.agreement.agreement`.
+
     Args:
         series: The metrics.
         gold: The judgements, with scores of segments.
@@ -141,36 +143,37 @@ def outcome_rows(
         baseline: Metric that gains are measured from; default: each metric's own smallest k.
     """
     if not gold.segment:
-        raise UsageError(
-            f"`pairwise` needs scores of segments, which the judgement {gold.name!r} does not have",
-            remedy="choose another `gold`",
+        reason = f"`pairwise` needs scores of segments, which the judgement {gold.name!r} does not have"
+        raise UsageError(reason, remedy="choose another `gold`")
+    rows = [
+        Row(
+            gold=gold.name,
+            level="sys",
+            metric=one.metric,
+            k=k,
+            statistic=f"pairs-{name.replace(' ', '-')}",
+            value=float(count),
+            gain=None,
+            ci=None,
+            gain_ci=None,
+            n=len(outcomes),
+            segments=None,
+            p=None,
         )
-    return _with_gains(_outcome_rows(series, gold, scored), baseline)
-
-
-def _outcome_rows(series: Sequence[Series], gold: Gold, scored: BoolArray | None) -> Iterator[Row]:
-    for one in series:
-        for k in one.ks:
-            outcomes = outcomes_of(one, k, gold, scored)
-            if outcomes is None:
-                break
-            for name, count in outcome_table(outcomes).items():
-                statistic = f"pairs-{name.replace(' ', '-')}"
-                value, n = float(count), len(outcomes)
-                yield Row(gold.name, "sys", one.metric, k, statistic, value, None, None, None, n, None, None)
-
-
-def _with_gains(rows: Iterable[Row], baseline: str | None) -> list[Row]:
-    """The rows with their gains over the first row of the baseline (default: of the same metric) that is like them."""
-    rows = list(rows)
+        for one in series
+        for k in one.ks
+        if (outcomes := outcomes_of(one, k, gold, scored)) is not None
+        for name, count in outcome_table(outcomes).items()
+    ]
     first: dict[tuple[str, str], Row] = {}
     for row in rows:
         first.setdefault((row.metric, row.statistic), row)
-    result = []
-    for row in rows:
+
+    def with_gain(row: Row) -> Row:
         start = first.get((baseline or row.metric, row.statistic))
         # As in the usual rows, a score file is no baseline of its own.
-        if start is not None and not (baseline is None and row.k is None) and not (row is start and row.k):
-            row = replace(row, gain=row.value - start.value)
-        result.append(row)
-    return result
+        if start is None or (baseline is None and row.k is None) or (start is row and row.k):
+            return row
+        return replace(row, gain=row.value - start.value)
+
+    return [with_gain(row) for row in rows]

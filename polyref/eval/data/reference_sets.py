@@ -13,7 +13,7 @@ from polyref.formats.documents import NO_REFERENCE
 from polyref.languages import target_language
 from polyref.metrics.base import Metric
 from polyref.metrics.registry import tokenizer_of
-from polyref.references import Reference, ReferenceSet, Segment, as_reference_set
+from polyref.references import ReferenceSet, Segment, as_reference_set
 from polyref.textfiles import check_parallel
 
 
@@ -74,16 +74,15 @@ def reference_set(
             remedy="one segment for every line of the set, in the same order",
         )
     if not names:
-        return ReferenceSet(tuple(_alone(*both, file) for both in zip(base, added, strict=True)),
-                            {**added.meta, **base.meta})  # fmt: skip
+        segments = [_alone(*both, file) for both in zip(base, added, strict=True)]
+        return ReferenceSet(tuple(segments), {**added.meta, **base.meta})
     if not any(segment.extras for segment in added):
         added = _other_humans(added, base)
     segments = [_append(ours, theirs, names, file) for ours, theirs in zip(base, added, strict=True)]
     if not any(segment.extras for segment in segments):
-        raise DataError(
-            f"holds no added reference: its texts are those of {'+'.join(names)}", file=file,
-            remedy="write some with `polyref augment`, or name another human reference",
-        )  # fmt: skip
+        reason = f"holds no added reference: its texts are those of {'+'.join(names)}"
+        remedy = "write some with `polyref augment`, or name another human reference"
+        raise DataError(reason, file=file, remedy=remedy)
     return ReferenceSet(tuple(segments), {**added.meta, **base.meta})
 
 
@@ -96,8 +95,8 @@ def _of_set(evalset: EvalSet, name: str, chosen: Sequence[str]) -> ReferenceSet:
 
 def _other_humans(added: ReferenceSet, base: ReferenceSet) -> ReferenceSet:
     """Human references alone as added ones, where they are not the set's own."""
-    if all(ref.text.rstrip() in {one.text for one in ours.refs}
-           for ours, theirs in zip(base, added, strict=True) for ref in theirs.refs):  # fmt: skip
+    known = [{one.text for one in ours.refs} for ours in base]
+    if all(ref.text.rstrip() in there for there, theirs in zip(known, added, strict=True) for ref in theirs.refs):
         return added
     texts = [[replace(ref, added=True) for ref in one.refs if ref.text not in NO_REFERENCE] for one in added]
     segments = [replace(one, refs=tuple(refs)) for one, refs in zip(added, texts, strict=True)]
@@ -115,8 +114,9 @@ def as_added(references: ReferenceSet | Sequence[str] | Sequence[Sequence[str]])
 def sources_alone(evalset: EvalSet) -> ReferenceSet:
     """The set's sources as segments without references, for metrics that read no reference."""
     if not evalset.source:
-        raise DataError(f"no sources for {evalset.pair}", file=evalset.source_file or evalset.directory,
-                        remedy=f"the metric reads them: add sources/{evalset.pair}.txt")  # fmt: skip
+        remedy = f"the metric reads them: add sources/{evalset.pair}.txt"
+        file = evalset.source_file or evalset.directory
+        raise DataError(f"no sources for {evalset.pair}", file=file, remedy=remedy)
     return ReferenceSet(tuple(Segment(str(n), (), source=text) for n, text in enumerate(evalset.source, 1)))
 
 
@@ -124,8 +124,9 @@ def check_sources(evalset: EvalSet, references: ReferenceSet, metrics: Iterable[
     """Refuse segments without source where a metric reads it."""
     reading = next((metric.label for metric in metrics if metric.needs_sources), None)
     if reading is not None and any(segment.source is None for segment in references):
-        raise DataError(f"no sources for {evalset.pair}, which {reading} reads", file=evalset.directory,
-                        remedy=f"add sources/{evalset.pair}.txt, or give `references` that hold them")  # fmt: skip
+        reason = f"no sources for {evalset.pair}, which {reading} reads"
+        remedy = f"add sources/{evalset.pair}.txt, or give `references` that hold them"
+        raise DataError(reason, file=evalset.directory, remedy=remedy)
 
 
 def _with_sources(references: ReferenceSet, evalset: EvalSet) -> ReferenceSet:
@@ -147,35 +148,27 @@ def _alone(ours: Segment, theirs: Segment, file: str | Path | None) -> Segment:
     """A segment of a set without references, with those of the same source."""
     if ours.source is not None and theirs.source is not None and ours.source.strip() != theirs.source.strip():
         there = f"{_short(theirs.source)}, that of the set {_short(ours.source)}"
-        raise DataError(f"segment {ours.id}: its source is {there}",
-                        file=file, remedy="give references that were made from this set's sources")  # fmt: skip
+        remedy = "give references that were made from this set's sources"
+        raise DataError(f"segment {ours.id}: its source is {there}", file=file, remedy=remedy)
     refs = tuple(replace(ref, text=ref.text.rstrip()) for ref in theirs.refs)
     return replace(ours, refs=refs, source=ours.source or theirs.source, doc=theirs.doc, lang=theirs.lang)
 
 
 def _append(ours: Segment, theirs: Segment, names: Sequence[str], file: str | Path | None) -> Segment:
+    """A segment with the added references of the other one, whose human references are among its own."""
     texts = [ref.text for ref in ours.refs]
-    position: dict[int, int] = {}
+    position: dict[int | None, int] = {}
     for index, ref in enumerate(theirs.refs):
         if ref.original:
-            text = ref.text.rstrip()
-            if text not in texts:
-                raise DataError(
-                    f"segment {ours.id}: its reference {_short(ref.text)} is not in {'+'.join(names)} of the set, "
-                    f"which has {_short(texts[0])}",
-                    file=file,
-                    remedy="give the `ref` it was made from",
-                )
-            position[index] = texts.index(text)
-    extras = tuple(_renumbered(ref, position) for ref in theirs.refs if not ref.original)
-    return replace(
-        ours, refs=(*ours.refs, *extras), source=ours.source or theirs.source, doc=theirs.doc, lang=theirs.lang
-    )
-
-
-def _renumbered(ref: Reference, position: dict[int, int]) -> Reference:
-    """``of`` counts in the segment's list, which has changed; texts end as those of the set do."""
-    return replace(ref, text=ref.text.rstrip(), of=None if ref.of is None else position.get(ref.of))
+            if ref.text.rstrip() not in texts:
+                reason = f"its reference {_short(ref.text)} is not in {'+'.join(names)} of the set, which has"
+                remedy = "give the `ref` it was made from"
+                raise DataError(f"segment {ours.id}: {reason} {_short(texts[0])}", file=file, remedy=remedy)
+            position[index] = texts.index(ref.text.rstrip())
+    # ``of`` counts in the segment's list, which has changed; texts end as those of the set do.
+    added = (replace(r, text=r.text.rstrip(), of=position.get(r.of)) for r in theirs.refs if not r.original)
+    source = ours.source or theirs.source
+    return replace(ours, refs=(*ours.refs, *added), source=source, doc=theirs.doc, lang=theirs.lang)
 
 
 def _short(text: str, most: int = 60) -> str:
