@@ -469,11 +469,6 @@ def verdict(row: Row, beyond: Row | None = None, reasons: Sequence[str] = ()) ->
     return Verdict(UNCLEAR, "the gain beyond the placebo is significant, the gain is not" if more else "")
 
 
-def p_behind(row: Row, told: Verdict) -> float | None:
-    """The one-sided p-value of the gain that a verdict is made from; None without a verdict."""
-    return row.p if told.word else None
-
-
 def _significance(row: Row) -> int | None:
     """1 or -1 for a significant gain or loss, 0 for neither, None where nothing says."""
     about = row.about

@@ -9,12 +9,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from polyref.eval.evaluation_table import fisher_average
-from polyref.eval.statistics.named import soft_pairwise_accuracy, system_accuracy_rows
+from polyref.eval.statistics.base import Bootstrap, People
+from polyref.eval.statistics.named import SOFT_PAIRWISE_ACCURACY, system_accuracy_rows
 from polyref.eval.statistics.within_segments import SegmentPairs, tie_accuracy, tie_threshold
 
 # Three systems, two segments. Segment 1: people tie a and b, c is worse; segment 2: a > b > c.
 HUMAN = np.array([[3.0, 3.0], [3.0, 2.0], [1.0, 1.0]])
 SCORES = np.array([[0.50, 0.9], [0.52, 0.4], [0.30, 0.45]])
+
+
+def soft_pairwise_accuracy(scores: np.ndarray, human: np.ndarray, *, resamples: int = 1000, seed: int = 1) -> float:
+    people = People(human, bootstrap=Bootstrap(resamples, seed=seed))
+    return float(SOFT_PAIRWISE_ACCURACY.against(people)(scores)[0])
 
 
 def _accuracy(scores: np.ndarray, human: np.ndarray, threshold: float) -> float:

@@ -13,7 +13,8 @@ from sacrebleu.metrics import BLEU, CHRF
 from sacrebleu.significance import PairedTest
 
 from polyref.errors import UsageError
-from polyref.eval.statistics.named import soft_pairwise_accuracy
+from polyref.eval.statistics.base import Bootstrap, People
+from polyref.eval.statistics.named import SOFT_PAIRWISE_ACCURACY
 from polyref.metrics import get_metric
 from polyref.metrics.significance import confidence, paired_bootstrap, paired_randomization
 from polyref.references import ReferenceSet
@@ -207,7 +208,7 @@ def test_memory_of_soft_pairwise_accuracy() -> None:
     rng = np.random.default_rng(3)
     human, scores = rng.normal(size=(2, 2, 30_000))
     tracemalloc.start()
-    soft_pairwise_accuracy(scores, human)
+    SOFT_PAIRWISE_ACCURACY.against(People(human, bootstrap=Bootstrap(0)))(scores)
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert most < 120 << 20

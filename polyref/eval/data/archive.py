@@ -8,7 +8,7 @@ the latter as the organisers did: two systems' raw scores of a segment at least 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Final
@@ -17,7 +17,7 @@ import numpy as np
 
 from polyref.errors import DataError, UsageError
 from polyref.eval.data.evaluation_set import files_by_stem
-from polyref.eval.data.score_files import JUDGEMENT_RULE, numbered_lines, parse_score
+from polyref.eval.data.score_files import JUDGEMENT_RULE, parse_score, table_rows
 from polyref.eval.data.task_files import read_rows
 from polyref.eval.judgements.gold import HUMAN_NAME, FloatArray, Gold, RankingPairs, StoredScores
 from polyref.languages import find_pair
@@ -145,7 +145,7 @@ class MetricsTaskArchive:
     def _cells(self) -> list[tuple[str, str, float, float]]:
         """System, segment, raw and standardised score of every judged output."""
         rows, seen = [], set()
-        for number, values in _table(self.segment_file, ("SYS", "SEGID", "RAW.SCR", "Z.SCR", "N", "SID")):
+        for number, values in table_rows(self.segment_file, ("SYS", "SEGID", "RAW.SCR", "Z.SCR", "N", "SID")):
             key = (values[0], values[1])
             if key in seen:
                 raise DataError(f"{values[0]!r} has a second score of {values[1]}", file=self.segment_file, line=number)
@@ -166,7 +166,7 @@ class MetricsTaskArchive:
         """
         spelling = {_folded(name): name for name in self._judged}
         scores: dict[str, tuple[float, float]] = {}
-        for number, values in _table(self.system_file, ("RAW.SCR", "Z.SCR", "N", "SYS", "N.ALL")):
+        for number, values in table_rows(self.system_file, ("RAW.SCR", "Z.SCR", "N", "SYS", "N.ALL")):
             system = spelling.get(_folded(values[3]), values[3])
             if system in scores:
                 raise DataError(f"system {values[3]!r} has a second score", file=self.system_file, line=number)
@@ -177,20 +177,6 @@ class MetricsTaskArchive:
 
 def _folded(name: str) -> str:
     return name.replace("_", "-")
-
-
-def _table(path: Path, header: tuple[str, ...]) -> Iterator[tuple[int, list[str]]]:
-    """Rows of a space-separated file with a header."""
-    for number, line in numbered_lines(path):
-        values = line.split()
-        if number == 1:
-            if tuple(values) != header:
-                raise DataError(f"the header is {line!r}, expected {' '.join(header)!r}", file=path, line=1)
-        elif len(values) != len(header):
-            wanted = f"expected {len(header)}: {' '.join(header)}"
-            raise DataError(f"{len(values)} columns, {wanted}", file=path, line=number)
-        else:
-            yield number, values
 
 
 def _rankings(raw: Mapping[str, FloatArray]) -> RankingPairs:

@@ -151,6 +151,19 @@ def _number(text: str) -> float | None:
         return None
 
 
+def table_rows(path: str | Path, header: Sequence[str]) -> Iterator[tuple[int, list[str]]]:
+    """Rows of columns under a header, separated by white space of any kind, with their numbers."""
+    for number, line in numbered_lines(path):
+        values = line.split()
+        if number == 1 and values != list(header):
+            raise DataError(f"the header is {line!r}, expected {' '.join(header)!r}", file=path, line=1)
+        if len(values) != len(header):
+            wanted = f"expected {len(header)}: {' '.join(header)}"
+            raise DataError(f"{len(values)} columns, {wanted}", file=path, line=number)
+        if number > 1:
+            yield number, values
+
+
 def numbered_lines(path: str | Path) -> Iterator[tuple[int, str]]:
     """Lines with their number from 1, without the blank ones at the end of the file, which editors leave there."""
     blank: list[tuple[int, str]] = []

@@ -18,7 +18,14 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from polyref.eval.data.score_files import JUDGEMENT_RULE, numbered_lines, parse_score, shortened, whole_number
+from polyref.eval.data.score_files import (
+    JUDGEMENT_RULE,
+    numbered_lines,
+    parse_score,
+    shortened,
+    table_rows,
+    whole_number,
+)
 from polyref.eval.judgements.base import (
     LARGEST_SCORE,
     GoldReader,
@@ -391,7 +398,7 @@ def _at(source: Sequence[str], row: Mapping[str, Any], start: int) -> bool:
 def _table(matcher: Matcher) -> Iterator[Judgement]:
     """WMT20's and WMT21's table, in which scores are standardised and averaged already."""
     named: set[tuple[str, int]] = set()
-    for number, fields in _rows(matcher, _TABLE):
+    for number, fields in table_rows(matcher.path, _TABLE):
         document, _, segment = fields[1].rpartition("::")
         at = matcher.cell(document, segment, number)
         system = matcher.system(fields[0])
@@ -406,7 +413,7 @@ def _list(matcher: Matcher) -> Iterator[Judgement]:
     at = {name: number for number, name in enumerate(_LIST)}
     wanted = plain_pair(matcher.place.pair)
     rows = []
-    for number, fields in _rows(matcher, _LIST):
+    for number, fields in table_rows(matcher.path, _LIST):
         kind = fields[at["type"]]
         if kind not in _LISTED | _LIST_CHECKS:
             expected = ", ".join(sorted(_LISTED | _LIST_CHECKS))
@@ -442,16 +449,6 @@ def _order(matcher: Matcher, runs: Collection[Collection[int]]) -> Sequence[int]
         None,
         "are these the documents of the set that was judged?",
     )
-
-
-def _rows(matcher: Matcher, columns: Sequence[str]) -> Iterator[tuple[int, list[str]]]:
-    """The rows under a header, separated by white space of any kind."""
-    for number, line in numbered_lines(matcher.path):
-        fields = line.split()
-        if len(fields) != len(columns):
-            raise matcher.fault(f"{len(fields)} columns, expected {len(columns)}: {' '.join(columns)}", number)
-        if number > 1:
-            yield number, fields
 
 
 _READERS: Final[dict[str, Callable[[Matcher], Iterator[Judgement]]]] = {

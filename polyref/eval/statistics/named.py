@@ -43,30 +43,6 @@ from polyref.plugins import Plugins
 _CELLS: Final = 1 << 22
 
 
-def soft_pairwise_accuracy(scores: FloatArray, human: FloatArray, *, resamples: int = 1000, seed: int = 1) -> float:
-    """Soft pairwise accuracy (Thompson et al. 2024): is the metric as sure about each pair of systems as people are?
-
-    One minus the mean difference of the p-values (one-sided paired permutation tests on segments) that the metric and
-    people give the pairs of systems.
-
-    A permutation whose sum equals the observed one counts as reaching it, as in the authors' implementation
-    (``mt_metrics_eval.pce``). Two systems with the same score in every segment have p = .5: there they have 1 whichever
-    comes first, and the result depends on the order of the systems.
-
-    Args:
-        scores: Shape (systems, segments).
-        human: Same shape, NaN where a cell was not judged; a pair is tested on the segments judged for both systems.
-        resamples: Random permutations; where there are no more than this many, all of them are taken.
-        seed: Equal seeds give equal results; metric and people share the permutations.
-
-    Returns:
-        0 to 1; NaN where no two systems have a judged segment in common.
-    """
-    distances = surety_distances(scores, human, resamples=resamples, seed=seed)
-    (result,) = soft_accuracy(distances, np.ones((1, len(human))))
-    return float(result)
-
-
 def surety_distances(scores: FloatArray, human: FloatArray, *, resamples: int, seed: int) -> FloatArray:
     """How far the p-values of metric and people are apart, shape (pairs,), in the order of ``itertools.combinations``.
 
@@ -216,17 +192,24 @@ class PooledKendall(Statistic):
 
 
 class SoftPairwiseAccuracy(Statistic):
-    """Soft pairwise accuracy (Thompson et al. 2024): a statement about systems, made from segments."""
+    """Soft pairwise accuracy (Thompson et al. 2024): is the metric as sure about each pair of systems as people are?
+
+    One minus the mean difference of the p-values (one-sided paired permutation tests on segments) that the metric and
+    people give the pairs of systems, 0 to 1; NaN where no two systems have a judged segment in common. Metric and
+    people share the permutations; where there are no more than ``people.bootstrap.resamples`` (0 stands for 1000), all
+    of them are taken.
+
+    A permutation whose sum equals the observed one counts as reaching it, as in the authors' implementation
+    (``mt_metrics_eval.pce``). Two systems with the same score in every segment have p = .5: there they have 1 whichever
+    comes first, and the result depends on the order of the systems.
+    """
 
     level: ClassVar[Level] = "sys"
     needs: ClassVar[Needs] = SEGMENTS
     redraws: ClassVar[str] = SYSTEMS
 
     def against(self, people: People) -> Measure:
-        """Systems are redrawn, whatever is redrawn elsewhere: every set of segments would need permutations anew.
-
-        ``people.bootstrap`` says how many permutations there are (at 0: 1000).
-        """
+        """Systems are redrawn, whatever is redrawn elsewhere: every set of segments would need permutations anew."""
         systems = len(people.scores)
         drawn = replace(people.bootstrap, over=SYSTEMS).system_draws(systems)
         ones = np.ones((1, systems))
