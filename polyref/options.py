@@ -29,8 +29,8 @@ from numbers import Integral, Real
 from pathlib import Path
 from typing import Annotated, Any, Final, ParamSpec, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
-from polyref import values
 from polyref.errors import UsageError
+from polyref.values import flag, list_of, mapping, place, real, several, text, whole
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -133,7 +133,7 @@ class Option:
         Raises:
             UsageError: It cannot be the option's.
         """
-        value = values.list_of(value)
+        value = list_of(value)
         if value is None and self.optional:
             return None
         made = value
@@ -149,9 +149,9 @@ class Option:
         elif self.type is bool:
             fine, expected = isinstance(value, bool), "true or false"
         else:
-            whole = self.type is int
-            number = isinstance(value, Integral if whole else Real) and not isinstance(value, bool)
-            expected = self.range if self.range and number else "a whole number" if whole else "a number"
+            kind, what = (Integral, "a whole number") if self.type is int else (Real, "a number")
+            number = isinstance(value, kind) and not isinstance(value, bool)
+            expected = self.range if self.range and number else what
             fine = number and self._holds(float(value))
         if not fine:
             where = f"{owner}: " if owner else ""
@@ -165,17 +165,17 @@ class Option:
             UsageError: It cannot be the option's.
         """
         if self.type is dict:
-            return values.mapping(self.name, {} if value is None else value)
+            return mapping(self.name, {} if value is None else value)
         if self.type is object or (value is None and self.optional):
             return value
         checks: Mapping[type, Callable[[str, Any], Any]] = {
-            bool: values.flag,
-            int: partial(values.whole, least=int(self.least or 0)),
-            float: values.real,
-            str: values.place if self.place else values.text,
+            bool: flag,
+            int: partial(whole, least=int(self.least or 0)),
+            float: real,
+            str: place if self.place else text,
         }
         check = checks[self.type]
-        made = values.several(self.name, value, check) if self.several else check(self.name, value)
+        made = several(self.name, value, check) if self.several else check(self.name, value)
         for one in made if self.several else (made,):
             if (self.choices and one not in self.choices) or (self.type in (int, float) and not self._holds(one)):
                 raise UsageError(f"`{self.name}` is {one!r}, expected {self.expected or self.range}")
@@ -301,8 +301,8 @@ def with_options(kind: Any) -> Callable[[Callable[P, R]], Callable[P, R]]:
             inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=one.default, annotation=hints[name])
             for name, one in known.items()
         ]
-        whole = inspect.signature(function).replace(parameters=[*own.values(), *listed])
-        cast(Any, checked).__signature__, cast(Any, checked).__options__ = whole, kind
+        signature = inspect.signature(function).replace(parameters=[*own.values(), *listed])
+        cast(Any, checked).__signature__, cast(Any, checked).__options__ = signature, kind
         return checked
 
     return decorate

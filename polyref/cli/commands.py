@@ -117,11 +117,6 @@ class HeadedOption(click.Option):
         self.heading, self.needs, self.without = heading, needs, without
         self._names, self._before, self._otherwise = names, self.help or "", otherwise
 
-    @property
-    def flag(self) -> str:
-        """What messages call it."""
-        return next((flag for flag in self.opts if flag.startswith("--")), self.opts[0])
-
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """The names, or what its type completes."""
         if self._names is None:
@@ -165,13 +160,13 @@ class HeadedCommand(click.Command):
         given = [one for one in self.params if isinstance(one, HeadedOption) and was_given(one.name or "", ctx)]
         for one in given:
             if one.needs and not any(was_given(other, ctx) for other in one.needs):
-                flags = [_spelt(other, ctx) for other in one.needs]
-                raise UsageError(
-                    f"{one.flag} has no use without {' or '.join(flags)}", remedy=f"add {flags[0]}, or leave it out"
-                )
+                flag, *flags = (_spelt(other, ctx) for other in (one.name or "", *one.needs))
+                remedy = f"add {flags[0]}, or leave it out"
+                raise UsageError(f"{flag} has no use without {' or '.join(flags)}", remedy=remedy)
         for one in given:
             if beside := next((other for other in one.without if was_given(other, ctx)), None):
-                raise UsageError(f"{one.flag} has no use with {_spelt(beside, ctx)}", remedy="leave one of them out")
+                flags = [_spelt(other, ctx) for other in (one.name or "", beside)]
+                raise UsageError(" has no use with ".join(flags), remedy="leave one of them out")
         return super().invoke(ctx)
 
     def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -209,8 +204,8 @@ def was_given(name: str, context: click.Context | None = None) -> bool:
 def _spelt(name: str, context: click.Context) -> str:
     """The flag of a parameter, with its value where one is named."""
     name, _, value = name.partition("=")
-    return next(f"{one.flag} {value}".strip() for one in context.command.params
-                if isinstance(one, HeadedOption) and one.name == name)  # fmt: skip
+    (opts,) = (one.opts for one in context.command.params if one.name == name)
+    return f"{next((flag for flag in opts if flag.startswith('--')), opts[0])} {value}".strip()
 
 
 def spread(args: Iterable[str], flags: Collection[str], lists: Collection[str] = ()) -> Iterator[str]:

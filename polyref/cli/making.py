@@ -76,11 +76,6 @@ class MakingOptions:
         otherwise="told by them",
     )
 
-    @property
-    def flag(self) -> str:
-        """The option that asks for anything to be made; empty where none does."""
-        return next((f"--{name}" for name in MAKERS if getattr(self, name)), "")
-
 
 #: Options of ``score`` that say how its references are read: what it scores with needs none of them.
 _OF_REFERENCES: Final = ("form", "test_set")
@@ -94,6 +89,7 @@ class Making:
         references: Files of references.
         reading: What these files do not say themselves.
         options: Values of the options of making.
+        flag: The one because of which it is made.
         k: Paraphrases a segment; None: as many as ``augment`` makes.
         device: Where the generators compute; None where they do not, or nobody asked.
         force: Take references in a language that a generator does not write.
@@ -103,6 +99,7 @@ class Making:
     references: Sequence[str]
     reading: Reading
     options: MakingOptions
+    flag: str
     k: int | None
     device: str | None
     force: bool
@@ -122,7 +119,7 @@ class Making:
             check_language(metric, references)
         if any(segment.extras for segment in references):
             raise UsageError(
-                f"{self.options.flag} has no use: {self.references[0]} has added references already",
+                f"{self.flag} has no use: {self.references[0]} has added references already",
                 remedy="leave it out; polyref augment adds more of them",
             )
         with Inputs(self.references, self.reading) as inputs:
@@ -218,7 +215,7 @@ def making_from(
     """What the options ask to be made; ``device`` is taken out of ``of_metrics`` where it is the generators' alone."""
     from polyref.paraphrase.loading import named_generator
 
-    flag = making.flag
+    flag = next(f"--{name}" for name in MAKERS if getattr(making, name))
     if ks and not max(ks):
         raise UsageError(f"{flag} has no use with -k 0", remedy="leave one of them out")
     if of_metrics.get("cache") is False:
@@ -237,7 +234,7 @@ def making_from(
         device = None
     if not takes_pair(references, replace(reading, fields={})):
         reading = replace(reading, pair=None)
-    return Making(references, reading, making, max(ks, default=None), device, force and bool(models), computing)
+    return Making(references, reading, making, flag, max(ks, default=None), device, force and bool(models), computing)
 
 
 def _metrics_compute(metrics: Sequence[str]) -> bool:

@@ -240,7 +240,7 @@ def command(
         raise UsageError("--peers gives scores of segments alone, and ranks no systems", remedy="add --sentence")
     tests.of(max(len(inputs), 2))  # one file may hold several systems
     adding = None
-    if making.flag:
+    if making.model or making.candidates:
         adding = making_from(references, reading, making, ks, metrics, options, force=how.force)
     chosen = make_metrics(metrics, options)
     refuse_overwriting(named := files_of(chosen.values()), *written, models=[*named, *making.model])

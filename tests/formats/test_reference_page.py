@@ -26,7 +26,7 @@ def test_every_form_is_on_the_page_and_in_the_help() -> None:
     assert all(f"`{name}`" in PAGE or f"`--to {name}`" in PAGE for name in WRITTEN)
     outputs = {name for line in table.splitlines() for name in re.findall(r"`([\w-]+)` †", line.split("|")[1])}
     assert outputs == {form.name for form in FORMATS.own.values() if form.outputs is not None}
-    named = FORMS.split(": ", 1)[1].split(" or a")[0].split(", ")
+    named = FORMS.split(" or a")[0].split(", ")
     assert set(named) == set(READ) - {"mt-metrics-eval"}
 
 
