@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from polyref.eval.statistics.named import STATISTICS, statistics_called
+from polyref.eval.statistics.named import STATISTICS, statistic_at, statistics_called
 from polyref.metrics import registry
 
 # Score files that are called as polyref's metrics are with added references.
@@ -29,23 +29,19 @@ _GOLDS: Final = {
     "wmt-z": "DA z-scores",
     "wmt-raw": "raw DA scores",
 }
-
-
 #: The control that sees nothing but lengths.
 LENGTH_ROW: Final = "(length alone)"
 
 
 def metric_names(metrics: Iterable[str]) -> dict[str, str]:
     """Every metric's name as people write it; as it is where two of them would then have one name."""
+
+    def written(name: str) -> str:
+        known = name.partition("(")[0] in registry.REGISTRY
+        return registry.metric_label(name) if known else _STORED.get(name, name)
+
     given = set(metrics)
-    written = {name: _metric_name(name) for name in given}
-    return {name: name if label in given else label for name, label in written.items()}
-
-
-def _metric_name(name: str) -> str:
-    if name.partition("(")[0] in registry.REGISTRY:
-        return registry.metric_label(name)
-    return _STORED.get(name, name)
+    return {name: name if (label := written(name)) in given else label for name in given}
 
 
 def statistic_name(statistic: str) -> str:
@@ -59,18 +55,16 @@ def level_name(statistic: str, level: str) -> str:
     """Where a statistic stands: ``systems``, ``within segments``, or ``all outputs`` of all segments at once."""
     if level == "sys":
         return "systems"
-    found = statistics_called(statistic) if statistic in STATISTICS else ()
-    return "all outputs" if any(one.pooled for one in found if one.level == level) else "within segments"
+    found = statistic_at(statistic, level)
+    return "all outputs" if found is not None and found.pooled else "within segments"
 
 
 def arrow(statistic: str, level: str) -> str:
     """``↑`` where more is more agreement, ``↓`` where less is, else nothing."""
     if statistic in _EXPERIMENTS:
         return _ARROWS.get(statistic, "↑")
-    if statistic not in STATISTICS:
-        return ""
-    found = [one.higher_is_better for one in statistics_called(statistic) if one.level == level]
-    return {True: "↑", False: "↓", None: ""}[found[0]] if found else ""
+    found = statistic_at(statistic, level)
+    return "" if found is None else {True: "↑", False: "↓", None: ""}[found.higher_is_better]
 
 
 def gold_name(gold: str) -> str:

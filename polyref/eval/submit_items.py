@@ -50,6 +50,8 @@ from polyref.textfiles import check_writable, display_name, iter_lines, write_at
 #: What the items of the test set itself begin with: all of a pair have the same systems, and a reference or none.
 OFFICIAL: Final = "official"
 PREDICTIONS: Final = "task2_pred"
+#: Items that are scored together.
+_STRETCH: Final = 1024
 #: More extra references than any item has.
 _ALL: Final = 1 << 30
 #: Fewest segments of a pair that are kept for BLEU.
@@ -60,11 +62,7 @@ _FEWEST_KEPT: Final = 50
 class Pair:
     """What is known of the items of one pair.
 
-    Attributes:
-        items: How many there are.
-        systems: All of them.
-        kinds: How many items have a reference of a kind, or ``none``.
-        official: The first item of the test set itself.
+    ``kinds`` counts items by the kind of their reference, or ``none``; ``official`` is the first of the test set.
     """
 
     items: int = 0
@@ -85,22 +83,27 @@ class Metrics:
             raise UsageError(f"`metric` and `without_reference` name {len(made)} metrics, expected one each")
         self.first, self.second = made[0], made[1] if len(made) > 1 else None
         if self.second is not None and self.second.needs_references:
-            raise UsageError(f"`without_reference` is {self.second.name}, which reads references",
-                             remedy="for example prism-src")  # fmt: skip
+            found = f"`without_reference` is {self.second.name}, which reads references"
+            raise UsageError(found, remedy="for example prism-src")
         given = {"without_reference": self.second, "references": what.references, "k": what.k}
         useless = [name for name, value in given.items() if value is not None]
         if useless and not self.first.needs_references:
-            raise UsageError(f"`{useless[0]}` has no use: {self.first.label} reads the source alone",
-                             remedy="leave it out")  # fmt: skip
+            found = f"`{useless[0]}` has no use: {self.first.label} reads the source alone"
+            raise UsageError(found, remedy="leave it out")
+
+    @property
+    def any_item(self) -> bool:
+        """Whether items without a reference have a score, too."""
+        return self.second is not None or not self.first.needs_references
 
     def check_references(self, pairs: Mapping[str, Pair], file: str) -> None:
         """Refuse pairs, to which none are added, that have items without a reference where nothing scores these."""
-        bare = [f"{name} ({pair.kinds['none']:,} of {pair.items:,} items)" for name, pair in pairs.items()
-                if pair.kinds["none"]]  # fmt: skip
+        numbers = {name: (pair.kinds["none"], pair.items) for name, pair in pairs.items()}
+        bare = [f"{name} ({none:,} of {items:,} items)" for name, (none, items) in numbers.items() if none]
         if self.second is not None and not bare:
-            raise UsageError("`without_reference` has no use: every item has a reference", file=file,
-                             remedy="leave it out")  # fmt: skip
-        if bare and self.second is None and self.first.needs_references:
+            found = "`without_reference` has no use: every item has a reference"
+            raise UsageError(found, file=file, remedy="leave it out")
+        if bare and not self.any_item:
             raise UsageError(
                 f"there is no reference, which {self.first.label} reads, in {', '.join(bare)}",
                 file=file,
@@ -113,14 +116,7 @@ class Metrics:
             source, target = pair.split("-", 1)
             made = make_metrics(self._specifications, self._options, tokenize=bleu_tokenizer(pair)).values()
             self._made[pair] = [one.between(source, target) if isinstance(one, SequenceMetric) else one for one in made]
-        first, *rest = self._made[pair]
-        return rest[0] if rest and not references else first
-
-    def check_item(self, item: Item, file: str) -> None:
-        """Refuse an item without any reference where nothing scores it."""
-        if self.second is None and self.first.needs_references:
-            raise DataError(f"nothing is added to {shortened(item.name)}, which has no reference", file=file,
-                            remedy="name a metric for such items: `without_reference` prism-src")  # fmt: skip
+        return self._made[pair][0 if references else -1]
 
 
 class Added:
@@ -148,8 +144,8 @@ class Added:
             raise UsageError("`references` is a list, expected files or a set whose ids are those of the items")
         one = isinstance(given, ReferenceSet) or "{pair}" not in str(given)
         if one and not all(fits(pair, other) for pair in pairs for other in pairs):
-            raise UsageError(f"one `references` for several language pairs: {', '.join(pairs)}",
-                             remedy="write {pair} where the names differ, or choose one of `pairs`")  # fmt: skip
+            found = f"one `references` for several language pairs: {', '.join(pairs)}"
+            raise UsageError(found, remedy="write {pair} where the names differ, or choose one of `pairs`")
         for pair in pairs:
             if isinstance(given, ReferenceSet):
                 self._open(pair, "references", given.meta, iter(given.segments))
@@ -195,8 +191,8 @@ class Added:
         for ref in found.originals:
             if ref.text.strip() != text:
                 there = "none" if given is None else shortened(given.text)
-                raise DataError(f"segment {item.name}: its reference is {shortened(ref.text)}, the item's {there}",
-                                file=name, remedy="give references that were made from this test file")  # fmt: skip
+                said = f"segment {item.name}: its reference is {shortened(ref.text)}, the item's {there}"
+                raise DataError(said, file=name, remedy="give references that were made from this test file")
         added = [ref for ref in found.extras if ref.kind != "pseudo" or ref.text.strip() != text]
         extras = (replace(ref, text=ref.text.rstrip(), of=0 if own and ref.of is not None else None) for ref in added)
         return replace(segment, refs=(*own, *extras))
@@ -205,8 +201,8 @@ class Added:
         """Refuse a file with segments that are no items, or that has them in another order."""
         for name, found in self._next.items():
             if found is not None:
-                raise DataError(f"segment {shortened(found.id)} is no item of the pair, or in another order",
-                                file=name, remedy="write it with `polyref augment` from this test file")  # fmt: skip
+                said = f"segment {shortened(found.id)} is no item of the pair, or in another order"
+                raise DataError(said, file=name, remedy="write it with `polyref augment` from this test file")
 
 
 class Scoring:
@@ -233,17 +229,21 @@ class Scoring:
             systems = tuple(sorted(item.outputs))
             groups[item.pair, bool(segment.refs), systems].append(place)
         for (pair, references, systems), places in groups.items():
-            if not references:
-                self._metrics.check_item(stretch[places[0]], self._added.files.get(pair, ""))
+            first = stretch[places[0]]
+            if not references and not self._metrics.any_item:
+                raise DataError(
+                    f"nothing is added to {shortened(first.name)}, which has no reference",
+                    file=self._added.files.get(pair, ""),
+                    remedy="name a metric for such items: `without_reference` prism-src",
+                )
             metric = self._metrics.of(pair, references)
             inside = ReferenceSet(tuple(segments[place] for place in places), self._added.meta_of(pair))
             outputs = {name: [stretch[place].outputs[name].rstrip() for place in places] for name in systems}
-            if stretch[places[0]].set_name == OFFICIAL:
+            if first.set_name == OFFICIAL:
                 self._copies[pair].add(inside, outputs)
                 # A reference that stands among the outputs was made by people, and is not suspect.
-                self._originals[pair].add(
-                    inside, {name: texts for name, texts in outputs.items() if not HUMAN_NAME.fullmatch(name)}
-                )
+                machines = {name: texts for name, texts in outputs.items() if not HUMAN_NAME.fullmatch(name)}
+                self._originals[pair].add(inside, machines)
             self._extras[pair].update(len(segment.extras) for segment in inside)
             self._used[pair].update(ref.kind for segment in inside for ref in segment.extras[: self._k])
             found = metric.statistics(outputs, inside, ks=[self._k])
@@ -261,12 +261,9 @@ class Scoring:
         counts = np.array([[found.originals.min(), found.extras.min()], [found.originals.max(), found.extras.max()]])
         _, first, before = self._seen.get((pair, metric.name), (metric, found, counts))
         both = np.stack([np.minimum(before[0], counts[0]), np.maximum(before[1], counts[1])])
-        few = (
-            first
-            if len(first.segments) == 2
-            else replace(first, segments=("1", "2"), values=first.values[:, :, [0, 0]])
-        )
-        self._seen[pair, metric.name] = metric, few, both
+        if len(first.segments) != 2:
+            first = replace(first, segments=("1", "2"), values=first.values[:, :, [0, 0]])
+        self._seen[pair, metric.name] = metric, first, both
 
     def _signatures(self, pair: str) -> Iterator[str]:
         for (one, _), (metric, found, counts) in self._seen.items():
@@ -302,10 +299,6 @@ class Scoring:
         return made
 
 
-#: Items that are scored together.
-_STRETCH: Final = 1024
-
-
 def submit_items(
     data: str | Path,
     asked: Sequence[str],
@@ -314,23 +307,20 @@ def submit_items(
     options: Mapping[str, Any],
     say: Callable[[str, str], object],
 ) -> dict[Path, Checked]:
-    """Write a file of predictions, and ``NAME.provenance.json`` beside it.
-
-    See :func:`polyref.eval.submit.submit`; ``asked`` are the pairs, none for all.
-    """
+    """Write a file of predictions, and ``NAME.provenance.json`` beside it, for the pairs ``asked`` or for all."""
     check_name(what.name)
     check_writable(output)
     if not Path(data).is_file() or Path(data).resolve() == output.resolve():
-        raise UsageError(f"{data} is {'the output as well' if Path(data).is_file() else 'no file'}, expected the test "
-                         "file of the task, JSON lines, which is read several times")  # fmt: skip
+        wrong = "the output as well" if Path(data).is_file() else "no file"
+        expected = "expected the test file of the task, JSON lines, which is read several times"
+        raise UsageError(f"{data} is {wrong}, {expected}")
     excluded = frozenset(what.exclude)
     pairs = _survey(data, asked, excluded)
     metrics = Metrics(what, options)
     with ExitStack() as stack:
         added = Added(what, asked, pairs, stack, say)
-        metrics.check_references(
-            {name: pair for name, pair in pairs.items() if name not in added.files}, display_name(data)
-        )
+        bare = {name: pair for name, pair in pairs.items() if name not in added.files}
+        metrics.check_references(bare, display_name(data))
         scoring = Scoring(metrics, added, what.k, pairs)
         made = Path(stack.enter_context(TemporaryDirectory(prefix="polyref-"))) / output.name
         total = sum(pair.items for pair in pairs.values())
@@ -359,7 +349,7 @@ def check_items(path: str | Path, items: Iterable[Item]) -> int:
         Number of scores.
 
     Raises:
-        DataError: See above; line and key are named.
+        DataError: Something else stands there; line and key are named.
     """
     rows = line = 0
     expected = iter(items)
@@ -386,11 +376,9 @@ def _items(data: str | Path) -> Iterator[Item]:
 
 
 def _without(item: Item, excluded: frozenset[str]) -> Item:
-    return (
-        item
-        if excluded.isdisjoint(item.outputs)
-        else replace(item, outputs={name: text for name, text in item.outputs.items() if name not in excluded})
-    )
+    if excluded.isdisjoint(item.outputs):
+        return item
+    return replace(item, outputs={name: text for name, text in item.outputs.items() if name not in excluded})
 
 
 def _chosen(data: str | Path, pairs: Mapping[str, Pair], excluded: frozenset[str]) -> Iterator[Item]:
@@ -398,11 +386,7 @@ def _chosen(data: str | Path, pairs: Mapping[str, Pair], excluded: frozenset[str
 
 
 def _survey(data: str | Path, asked: Sequence[str], excluded: frozenset[str]) -> dict[str, Pair]:
-    """Read the file once, and refuse what cannot be scored, before anything is.
-
-    Returns:
-        The pairs that are asked for, by name.
-    """
+    """The pairs that are asked for, by name; refuses what cannot be scored, before anything is."""
     name = display_name(data)
     pairs: dict[str, Pair] = {}
     # Eight bytes of every id: the ids of a large file are much of its size.
@@ -438,8 +422,8 @@ def _check_like(item: Item, first: Item, name: str) -> None:
     check_systems(item, first.outputs, name, "`exclude` leaves a system out of all items")
     if (item.reference is None) != (first.reference is None):
         told = "no text, and that" if item.reference is None else "a text, and none"
-        raise DataError(f'"ref" has {told} of line {first.line}, of the same pair', file=name, line=item.line,
-                        remedy="a pair has references, or has none")  # fmt: skip
+        found = f'"ref" has {told} of line {first.line}, of the same pair'
+        raise DataError(found, file=name, line=item.line, remedy="a pair has references, or has none")
 
 
 def _check_ids(name: str, ids: npt.NDArray[np.int64]) -> None:

@@ -85,19 +85,18 @@ def curve_plot(name: str, title: str, axis: str, curves: Sequence[Curve]) -> Plo
 
     with _panel(2.9) as (figure, axes):
         for number, curve in enumerate(curves):
-            style = _style(number)
-            mark = {} if len(curve.ks) > 25 else {"marker": style["marker"], "markersize": 4.5}
-            axes.plot(curve.ks, curve.values, color=style["color"], linestyle=style["linestyle"], label=curve.label,
-                      linewidth=1.6, **mark)  # fmt: skip
+            style = {**_style(number), "markersize": 4.5, "linewidth": 1.6, "label": curve.label}
+            if len(curve.ks) > 25:
+                del style["marker"], style["markersize"]
+            axes.plot(curve.ks, curve.values, **style)
             bands = [(k, *pair) for k, pair in zip(curve.ks, curve.intervals, strict=True) if pair is not None]
             if len(bands) > 1:
                 k, low, high = zip(*bands, strict=True)
                 axes.fill_between(k, low, high, color=style["color"], alpha=0.14, linewidth=0)
         _finish(figure, axes, title, "added references (k)", axis, len(curves))
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        ends = "; ".join(f"{c.label}: {c.values[0]:.3f} at k={c.ks[0]}, {c.values[-1]:.3f} at k={c.ks[-1]}"
-                         for c in curves)  # fmt: skip
-        return Plot(_svg(figure, name), title, f"{axis} against k. {ends}.")
+        told = [f"{c.label}: {c.values[0]:.3f} at k={c.ks[0]}, {c.values[-1]:.3f} at k={c.ks[-1]}" for c in curves]
+        return Plot(_svg(figure, name), title, f"{axis} against k. {'; '.join(told)}.")
 
 
 def gain_plot(name: str, title: str, points: Sequence[GainPoint]) -> Plot:
@@ -110,11 +109,10 @@ def gain_plot(name: str, title: str, points: Sequence[GainPoint]) -> Plot:
         axes.axvline(0, color=_MUTED, linewidth=1)
         for number, label in enumerate(labels):
             mine = [point for point in points if point.label == label]
-            style = _style(number)
+            style = {**_style(number), "linestyle": "none", "markersize": 5, "label": label}
             shift = 0.6 * ((number + 0.5) / len(labels) - 0.5)
             at = [places.index(point.place) + shift for point in mine]
-            axes.plot([point.gain for point in mine], at, linestyle="none", marker=style["marker"], markersize=5,
-                      color=style["color"], label=label)  # fmt: skip
+            axes.plot([point.gain for point in mine], at, **style)
             spans = [(y, *point.interval) for y, point in zip(at, mine, strict=True) if point.interval]
             if spans:
                 y, low, high = zip(*spans, strict=True)
@@ -134,24 +132,25 @@ def scatter_plot(name: str, title: str, scatter: Scatter, human: str, metric: st
     """
     with _panel(3.3) as (figure, axes):
         for number, (k, scores) in enumerate(scatter.scores.items()):
-            style = _style(number)
             what = f"{'' if k is None else f'k = {k}: '}r = {scatter.pearson[k]:.3f}"
-            axes.plot(scatter.human, scores, linestyle="none", marker=style["marker"], markersize=5.5,
-                      color=style["color"], markerfacecolor="none" if number == 0 and len(scatter.scores) > 1
-                      else style["color"], label=what, gid=f"points{number}")  # fmt: skip
-        largest = list(scatter.scores.values())[-1]
-        far = [point for name, *point in zip(scatter.systems, scatter.human, largest, strict=True)
-               if name in scatter.outliers]  # fmt: skip
-        if far:
-            axes.plot(*zip(*far, strict=True), linestyle="none", marker="o", markersize=12, markerfacecolor="none",
-                      color=_INK, label="outlier for people")  # fmt: skip
+            style = {**_style(number), "linestyle": "none", "markersize": 5.5, "label": what, "gid": f"points{number}"}
+            hollow = number == 0 and len(scatter.scores) > 1
+            axes.plot(scatter.human, scores, markerfacecolor="none" if hollow else style["color"], **style)
+        systems = list(zip(scatter.systems, scatter.human, list(scatter.scores.values())[-1], strict=True))
+        if far := [point for name, *point in systems if name in scatter.outliers]:
+            ring: Any = {"linestyle": "none", "marker": "o", "markersize": 12, "markerfacecolor": "none"}
+            axes.plot(*zip(*far, strict=True), color=_INK, label="outlier for people", **ring)
         _finish(figure, axes, title, f"human score ({human})", metric, 3)
         _name_points(figure, axes, scatter)
         svg = _svg(figure, name)
         for number, (k, scores) in enumerate(scatter.scores.items()):
             what = metric if k is None else f"{metric} with k = {k}"
-            told = [f"{system}: {what} {score:.3f}, human {score_human:.3f}" for system, score_human, score
-                    in zip(scatter.systems, scatter.human, scores, strict=True) if not math.isnan(score)]  # fmt: skip
+            every = zip(scatter.systems, scatter.human, scores, strict=True)
+            told = [
+                f"{one}: {what} {score:.3f}, human {people:.3f}"
+                for one, people, score in every
+                if not math.isnan(score)
+            ]
             svg = _with_titles(svg, f"{name}-points{number}", told)
         return Plot(svg, title, f"{len(scatter.systems)} systems; outliers: {', '.join(scatter.outliers) or 'none'}.")
 
@@ -165,9 +164,8 @@ def _name_points(figure: Figure, axes: Axes, scatter: Scatter) -> None:
     last = list(scatter.scores.values())[-1]
     boxes = []
     for scores in scatter.scores.values():
-        for system, (x, y) in zip(
-            scatter.systems, axes.transData.transform([*zip(scatter.human, scores)]), strict=True
-        ):
+        places = axes.transData.transform([*zip(scatter.human, scores, strict=True)])
+        for system, (x, y) in zip(scatter.systems, places, strict=True):
             size = 7 if system in scatter.outliers else 4  # outliers have a ring
             boxes += [Bbox.from_bounds(x - size, y - size, 2 * size, 2 * size)] if math.isfinite(y) else []
     order = [i for i, score in enumerate(last) if math.isfinite(score)]
@@ -186,8 +184,9 @@ def _name_points(figure: Figure, axes: Axes, scatter: Scatter) -> None:
             boxes.append(chosen)
         elif name not in scatter.outliers:
             continue
-        axes.annotate(name, point, xytext=(9 * best[0], 9 * best[1]), color=_INK, fontsize=_NAME_SIZE, in_layout=False,
-                      textcoords="offset points", ha=("right", "center", "left")[best[0] + 1], va="center")  # fmt: skip
+        style: Any = {"ha": ("right", "center", "left")[best[0] + 1], "va": "center", "fontsize": _NAME_SIZE}
+        offset = (9 * best[0], 9 * best[1])
+        axes.annotate(name, point, offset, textcoords="offset points", color=_INK, in_layout=False, **style)
 
 
 def _with_titles(svg: str, group: str, titles: Sequence[str]) -> str:
