@@ -20,7 +20,7 @@ from polyref.models.checkpoints.text import HuggingFaceCodec, LanguageCodec, fir
 from polyref.models.device import torch_device, use_threads
 from polyref.models.networks.hugging_face import HuggingFaceModel, token_ids
 from polyref.models.networks.matmul import computing_in
-from polyref.models.opening import LONGEST_SOURCE, hash_model, is_fairseq_directory, locate, read_config
+from polyref.models.opening import LONGEST_SOURCE, find
 from polyref.paraphrase.copy_penalty import CopyPenaltyRules
 from polyref.paraphrase.loading import LoadingOptions, check_dtype
 from polyref.paraphrase.search.huggingface import SavedGeneration
@@ -49,26 +49,27 @@ def opened(argument: str | None, options: LoadingOptions) -> Opened:
     use_threads(options.threads)
     torch_device(device)
     check_dtype(dtype, device)
-    folder = locate(argument)
-    label = None if Path(argument).is_dir() else argument
+    found = find(argument, "generator")
+    folder, name = found.folder, found.name
     network: Any
     codec: TextCodec
     saved: Callable[..., SavedGeneration] | None
-    if not is_fairseq_directory(folder) and read_config(folder).get("model_type") not in huggingface.FAMILIES:
+    if found.kind != "fairseq" and found.family not in huggingface.FAMILIES:
         if dtype != "float32":
             raise UsageError(f"`dtype` is {dtype!r}, but models run by Transformers itself compute in float32")
-        huggingface.check_family(read_config(folder), folder)
+        huggingface.check_family(found.config, folder)
         codec = HuggingFaceCodec(load_tokenizer(folder), source_tags=True)
         network = HuggingFaceModel(huggingface.load_transformers(folder).to(device).eval())
-        name, digest = folder.resolve().name, hash_model(folder)[:12]
+        digest = found.digest[:12]
         saved = partial(SavedGeneration, huggingface.read_generation(folder), network.ends)
     else:
         stored = torch.float32 if device == "cpu" else getattr(torch, dtype)
         with computing_in(cast("Precision", dtype if device == "cpu" else "float32")):
             model = load_checkpoint(folder, device=device, dtype=stored)
-        network, codec, name = model.network, model.codec, model.name
+        network, codec = model.network, model.codec
+        name = model.name if found.kind == "fairseq" else name  # Prism's has a name of its own
         digest = model.fingerprint[:12] + ("" if dtype == "float32" else f"|dtype:{dtype}")
-        saved = None if is_fairseq_directory(folder) else _saved(folder, network)
+        saved = None if found.kind == "fairseq" else _saved(folder, network)
 
     def of_languages(lang: str | None, prefix: str | None, reads: str | None) -> SearchParaphraser:
         first = first_tokens(codec, lang, prefix)
@@ -81,7 +82,7 @@ def opened(argument: str | None, options: LoadingOptions) -> Opened:
         return SearchParaphraser(
             own,
             LanguageCodec(codec, several, reads),
-            name=label or name,
+            name=name,
             digest=digest + read_as(reads or lang, codec.languages, "" if reads else prefix),
             max_source=min(network.max_source, LONGEST_SOURCE),
             languages=codec.languages,

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from torch import Tensor
 
+from polyref.models.opening import Found, find
 from polyref.paraphrase.decoding import STRENGTH, DiverseBeam
 from polyref.paraphrase.loading import DTYPE_SHIPPED, find_generator, load_paraphraser
 
@@ -47,14 +48,10 @@ class ModelInfo:
 
 def model_info(name_or_path: str | Path = "shipped") -> ModelInfo:
     """Describe a model that ``load_paraphraser`` takes. Weights are read, nothing is computed."""
-    from polyref.models.opening import find_model, is_fairseq_directory, locate
-
-    name = str(name_or_path)
-    folder, shipped = find_model(name)
-    if shipped:
-        return _pointer(folder)
-    folder = locate(folder if folder.is_dir() else name)
-    return _fairseq(folder) if is_fairseq_directory(folder) else _huggingface(folder, name)
+    found = find(name_or_path, "generator")
+    if found.kind == "shipped":
+        return _pointer(found.folder)
+    return _fairseq(found.folder) if found.kind == "fairseq" else _huggingface(found)
 
 
 def properties(name_or_path: str | Path = "shipped") -> dict[str, Any]:
@@ -129,20 +126,18 @@ def _fairseq(folder: Path) -> ModelInfo:
     )
 
 
-def _huggingface(folder: Path, name: str) -> ModelInfo:
+def _huggingface(found: Found) -> ModelInfo:
     from polyref.models.checkpoints import huggingface as hf
     from polyref.models.checkpoints.text import HuggingFaceCodec, load_tokenizer
     from polyref.models.checkpoints.weights import faults_of, read_weights
-    from polyref.models.opening import hash_model, read_config
 
-    config = read_config(folder)
+    folder, config = found.folder, found.config
     hf.check_family(config, folder)
     tensors = read_weights(folder)
     stored = _stored(tensors.values())
-    files = next((found for form in ("*.safetensors", "pytorch_model*.bin") if (found := list(folder.glob(form)))), [])
-    family = str(config.get("model_type"))
+    files = next((there for form in ("*.safetensors", "pytorch_model*.bin") if (there := list(folder.glob(form)))), [])
     positions: int | None = config.get("max_position_embeddings")
-    if family in hf.FAMILIES:
+    if found.family in hf.FAMILIES:
         with faults_of(folder):
             network, weights = hf.convert(config, tensors)
         layers, dim = (network.encoder_layers, network.decoder_layers), network.dim
@@ -153,9 +148,9 @@ def _huggingface(folder: Path, name: str) -> ModelInfo:
         layers = encoder, int(config.get("num_decoder_layers") or config.get("decoder_layers") or encoder)
         vocabulary = (int(config.get("vocab_size") or 0),) * 2
     return ModelInfo(
-        name=folder.resolve().name if Path(name).is_dir() else name,
+        name=found.name,
         kind="huggingface",
-        family=family,
+        family=found.family,
         path=folder,
         layers=layers,
         dim=dim,
@@ -167,7 +162,7 @@ def _huggingface(folder: Path, name: str) -> ModelInfo:
         target_vocabulary=vocabulary[1],
         max_source=positions,
         max_target=positions,
-        hash=hash_model(folder),
+        hash=found.digest,
     )
 
 

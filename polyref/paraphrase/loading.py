@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from polyref.cache import default_cache
 from polyref.errors import ModelError, UsageError
 from polyref.models.device import devices, own_device
-from polyref.models.opening import find_model
+from polyref.models.opening import find
 from polyref.options import Option, fields_of
 from polyref.paraphrase.decoding import check_choice, check_numbers, setting
 from polyref.paraphrase.in_processes import InProcesses
@@ -236,7 +236,7 @@ def named_generator(name: str, backend: str = "polyref") -> tuple[Generator, str
     if found := find_generator(name):
         return found
     try:
-        _, shipped = find_model(name)
+        kind = find(name, "generator").kind
     except ModelError as error:
         if error.remedy is None:
             raise
@@ -244,7 +244,7 @@ def named_generator(name: str, backend: str = "polyref") -> tuple[Generator, str
         raise ModelError(
             error.message, file=error.file, remedy=f"{error.remedy}; generators by name: {known}"
         ) from None
-    return _own("shipped" if shipped else "checkpoint"), name
+    return _own("shipped" if kind == "shipped" else "checkpoint"), name
 
 
 def load_paraphraser(

@@ -347,7 +347,7 @@ class SearchParaphraser(Paraphraser):
 
     def _search(self, sources: list[list[int]], decoding: Decoding, texts: Sequence[str]) -> list[list[Candidate]]:
         from polyref.models.networks.pointer import PointerTransformer
-        from polyref.paraphrase.search import search
+        from polyref.paraphrase.search.engine import search
 
         options = self._options(decoding)
         prefixes = [self.prefix] * len(sources) if self.prefix else None

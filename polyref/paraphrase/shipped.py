@@ -15,7 +15,7 @@ from polyref.languages import base
 from polyref.models.checkpoints.pointer import load_pointer
 from polyref.models.checkpoints.text import SentencePieceCodec
 from polyref.models.device import torch_device, use_threads
-from polyref.models.opening import find_model
+from polyref.models.opening import find
 from polyref.paraphrase.copy_penalty import CopyPenaltyRules
 from polyref.paraphrase.decoding import DiverseBeam
 from polyref.paraphrase.loading import DTYPE_SHIPPED, LoadingOptions, check_dtype
@@ -120,11 +120,10 @@ def load(argument: str | None, options: LoadingOptions) -> SearchParaphraser:
     check_dtype(dtype, kind)
     if dtype != "float32" and kind != "cpu":
         raise UsageError(f"`dtype` is {dtype!r}, but models of the shipped kind compute in float32 on {device}")
-    name = argument or "shipped"
-    folder, of_this_kind = find_model(name)
-    if not of_this_kind:
-        raise ModelError("no model of the shipped kind", file=folder, remedy="leave `shipped:` out")
-    model = load_pointer(folder)
+    found = find(argument or "shipped", "generator")
+    if found.kind != "shipped":
+        raise ModelError("no model of the shipped kind", file=found.folder, remedy="leave `shipped:` out")
+    model = load_pointer(found.folder)
     model.network.precision = cast("Precision", dtype)
     if lang is not None and base(lang) != model.language:
         raise UsageError(f"{model.name} writes {model.language}, not {lang!r}", remedy="choose another `model`")

@@ -149,7 +149,7 @@ _OPTIONAL: Final = ("temperature", "seed", "max_tokens", "response_format")
 #: What may mend requests that a server refuses.
 CHANGES: Final = '`body` changes or takes out parts of requests, such as {"NAME": null}'
 #: A text of no consequence: it shows whether the server takes such requests, where it refuses that of the first text.
-_FIRST: Final = TextInContext("The committee will meet again on Friday.")
+_FIRST: Final = "The committee will meet again on Friday."
 
 
 class ChatModel(Protocol):
@@ -243,7 +243,7 @@ class Rewriter(Paraphraser):
         try:
             answer = self._first_answer(self.requests.first(in_context(text), k)[0], patience)
             if answer.failure is not None:  # it may be the text's fault
-                answer = self._first_answer(self.requests.first(_FIRST, 1)[0], patience, last=True)
+                answer = self._first_answer(self.requests.first(in_context(_FIRST), 1)[0], patience, last=True)
         except GivenUpError as error:
             remedy = CHANGES if isinstance(error, RefusedError) else None
             raise ModelError(f"the first request got no answer: {error}", remedy=remedy) from None
