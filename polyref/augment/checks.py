@@ -151,11 +151,8 @@ def scripts(text: str) -> Counter[str]:
 def form(lang: str = "") -> Check:
     """Still a sentence like the reference: a capital at the start, a mark at the end, closed quotes and brackets.
 
-    Only what the reference has is asked for: comments without capitals or full stops stay free. A capital or quote
-    in the middle of a word (``houseBut``, ``Reuters'According``), a space before a comma, a comma after another, or the
-    mark of a character broken into bytes (U+FFFD) is refused where the reference has none; so are words for a reference
-    without any, part of a text in capitals in small letters, and letters lost from words with ligatures or full-width
-    letters. Where ``lang`` is French, a space before ``;``, ``:``, ``!`` and ``?`` is right.
+    Only what the reference has is asked for: comments without capitals or full stops stay free. So are other faults
+    that the reference has, too. Where ``lang`` is French, a space before ``;``, ``:``, ``!`` and ``?`` is right.
     """
     french = base(lang) == "fr"
 
@@ -198,10 +195,7 @@ def _half_capitals(reference: str, candidate: str) -> bool:
 
 
 def _same_odd_words(reference: str, candidate: str) -> bool:
-    """Whether words with ligatures or full-width letters are kept whole, in these or in plain letters.
-
-    Models of small alphabets drop such letters out of their words.
-    """
+    """Whether words with ligatures or full-width letters, which small alphabets lack, are kept whole."""
     kept, made = _ODD.findall(reference), _ODD.findall(candidate)
     if not kept and not made:
         return True
@@ -265,22 +259,13 @@ def length(
     *,
     stub: int | None = None,
 ) -> Check:
-    """Neither much shorter nor much longer than the reference.
+    """Neither much shorter nor much longer than the reference, by letters and digits.
 
-    Length is the number of letters and digits, which also works for scripts without spaces. ``slack`` characters
-    either way are always allowed: short sentences vary a lot (``I can't.``, ``I am not able to.``). Half of it where
-    the reference is in Han or kana, whose characters say more: of 1,296 pairs of human Chinese references this keeps
-    99.7 % at 0.6 to 1.6, and 97.4 % at 0.75 to 1.4.
-
-    Args:
-        low: Least share of the reference's.
-        high: Most of it.
-        slack: Characters.
-        stub: Only what has at most so many characters is too short, without slack: "Yes." for a whole sentence. Whether
-            more than that is a fragment, its length alone does not say for certain.
-
-    Raises:
-        UsageError: ``low`` is above ``high``: nothing would pass.
+    ``slack`` characters either way are always allowed: short sentences vary a lot (``I can't.``, ``I am not able
+    to.``). Half of it where the reference is in Han or kana, whose characters say more: of 1,296 pairs of human Chinese
+    references this keeps 99.7 % at 0.6 to 1.6, and 97.4 % at 0.75 to 1.4. With ``stub``, only what has at most so many
+    characters is too short, without slack ("Yes." for a whole sentence): whether more than that is a fragment, its
+    length does not say.
     """
     if low > high:
         raise UsageError(f"low is {low:g} and high {high:g}, expected low to be no more than high")

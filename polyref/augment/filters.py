@@ -19,6 +19,7 @@ weight, not coverage. A filter file composes a chain::
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 import json
 import math
@@ -26,11 +27,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any, Final, get_args, get_origin
+from typing import Annotated, Any, Final, Protocol, get_args, get_origin
 
-from polyref.augment import checks, english_checks, english_grammar, measures
+from polyref.augment import checks, english_checks, english_grammar
 from polyref.augment.checks import Check
-from polyref.augment.measures import Measure
 from polyref.augment.selection import Candidate, Dropped
 from polyref.comparison import Repeats, comparison_key
 from polyref.errors import DataError, ModelError, UsageError
@@ -69,17 +69,16 @@ CHECKS: Final[dict[str, Callable[..., Check]]] = {
     "length": checks.length,
     **_ENGLISH,
 }
-#: What makes measures, in the same way; texts are options, too.
-MEASURES: Final[dict[str, type]] = {
-    "embedding": measures.Cosine,
-    "forward": measures.Forced,
-    "backward": measures.Backward,
-    "fluency": measures.Fluency,
-}
 FILTERS: Final = Plugins(
     "filter",
     "polyref.filters",
-    {**CHECKS, **MEASURES},
+    {
+        **CHECKS,
+        "embedding": "polyref.augment.measures:Cosine",
+        "forward": "polyref.augment.measures:Forced",
+        "backward": "polyref.augment.measures:Backward",
+        "fluency": "polyref.augment.measures:Fluency",
+    },
     "a function that gives a Check, or a class with `score` and `weight`",
     lambda name, found: callable(found),
 )
@@ -114,11 +113,78 @@ _CHECKS_OF: Final[dict[str, dict[str, dict[str, Any]]]] = {
 #: Least and most share of the length of a source, and letters that are always allowed. Of 9 human references of WMT
 #: with 16,245 segments the first keeps all, the second all but 0.02 %, the third all but 0.3 %.
 _LENGTHS: Final = {"good-writer": (0.1, 6.0, 20), "small-model": (0.4, 2.5, 15), "strict": (0.5, 2.0, 10)}
+#: Digits kept of values: most differences of float arithmetic between batches and machines are below.
+_DIGITS: Final = 4
+#: What all measures have.
 _SHARED: Final = {
     "min": Option(type=float),
     "quantile": Option(type=float, least=0, most=1),
     "power": Option(type=float, least=0),
 }
+
+
+class Scorer(Protocol):
+    """Measures pairs of texts; ``signature`` is the kind and content hash of its model."""
+
+    signature: str
+
+    def score(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+        """One number a (reference, candidate); larger is better."""
+
+    def weight(self, value: float) -> float:
+        """A value as a weight, 0 to 1."""
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A filter that needs a model: by a threshold, or by a quantile of the candidates of a segment.
+
+    Attributes:
+        name: With its parameters; becomes the reason.
+        scorer: What it measures with.
+        minimum: Candidates below are dropped.
+        quantile: This share of every segment's candidates, rounded down, is dropped: those with the lowest values;
+            of equal ones the worse ranks first. 0 to 1.
+        power: The value, as a weight to this power, goes into ``Reference.weight``; None leaves the weight alone.
+    """
+
+    name: str
+    scorer: Scorer
+    minimum: float | None = None
+    quantile: float | None = None
+    power: float | None = None
+
+    def apply(
+        self, segments: Sequence[Segment], candidates: Sequence[Sequence[Candidate]], dropped: Counter[str]
+    ) -> list[list[Candidate]]:
+        """What is left of the candidates of each segment, with weights; those that are dropped are counted."""
+        pairs = [
+            (segment.refs[one.of].text, one.text)
+            for segment, found in zip(segments, candidates, strict=True)
+            for one in found
+        ]
+        scored = self.scorer.score(pairs) if pairs else []
+        for (_, text), value in zip(pairs, scored, strict=True):
+            if not math.isfinite(value):
+                raise ModelError(
+                    f"{self.name} measures {value} for {text[:80]!r}, expected a finite number",
+                    remedy="is its model damaged? With half precision, try float32",
+                )
+        values = iter(scored)
+        result = []
+        for found in candidates:
+            measured = [(round(next(values), _DIGITS), one) for one in found]
+            order = sorted(range(len(found)), key=lambda n: (measured[n][0], -measured[n][1].rank, -measured[n][1].of))
+            lowest = set(order[: int((self.quantile or 0.0) * len(found))])
+            least = -math.inf if self.minimum is None else self.minimum
+            kept = [item for n, item in enumerate(measured) if n not in lowest and item[0] >= least]
+            dropped[self.name] += len(found) - len(kept)
+            result.append([one if self.power is None else self._weighed(value, one, self.power) for value, one in kept])
+        return result
+
+    def _weighed(self, value: float, candidate: Candidate, power: float) -> Candidate:
+        before = 1.0 if candidate.weight is None else candidate.weight
+        return replace(candidate, weight=round(before * self.scorer.weight(value) ** power, _DIGITS))
 
 
 @dataclass(frozen=True)
@@ -242,10 +308,7 @@ def filter_chain(
 
 
 def fitting_chain(name: str, lang: str, needs: Mapping[str, str], source_lang: str | None = None) -> FilterChain:
-    """The chain with a name, for candidates of certain needs: ``default`` is for each what it needs, and says why.
-
-    ``needs`` are as :attr:`polyref.augment.sources.Source.needs` says, the others as for :func:`filter_chain`.
-    """
+    """The chain with a name, for candidates of certain needs: ``default`` is for each what it needs, and says why."""
     chains = {
         need: filter_chain(name, lang, need, models=number == 0, source_lang=source_lang)
         for number, need in enumerate(sorted(needs))
@@ -321,7 +384,7 @@ def read_filter(path: str | Path, lang: str = "en", need: str = "small-model", *
         else:
             rules[key] = _in_file(path, key, make, options, lang)
     measured = [_measure(path, key, make, options, lang) for key, make, options in wanted] if models else []
-    hashed = measures.digest(json.dumps(values, sort_keys=True), lang, *(one.scorer.signature for one in measured))
+    hashed = _digest(json.dumps(values, sort_keys=True), lang, *(one.scorer.signature for one in measured))
     stated = [rule.name for rule in rules.values() if rule.stated]
     names = "+".join([*stated, *(measure.name for measure in measured)]) or "none"
     return FilterChain(f"{Path(path).stem}#{hashed}:{names}", tuple(rules.values()), tuple(measured))
@@ -425,3 +488,8 @@ def _measure(path: str | Path, key: str, make: type, options: Mapping[str, Any],
     if "quantile" in options:
         name += f"@{options['quantile']:g}"
     return Measure(name, scorer, options.get("min"), options.get("quantile"), options.get("power"))
+
+
+def _digest(*parts: str) -> str:
+    """First 12 hexadecimal digits of a hash of some strings."""
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]

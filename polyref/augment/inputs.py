@@ -285,11 +285,8 @@ def open_inputs(
 ) -> Inputs:
     """References; or, where there are none of people, the sources, which are to be translated.
 
-    Args:
-        paths: The references; none where ``source`` is all there is.
-        reading: How they are read.
-        source: A file with their sources, one a line.
-        context: As for :class:`Inputs`: None where nobody reads what stands around a reference.
+    ``source`` is a file with the sources, one a line, and ``context`` how many neighbours a reader of the references is
+    shown; None where nobody reads them.
     """
     if not paths and source is not None:
         return Inputs([source], reading, whole=True, context=context, untranslated=True)
@@ -341,12 +338,7 @@ def in_context(segments: Iterable[Segment], neighbours: int = 0) -> Iterator[Seg
 
 
 def translatable(segments: Iterable[Segment], neighbours: int = 0) -> Iterator[Segment]:
-    """Segments whose sources stand before their references, as what is to be written anew, in their context.
-
-    Args:
-        segments: In the order of their documents, each with its source; none with a human reference.
-        neighbours: How many sources on each side are shown, as for :func:`in_context`.
-    """
+    """Segments whose sources stand before their references, as what is to be written anew, in their context."""
     told = (replace(one, source=None, refs=(Reference(one.source or ""), *one.refs)) for one in segments)
     for segment in in_context(told, neighbours):
         yield replace(segment, source=str(segment.refs[0].text))

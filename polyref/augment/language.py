@@ -33,21 +33,10 @@ def language_of(
     meta: Mapping[str, Any] | None = None,
     file: str | None = None,
 ) -> tuple[str, Language | None]:
-    """The code of the language of references, where no option names it.
+    """The code of the language of references, where no option names it; and the language, where the texts told it.
 
-    Args:
-        segments: The references; those of a set may name their language.
-        generators: What writes paraphrases of them, none of it loaded. Where all of it writes one language, it is that;
-            whether the texts are in it is another question.
-        pair: Language pair, ``SRC-TGT``, of a set with several.
-        meta: Header of the reference set.
-        file: Where the references come from. Where the texts do not tell, ``refs.de`` says that they are German.
-
-    Returns:
-        The code, and the language as it was told, which people should hear of; None where it is known.
-
-    Raises:
-        DataError: The texts are too few, too odd or too mixed to tell.
+    The ``generators`` are not loaded for it: where all of them write one language, it is that, and whether the texts
+    are in it is another question. Where the texts do not tell, the name of their ``file`` may: ``refs.de``.
     """
     recorded = (meta or {}).get("lang")
     recorded = recorded[-1] if isinstance(recorded, list) and recorded else recorded
@@ -75,11 +64,7 @@ def language_of(
 
 
 def check_sources(texts: Iterable[str], lang: str, file: str | None = None) -> None:
-    """Refuse sources that are clearly in another language than the one to translate from.
-
-    Raises:
-        DataError: Naming the language that was found.
-    """
+    """Refuse sources that are clearly in another language than the one to translate from."""
     if (found := other_language(texts, [lang])) is not None:
         expected = language_name(lang)
         raise DataError(

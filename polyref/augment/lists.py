@@ -28,15 +28,9 @@ _LIST: Final = (str, Path, ReferenceSet)
 class Listed(Source):
     """Candidates from one file in any form that holds paraphrases, or from plain files, one candidate a line each.
 
-    A set in memory is as a file. A file that names segments by ids of its own is matched by id, in any order, and may
-    leave segments out. All others, and one that only counts its lines where no reference has such an id, are matched by
-    line, and have as many lines as the references. Where a file holds the text that was paraphrased, it must be a
-    reference of that segment.
-
-    Args:
-        files: One file; or plain text files, the candidates of rank 0, 1, ...
-        references: What they are candidates for.
-        kind: What plain texts become: ``paraphrase``, or ``pseudo`` where they are the outputs of systems.
+    A file that names segments by ids of its own is matched by id, in any order, and may leave segments out. All others,
+    and one that only counts its lines where no reference has such an id, are matched by line, and have as many lines as
+    the references. Where a file holds the text that was paraphrased, it must be a reference of that segment.
     """
 
     def __init__(self, files: Sequence[Rows], references: Rows, kind: str = "paraphrase") -> None:
@@ -54,7 +48,7 @@ class Listed(Source):
         self.facts = {"lists": [{**item, **({"meta": meta} if meta else {})} for item in named]}
 
     def begin(self, segments: Sequence[Segment], start: int, *, progress: bool = False) -> Proposing:
-        """See :class:`~polyref.augment.sources.Source`."""
+        """Nothing is waited for."""
         return partial(self._proposed, segments, start)
 
     def _proposed(self, segments: Sequence[Segment], start: int) -> list[Proposed]:
@@ -68,13 +62,8 @@ class Listed(Source):
 def open_lists(
     given: Sequence[str | Path | ReferenceSet], references: Rows, stack: ExitStack, pair: str | None = None
 ) -> list[Listed]:
-    """Files and sets of candidates: each is a list of its own, but plain text files are one list together.
-
-    Args:
-        given: In the order of their ranks, where they are plain.
-        references: What they are candidates for.
-        stack: Closes them.
-        pair: Language pair, ``SRC-TGT``, of folders with several.
+    """Files and sets of candidates: each is a list of its own, but plain text files are one list, in this order of
+    ranks.
     """
     rows: list[Rows] = []
     for number, one in enumerate(given):
@@ -88,11 +77,7 @@ def open_lists(
 
 
 def as_lists(candidates: Any) -> list[str | Path | ReferenceSet]:
-    """What :func:`open_lists` takes, from what a caller has: a file, a set or lists of texts, or a list of several.
-
-    Raises:
-        UsageError: It is none of these.
-    """
+    """What :func:`open_lists` takes, from what a caller has: a file, a set or lists of texts, or a list of several."""
     given = [candidates] if isinstance(candidates, _LIST) else list_of(candidates)
     if not isinstance(given, Sequence):
         raise UsageError(f"`candidates` is of type {type(given).__name__}, expected a file, a set, or a list of them")
@@ -123,13 +108,7 @@ def _one_list(rows: Any, name: str) -> ReferenceSet:
 
 
 def open_peers(paths: Sequence[str | Path], references: Rows, stack: ExitStack) -> Listed:
-    """Outputs of a fixed pool of systems, as pseudo-references.
-
-    Args:
-        paths: Plain text files, one output a line, in the order in which they become references.
-        references: The references of the same segments.
-        stack: Closes them.
-    """
+    """Outputs of a fixed pool of systems, plain text files, as pseudo-references in this order."""
     files = [stack.enter_context(Inputs([path], whole=True)) for path in paths]
     for file in files:
         if not file.plain:

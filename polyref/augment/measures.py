@@ -1,4 +1,4 @@
-"""Filters that need a model: does a candidate still say what its reference says, and is it said well?
+"""Measures with a model: does a candidate still say what its reference says, and is it said well?
 
 * embedding: cosine of mean-pooled encoder states. It sees a changed topic, hardly a lost negation or number: keep the
   rules for those.
@@ -7,116 +7,24 @@
   p(reference | candidate), where it leaves something out.
 * fluency: log-probability of the candidate under a causal language model, less that of the reference. A word that does
   not go with its neighbours, or a broken sentence, costs many nats; a rarer word costs some as well.
-
-A candidate is dropped by a threshold, or by a quantile of the candidates of its segment.
 """
 
 from __future__ import annotations
 
-import hashlib
 import math
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Annotated, Final, Protocol
+from typing import Annotated, Final
 
 import numpy as np
 
-from polyref.augment.selection import Candidate
-from polyref.errors import ModelError
+from polyref.models.embeddings import Embeddings
+from polyref.models.encoders import load_encoder
+from polyref.models.language_model import load_language_model
+from polyref.models.scorers import load_scorer
 from polyref.options import Option
-from polyref.references import Segment
 
-#: Digits kept of values: most differences of float arithmetic between batches and machines are below.
-DIGITS: Final = 4
 #: Texts whose states are in memory at a time.
 _POOLED: Final = 1024
-
-
-class Scorer(Protocol):
-    """Measures pairs of texts.
-
-    Attributes:
-        signature: Kind and content hash of the model.
-    """
-
-    signature: str
-
-    def score(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
-        """One number a (reference, candidate); larger is better."""
-
-    def weight(self, value: float) -> float:
-        """A value as a weight, 0 to 1."""
-
-
-@dataclass(frozen=True)
-class Measure:
-    """One model-based filter.
-
-    Attributes:
-        name: With its parameters; becomes the reason.
-        scorer: What it measures with.
-        minimum: Candidates below are dropped.
-        quantile: This share of every segment's candidates, rounded down, is dropped: those with the lowest values;
-            of equal ones the worse ranks first. 0 to 1.
-        power: The value, as a weight to this power, goes into ``Reference.weight``; None leaves the weight alone.
-    """
-
-    name: str
-    scorer: Scorer
-    minimum: float | None = None
-    quantile: float | None = None
-    power: float | None = None
-
-    def apply(
-        self, segments: Sequence[Segment], candidates: Sequence[Sequence[Candidate]], dropped: Counter[str]
-    ) -> list[list[Candidate]]:
-        """What is left of the candidates of some segments, in their order, with weights.
-
-        Args:
-            segments: Shape (N,).
-            candidates: One list a segment.
-            dropped: Refused candidates are counted here.
-
-        Raises:
-            ModelError: A value is NaN or infinite.
-        """
-        pairs = [
-            (segment.refs[one.of].text, one.text)
-            for segment, found in zip(segments, candidates, strict=True)
-            for one in found
-        ]
-        scored = self.scorer.score(pairs) if pairs else []
-        for (_, text), value in zip(pairs, scored, strict=True):
-            if not math.isfinite(value):
-                raise ModelError(
-                    f"{self.name} measures {value} for {text[:80]!r}, expected a finite number",
-                    remedy="is its model damaged? With half precision, try float32",
-                )
-        values = iter(scored)
-        result = []
-        for found in candidates:
-            measured = [(round(next(values), DIGITS), one) for one in found]
-            kept = self._kept(measured)
-            dropped[self.name] += len(found) - len(kept)
-            result.append([self._weighed(value, one) for value, one in kept])
-        return result
-
-    def _kept(self, measured: Sequence[tuple[float, Candidate]]) -> list[tuple[float, Candidate]]:
-        lowest: set[int] = set()
-        if self.quantile is not None:
-            worst_first = sorted(
-                range(len(measured)), key=lambda n: (measured[n][0], -measured[n][1].rank, -measured[n][1].of)
-            )
-            lowest = set(worst_first[: int(self.quantile * len(measured))])
-        least = float("-inf") if self.minimum is None else self.minimum
-        return [item for n, item in enumerate(measured) if n not in lowest and item[0] >= least]
-
-    def _weighed(self, value: float, candidate: Candidate) -> Candidate:
-        if self.power is None:
-            return candidate
-        before = 1.0 if candidate.weight is None else candidate.weight
-        return replace(candidate, weight=round(before * self.scorer.weight(value) ** self.power, DIGITS))
 
 
 class Cosine:
@@ -128,9 +36,6 @@ class Cosine:
     least, most = -1.0, 1.0
 
     def __init__(self, model: str = "shipped") -> None:
-        from polyref.models.embeddings import Embeddings
-        from polyref.models.encoders import load_encoder
-
         self._encoder = load_encoder(model)
         self._embeddings = Embeddings(self._encoder, (self._encoder.layers,), memory=0)
         self.signature = f"{self._encoder.name}|sha256:{self._encoder.digest[:12]}"
@@ -162,8 +67,6 @@ class Forced:
     backward = False
 
     def __init__(self, model: str = "shipped", *, lang: str) -> None:
-        from polyref.models.scorers import load_scorer
-
         self._scorer = load_scorer(model)
         self._lang = lang if self._scorer.languages else None
         self._written = self._scorer.written(self._lang)
@@ -196,8 +99,6 @@ class Fluency:
     """
 
     def __init__(self, model: Annotated[str, Option(help="language model")], dtype: str = "float32") -> None:
-        from polyref.models.language_model import load_language_model
-
         self._model = load_language_model(model, dtype=dtype)
         self.signature = f"{self._model.name}|sha:{self._model.digest}"
 
@@ -209,8 +110,3 @@ class Fluency:
     def weight(self, value: float) -> float:
         """The ratio."""
         return math.exp(min(value, 0.0))
-
-
-def digest(*parts: str) -> str:
-    """First 12 hexadecimal digits of a hash of some strings."""
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]

@@ -64,34 +64,28 @@ class Tally:
 
     def add(self, other: Tally) -> None:
         """Count ``other`` in."""
-        for name in ("segments", "references", "empty", "truncated", "short", "candidates", "kept", "surplus"):
-            setattr(self, name, getattr(self, name) + getattr(other, name))
-        self.dropped.update(other.dropped)
-        self.failed.update(other.failed)
+        for name, value in vars(other).items():
+            # A counter is added to without losing counts of 0.
+            if isinstance(value, Counter):
+                getattr(self, name).update(value)
+            else:
+                setattr(self, name, getattr(self, name) + value)
 
     def as_row(self, reasons: Iterable[str]) -> dict[str, Any]:
         """All counts as plain values; ``reasons`` are those that the filter can give, in their order."""
-        return {
-            "segments": self.segments,
-            "references": self.references,
-            "candidates": self.candidates,
-            "kept": self.kept,
-            "surplus": self.surplus,
-            "dropped": {reason: self.dropped[reason] for reason in self._reasons(reasons)},
-            "short": self.short,
-            "empty": self.empty,
-            "truncated": self.truncated,
-            **({"failed": dict(sorted(self.failed.items()))} if self.failed else {}),
-        }
+        dropped = {reason: self.dropped[reason] for reason in self._reasons(reasons)}
+        before = {name: getattr(self, name) for name in ("segments", "references", "candidates", "kept", "surplus")}
+        after = {name: getattr(self, name) for name in ("short", "empty", "truncated")}
+        failed = {"failed": dict(sorted(self.failed.items()))} if self.failed else {}
+        return {**before, "dropped": dropped, **after, **failed}
 
     def outcomes(self, reasons: Iterable[str]) -> list[tuple[str, int]]:
         """What became of the candidates, for people: a few words and a count; reasons that were none are left out."""
-        surplus = [("not selected", self.surplus)] if self.surplus else []
-        return [
-            ("kept", self.kept),
-            *surplus,
-            *((f"dropped: {one}", self.dropped[one]) for one in self._reasons(reasons) if self.dropped[one]),
+        found = [
+            ("not selected", self.surplus),
+            *((f"dropped: {one}", self.dropped[one]) for one in self._reasons(reasons)),
         ]
+        return [("kept", self.kept), *(item for item in found if item[1])]
 
     def _reasons(self, known: Iterable[str]) -> Iterable[str]:
         """The reasons that are given, then those that came up besides."""
@@ -107,31 +101,22 @@ class Tally:
 
     def warnings(self, *, translated: bool = False) -> list[str]:
         """What a user should know about references, or sources, that are empty, too long, or failed."""
-        found = []
-        if translated:
-            return self._of_sources()
-        if self.empty:
-            some = "reference is" if self.empty == 1 else "references are"
-            found.append(f"{self.empty} {some} empty: kept, without paraphrases")
-        if self.truncated:
-            some = "reference is" if self.truncated == 1 else "references are"
-            found.append(
-                f"{self.truncated} {some} longer than the model reads: kept whole, the paraphrases are of the beginning"
-            )
-        if self.failed:
-            some = "reference" if self.failed.total() == 1 else "references"
-            why = ", ".join(f"{reason} ({count})" for reason, count in sorted(self.failed.items()))
-            found.append(f"{self.failed.total()} {some} failed and got no paraphrases: {why}")
-        return found
-
-    def _of_sources(self) -> list[str]:
         why = ", ".join(f"{reason} ({count})" for reason, count in sorted(self.failed.items()))
-        counts = {
-            "empty": self.empty,
-            "longer than the model reads: what was made of the beginning is left out": self.truncated,
-            f"without a translation: {why}": self.failed.total(),
-        }
-        return [f"{count} source{'' if count == 1 else 's'} {what}" for what, count in counts.items() if count]
+        counts = (self.empty, self.truncated, self.failed.total())
+        what: tuple[str, ...] = (
+            "empty",
+            "longer than the model reads: what was made of the beginning is left out",
+            f"without a translation: {why}",
+        )
+        if not translated:
+            verbs = ["is" if count == 1 else "are" for count in counts]
+            what = (
+                f"{verbs[0]} empty: kept, without paraphrases",
+                f"{verbs[1]} longer than the model reads: kept whole, the paraphrases are of the beginning",
+                f"failed and got no paraphrases: {why}",
+            )
+        noun = "source" if translated else "reference"
+        return [f"{n} {noun}{'s' * (n != 1)} {text}" for n, text in zip(counts, what, strict=True) if n]
 
 
 #: The shape of a record (see :func:`polyref.json_files.misfit`).
@@ -145,32 +130,26 @@ def filtered_sentences(
 ) -> Paraphraser:
     """A paraphraser whose paragraphs hold only sentences that pass the checks of a filter, and keep their markup.
 
-    Args:
-        paraphraser: Writes the sentences.
-        filters: Its checks; measures with a model are for whole texts.
-        lang: Language of the texts.
-        mode: See :func:`polyref.paraphrase.sentences.by_sentences`.
-        copies: Whether a sentence without a paraphrase may be copied.
+    ``copies`` says whether a sentence without a paraphrase may be copied, ``mode`` which texts are split.
     """
     made = by_sentences(paraphraser, lang, mode)
     if made is paraphraser and not paraphraser.keeps_markup:
         made = SentenceBySentence(paraphraser, lang, "whole")
     if isinstance(made, SentenceBySentence):
-        made.keep, made.copies = lambda nbest: _passing(nbest, filters, copies), copies
+
+        def passing(nbest: NBest) -> list[Hypothesis]:
+            offers = filters.start([nbest.text] if copies else [])
+            return [one for one in nbest.hypotheses if offers.offer(nbest.text, one.text) is None]
+
+        made.keep, made.copies = passing, copies
         if paraphraser.reload is not None:
-            made.reload = partial(_reloaded, paraphraser.reload, filters, lang, mode, copies)
+            made.reload = partial(_filtered_again, paraphraser.reload, filters, lang, mode, copies)
     return made
 
 
-def _reloaded(
-    reload: Callable[[], Paraphraser], filters: FilterChain, lang: str, mode: str, copies: bool
-) -> Paraphraser:
+def _filtered_again(reload: Callable[[], Paraphraser], filters: FilterChain, lang: str, mode: str, copies: bool) -> Any:
+    """What a worker does for :func:`filtered_sentences`."""
     return filtered_sentences(reload(), filters, lang, mode, copies=copies)
-
-
-def _passing(nbest: NBest, filters: FilterChain, copies: bool) -> list[Hypothesis]:
-    offers = filters.start([nbest.text] if copies else [])
-    return [one for one in nbest.hypotheses if offers.offer(nbest.text, one.text) is None]
 
 
 #: Candidates asked for per wanted paraphrase: filters drop about half of a small model's n-best list.
@@ -205,10 +184,10 @@ class Augmentation:
         lang: Language of the references, for the record.
         seed: For the record.
         select: Which k of what may be kept.
-        source_lang: Where segments have no human reference: the code of the language of their sources, of which
-            translations are made. They come as :func:`polyref.augment.inputs.translatable` gives them.
         arithmetic: What moves sums in their last digits and is not for the record, such as the memory of a batch: a
             run that was interrupted goes on with the same.
+        source_lang: Where segments have no human reference: the code of the language of their sources, of which
+            translations are made. They come as :func:`polyref.augment.inputs.translatable` gives them.
     """
 
     source: Source
@@ -227,21 +206,18 @@ class Augmentation:
     @property
     def signature(self) -> str:
         """All settings in one string: equal strings give equal results for equal references."""
-        seed = [] if self.seed is None else [f"seed:{self.seed}"]
-        select = [] if self.select == Rank() else [f"select:{self.select.name}"]
-        facts = self.source.facts
-        merge = [f"merge:{facts['merge']}"] if "merge" in facts else []
-        translated = [] if self.source_lang is None else [f"from:{self.source_lang}"]
-        parts = [
-            f"k:{self.k}",
-            *translated,
-            *merge,
-            f"filters:{self.filters.name}",
-            *select,
-            f"lang:{self.lang}",
-            *seed,
-        ]
-        return "|".join([self.source.signature, self.source.decoding, *parts, f"polyref:{__version__}"])
+        said = {
+            "k": self.k,
+            "from": self.source_lang,
+            "merge": self.source.facts.get("merge"),
+            "filters": self.filters.name,
+            "select": None if self.select == Rank() else self.select.name,
+            "lang": self.lang,
+            "seed": self.seed,
+            "polyref": __version__,
+        }
+        parts = (f"{name}:{value}" for name, value in said.items() if value is not None)
+        return "|".join([self.source.signature, self.source.decoding, *parts])
 
     def meta(self, before: Mapping[str, Any], inputs: Sequence[Mapping[str, str]]) -> dict[str, Any]:
         """The header of the result. Holds nothing that depends on time or place.
@@ -261,12 +237,9 @@ class Augmentation:
             "polyref": __version__,
             **self.source.facts,
         }
-        if self.source_lang is not None:
-            now["source_lang"] = self.source_lang
-        if self.select != Rank():
-            now["select"] = self.select.name
-        if self.seed is not None:
-            now["seed"] = self.seed
+        select = None if self.select == Rank() else self.select.name
+        optional = {"source_lang": self.source_lang, "select": select, "seed": self.seed}
+        now |= {name: value for name, value in optional.items() if value is not None}
         if "generator" not in before:
             return {**before, **now}
         runs = len(before["generator"]) if isinstance(before["generator"], list) else 1
@@ -295,124 +268,105 @@ class Augmentation:
         Raises:
             UsageError: The source is of this process alone, but an engine is given.
         """
-        if engine is not None:
-            yield from self._by_workers(engine, segments, total, done, progress)
-            return
-        rest = iter(segments)
-        with piece_of_work("augmenting", "segments", total, done, progress=progress) as advance:
-            begun: deque[tuple[Part, tuple[Segment, ...], Proposing]] = deque()
-            more = True
-            while begun or more:
-                while more and len(begun) <= self.source.ahead:
-                    if more := bool(batch := tuple(islice(rest, self.source.shard))):
-                        part = Part(advance, len(batch), self.source.works)
-                        with listening(part):
-                            begun.append((part, batch, self.source.begin(batch, done, progress=progress)))
-                        done += len(batch)
-                if begun:
-                    part, batch, proposing = begun.popleft()
-                    with listening(part):
-                        shard = self._finish(batch, proposing)
-                    yield shard
-                    part.end()
-
-    def _by_workers(
-        self, engine: Engine, segments: Iterable[Segment], total: int, done: int, progress: bool
-    ) -> Iterator[Shard]:
-        settings = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "source"}
-        workers = engine.workers(partial(_begin, self.source.reload(), settings))
         rest = iter(segments)
         batches = iter(lambda: tuple(islice(rest, self.source.shard)), ())
-        with closing(workers), piece_of_work("augmenting", "segments", total, done, progress=progress) as advance:
-            for shard in workers.map(batches):
+        with piece_of_work("augmenting", "segments", total, done, progress=progress) as advance:
+            if engine is not None:
+                settings = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "source"}
+                with closing(engine.workers(partial(_begin, self.source.reload(), settings))) as workers:
+                    for shard in workers.map(batches):
+                        yield shard
+                        advance(len(shard.segments))
+                return
+            begun: deque[tuple[Part, tuple[Segment, ...], Proposing]] = deque()
+            while True:
+                while len(begun) <= self.source.ahead and (batch := next(batches, ())):
+                    part = Part(advance, len(batch), self.source.works)
+                    with listening(part):
+                        begun.append((part, batch, self.source.begin(batch, done, progress=progress)))
+                    done += len(batch)
+                if not begun:
+                    return
+                part, asked, proposing = begun.popleft()
+                with listening(part):
+                    shard = self._finish(asked, proposing)
                 yield shard
-                advance(len(shard.segments))
+                part.end()
 
     def shard(self, segments: Sequence[Segment], start: int = 0, *, progress: bool = False) -> Shard:
-        """Augment some segments in one call of the source, with its own bar if asked.
-
-        Args:
-            segments: They follow each other.
-            start: Which of the run's segments the first one is, from 0.
-            progress: Show a bar on stderr.
-        """
+        """Augment segments that follow each other, in one call of the source; ``start`` is the place of the first."""
         return self._finish(segments, self.source.begin(segments, start, progress=progress))
 
     def _finish(self, segments: Sequence[Segment], proposing: Proposing) -> Shard:
         tally = Tally(segments=len(segments))
         proposed = proposing()
-        works = []
+        found: list[_Checked] = []
         # Where candidates are measured as well, that is what takes its time.
         with piece_of_work("filtering", "segments", 0 if self.filters.measures else len(segments)) as advance:
-            for segment, found in zip(segments, proposed, strict=True):
-                works.append(self._checked(segment, found, tally))
+            for segment, one in zip(segments, proposed, strict=True):
+                found.append(self._checked(segment, one, tally))
                 advance(1)
         if self.filters.measures:
-            measured = [work.dropped for work in works]
-            before = [work.segment for work in works]
-            left = self.filters.measure(before, [work.passed for work in works], tally.dropped, measured)
-            for work, passed in zip(works, left, strict=True):
-                work.passed = passed
-                work.dropped.sort(key=lambda one: (one.rank, one.of))
-        done = tuple(self._selected(work, tally) for work in works)
-        return Shard(done, tally, tuple(one for work in works for one in work.dropped))
+            dropped = [one.dropped for one in found]
+            passed = [one.passed for one in found]
+            left = self.filters.measure([one.segment for one in found], passed, tally.dropped, dropped)
+            found = [replace(one, passed=kept) for one, kept in zip(found, left, strict=True)]
+            for refused in dropped:
+                refused.sort(key=lambda one: (one.rank, one.of))
+        done = tuple(self._selected(one, tally) for one in found)
+        return Shard(done, tally, tuple(one for checked in found for one in checked.dropped))
 
-    def _checked(self, segment: Segment, proposed: Proposed, tally: Tally) -> _Work:
+    def _checked(self, segment: Segment, proposed: Proposed, tally: Tally) -> _Checked:
         """What passes the checks of single candidates, best first; all of it, or k where no more are needed."""
-        sources = len(paraphrased(segment))
+        translated = self.source_lang is not None
         tally.empty += sum(not ref.text.strip() for ref in segment.originals)
-        tally.references += sources
+        tally.references += len(paraphrased(segment))
         tally.truncated += proposed.truncated
         tally.failed.update(reason for _, reason in proposed.failed)
         # A translation may be what its source is: whether it may, a check says.
-        originals = segment.originals if self.source_lang is None else ()
+        originals = () if translated else segment.originals
         offers = self.filters.start((ref.text for ref in originals), (ref.text for ref in segment.extras))
         first = self.select == Rank() and not self.filters.measures and not self.source.several
-        work = _Work(_marked(segment, proposed))
+        passed: list[Candidate] = []
+        dropped: list[Dropped] = []
         for one in proposed.candidates:
-            if first and len(work.passed) == self.k:
+            if first and len(passed) == self.k:
                 break
             tally.candidates += 1
-            text = segment.refs[one.of].text
-            if one.truncated and self.source_lang is not None:
-                reason: str | None = "beginning"
-            else:
+            reason: str | None = "beginning"
+            if not (one.truncated and translated):
+                text = segment.refs[one.of].text
                 reason = offers.offer(text, one.text, beginning=one.truncated, composed=one.composed, need=one.need)
             if reason is None:
-                work.passed.append(one)
+                passed.append(one)
             else:
                 tally.dropped[reason] += 1
-                work.dropped.append(Dropped(segment.id, one.of, one.rank, one.text, reason))
-        if self.source.several:
-            work.passed = in_turn(work.passed)
-        return work
+                dropped.append(Dropped.of_segment(segment, one, reason))
+        return _Checked(_marked(segment, proposed), in_turn(passed) if self.source.several else passed, dropped)
 
-    def _selected(self, work: _Work, tally: Tally) -> Segment:
-        segment = work.segment
-        if self.source_lang is not None:
-            segment = _without_source(segment)
-        chosen = self.select.order(work.passed, [ref.text for ref in segment.refs], self.k)
+    def _selected(self, checked: _Checked, tally: Tally) -> Segment:
+        translated, segment = self.source_lang is not None, checked.segment
+        if translated:
+            # The source was the first reference, and what failed was said of it.
+            source, *refs = segment.refs
+            rest = {name: value for name, value in segment.extra.items() if name != "failed"}
+            segment = replace(segment, refs=tuple(refs), extra={**rest, **source.extra})
+        chosen = self.select.order(checked.passed, [ref.text for ref in segment.refs], self.k)
         tally.kept += len(chosen)
-        tally.surplus += len(work.passed) - len(chosen)
-        tally.short += bool(paraphrased(work.segment)) and len(chosen) < self.k
-        if self.source_lang is not None and work.dropped and not chosen and not segment.refs:
+        tally.surplus += len(checked.passed) - len(chosen)
+        tally.short += bool(paraphrased(checked.segment)) and len(chosen) < self.k
+        if translated and checked.dropped and not chosen and not segment.refs:
             tally.failed["nothing passed the filter"] += 1
-        made = (_reference(one, translated=self.source_lang is not None) for one in chosen)
-        return replace(segment, refs=(*segment.refs, *made))
+        return replace(segment, refs=(*segment.refs, *(_reference(one, translated=translated) for one in chosen)))
 
 
-def _marked(segment: Segment, proposed: Proposed) -> Segment:
-    """The segment, in which references without a candidate say why the generator failed."""
-    found = {one.of for one in proposed.candidates}
-    failed = {index: reason for index, reason in proposed.failed if index not in found}
-    stale = {index for index in found if "failed" in segment.refs[index].extra}
-    if not failed and not stale:
-        return segment
-    refs = list(segment.refs)
-    for index in failed.keys() | stale:
-        rest = {name: value for name, value in refs[index].extra.items() if name != "failed"}
-        refs[index] = replace(refs[index], extra={**rest, "failed": failed[index]} if index in failed else rest)
-    return replace(segment, refs=tuple(refs))
+@dataclass(frozen=True)
+class _Checked:
+    """A segment, and what the filter says of its candidates."""
+
+    segment: Segment
+    passed: Sequence[Candidate]
+    dropped: list[Dropped]
 
 
 def _begin(reload: Callable[[], Source], settings: Mapping[str, Any]) -> Callable[[Sequence[Segment]], Shard]:
@@ -420,20 +374,18 @@ def _begin(reload: Callable[[], Source], settings: Mapping[str, Any]) -> Callabl
     return Augmentation(reload(), **settings).shard
 
 
-@dataclass
-class _Work:
-    """A segment on its way, and what has become of its candidates so far."""
-
-    segment: Segment
-    passed: list[Candidate] = field(default_factory=list)
-    dropped: list[Dropped] = field(default_factory=list)
-
-
-def _without_source(segment: Segment) -> Segment:
-    """A segment of which translations were made, with its references alone; what failed is said of the segment."""
-    source, *refs = segment.refs
-    rest = {name: value for name, value in segment.extra.items() if name != "failed"}
-    return replace(segment, refs=tuple(refs), extra={**rest, **source.extra})
+def _marked(segment: Segment, proposed: Proposed) -> Segment:
+    """The segment, in which references without a candidate say why the generator failed."""
+    found = {one.of for one in proposed.candidates}
+    failed = {index: {"failed": reason} for index, reason in proposed.failed if index not in found}
+    stale = {index for index in found if "failed" in segment.refs[index].extra}
+    if not failed and not stale:
+        return segment
+    refs = list(segment.refs)
+    for index in failed.keys() | stale:
+        rest = {name: value for name, value in refs[index].extra.items() if name != "failed"}
+        refs[index] = replace(refs[index], extra=rest | failed.get(index, {}))
+    return replace(segment, refs=tuple(refs))
 
 
 def _reference(candidate: Candidate, *, translated: bool) -> Reference:

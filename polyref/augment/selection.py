@@ -22,7 +22,6 @@ class Candidate:
     """A text that may become a reference.
 
     Attributes:
-        text: The text.
         of: Index of the reference it was made from, or is compared with.
         rank: Place in the n-best list of that reference, from 0.
         score: Length-normalised log-probability, in nats; None of generators without probabilities.
@@ -33,7 +32,7 @@ class Candidate:
         place: Its place among the candidates of several sources; 0 for all candidates of a single one.
         truncated: Whether the generator read only the beginning of the reference.
         composed: Whether it was put together from sentences that were offered to the filter one by one.
-        need: Which filter its generator needs, one of :data:`polyref.augment.filters.NEEDS`.
+        need: Which filter its generator needs.
     """
 
     text: str
@@ -75,24 +74,14 @@ class Dropped:
 
 
 class Select(Protocol):
-    """A way to choose.
-
-    Attributes:
-        name: As it is written into signatures, parameters included.
-    """
+    """A way to choose. Its name, with parameters, is written into signatures."""
 
     @property
     def name(self) -> str:
-        """See above."""
+        """For signatures, parameters included."""
 
     def order(self, candidates: Sequence[Candidate], have: Sequence[str], k: int) -> list[Candidate]:
-        """Up to ``k`` of the candidates, first choice first.
-
-        Args:
-            candidates: What passed the filter, in any order; of one source, no two share ``of`` and ``rank``.
-            have: The references the segment has already.
-            k: Most candidates to choose.
-        """
+        """Up to ``k`` of the candidates, first choice first, for a segment that has some references already."""
 
 
 def by_rank(candidates: Sequence[Candidate]) -> list[Candidate]:
@@ -107,7 +96,7 @@ class Rank:
     name: str = "rank"
 
     def order(self, candidates: Sequence[Candidate], have: Sequence[str], k: int) -> list[Candidate]:
-        """See :class:`Select`."""
+        """Up to ``k`` of the candidates, first choice first, for a segment that has some references already."""
         return by_rank(candidates)[:k]
 
 
@@ -131,11 +120,11 @@ class MarginalRelevance:
 
     @property
     def name(self) -> str:
-        """With the parameter."""
+        """For signatures, parameters included."""
         return f"mmr:{self.balance:g}"
 
     def order(self, candidates: Sequence[Candidate], have: Sequence[str], k: int) -> list[Candidate]:
-        """See :class:`Select`."""
+        """Up to ``k`` of the candidates, first choice first, for a segment that has some references already."""
         rest = [(one, ngrams(one.text, 2)) for one in by_rank(candidates)]
         held = [ngrams(text, 2) for text in have]
         nearest = [max((dice(grams, one) for one in held), default=0.0) for _, grams in rest]

@@ -85,12 +85,7 @@ class Wanted:
     ) -> dict[str, Any]:
         """Those options of loading that it has a use for, and those that none of the generators has, to be refused.
 
-        Args:
-            loading: As given, for all.
-            generators: All of them.
-            texts: How many texts there are.
-            engine: Where shards are augmented; None: here.
-            also: Options that something else has a use for.
+        ``also`` are options that something else has a use for.
         """
         given: dict[str, Any] = {**loading}
         own = self._taken(given)
@@ -194,15 +189,9 @@ class Source(ABC):
 
     @abstractmethod
     def begin(self, segments: Sequence[Segment], start: int, *, progress: bool = False) -> Proposing:
-        """Begin with the candidates of some segments.
+        """Begin with some segments that follow each other, the first of which has the place ``start`` in the run.
 
-        Args:
-            segments: Segments of the run that follow each other.
-            start: Which of the run's segments the first one is, from 0.
-            progress: Show a bar on stderr, where the work takes long enough for one.
-
-        Returns:
-            A function that waits for them and gives one item a segment. Those of several calls are called in order.
+        What it gives waits for them and has one item a segment; those of several calls are called in order.
         """
 
     def reload(self) -> Callable[[], Source]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import nullcontext
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from polyref.augment.inputs import Inputs
 from polyref.augment.pipeline import RECORD, Augmentation, Shard, Tally
@@ -26,10 +26,8 @@ def journal_path(output: str | Path) -> str | Path:
 def check_output(output: str | Path, dropped: str | Path | None = None) -> None:
     """Refuse outputs that cannot be written, before any work is done."""
     output = without_scheme(output)
-    if dropped is not None and Path(dropped).resolve() in (
-        Path(output).resolve(),
-        Path(journal_path(output)).resolve(),
-    ):
+    places = [Path(path).resolve() for path in (output, journal_path(output))]
+    if dropped is not None and Path(dropped).resolve() in places:
         raise UsageError(f"`dropped` is {dropped}, where the reference set goes", remedy="choose another file")
     check_writable(output)
     if not is_stream(output):
@@ -72,8 +70,31 @@ def augment_file(
     output = without_scheme(output)
     work.source.prepare(inputs.segments())
     meta = work.meta(inputs.meta, inputs.files)
-    if is_stream(output):
-        return _stream(inputs, output, dropped, meta, work, progress, engine)
+    streaming = is_stream(output)
+
+    def records(done: int = 0) -> Iterable[dict[str, Any]]:
+        rest = islice(inputs.segments(), done, None)
+        shards = work.shards(rest, total=inputs.length, done=done, progress=progress, engine=engine)
+        return (_record(shard, dropped=dropped is not None) for shard in shards)
+
+    def written(found: Iterable[Mapping[str, Any]], where: str | Path) -> Tally:
+        tally = Tally()
+        refusals = nullcontext() if dropped is None else write_atomically(dropped)
+        with refusals as refused, write_atomically(output) as stream:
+            stream.write(header_line(meta))
+            for record in found:
+                stream.writelines(record["lines"])
+                if streaming:
+                    stream.flush()
+                if refused is not None:
+                    refused.writelines(record["dropped"])
+                tally.add(Tally.of_record(record["tally"]))
+            if tally.segments != inputs.length:
+                raise DataError(f"holds {tally.segments} segments, expected {inputs.length}", file=where)
+        return tally
+
+    if streaming:
+        return written(records(), output)
     # `meta` names the inputs by hash, the model by hash and every option: all that the result depends on.
     settings = {**meta, "segments_a_record": work.source.shard, **work.arithmetic}
     if dropped is not None:
@@ -85,20 +106,11 @@ def augment_file(
         done = min(journal.length * work.source.shard, inputs.length)
         if done:
             resumed(done)
-        rest = islice(inputs.segments(), done, None)
-        for shard in work.shards(rest, total=inputs.length, done=done, progress=progress, engine=engine):
-            journal.append(_record(shard, dropped=dropped is not None))
-        tally = Tally()
-        with _maybe(dropped) as refused, write_atomically(output) as stream:
-            stream.write(header_line(meta))
-            shape = {"lines": [str], "tally": RECORD} | ({} if dropped is None else {"dropped": [str]})
-            for record in journal.records(shape, "delete the unfinished work, and start afresh"):
-                stream.writelines(record["lines"])
-                if refused is not None:
-                    refused.writelines(record["dropped"])
-                tally.add(Tally.of_record(record["tally"]))
-            if tally.segments != inputs.length:
-                raise DataError(f"holds {tally.segments} segments, expected {inputs.length}", file=journal.path)
+        for record in records(done):
+            journal.append(record)
+        shape = {"lines": [str], "tally": RECORD} | ({} if dropped is None else {"dropped": [str]})
+        kept = journal.records(shape, "delete the unfinished work, and start afresh")
+        tally = written(kept, journal.path)
         journal.remove()
     return tally
 
@@ -119,39 +131,7 @@ def _journal(path: str | Path, settings: Mapping[str, Any]) -> Journal | RemoteJ
         raise
 
 
-def _stream(
-    inputs: Inputs,
-    output: str | Path,
-    dropped: str | Path | None,
-    meta: dict[str, Any],
-    work: Augmentation,
-    progress: bool,
-    engine: Engine | None,
-) -> Tally:
-    tally = Tally()
-    with _maybe(dropped) as refused, write_atomically(output) as stream:
-        stream.write(header_line(meta))
-        for shard in work.shards(inputs.segments(), total=inputs.length, progress=progress, engine=engine):
-            stream.writelines(_lines(shard))
-            stream.flush()
-            if refused is not None:
-                refused.writelines(_dropped_lines(shard))
-            tally.add(shard.tally)
-    return tally
-
-
-def _maybe(path: str | Path | None) -> AbstractContextManager[IO[str] | None]:
-    return nullcontext() if path is None else write_atomically(path)
-
-
-def _lines(shard: Shard) -> Iterator[str]:
-    return map(segment_line, shard.segments)
-
-
-def _dropped_lines(shard: Shard) -> Iterator[str]:
-    return (json.dumps(vars(one), ensure_ascii=False) + "\n" for one in shard.dropped)
-
-
 def _record(shard: Shard, *, dropped: bool) -> dict[str, Any]:
-    record = {"tally": shard.tally.record(), "lines": list(_lines(shard))}
-    return {**record, "dropped": list(_dropped_lines(shard))} if dropped else record
+    record = {"tally": shard.tally.record(), "lines": [segment_line(segment) for segment in shard.segments]}
+    lines = (json.dumps(vars(one), ensure_ascii=False) + "\n" for one in shard.dropped)
+    return record | ({"dropped": list(lines)} if dropped else {})

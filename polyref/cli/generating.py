@@ -209,13 +209,8 @@ def generators_from(
 ) -> tuple[int, list[Wanted]]:
     """How many paraphrases are asked for, and the generators, checked before anything is loaded.
 
-    Args:
-        k: As given; None where it is not.
-        asked: Paraphrases where neither ``k`` nor the search says how many.
-        loading: Values of the options of loading.
-        search: Values of the options of the search.
-        rewriting: Values of the options of language models.
-        output: Where the paraphrases go: the answers of language models go beside it.
+    ``asked`` is how many where neither ``k`` nor the search says it. The answers of language models go beside
+    ``output``.
     """
     models = [loading["model"]] if isinstance(loading["model"], str) else loading["model"]
     ask = [is_language_model(model) for model in models]
