@@ -157,12 +157,7 @@ class _Doubts:
 
 
 class Facts:
-    """What a table of scores says of outputs and references, which may come in stretches.
-
-    Args:
-        metrics: What rows call them -> the metrics.
-        ks: Numbers of extra references of which copies are counted.
-    """
+    """What a table of scores says of outputs and references, which may come in stretches; copies are of ``ks``."""
 
     def __init__(self, metrics: Mapping[str, Metric], ks: Sequence[int]) -> None:
         self._metrics, used = tuple(metrics), metrics.values()
@@ -368,14 +363,10 @@ def check_leave_one_out(
 
 
 def leave_one_out(systems: Mapping[str, Sequence[str]], references: ReferenceSet) -> dict[str, ReferenceSet]:
-    """The references of every system: those that are there, and the outputs of the other systems.
+    """The references of every system: those of each segment, and the outputs of the other systems.
 
     What repeats the output that is scored, another reference or nothing is left out, in the sense of the filters
     ``copy``, ``duplicate`` and ``empty``; so are near copies of that output (:data:`NEAR_COPY`).
-
-    Args:
-        systems: Name to outputs, one per segment of ``references``.
-        references: N segments.
     """
     words = {name: [ngrams(text, 1) for text in texts] for name, texts in systems.items()}
     meta = {**references.meta, **_provenance(systems)}

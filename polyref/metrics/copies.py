@@ -344,13 +344,7 @@ class OriginalCount:
 
 
 def count_copies(references: ReferenceSet, systems: Mapping[str, Sequence[str]], ks: Iterable[int]) -> list[Copies]:
-    """Copies of every system's outputs among the first k added references.
-
-    Args:
-        references: N segments.
-        systems: Name -> N outputs.
-        ks: Numbers of added references, of which 0 is left out.
-    """
+    """Copies of every system's outputs among the first added references, of each number ``ks`` of them but 0."""
     counting = CopyCount(ks)
     counting.add(references, systems)
     return counting.found()
@@ -391,11 +385,6 @@ def without_circular(
     The system with most copies comes first: what is equal to its outputs may be equal to others' for that reason alone.
     At last the copies of all other systems go as well, and those of short outputs: where outputs were copied, fewer of
     them than the test can tell are copies too.
-
-    Args:
-        references: N segments.
-        systems: Name -> N outputs.
-        ks: Numbers of added references.
     """
     copied: list[str] = []
     while found := [one for one in count_copies(references, systems, ks) if one.circular and one.system not in copied]:

@@ -156,7 +156,9 @@ class ScoreTable:
     @property
     def messages(self) -> Iterator[tuple[str, str]]:
         """What to tell the reader: kind (``warning``, ``note``) and text of the notes, and of advice on systems."""
-        yield from (("warning", note) for note in (*self.notes, *warnings_of_copies(self.copies)))
+        yield from (
+            ("warning", note) for note in (*self.notes, *(warnings_of_copies(self.copies) if self.copies else ()))
+        )
         if not self.by_segment and (better := advice(one.signature for one in self.results)):
             yield "note", better
 

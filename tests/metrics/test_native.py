@@ -119,7 +119,7 @@ def test_white_space_is_pythons(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_words_are_the_same(rule: str, both: Any) -> None:
     rng = random.Random(rule)
     for rows, _ in batches(rng, STRINGS):
-        fast, slow = both(lambda rows=rows: ngram.Reader(rows).words(rule))
+        fast, slow = both(lambda rows=rows: ngram.BlockReader(rows).words(rule))
         # In a segment, equal words have equal numbers; which numbers is of no account.
         ends = np.cumsum(fast.lengths.sum(axis=1))[:-1]
         for left, right in zip(np.split(fast.symbols, ends), np.split(slow.symbols, ends), strict=True):
@@ -138,7 +138,7 @@ def test_words_are_sacrebleus(rule: str, monkeypatch: pytest.MonkeyPatch) -> Non
     texts = [odd_text(rng, 20) for _ in range(STRINGS)]
     # Runs of marks beside digits, where the expressions of 13a get into each other's way.
     texts += ["".join(rng.choices(" ..,,--55a\n'", k=rng.randrange(9))) for _ in range(STRINGS)]
-    found = block_words(ngram.Reader([texts]).words(rule), texts)
+    found = block_words(ngram.BlockReader([texts]).words(rule), texts)
     number: dict[str, int] = {}
     for text, numbers in zip(texts, found, strict=True):
         wanted = tokenizer(peer, text.rstrip()).split() if rule == "13a" else chrf._remove_punctuation(text)
@@ -149,7 +149,7 @@ def test_words_are_sacrebleus(rule: str, monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.parametrize("whitespace", [False, True])
 def test_characters_are_the_same(whitespace: bool, both: Any) -> None:
     for rows, _ in batches(random.Random(32), STRINGS):
-        fast, slow = both(lambda rows=rows: ngram.Reader(rows).characters(whitespace=whitespace))
+        fast, slow = both(lambda rows=rows: ngram.BlockReader(rows).characters(whitespace=whitespace))
         # NumPy numbers the characters that occur; C takes code points.
         assert np.unique(fast.symbols, return_inverse=True)[1].tolist() == slow.symbols.tolist()
         assert fast.lengths.tolist() == slow.lengths.tolist()
@@ -159,7 +159,7 @@ def test_characters_are_the_same(whitespace: bool, both: Any) -> None:
 @pytest.mark.parametrize("counted", [ngram.joint_matches, ngram.single_matches])
 def test_matches_are_the_same(counted: Any, both: Any) -> None:
     for rows, references in batches(random.Random(33), STRINGS):
-        for block in (ngram.Reader(rows).words("13a"), ngram.Reader(rows).characters(whitespace=False)):
+        for block in (ngram.BlockReader(rows).words("13a"), ngram.BlockReader(rows).characters(whitespace=False)):
             fast, slow = both(lambda block=block, r=references: list(counted(block, r, 6)))
             assert len(fast) == len(slow) == 6
             for left, right in zip(fast, slow, strict=True):
@@ -182,7 +182,7 @@ def test_edits_are_the_same_and_sacrebleus(pairs: int, vocabulary: int, longest:
         references = [rng.choices(words, k=rng.randrange(longest)) for _ in range(3)]
         outputs = [moved(rng.choice(references)) for _ in range(3)]
         outputs.append(rng.choices(words, k=rng.randrange(longest)))
-        block = ngram.Reader([[" ".join(text) for text in (*references, *outputs)]]).words("space")
+        block = ngram.BlockReader([[" ".join(text) for text in (*references, *outputs)]]).words("space")
         fast, slow = both(lambda block=block: edit_matrix(block, 3))
         assert np.array_equal(fast, slow)
         wanted = [[translation_edit_rate(output, reference)[0] for reference in references] for output in outputs]
@@ -209,7 +209,7 @@ def test_edits_are_the_same_and_sacrebleus(pairs: int, vocabulary: int, longest:
     ],
 )
 def test_edits_of_special_pairs(output: list[str], reference: list[str], both: Any) -> None:
-    block = ngram.Reader([[" ".join(reference), " ".join(output)]]).words("space")
+    block = ngram.BlockReader([[" ".join(reference), " ".join(output)]]).words("space")
     fast, slow = both(lambda: edit_matrix(block, 1))
     assert fast.tolist() == slow.tolist() == [[[translation_edit_rate(output, reference)[0]]]]
 

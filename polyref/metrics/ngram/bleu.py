@@ -22,7 +22,7 @@ from sacrebleu.metrics import bleu as sacrebleu
 
 from polyref.errors import ModelError, PolyrefWarning
 from polyref.metrics.combination import Blend, Combination, Compared, ExpectedCredit, Maximum, Mean, at_cuts
-from polyref.metrics.ngram.counts import Block, Reader, features, incidence, joint_matches, single_matches
+from polyref.metrics.ngram.counts import Block, BlockReader, features, incidence, joint_matches, single_matches
 from polyref.metrics.ngram.metric import LOWERCASE, NGramMetric
 from polyref.metrics.signature import exact
 from polyref.metrics.statistics import Floats, Integers, Statistics
@@ -109,10 +109,10 @@ class BLEU(NGramMetric):
         if self.lowercase:
             rows = [[text.lower() for text in row] for row in rows]
         if self.tokenize == "13a":
-            return Reader(rows).words("13a")
+            return BlockReader(rows).words("13a")
         if self.tokenize != "none":
             rows = [[self._tokenized(text) for text in row] for row in rows]
-        return Reader(rows).words("space")
+        return BlockReader(rows).words("space")
 
     def _tokenized(self, text: str) -> str:
         words: str = self._peers[0].tokenizer(text.rstrip())

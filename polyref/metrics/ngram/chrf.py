@@ -26,7 +26,7 @@ from polyref.metrics.combination import (
     first_best,
     picked,
 )
-from polyref.metrics.ngram.counts import Block, Reader, features, incidence, single_matches
+from polyref.metrics.ngram.counts import Block, BlockReader, features, incidence, single_matches
 from polyref.metrics.ngram.metric import LOWERCASE, NGramMetric
 from polyref.metrics.statistics import Floats, Integers
 from polyref.options import option
@@ -83,7 +83,7 @@ class CHRF(NGramMetric):
     def _compared(self, rows: Sequence[Sequence[str]], references: int, originals: Integers) -> Compared:
         if self.lowercase:
             rows = [[text.lower() for text in row] for row in rows]
-        reader = Reader(rows)
+        reader = BlockReader(rows)
         blocks = [(reader.characters(whitespace=self.whitespace), self.char_order)]
         blocks += [(reader.words("chrf"), self.word_order)] if self.word_order else []
         return _Characters(self, blocks, references, originals)

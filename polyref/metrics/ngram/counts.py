@@ -109,7 +109,7 @@ def text_blocks(texts: Texts) -> Iterator[tuple[list[int], list[list[str]]]]:
             advance(len(chosen))
 
 
-class Reader:
+class BlockReader:
     """The texts of some segments, as many of each: ``rows[segment][rank]``, to be taken apart in one or more ways."""
 
     def __init__(self, rows: Sequence[Sequence[str]]) -> None:

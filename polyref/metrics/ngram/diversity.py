@@ -13,7 +13,7 @@ from typing import Final, Literal
 import numpy as np
 
 from polyref.metrics.ngram.bleu import BLEU
-from polyref.metrics.ngram.counts import Reader, blocks, features, tokenize_13a
+from polyref.metrics.ngram.counts import BlockReader, blocks, features, tokenize_13a
 from polyref.metrics.statistics import Floats, Integers
 from polyref.references import ReferenceSet
 
@@ -136,7 +136,7 @@ def _leave_one_out(groups: Sequence[Sequence[str]], tokenize: Tokenizer) -> Iter
         rows = [groups[index] for index in chosen]
         sizes = np.array([len(row) for row in rows])
         ranks = int(sizes.max())
-        reader = Reader([[*(_spaced(text, tokenize) for text in row), *[""] * (ranks - len(row))] for row in rows])
+        reader = BlockReader([[*(_spaced(text, tokenize) for text in row), *[""] * (ranks - len(row))] for row in rows])
         block = reader.words("13a" if tokenize == "13a" else "space")
         found = np.zeros((len(rows), ranks, 2 + 2 * _ORDERS), dtype=np.int64)
         found[..., 0] = block.lengths

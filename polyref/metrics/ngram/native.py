@@ -14,7 +14,7 @@ import sys
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -66,14 +66,14 @@ def words(codes: Codes, sizes: Integers, ranks: int, rule: str) -> tuple[Integer
     """
     symbols, lengths = np.empty(len(codes), dtype=np.int64), np.empty(len(sizes), dtype=np.int64)
     segments = len(sizes) // ranks
-    alphabet = _checked(_required().polyref_words(codes, sizes, segments, ranks, RULES.index(rule), symbols, lengths))
+    alphabet = _call("words", codes, sizes, segments, ranks, RULES.index(rule), symbols, lengths)
     return symbols[: lengths.sum()], lengths, alphabet
 
 
 def characters(codes: Codes, sizes: Integers) -> tuple[Integers, Integers, int]:
     """Code points without white space; how many every text has; a number that all are below."""
     symbols, lengths = np.empty(len(codes), dtype=np.int64), np.empty(len(sizes), dtype=np.int64)
-    alphabet = _checked(_required().polyref_characters(codes, sizes, len(sizes), symbols, lengths))
+    alphabet = _call("characters", codes, sizes, len(sizes), symbols, lengths)
     return symbols[: lengths.sum()], lengths, alphabet
 
 
@@ -88,7 +88,7 @@ def matches(
         raise ValueError(f"{len(symbols)} symbols in one block, expected fewer than 2**31")
     segments, ranks = lengths.shape
     result = np.empty((orders, segments, ranks - references, references), dtype=np.int32)
-    _checked(_required().polyref_matches(symbols, lengths, segments, ranks, references, orders, int(joint), result))
+    _call("matches", symbols, lengths, segments, ranks, references, orders, int(joint), result)
     return result
 
 
@@ -96,21 +96,18 @@ def edits(symbols: Integers, lengths: Integers, references: int) -> Integers:
     """Edits and shifts (TER) between every output and every reference: shape (B, T - R, R)."""
     segments, ranks = lengths.shape
     result = np.empty((segments, ranks - references, references), dtype=np.int64)
-    _checked(_required().polyref_edits(symbols, lengths, segments, ranks, references, result))
+    _call("edits", symbols, lengths, segments, ranks, references, result)
     return result
 
 
-def _checked(result: int) -> int:
-    if result < 0:
-        raise MemoryError("not enough memory to count n-grams")
-    return result
-
-
-def _required() -> ctypes.CDLL:
+def _call(name: str, *arguments: Any) -> int:
     library = _library()
     if library is None:
         raise RuntimeError("the C library is not in use")
-    return library
+    result = int(getattr(library, f"polyref_{name}")(*arguments))
+    if result < 0:
+        raise MemoryError("not enough memory to count n-grams")
+    return result
 
 
 def _library() -> ctypes.CDLL | None:

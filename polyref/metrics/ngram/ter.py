@@ -11,7 +11,7 @@ import math
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Final, Protocol
+from typing import Any, ClassVar, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,7 @@ from sacrebleu.metrics import ter as sacrebleu
 
 from polyref.metrics.combination import Blend, Combination, Compared, Maximum, Mean, at_cuts, first_best
 from polyref.metrics.ngram import native
-from polyref.metrics.ngram.counts import Block, Reader
+from polyref.metrics.ngram.counts import Block, BlockReader
 from polyref.metrics.ngram.metric import NGramMetric
 from polyref.metrics.statistics import Floats, Integers
 from polyref.options import option
@@ -64,7 +64,7 @@ def edits(output: Sequence[Hashable], reference: Sequence[Hashable]) -> int:
     if not reference:
         return len(output)
     words = list(output)
-    table: _Table = _Plain(reference)
+    table: _Distances = _Plain(reference)
     distance = table.read(words)
     if distance + abs(len(words) - len(reference)) > _INSIDE:
         table = _Banded(reference)
@@ -89,21 +89,13 @@ def edits(output: Sequence[Hashable], reference: Sequence[Hashable]) -> int:
     return shifts + distance
 
 
-class _Table(Protocol):
-    """Edit distances of texts of one length to a reference."""
-
-    def read(self, words: Sequence[Hashable]) -> int:
-        """Compute the table of a text; returns its distance."""
-
-    def at(self, i: int, j: int) -> int:
-        """Distance of the first i words of that text to the first j of the reference."""
-
-    def after(self, moves: Sequence[_Move]) -> list[int]:
-        """Distances of that text after each of some moves."""
-
-
 class _Plain:
-    """Myers' algorithm: a row of the table is two bit vectors of the steps between neighbours."""
+    """Edit distances of texts of one length to a reference, by Myers' algorithm.
+
+    A row of the table is two bit vectors of the steps between neighbours. :meth:`read` computes the table of a text and
+    gives its distance, :meth:`at` that of its first i words to the first j of the reference, and :meth:`after` those of
+    the text after each of some moves.
+    """
 
     def __init__(self, reference: Sequence[Hashable]) -> None:
         self.size = len(reference)
@@ -148,7 +140,7 @@ class _Plain:
 
 
 class _Banded:
-    """The table inside sacreBLEU's band, for many texts at once; infinite outside."""
+    """The same inside sacreBLEU's band, for many texts at once; infinite outside."""
 
     def __init__(self, reference: Sequence[Hashable]) -> None:
         self.number = {word: number for number, word in enumerate(dict.fromkeys(reference))}
@@ -189,8 +181,11 @@ class _Banded:
             yield row
 
 
+_Distances = _Plain | _Banded
+
+
 def _alignment(
-    words: Sequence[Hashable], reference: Sequence[Hashable], table: _Table
+    words: Sequence[Hashable], reference: Sequence[Hashable], table: _Distances
 ) -> tuple[list[int], list[bool], list[bool]]:
     """Walk an optimal path back, preferring as sacreBLEU does: keep or replace, then drop a word, then insert one.
 
@@ -231,7 +226,11 @@ def _matches(
 
 
 def _moves(
-    words: list[Hashable], reference: Sequence[Hashable], places: dict[Hashable, list[int]], table: _Table, checked: int
+    words: list[Hashable],
+    reference: Sequence[Hashable],
+    places: dict[Hashable, list[int]],
+    table: _Plain | _Banded,
+    checked: int,
 ) -> Iterator[_Move]:
     """The moves to try, until together with those ``checked`` before they are too many."""
     align, output_errors, reference_errors = _alignment(words, reference, table)
@@ -305,7 +304,7 @@ class TER(NGramMetric):
     def _compared(self, rows: Sequence[Sequence[str]], references: int, originals: Integers) -> Compared:
         # sacreBLEU prepares references twice, which a second time can cut further ("..2") or decode ("&amp;lt;").
         prepared = [[*self._words(self._words(row[:references])), *self._words(row[references:])] for row in rows]
-        return _Edits(Reader(prepared).words("space"), references, originals)
+        return _Edits(BlockReader(prepared).words("space"), references, originals)
 
     def _plain(self, values: npt.NDArray[Any], *, sentence: bool) -> Floats:
         return _rate(values)
