@@ -14,7 +14,7 @@ from polyref.augment.pipeline import RECORD, Augmentation, Shard, Tally
 from polyref.engine import Engine
 from polyref.errors import DataError, UsageError
 from polyref.formats import header_line, segment_line
-from polyref.store import Journal, RemoteJournal, UnfinishedError
+from polyref.store import Journal, UnfinishedError
 from polyref.textfiles import check_writable, is_remote, is_stream, without_scheme, write_atomically
 
 
@@ -115,9 +115,9 @@ def augment_file(
     return tally
 
 
-def _journal(path: str | Path, settings: Mapping[str, Any]) -> Journal | RemoteJournal:
+def _journal(path: str | Path, settings: Mapping[str, Any]) -> Journal:
     try:
-        return RemoteJournal.open(path, settings) if is_remote(path) else Journal.open(path, settings)
+        return Journal.open(path, settings)
     except UnfinishedError as error:
         before = error.settings.get("filters")
         if (before if isinstance(before, str) else str((before or [""])[-1])).startswith("default:"):

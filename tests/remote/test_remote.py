@@ -17,7 +17,7 @@ import pytest
 from polyref.augment.sources import SHARD_SEGMENTS
 from polyref.errors import DataError
 from polyref.references import ReferenceSet
-from polyref.store import RemoteJournal, pack
+from polyref.store import Journal, pack
 from polyref.textfiles import is_remote, read_lines, without_scheme, write_atomically
 
 PROGRAM = Path(__file__).parent.parent / "shared" / "rule_paraphraser.py"
@@ -98,31 +98,31 @@ def test_augment_and_score(memory: Any, tmp_path: Path, polyref: Callable[..., A
 
 def test_the_journal_refuses_other_settings_and_drops_a_torn_record(memory: Any) -> None:
     place = "memory://bucket/out.partial"
-    with RemoteJournal.open(place, {"k": 1}) as journal:
+    with Journal.open(place, {"k": 1}) as journal:
         journal.append({"lines": ["a"]})
         journal.append({"lines": ["b"]})
         assert list(journal) == [{"lines": ["a"]}, {"lines": ["b"]}]
     with pytest.raises(DataError, match=r"^memory://bucket/out.partial: .*other settings: k was 1 and is 2"):
-        RemoteJournal.open(place, {"k": 2})
+        Journal.open(place, {"k": 2})
     last = max(path for path in memory.ls("/bucket/out.partial", detail=False) if not path.endswith("settings"))
     memory.pipe_file(last, b"torn")
-    with RemoteJournal.open(place, {"k": 1}) as journal:
+    with Journal.open(place, {"k": 1}) as journal:
         assert journal.length == 1
         journal.remove()
     assert not memory.exists("/bucket/out.partial")
-    assert RemoteJournal.open(place, {"k": 2}).length == 0
+    assert Journal.open(place, {"k": 2}).length == 0
 
 
 def test_records_of_a_journal_without_settings_go_into_no_other_run(memory: Any) -> None:
     place = "memory://bucket/out.partial"
-    with RemoteJournal.open(place, {"k": 1}) as journal:
+    with Journal.open(place, {"k": 1}) as journal:
         journal.append("old")
         journal.append("old")
     memory.rm("/bucket/out.partial/settings")
-    with RemoteJournal.open(place, {"k": 2}) as journal:
+    with Journal.open(place, {"k": 2}) as journal:
         assert (journal.length, list(journal)) == (0, [])
         journal.append("new")
-    with RemoteJournal.open(place, {"k": 2}) as journal:
+    with Journal.open(place, {"k": 2}) as journal:
         assert list(journal) == ["new"]
 
 
@@ -132,11 +132,11 @@ def test_what_a_journal_cannot_be_is_refused(memory: Any) -> None:
     for found in odd:
         memory.pipe_file("/bucket/out.partial/settings", pack(found))
         with pytest.raises(DataError, match=r"^memory://bucket/out.partial: is in the way and no journal .*\(move it"):
-            RemoteJournal.open(place, {"k": 1})
+            Journal.open(place, {"k": 1})
 
 
 def test_a_record_of_an_odd_shape_is_named(memory: Any) -> None:
-    with RemoteJournal.open("memory://bucket/out.partial", {"k": 1}) as journal:
+    with Journal.open("memory://bucket/out.partial", {"k": 1}) as journal:
         journal.append({"lines": ["one"]})
         journal.append({"lines": 5})
         found = journal.records({"lines": [str]}, "delete it")
@@ -147,9 +147,9 @@ def test_a_record_of_an_odd_shape_is_named(memory: Any) -> None:
 
 def test_a_record_that_another_run_removes_is_told(memory: Any) -> None:
     place = "memory://bucket/out.partial"
-    with RemoteJournal.open(place, {"k": 1}) as journal:
+    with Journal.open(place, {"k": 1}) as journal:
         journal.append("one")
-        RemoteJournal.open(place, {"k": 1}).remove()
+        Journal.open(place, {"k": 1}).remove()
         with pytest.raises(DataError, match=r"-00000000: is gone: another run .*\(repeat the command\)"):
             list(journal)
 
