@@ -2,8 +2,10 @@ r"""Strict reading and whole-or-nothing writing of text files.
 
 Rules for every text file polyref touches: UTF-8, a BOM accepted on reading and never written, lines end in ``\n``
 alone (one ``\r`` before it is cut), ``.gz`` and ``.xz`` read and written transparently, ``-`` is standard input or
-output, URLs such as ``s3://BUCKET/FILE`` are files of other file systems.
-``str.splitlines`` is never used: it also splits at U+0085, U+2028 and U+2029.
+output. ``str.splitlines`` is never used: it also splits at U+0085, U+2028 and U+2029.
+
+URLs (``s3://``, ``gs://``, ``memory://`` and all else that fsspec knows) are files of other file systems; ``file://``
+is a path. Object stores have no rename, so a file is finished on this machine first, and then put there as one object.
 """
 
 from __future__ import annotations
@@ -37,7 +39,14 @@ _MOST_UNPACKED: Final = 4 << 30
 #: Most lines (of XML, elements) that a packed file may hold, if not the default: short ones take most of the memory.
 MAX_LINES: Final = "POLYREF_MAX_LINES"
 _MOST_LINES: Final = 10_000_000
-_GZIP: Final = b"\x1f\x8b"
+_SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+#: What has to be installed for a scheme.
+_PACKAGES: Final = {
+    **dict.fromkeys(("s3", "s3a"), "s3fs"),
+    **dict.fromkeys(("gs", "gcs"), "gcsfs"),
+    **dict.fromkeys(("az", "abfs", "abfss"), "adlfs"),
+    **dict.fromkeys(("http", "https"), "aiohttp"),
+}
 
 
 def display_name(path: str | Path) -> str:
@@ -46,23 +55,19 @@ def display_name(path: str | Path) -> str:
 
 
 def standard_input() -> BinaryIO:
-    """The bytes of standard input.
-
-    Raises:
-        DataError: It is closed.
-    """
+    """The bytes of standard input."""
     if sys.stdin is None:
         raise DataError("cannot be read: it is closed", file=STDIN_NAME)
     return sys.stdin.buffer
 
 
 def open_unpacked(path: str | Path) -> BinaryIO:
-    """The bytes of a file, unpacked if its name ends in ``.gz`` or ``.xz``.
-
-    Raises:
-        OSError: It cannot be opened.
-    """
-    source: Any = open_remote(path) if is_remote(path) else without_scheme(path)
+    """The bytes of a file, unpacked if its name ends in ``.gz`` or ``.xz``. That it cannot be opened is an OSError."""
+    source: Any = without_scheme(path)
+    if is_remote(path):
+        with reported(path):
+            files, place = file_system(path)
+            source = files.open(place, "rb")
     if str(path).endswith(".gz"):
         return cast(BinaryIO, gzip.open(source, "rb"))
     if str(path).endswith(".xz"):
@@ -84,19 +89,15 @@ def _open_bytes(path: str | Path) -> Iterator[BinaryIO]:
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror}", file=path) from None
     with stream:
-        _check_packed(path)
+        # Whether it is packed as its name says: a pipe cannot be looked at before.
+        if str(path).endswith(".gz") and Path(path).is_file():
+            with Path(path).open("rb") as raw:
+                packed = raw.read(2) in (b"", b"\x1f\x8b")
+            if not packed:
+                raise DataError(
+                    "is no gzip file, although its name says so", file=path, remedy="rename it without .gz, or pack it"
+                )
         yield stream
-
-
-def _check_packed(path: str | Path) -> None:
-    """Refuse a file whose name says that it is packed, and which is not; a pipe cannot be looked at before."""
-    if str(path).endswith(".gz") and Path(path).is_file():
-        with Path(path).open("rb") as raw:
-            start = raw.read(2)
-        if start not in (b"", _GZIP):
-            raise DataError(
-                "is no gzip file, although its name says so", file=path, remedy="rename it without .gz, or pack it"
-            )
 
 
 def iter_lines(path: str | Path, encoding: str = "utf-8") -> Iterator[str]:
@@ -113,7 +114,7 @@ def iter_lines(path: str | Path, encoding: str = "utf-8") -> Iterator[str]:
             than $POLYREF_MAX_UNPACKED bytes, by default 4 GiB, or $POLYREF_MAX_LINES lines, by default ten million.
     """
     name = display_name(path)
-    encoding = known_encoding(encoding)
+    encoding = _known_encoding(encoding)
     most = _number(MAX_LINE, _LONGEST_LINE)
     room = most_unpacked() if is_packed(name) else sys.maxsize
     lines = most_lines() if is_packed(name) else sys.maxsize
@@ -143,41 +144,28 @@ def iter_lines(path: str | Path, encoding: str = "utf-8") -> Iterator[str]:
 
 
 def most_unpacked(default: int = _MOST_UNPACKED) -> int:
-    """The number of bytes that a packed file may unpack to: $POLYREF_MAX_UNPACKED, or ``default``.
-
-    Raises:
-        DataError: $POLYREF_MAX_UNPACKED is no number of bytes.
-    """
+    """The number of bytes that a packed file may unpack to: $POLYREF_MAX_UNPACKED, or ``default``."""
     return _number(MAX_UNPACKED, default)
 
 
 def most_lines() -> int:
-    """The number of lines, or of elements, that a packed file may hold: $POLYREF_MAX_LINES, or ten million.
-
-    Raises:
-        DataError: $POLYREF_MAX_LINES is no number of lines.
-    """
+    """The number of lines, or of elements, that a packed file may hold: $POLYREF_MAX_LINES, or ten million."""
     return _number(MAX_LINES, _MOST_LINES, "lines")
 
 
 def unpacks_to_more(path: str | Path, *, line: int | None = None) -> DataError:
     """The error, to be raised, that a packed file unpacks to more than :func:`most_unpacked`."""
-    return DataError(
-        f"unpacks to more than {most_unpacked()} bytes",
-        file=path,
-        line=line,
-        remedy=f"is it what it seems? {MAX_UNPACKED}=BYTES in the environment allows more",
-    )
+    return _too_much(f"unpacks to more than {most_unpacked()} bytes", f"{MAX_UNPACKED}=BYTES", path, line)
 
 
 def holds_more(path: str | Path, what: str, *, line: int | None = None) -> DataError:
     """The error, to be raised, that a packed file holds more than :func:`most_lines` of something."""
-    return DataError(
-        f"holds more than {most_lines()} {what}",
-        file=path,
-        line=line,
-        remedy=f"is it what it seems? {MAX_LINES}=NUMBER in the environment allows more",
-    )
+    return _too_much(f"holds more than {most_lines()} {what}", f"{MAX_LINES}=NUMBER", path, line)
+
+
+def _too_much(found: str, setting: str, path: str | Path, line: int | None) -> DataError:
+    remedy = f"is it what it seems? {setting} in the environment allows more"
+    return DataError(found, file=path, line=line, remedy=remedy)
 
 
 def is_packed(path: str | Path) -> bool:
@@ -196,28 +184,26 @@ def _number(variable: str, default: int, of: str = "bytes") -> int:
     return most
 
 
-def known_encoding(encoding: str) -> str:
-    """Python's own name of an encoding, ``utf-8`` for all that it calls UTF-8; what lines cannot be read in is refused.
-
-    Raises:
-        UsageError: As :func:`iter_lines`.
-    """
+def _known_encoding(encoding: str) -> str:
+    """Python's own name of an encoding, ``utf-8`` for all that it calls UTF-8, if lines can be read in it."""
     try:
         name = codecs.lookup(encoding).name.removesuffix("-sig")
         plain = "a\n".encode(name) == b"a\n"
     except (LookupError, UnicodeError, TypeError):
-        raise UsageError(f"`encoding` is {encoding!r}, which Python does not know",
-                         remedy="for example: latin-1, cp1252, gb18030, shift_jis") from None  # fmt: skip
+        raise UsageError(
+            f"`encoding` is {encoding!r}, which Python does not know",
+            remedy="for example: latin-1, cp1252, gb18030, shift_jis",
+        ) from None
     if not plain:
         raise UsageError(f"`encoding` is {encoding!r}, in which lines cannot be told", remedy="convert to UTF-8: iconv")
     return name
 
 
 def _decode(raw: bytes, name: str, number: int, encoding: str) -> str:
-    if number == 1 and encoding == "utf-8" and raw.startswith(b"\xef\xbb\xbf"):
-        raw = raw[3:]
-    if number == 1 and encoding == "utf-8" and raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        raise DataError("is UTF-16, expected UTF-8", file=name, remedy="convert it: iconv -f UTF-16 -t UTF-8")
+    if number == 1 and encoding == "utf-8":
+        raw = raw.removeprefix(codecs.BOM_UTF8)
+        if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            raise DataError("is UTF-16, expected UTF-8", file=name, remedy="convert it: iconv -f UTF-16 -t UTF-8")
     if b"\0" in raw:
         raise DataError(
             f"NUL byte at column {raw.index(0) + 1}, expected text", file=name, line=number, remedy="is it a text file?"
@@ -229,23 +215,18 @@ def _decode(raw: bytes, name: str, number: int, encoding: str) -> str:
     except UnicodeEncodeError:
         raise DataError(f"invalid {encoding}: half of a surrogate pair", file=name, line=number) from None
     except UnicodeDecodeError as error:
-        named = "UTF-8" if encoding == "utf-8" else encoding
         raise DataError(
-            f"invalid {named}: byte 0x{raw[error.start]:02x} at column {error.start + 1}",
+            f"invalid {'UTF-8' if encoding == 'utf-8' else encoding}: byte 0x{raw[error.start]:02x} at column "
+            f"{error.start + 1}",
             file=name,
             line=number,
             remedy="convert the file to UTF-8",
         ) from None
-    line = line.removesuffix("\n")
-    return line.removesuffix("\r")
+    return line.removesuffix("\n").removesuffix("\r")
 
 
 def read_lines(path: str | Path, *, allow_empty_file: bool = False, encoding: str = "utf-8") -> list[str]:
-    """All lines of a text file; an empty file is an error unless allowed. ``encoding`` is as for :func:`iter_lines`.
-
-    Raises:
-        DataError: As ``iter_lines``, or the file holds no line.
-    """
+    """All lines of a text file, which :func:`iter_lines` reads; an empty file is a DataError unless allowed."""
     lines = list(iter_lines(path, encoding))
     if not lines and not allow_empty_file:
         raise DataError(
@@ -272,31 +253,23 @@ def is_stream(path: str | Path) -> bool:
     return str(path) == "-" or (target.exists() and not target.is_file() and not target.is_dir())
 
 
-def _target(path: str | Path) -> Path:
-    path = Path(without_scheme(path))
-    return path.resolve() if path.is_symlink() else path
-
-
 def check_writable(path: str | Path) -> None:
-    """Refuse an output path that cannot be written, before any work is done. ``-`` always passes.
-
-    Raises:
-        DataError: The directory is missing or not writable, or the path is a directory.
-    """
+    """Refuse an output path that cannot be written, before any work is done. ``-`` always passes."""
     if is_remote(path):
-        check_remote(path)
+        with reported(path):
+            file_system(path)
         return
     if is_stream(path):
         return
-    target = _target(path)
+    target = Path(without_scheme(path))
+    target = target.resolve() if target.is_symlink() else target
     if target.is_dir():
         raise DataError("is a directory, expected an output file name", file=path)
-    parent = target.parent
-    if not parent.is_dir():
-        raise DataError(f"cannot be written: no directory {parent}", file=path, remedy="create it first")
+    if not target.parent.is_dir():
+        raise DataError(f"cannot be written: no directory {target.parent}", file=path, remedy="create it first")
     try:
         # os.access() is wrong for root and on read-only mounts: try it.
-        with tempfile.TemporaryFile(dir=parent):
+        with tempfile.TemporaryFile(dir=target.parent):
             pass
     except OSError as error:
         raise DataError(f"cannot be written: {error.strerror}", file=path) from None
@@ -309,16 +282,15 @@ def write_atomically(path: str | Path) -> Iterator[IO[str]]:
     ``-``, pipes and devices are written as it goes. ``.gz`` and ``.xz`` are compressed, without a time stamp, so
     that equal text gives equal bytes. A symbolic link stays one: the file it leads to is replaced. What goes to another
     file system (``s3://``) is written on this machine first, and put there as a whole.
-
-    Raises:
-        DataError: The file cannot be written, or the disk is full.
     """
     if is_remote(path):
         with tempfile.TemporaryDirectory(prefix="polyref-") as folder:
             whole = Path(folder) / Path(path).name
             with write_atomically(whole) as stream:
                 yield stream
-            publish(whole, path)
+            with reported(path):
+                files, place = file_system(path)
+                files.put_file(str(whole), place)
         return
     path = without_scheme(path)
     if is_stream(path):
@@ -366,9 +338,6 @@ def _text(raw: BinaryIO) -> Iterator[IO[str]]:
         stream.detach()
 
 
-_SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
-
-
 def is_remote(path: str | Path) -> bool:
     """Whether ``path`` is a URL, but not one of a file of this machine."""
     scheme = _SCHEME.match(str(path))
@@ -385,31 +354,11 @@ def without_scheme(path: str | Path) -> str | Path:
     return unquote(parts.path)
 
 
-def open_remote(url: str | Path) -> BinaryIO:
-    """The bytes of a file, from its beginning."""
-    with reported(url):
-        files, path = file_system(url)
-        return cast(BinaryIO, files.open(path, "rb"))
-
-
 def fetch(url: str | Path, target: Path) -> None:
     """Copy a file to this machine."""
     with reported(url):
         files, path = file_system(url)
         files.get_file(path, str(target))
-
-
-def publish(file: Path, url: str | Path) -> None:
-    """Put a finished file there, as one object that takes the place of what is there."""
-    with reported(url):
-        files, path = file_system(url)
-        files.put_file(str(file), path)
-
-
-def check_remote(url: str | Path) -> None:
-    """Refuse a URL whose file system cannot be used, before any work."""
-    with reported(url):
-        file_system(url)
 
 
 def file_system(url: str | Path) -> tuple[Any, str]:
@@ -436,17 +385,3 @@ def reported(url: str | Path) -> Iterator[None]:
     except Exception as error:  # every file system has errors of its own
         reason = " ".join(f"{type(error).__name__}: {error}".split())
         raise DataError(f"cannot be used: {reason}", file=url, remedy="check address and credentials") from None
-
-
-#: What has to be installed for a scheme.
-_PACKAGES: Final = {
-    "s3": "s3fs",
-    "s3a": "s3fs",
-    "gs": "gcsfs",
-    "gcs": "gcsfs",
-    "az": "adlfs",
-    "abfs": "adlfs",
-    "abfss": "adlfs",
-    "http": "aiohttp",
-    "https": "aiohttp",
-}
