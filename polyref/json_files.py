@@ -38,24 +38,23 @@ def parse_json(
     error: type[PolyrefError] = DataError,
     finite: bool = True,
 ) -> Any:
-    """Read one JSON value.
+    """Read one JSON value, all of which can be written again as UTF-8.
 
     Args:
-        text: The value. All strings in it can be written as UTF-8.
+        text: The value.
         file: Where it is from, for messages.
         line: Its 1-based line there; None for a text that is the whole file.
         expected: For messages.
         kind: What it must be: ``dict``, ``list``, or ``object`` for anything.
         error: What is raised.
         finite: Whether NaN and infinities, which Python writes and JSON has not, are refused.
-
-    Raises:
-        PolyrefError: It is not JSON or of another kind, or it is nested too deeply or holds a number that is too large,
-            or half a surrogate pair. It is an ``error``.
     """
-    reason, remedy, place = "", expected, line
+    reason, place = "", line
     try:
-        value = _value(text, finite=finite)
+        value = (_STRICT if finite else _LENIENT).decode(text)
+        check_depth(text, value)
+        if "\\u" in text:
+            json.dumps(value, ensure_ascii=False).encode("utf-8")
     except json.JSONDecodeError as fault:
         reason, place = f"{fault.msg} at column {fault.colno}", fault.lineno if line is None else line
     except UnicodeEncodeError:
@@ -65,7 +64,7 @@ def parse_json(
     except ValueError as fault:  # Python reads no whole number of more than 4300 digits
         reason = "a number of too many digits" if "4300" in str(fault) else str(fault)
     if reason:
-        raise error(f"not valid JSON: {reason}", file=file, line=place, remedy=remedy)
+        raise error(f"not valid JSON: {reason}", file=file, line=place, remedy=expected)
     if not isinstance(value, kind):
         raise error(f"found {described(value)}, {expected}", file=file, line=line)
     return value
@@ -81,20 +80,9 @@ def try_json(text: str | bytes, kind: type = dict) -> Any:
 
 
 def read_json(
-    path: str | Path,
-    kind: type = dict,
-    *,
-    error: type[PolyrefError] = ModelError,
-    remedy: str | None = None,
+    path: str | Path, kind: type = dict, *, error: type[PolyrefError] = ModelError, remedy: str | None = None
 ) -> Any:
-    """The one value of a JSON file of a model.
-
-    Args:
-        path: The file.
-        kind: As for :func:`parse_json`.
-        error: What is raised.
-        remedy: For a file that is missing.
-    """
+    """The one value of a JSON file of a model; ``remedy`` is for a file that is missing."""
     try:
         text = Path(path).read_text("utf-8")
     except FileNotFoundError:
@@ -109,11 +97,7 @@ def read_json(
 
 
 def read_toml(text: str, file: str | Path) -> dict[str, Any]:
-    """The values of a TOML file.
-
-    Raises:
-        DataError: It is no TOML.
-    """
+    """The values of a TOML file."""
     try:
         return tomllib.loads(text)
     except RecursionError:
@@ -154,11 +138,7 @@ class Record:
 
     @classmethod
     def parse(cls, text: str, file: str, line: int, *, finite: bool = True) -> Record:
-        """Parse one line; ``finite`` as for :func:`parse_json`.
-
-        Raises:
-            DataError: It is not a JSON object, or holds NaN, infinity or half a surrogate pair.
-        """
+        """The object that is a line."""
         expected = "expected one JSON object a line"
         if not text.strip():
             raise DataError("the line is empty", file=file, line=line, remedy=expected)
@@ -166,12 +146,7 @@ class Record:
 
     @classmethod
     def read(cls, path: str | Path, remedy: str | None = None) -> Record:
-        """The object that is a JSON file of a model; faults are ModelErrors.
-
-        Args:
-            path: The file.
-            remedy: For a file that is missing.
-        """
+        """The object that is a JSON file of a model; faults are ModelErrors, ``remedy`` is for a missing file."""
         return cls(read_json(path, remedy=remedy), path, error=ModelError)
 
     def fail(self, message: str, remedy: str | None = None) -> NoReturn:
@@ -187,7 +162,7 @@ class Record:
 
     def text(self, key: str) -> str | None:
         """A string."""
-        value: str | None = self._typed(key, str, "a string")
+        value = self._typed(key, str, "a string")
         if value is not None and "\0" in value:
             self.fail(f'NUL character in "{key}", expected text')
         return value
@@ -206,7 +181,7 @@ class Record:
 
     def whole(self, key: str, least: int = 0) -> int | None:
         """A whole number, ``least`` or more."""
-        value: int | None = self._typed(key, int, f"a whole number from {least}")
+        value = self._typed(key, int, f"a whole number from {least}")
         if value is not None and value < least:
             self.fail(f'"{key}" is {described(value)}, expected a whole number from {least}')
         return value
@@ -222,13 +197,11 @@ class Record:
 
     def flag(self, key: str) -> bool | None:
         """True or false."""
-        value: bool | None = self._typed(key, bool, "true or false")
-        return value
+        return self._typed(key, bool, "true or false")
 
     def items(self, key: str) -> list[Any] | None:
         """A list."""
-        value: list[Any] | None = self._typed(key, list, "a list")
-        return value
+        return self._typed(key, list, "a list")
 
     def each(self, key: str, read: Callable[[Record, str], _T | None]) -> list[_T]:
         """What a reader finds in each place of a list: ``record.each("names", Record.text)``. It must be there."""
@@ -240,7 +213,7 @@ class Record:
 
     def child(self, key: str) -> Record | None:
         """An object."""
-        value: dict[str, Any] | None = self._typed(key, dict, "an object")
+        value = self._typed(key, dict, "an object")
         return None if value is None else Record(value, self.file, self.line, f"{self.where}{key}: ", self.error)
 
     def rest(self, known: frozenset[str]) -> dict[str, Any]:
@@ -248,7 +221,7 @@ class Record:
         # Most records have none. They share one: a dictionary a reference would be much of a large set.
         return {key: value for key, value in self.values.items() if key not in known} or _NOTHING
 
-    def _typed(self, key: str, kind: type | tuple[type, ...], expected: str) -> Any:
+    def _typed(self, key: str, kind: type[_T] | tuple[type[_T], ...], expected: str) -> _T | None:
         value = self.values.get(key)
         # True is a whole number in Python, and not in JSON.
         if value is not None and (not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool)):
@@ -302,14 +275,6 @@ def described(value: Any) -> str:
     if isinstance(value, str):
         return "a string" if len(value) > 40 else json.dumps(value, ensure_ascii=False)
     return "a list" if isinstance(value, list) else "an object"
-
-
-def _value(text: str, *, finite: bool) -> Any:
-    value = (_STRICT if finite else _LENIENT).decode(text)
-    check_depth(text, value)
-    if "\\u" in text:
-        json.dumps(value, ensure_ascii=False).encode("utf-8")
-    return value
 
 
 def _finite(text: str) -> float:

@@ -99,15 +99,9 @@ def find_pair(pair: str, there: Iterable[str], file: str | Path | None = None) -
     leaves a script or region open, and that before a variety of the language (``arz_Arab`` for ``ar``).
 
     Args:
-        pair: As somebody types it.
+        pair: As somebody types it. Where several fit equally, that is a UsageError.
         there: Pairs of a set or file.
         file: That set or file, for messages.
-
-    Returns:
-        The pair as the set names it, or None where none fits.
-
-    Raises:
-        UsageError: Several fit equally.
     """
     known = dict.fromkeys(there)
     if pair in known:

@@ -1,8 +1,8 @@
 """Things by name: those of polyref, and those that other packages add through entry points.
 
-One policy for all kinds. Nothing is imported until it is asked for, so that listing names is cheap. A package with
-faults is no hindrance to others: what cannot be used is left out of lists with a warning, and is an error where it is
-asked for by name. See docs/how-to for a tutorial of each kind of plug-in.
+One policy for all kinds (metrics, statistics, generators, filters, forms of files, judgements). Nothing is imported
+until it is asked for, so that listing names is cheap. A package with faults is no hindrance to others: what cannot be
+used is left out of lists with a warning, and is a UsageError where it is asked for by name.
 """
 
 from __future__ import annotations
@@ -56,11 +56,7 @@ class Plugins:
         return _added(self, tuple(sys.path))
 
     def load(self, name: str) -> Any:
-        """What is called ``name``.
-
-        Raises:
-            UsageError: Nothing is, or several are, or it cannot be imported, or is of another kind.
-        """
+        """What is called ``name``."""
         entry = self.entry(name)
         return self.load_own(name) if entry is None else self._load(entry)
 
@@ -77,11 +73,7 @@ class Plugins:
         return _loaded(self, tuple(sys.path))
 
     def entry(self, name: str) -> EntryPoint | None:
-        """Where another package has what is called ``name``; None for what is polyref's own. Nothing is imported.
-
-        Raises:
-            UsageError: Nothing is, or several are.
-        """
+        """Where another package has what is called ``name``; None for what is polyref's own. Nothing is imported."""
         found = [entry for entry in self._points() if entry.name == name]
         owners = ["polyref itself"] * (name in self.own) + [owner(entry) for entry in found]
         if len(owners) > 1:
@@ -136,13 +128,7 @@ def _found(group: str, path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
 
 
 def tried(call: Callable[..., Any], *arguments: Any, where: str = "") -> Any:
-    """What a call into a plug-in gives, which may fail in any way; None, and a warning, where it does.
-
-    Args:
-        call: The call.
-        arguments: Its arguments.
-        where: For the warning, where the fault does not say it itself.
-    """
+    """What a call into a plug-in gives; None, and a warning, where it fails. ``where`` is for faults of its own."""
     try:
         return call(*arguments)
     except Exception as error:

@@ -1,4 +1,7 @@
-"""What callers in Python give, checked where it comes in: numbers, texts and lists, also those of NumPy and pandas."""
+"""What callers in Python give, checked where it comes in: numbers, texts and lists, also those of NumPy and pandas.
+
+Each function takes the name that messages call a value by, and the value; what does not fit is a UsageError.
+"""
 
 from __future__ import annotations
 
@@ -17,16 +20,7 @@ def list_of(values: Any) -> Any:
 
 
 def several(name: str, value: Any, one: Callable[[str, Any], Any]) -> tuple[Any, ...]:
-    """One value as a tuple of one, several of any kind as a tuple, None as an empty one.
-
-    Args:
-        name: What messages call it.
-        value: A value, or a list, an array, a set (which is put in order) or whatever else gives values.
-        one: Checks each, as the other functions here do.
-
-    Raises:
-        UsageError: One of them is not what ``one`` expects.
-    """
+    """One value as a tuple of one, several of any kind as a tuple, None as an empty one; ``one`` checks each."""
     value = list_of(value)
     if value is None:
         return ()
@@ -39,11 +33,7 @@ def several(name: str, value: Any, one: Callable[[str, Any], Any]) -> tuple[Any,
 
 
 def whole(name: str, value: Any, least: int = 0) -> int:
-    """A whole number, ``least`` or more.
-
-    Raises:
-        UsageError: It is something else.
-    """
+    """A whole number, ``least`` or more."""
     value = list_of(value)
     if isinstance(value, bool) or not isinstance(value, Integral):
         _fail(name, value, f"a whole number from {least}")
@@ -53,11 +43,7 @@ def whole(name: str, value: Any, least: int = 0) -> int:
 
 
 def real(name: str, value: Any) -> float:
-    """A finite number.
-
-    Raises:
-        UsageError: It is something else.
-    """
+    """A finite number."""
     value = list_of(value)
     if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
         _fail(name, value, "a number")
@@ -65,40 +51,24 @@ def real(name: str, value: Any) -> float:
 
 
 def flag(name: str, value: Any) -> bool:
-    """True or false.
-
-    Raises:
-        UsageError: It is something else.
-    """
+    """True or false."""
     value = list_of(value)
     return value if isinstance(value, bool) else _fail(name, value, "true or false")
 
 
 def text(name: str, value: Any) -> str:
-    """A string.
-
-    Raises:
-        UsageError: It is something else.
-    """
+    """A string."""
     return value if isinstance(value, str) else _fail(name, value, "a text")
 
 
 def place(name: str, value: Any) -> str:
-    """A file, a folder or a URL: a string or a path.
-
-    Raises:
-        UsageError: It is something else.
-    """
+    """A file, a folder or a URL: a string or a path."""
     found = os.fspath(value) if isinstance(value, os.PathLike) else value
     return found if isinstance(found, str) else _fail(name, value, "a file or folder")
 
 
 def mapping(name: str, value: Any) -> Mapping[str, Any]:
-    """Names, and something for each.
-
-    Raises:
-        UsageError: It is something else.
-    """
+    """Names, and something for each."""
     if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
         _fail(name, value, "a dictionary by names")
     return value
@@ -115,11 +85,7 @@ def texts(name: str, value: Any) -> tuple[str, ...]:
 
 
 def as_texts(texts: Sequence[str], name: str) -> list[str]:
-    """A list of texts; ``name`` is what messages call it.
-
-    Raises:
-        UsageError: It is one string, or holds something that is no string.
-    """
+    """A list of texts; ``name`` is what messages call it."""
     texts = list_of(texts)
     if isinstance(texts, (str, bytes)) or not isinstance(texts, Sequence):
         found = "one string" if isinstance(texts, (str, bytes)) else f"of type {type(texts).__name__}"
