@@ -124,6 +124,23 @@ class Format:
     writing: Writing | None = None
 
 
+def one_file(form: str, segments: Callable[[Lines], Iterator[Segment]]) -> Callable[[Sequence[Lines]], Opened]:
+    """How a form of one file is opened."""
+
+    def opened(files: Sequence[Lines]) -> Opened:
+        (file,) = files
+        return Opened(form, {}, segments(file))
+
+    return opened
+
+
+def one_file_with_ids(
+    form: str, segments: Callable[[Lines], Iterator[tuple[int, Segment]]]
+) -> Callable[[Sequence[Lines]], Opened]:
+    """The same of segments with their lines, whose ids must differ."""
+    return one_file(form, lambda file: unique(segments(file), file.name))
+
+
 def never(name: str, start: Start) -> bool:
     """No file is told to be in a form that has to be named."""
     return False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
@@ -24,37 +24,21 @@ HUMAN_NAME: Final = re.compile(r"human([-_.].*)?|ref([-_]?[a-z])?", re.IGNORECAS
 
 @dataclass
 class Document:
-    """One ``doc``.
-
-    Attributes:
-        name: Its id.
-        domain: ``all`` where the file does not say.
-        collection: The collection it belongs to, if any.
-        test_suite: Whether it belongs to a test suite.
-        line: Where it starts.
-        has_source: Whether it has a source, which may be without segments.
-        source: Segment number -> text.
-        translator: Who translated the source from the target language, if it was written in that.
-        references: Name -> segment number -> text.
-        outputs: System -> segment number -> text.
-        language: Of the source.
-        target: Language of references or outputs.
-        original: Language that the document was written in.
-    """
+    """A document of a test set: texts by the numbers of their segments."""
 
     name: str
-    domain: str
+    domain: str  # "all" where the file does not say
     collection: str | None
     test_suite: bool
-    line: int
-    has_source: bool = False
+    line: int  # where it starts
+    has_source: bool = False  # which may be without segments
     source: dict[int, str] = field(default_factory=dict)
-    translator: str | None = None
+    translator: str | None = None  # of the source, if it was written in the target language
     references: dict[str, dict[int, str]] = field(default_factory=dict)
     outputs: dict[str, dict[int, str]] = field(default_factory=dict)
-    language: str | None = None
+    language: str | None = None  # of the source
     target: str | None = None
-    original: str | None = None
+    original: str | None = None  # the language that it was written in
 
     @property
     def numbers(self) -> list[int]:
@@ -66,35 +50,56 @@ class Document:
         )
 
 
-def segments_of(documents: Iterable[Document], *, names: Sequence[str], whole: bool) -> Iterator[Segment]:
-    """The segments of documents, in order, with positions for ids.
+def present(named: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Names and texts of the references that are there."""
+    return [(name, text) for name, text in named if text.strip() not in NO_REFERENCE]
+
+
+def segment_of_set(
+    position: int,
+    named: Sequence[tuple[str, str]],
+    source: str | None,
+    document: str,
+    lang: str | None,
+    more: Mapping[str, Any],
+    *,
+    whole: bool,
+) -> Segment:
+    """A segment of a test set, whose id is its place.
 
     Args:
-        documents: In the order of the file.
-        names: References to take. A reference that a document lacks is absent.
-        whole: Also give sources, documents, languages and the names of references.
+        position: From 1.
+        named: Names and texts of its references.
+        source: The source.
+        document: The name of its document.
+        lang: The target language.
+        more: What else is known.
+        whole: False leaves out all but the texts of references.
     """
+    refs = references(named, whole=whole)
+    if not whole:
+        return Segment(Place(position), refs)
+    return Segment(Place(position), refs, source, None if document == NO_DOCUMENT else document, lang, more)
+
+
+def segments_of(documents: Iterable[Document], *, names: Sequence[str], whole: bool) -> Iterator[Segment]:
+    """The segments of documents, in order, with the references of these names."""
     position = 0
     for document in documents:
-        name = None if document.name == NO_DOCUMENT else document.name
+        about = {
+            "domain": None if document.domain == "all" else document.domain,
+            "origlang": document.original,
+            "collection": document.collection,
+            "src_lang": document.language,
+        }
+        known = {key: value for key, value in about.items() if value is not None}
         for place, number in enumerate(document.numbers, 1):
             position += 1
-            found = {own: texts.get(number) for own, texts in document.references.items()}
-            texts = [
-                (own, text)
-                for own, text in found.items()
-                if text is not None and text.strip() not in NO_REFERENCE and own in names
-            ]
-            refs = references(texts, whole=whole)
-            if not whole:
-                yield Segment(Place(position), refs)
-                continue
-            more: dict[str, Any] = {} if document.domain == "all" else {"domain": document.domain}
-            more |= {} if document.original is None else {"origlang": document.original}
-            more |= {} if document.collection is None else {"collection": document.collection}
-            more |= {} if document.language is None else {"src_lang": document.language}
-            more |= {} if place == number else {"seg": number}
-            yield Segment(Place(position), refs, document.source.get(number), name, document.target, more)
+            refs = document.references.items()
+            texts = present((own, found[number]) for own, found in refs if number in found and own in names)
+            more = known if place == number else {**known, "seg": number}
+            source = document.source.get(number)
+            yield segment_of_set(position, texts, source, document.name, document.target, more, whole=whole)
 
 
 def outputs_of(documents: Sequence[Document], file: str) -> Outputs:
@@ -132,19 +137,12 @@ def chosen(there: Iterable[str], file: Lines) -> list[str]:
 def of_pair(
     file: Lines, records: Iterable[tuple[str | None, Record]], made: Callable[[Record], Made]
 ) -> tuple[str | None, list[Made]]:
-    """What is made of the records of one language pair; the others are passed over, and never held.
+    """The pair that a user asks for, as the file names it, and what is made of its records; others are never held.
 
     Args:
-        file: Whose ``reading`` asks for a pair.
+        file: What the user says of it.
         records: Each with its pair; None says nothing, and belongs to any.
         made: What to make of a record.
-
-    Returns:
-        The pair as the file names it, and what was made.
-
-    Raises:
-        DataError: There is nothing of the pair.
-        UsageError: Several pairs, and none is asked for or several fit.
     """
     asked = file.reading.pair
     fits: dict[str | None, bool] = {}

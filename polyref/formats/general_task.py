@@ -20,7 +20,7 @@ from itertools import chain
 from typing import Any, Final
 
 from polyref.errors import DataError
-from polyref.formats.base import Format, Lines, Opened, Outputs, Start, objects_in, without_blank_end
+from polyref.formats.base import Format, Lines, Outputs, Start, objects_in, one_file, without_blank_end
 from polyref.formats.columns import (
     DEFAULT_NAME,
     NO_DOCUMENT,
@@ -28,12 +28,11 @@ from polyref.formats.columns import (
     Writing,
     counted,
     names_in_documents,
-    references,
 )
-from polyref.formats.documents import HUMAN_NAME, NO_REFERENCE, Made, check_name, chosen, of_pair
+from polyref.formats.documents import HUMAN_NAME, Made, check_name, chosen, of_pair, present, segment_of_set
 from polyref.json_files import Record, described
 from polyref.languages import split_pair
-from polyref.references import Place, Segment
+from polyref.references import Segment
 
 #: What sets the parts of a document's id apart, and which of them say the language pair.
 _SEPARATORS: Final = ("_###_", "_#_")
@@ -99,13 +98,7 @@ def _parts_general(name: str) -> tuple[str | None, str | None, str]:
 
 @dataclass(frozen=True)
 class Text:
-    """A document of a test set.
-
-    Attributes:
-        record: The line it was read from.
-        sources: Its paragraphs.
-        references: Name -> its paragraphs.
-    """
+    """A document of a test set: its line, and its paragraphs in the source and in the references by name."""
 
     record: Record
     sources: list[str]
@@ -124,17 +117,12 @@ class Text:
 
 
 def read_texts(file: Lines) -> tuple[str | None, list[Text]]:
-    """The pair that is asked for, as a test set names it, and its documents.
-
-    Raises:
-        DataError: A document is broken, or there twice, or none is of the pair.
-        UsageError: Several pairs, and none is asked for or several fit.
-    """
+    """The pair that is asked for, as a test set names it, and its documents."""
     return _of_pair(file, lambda record: _text_general(record, file.reading.fields))
 
 
 def read_hypotheses(file: Lines) -> list[tuple[str, list[str]]]:
-    """Id and paragraphs of a system's documents of the pair that is asked for; raises as :func:`read_texts`."""
+    """Id and paragraphs of a system's documents of the pair that is asked for."""
 
     def of(record: Record) -> tuple[str, list[str]]:
         text = record.text("hypothesis")
@@ -173,24 +161,16 @@ def _text_general(record: Record, wanted: Mapping[str, str]) -> Text:
     return Text(record, sources, found)
 
 
-def _open_general(files: Sequence[Lines]) -> Opened:
-    (file,) = files
-    return Opened("general", {}, _segments_general(file))
-
-
-def _segments_general(file: Lines) -> Iterator[Segment]:
+def _general_segments(file: Lines) -> Iterator[Segment]:
     position = 0
     for text in read_texts(file)[1]:
-        record, document = text.record, None if text.name == NO_DOCUMENT else text.name
+        lang = text.record.text("tgt_lang")
+        more: dict[str, Any] = {key: value for key, value in text.record.values.items() if key not in KNOWN}
         for place, source in enumerate(text.sources):
             position += 1
             named = [(name, parts[place]) for name, parts in text.references.items()]
-            refs = references(named, whole=file.reading.whole)
-            if not file.reading.whole:
-                yield Segment(Place(position), refs)
-                continue
-            more: dict[str, Any] = {key: value for key, value in record.values.items() if key not in KNOWN}
-            yield Segment(Place(position), refs, source, document, record.text("tgt_lang"), more if place == 0 else {})
+            about = more if place == 0 else {}
+            yield segment_of_set(position, named, source, text.name, lang, about, whole=file.reading.whole)
 
 
 def _outputs_general(file: Lines) -> Outputs:
@@ -244,25 +224,15 @@ def lost_in_documents(made: Layout) -> list[str]:
 
 @dataclass
 class Item:
-    """One segment.
+    """One segment."""
 
-    Attributes:
-        line: Where it is, or begins.
-        place: What it is called, for messages.
-        domain: ``all`` where the file does not say.
-        document: Name of its document.
-        source: The source.
-        texts: Name -> text of references and systems; in 2024 of those alone that were judged here.
-        scores: Name -> the score of every annotator.
-    """
-
-    line: int
-    place: str
-    domain: str
+    line: int  # where it is, or begins
+    place: str  # what it is called, for messages
+    domain: str  # "all" where the file does not say
     document: str
     source: str
-    texts: dict[str, str] = field(default_factory=dict)
-    scores: dict[str, list[float]] = field(default_factory=dict)
+    texts: dict[str, str] = field(default_factory=dict)  # of references and systems; in 2024 of those judged alone
+    scores: dict[str, list[float]] = field(default_factory=dict)  # of every annotator, by name
 
 
 def is_evaluation(values: Mapping[str, object]) -> bool:
@@ -275,12 +245,7 @@ def _is_evaluation(name: str, start: Start) -> bool:
 
 
 def read_items(file: Lines) -> tuple[str, list[Item]]:
-    """The pair that is asked for, as the file names it, and its segments.
-
-    Raises:
-        DataError: Something is missing, of another type, there twice, or not there for every segment.
-        UsageError: Several pairs, and none is asked for or several fit.
-    """
+    """The pair that is asked for, as the file names it, and its segments."""
     records = _records(file)
     first = next(records, None)
     if first is None:
@@ -411,24 +376,14 @@ def _merged(judgements: list[Item], file: str) -> list[Item]:
     return [found[number] for number in sorted(found)]
 
 
-def _open_evaluation(files: Sequence[Lines]) -> Opened:
-    (file,) = files
-    return Opened("human-evaluation", {}, _segments_evaluation(file))
-
-
-def _segments_evaluation(file: Lines) -> Iterator[Segment]:
+def _evaluation_segments(file: Lines) -> Iterator[Segment]:
     pair, items = read_items(file)
-    names = chosen(dict.fromkeys(n for item in items for n in item.texts if HUMAN_NAME.fullmatch(n)), file)
+    names = chosen((name for item in items for name in item.texts if HUMAN_NAME.fullmatch(name)), file)
     lang = (split_pair(pair) or (None, None))[1]
     for position, item in enumerate(items, 1):
-        texts = [(name, item.texts[name]) for name in names if name in item.texts]
-        refs = references([one for one in texts if one[1].strip() not in NO_REFERENCE], whole=file.reading.whole)
-        if not file.reading.whole:
-            yield Segment(Place(position), refs)
-            continue
-        document = None if item.document == NO_DOCUMENT else item.document
+        texts = present((name, item.texts[name]) for name in names if name in item.texts)
         more = {} if item.domain == "all" else {"domain": item.domain}
-        yield Segment(Place(position), refs, item.source, document, lang, more)
+        yield segment_of_set(position, texts, item.source, item.document, lang, more, whole=file.reading.whole)
 
 
 def _outputs_evaluation(file: Lines) -> Outputs:
@@ -450,7 +405,7 @@ def _outputs_evaluation(file: Lines) -> Outputs:
 GENERAL: Final = Format(
     "general",
     _is_general,
-    _open_general,
+    one_file("general", _general_segments),
     _outputs_general,
     json=True,
     pairs=True,
@@ -459,5 +414,10 @@ GENERAL: Final = Format(
     ),
 )
 EVALUATION: Final = Format(
-    "human-evaluation", _is_evaluation, _open_evaluation, _outputs_evaluation, json=True, pairs=True
+    "human-evaluation",
+    _is_evaluation,
+    one_file("human-evaluation", _evaluation_segments),
+    _outputs_evaluation,
+    json=True,
+    pairs=True,
 )

@@ -6,7 +6,7 @@ import ast
 import json
 import re
 import warnings
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from itertools import chain
 from typing import Any, Final
 
@@ -14,12 +14,12 @@ from polyref.errors import DataError
 from polyref.formats.base import (
     Format,
     Lines,
-    Opened,
     Outputs,
     Start,
     never,
     objects_in,
-    unique,
+    one_file,
+    one_file_with_ids,
     unpacked,
     without_blank_end,
 )
@@ -142,11 +142,6 @@ def _inside_list(start: Start) -> str:
     return ("".join(start.written) if first.rstrip() == "[" else first)[1:].lstrip()
 
 
-def _open_keyed(files: Sequence[Lines]) -> Opened:
-    (file,) = files
-    return Opened("json", {}, unique(_keyed_segments(file), file.name))
-
-
 def _keyed_segments(file: Lines) -> Iterator[tuple[int, Segment]]:
     fields, whole = file.reading.fields, file.reading.whole
     known: dict[tuple[str, ...], list[Column]] = {}
@@ -224,11 +219,6 @@ def _is_lists(name: str, start: Start) -> bool:
     return whole or start.written[0].strip() == "[" or unpacked(name).endswith((".json", ".jsonl"))
 
 
-def _open_lists(files: Sequence[Lines]) -> Opened:
-    (file,) = files
-    return Opened("lists", {}, _list_segments(file))
-
-
 def _list_segments(file: Lines) -> Iterator[Segment]:
     for position, (number, text) in enumerate(elements(file), 1):
         value = as_list(text) if text.lstrip().startswith("[") else try_json(text, str)
@@ -251,7 +241,7 @@ def _list_lines(made: Layout) -> Iterator[str]:
 KEYED: Final = Format(
     "json",
     _is_keyed,
-    _open_keyed,
+    one_file_with_ids("json", _keyed_segments),
     _keyed_outputs,
     json=True,
     writing=Writing(frozenset({"names", "kinds", "logprob", "meta"}), _keyed_lines, taken=_taken_in_keyed),
@@ -259,7 +249,7 @@ KEYED: Final = Format(
 LISTS: Final = Format(
     "lists",
     _is_lists,
-    _open_lists,
+    one_file("lists", _list_segments),
     json=True,
     writing=Writing(
         ALL - {"several", "extras", "ragged", "none", "empty", "spaces", "lines", "returns", "tabs"},
@@ -270,7 +260,7 @@ LISTS: Final = Format(
 COMET: Final = Format(
     "comet",
     never,
-    _open_keyed,
+    one_file_with_ids("json", _keyed_segments),
     json=True,
     writing=Writing(
         ALL - {"source", "none", "ragged", "empty", "spaces", "lines", "returns", "tabs"},

@@ -7,12 +7,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from polyref.errors import DataError, UsageError
-from polyref.formats.base import Format, Lines, Opened, Outputs, Start, objects_in, shortened, unique, without_blank_end
+from polyref.formats.base import (
+    Format,
+    Lines,
+    Outputs,
+    Start,
+    objects_in,
+    one_file_with_ids,
+    shortened,
+    without_blank_end,
+)
 from polyref.json_files import Record
 from polyref.languages import find_pair
 from polyref.references import Reference, Segment
@@ -30,29 +39,17 @@ _FORM: Final = 'expected {"item_id", "src", "ref": {"text", "type"}, "hyps": {NA
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One line.
+    """One line."""
 
-    Attributes:
-        name: Its id.
-        set_name: What the id begins with: ``official``, ``challenge``.
-        pair: ``SRC-TGT`` in the codes of the id.
-        document: Domain and document, where the id has them.
-        source: The source text.
-        reference: None where there is none.
-        outputs: System -> its output, in the order of the line.
-        line: Where it is, from 1.
-        extra: Other keys.
-    """
-
-    name: str
-    set_name: str
-    pair: str
-    document: str | None
+    name: str  # its id
+    set_name: str  # what the id begins with: official, challenge
+    pair: str  # SRC-TGT in the codes of the id
+    document: str | None  # domain and document, where the id has them
     source: str
     reference: Reference | None
     outputs: Mapping[str, str]
     line: int
-    extra: Mapping[str, Any]
+    extra: Mapping[str, Any]  # other keys
 
 
 def is_item(values: Mapping[str, object]) -> bool:
@@ -65,11 +62,7 @@ def _matches(name: str, start: Start) -> bool:
 
 
 def read_items(file: Lines) -> Iterator[Item]:
-    """The items of a file, every one checked by itself.
-
-    Raises:
-        DataError: A line is no such item, or the file has none.
-    """
+    """The items of a file, every one checked by itself."""
     number = 0
     for number, line in without_blank_end(file):
         yield _item(Record.parse(line, file.name, number))
@@ -116,17 +109,7 @@ def fits(asked: str, pair: str) -> bool:
 
 
 def of_pair(items: Iterator[Item], asked: str | None, file: str) -> Iterator[Item]:
-    """The items of one language pair, however ids and users spell it.
-
-    Args:
-        items: Of any pairs.
-        asked: None takes all, which must be of one.
-        file: For messages.
-
-    Raises:
-        UsageError: Several pairs fit.
-        DataError: None does.
-    """
+    """The items of one language pair, however ids and users spell it; where none is asked for, all are to be of one."""
     there: dict[str, bool] = {}
     for item in items:
         if item.pair not in there:
@@ -139,11 +122,6 @@ def of_pair(items: Iterator[Item], asked: str | None, file: str) -> Iterator[Ite
             yield item
     if not any(there.values()):
         raise DataError(f"no item of {asked}, there are: {', '.join(there)}", file=file)
-
-
-def _open(files: Sequence[Lines]) -> Opened:
-    (file,) = files
-    return Opened("metrics-task", {}, unique(_segments(file), file.name))
 
 
 def _segments(file: Lines) -> Iterator[tuple[int, Segment]]:
@@ -178,4 +156,6 @@ def check_systems(item: Item, expected: Collection[str], file: str, remedy: str 
             raise DataError(f'"hyps" {told}', file=file, line=item.line, remedy=remedy)
 
 
-METRICS_TASK: Final = Format("metrics-task", _matches, _open, _outputs, json=True, pairs=True)
+METRICS_TASK: Final = Format(
+    "metrics-task", _matches, one_file_with_ids("metrics-task", _segments), _outputs, json=True, pairs=True
+)

@@ -21,7 +21,18 @@ from pathlib import Path
 from typing import Any, Final
 
 from polyref.errors import DataError, PolyrefWarning
-from polyref.formats.base import Format, Lines, Opened, Outputs, Start, object_in, unique, unpacked, without_blank_end
+from polyref.formats.base import (
+    Format,
+    Lines,
+    Opened,
+    Outputs,
+    Start,
+    object_in,
+    one_file_with_ids,
+    unique,
+    unpacked,
+    without_blank_end,
+)
 from polyref.formats.columns import ALL, Layout, Writing, json_line, json_parts, one_line, role_of
 from polyref.formats.general_task import is_document, is_evaluation
 from polyref.formats.metrics_task import is_item
@@ -250,13 +261,9 @@ def _is_simple(name: str, start: Start) -> bool:
     return values is not None and "refs" not in values and not values.keys().isdisjoint({"reference", "paraphrases"})
 
 
-def _open_simple(files: Sequence[Lines]) -> Opened:
-    (file,) = files
-    parsed = (
-        (number, _simple_segment(Record.parse(line, file.name, number), Place(number)))
-        for number, line in enumerate(file.lines, 1)
-    )
-    return Opened("simple", {}, unique(parsed, file.name))
+def _simple_segments(file: Lines) -> Iterator[tuple[int, Segment]]:
+    for number, line in enumerate(file.lines, 1):
+        yield number, _simple_segment(Record.parse(line, file.name, number), Place(number))
 
 
 def _simple_segment(record: Record, default_id: str) -> Segment:
@@ -293,11 +300,6 @@ def _is_nbest(name: str, start: Start) -> bool:
     found = values.get("paraphrases")
     listed = isinstance(found, list) and all(isinstance(item, dict) for item in found)
     return listed and "text" in values and "reference" not in values
-
-
-def _open_nbest(files: Sequence[Lines]) -> Opened:
-    (file,) = files
-    return Opened("nbest", {}, unique(_nbest_segments(file), file.name))
 
 
 def _nbest_segments(file: Lines) -> Iterator[tuple[int, Segment]]:
@@ -357,14 +359,14 @@ NORMAL: Final = Format("normal", _is_normal, _open_normal, json=True, writing=Wr
 SIMPLE: Final = Format(
     "simple",
     _is_simple,
-    _open_simple,
+    one_file_with_ids("simple", _simple_segments),
     json=True,
     writing=Writing(frozenset({"several", "names", "kinds", "logprob", "meta"}), _simple_lines, taken=_taken_in_simple),
 )
 NBEST: Final = Format(
     "nbest",
     _is_nbest,
-    _open_nbest,
+    one_file_with_ids("nbest", _nbest_segments),
     json=True,
     writing=Writing(
         frozenset({"none", "source", "doc", "lang", "several", "names", "kinds", "keys", "meta"}), _nbest_lines

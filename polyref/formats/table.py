@@ -9,11 +9,12 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import chain
 from typing import Final
 
 from polyref.errors import DataError
-from polyref.formats.base import Format, Lines, Opened, Outputs, Start, never, unique, unpacked, without_blank_end
+from polyref.formats.base import Format, Lines, Outputs, Start, never, one_file_with_ids, unpacked, without_blank_end
 from polyref.formats.columns import (
     ALL,
     PARTS,
@@ -91,12 +92,7 @@ class _Table:
             yield place, cells
 
 
-def _opened(form: str, files: Sequence[Lines], separator: str, *, all_references: bool = False) -> Opened:
-    (file,) = files
-    return Opened(form, {}, unique(_segments(file, separator, all_references), file.name))
-
-
-def _segments(file: Lines, separator: str, all_references: bool) -> Iterator[tuple[int, Segment]]:
+def _segments(file: Lines, separator: str, *, all_references: bool = False) -> Iterator[tuple[int, Segment]]:
     table = _Table(file, separator, REFERENCES, all_references=all_references)
     texts = [place for place, column in enumerate(table.columns) if column.role in REFERENCES]
     first = next((place for place, column in enumerate(table.columns) if column.role == "reference"), -1)
@@ -127,14 +123,6 @@ def _is_tsv(name: str, start: Start) -> bool:
     return bool(start.written) and all("\t" in line for line in start.written)
 
 
-def _open_tsv(files: Sequence[Lines]) -> Opened:
-    return _opened("tsv", files, "\t")
-
-
-def _tsv_outputs(file: Lines) -> Outputs:
-    return _outputs(file, "\t")
-
-
 def _tsv_lines(made: Layout) -> Iterator[str]:
     return ("\t".join(one_line(cell, tabs=False) for cell in row) + "\n" for row in _cells(made))
 
@@ -151,24 +139,12 @@ def _is_csv(name: str, start: Start) -> bool:
     return unpacked(name).endswith(".csv")
 
 
-def _open_csv(files: Sequence[Lines]) -> Opened:
-    return _opened("csv", files, ",")
-
-
-def _csv_outputs(file: Lines) -> Outputs:
-    return _outputs(file, ",")
-
-
 def _csv_lines(made: Layout) -> Iterator[str]:
     for row in _cells(made):
         line = io.StringIO()
         # What is in the line end is quoted; a text file's own is a line feed.
         csv.writer(line, lineterminator="\r\n").writerow(cell.replace("\r\n", "\n") for cell in row)
         yield line.getvalue().removesuffix("\r\n") + "\n"
-
-
-def _open_sacrebleu(files: Sequence[Lines]) -> Opened:
-    return _opened("sacrebleu-tsv", files, "\t", all_references=True)
 
 
 def _sacrebleu_lines(made: Layout) -> Iterator[str]:
@@ -178,8 +154,8 @@ def _sacrebleu_lines(made: Layout) -> Iterator[str]:
 TSV: Final = Format(
     "tsv",
     _is_tsv,
-    _open_tsv,
-    _tsv_outputs,
+    one_file_with_ids("tsv", partial(_segments, separator="\t")),
+    partial(_outputs, separator="\t"),
     writing=Writing(
         frozenset({"none", "empty", "lines", "tabs", "logprob", "keys", "meta"}), _tsv_lines, readable=names_in_tables
     ),
@@ -187,8 +163,8 @@ TSV: Final = Format(
 CSV: Final = Format(
     "csv",
     _is_csv,
-    _open_csv,
-    _csv_outputs,
+    one_file_with_ids("csv", partial(_segments, separator=",")),
+    partial(_outputs, separator=","),
     writing=Writing(
         frozenset({"none", "empty", "returns", "logprob", "keys", "meta"}), _csv_lines, readable=names_in_tables
     ),
@@ -197,6 +173,6 @@ CSV: Final = Format(
 SACREBLEU: Final = Format(
     "sacrebleu-tsv",
     never,
-    _open_sacrebleu,
+    one_file_with_ids("sacrebleu-tsv", partial(_segments, separator="\t", all_references=True)),
     writing=Writing(ALL - {"several", "extras", "returns", "spaces", "empty"}, _sacrebleu_lines),
 )

@@ -24,12 +24,11 @@ from polyref.formats.columns import (
     added_kind,
     names_in_documents,
     one_line,
-    references,
 )
-from polyref.formats.documents import NO_REFERENCE
+from polyref.formats.documents import NO_REFERENCE, segment_of_set
 from polyref.json_files import Record
 from polyref.languages import find_pair
-from polyref.references import Place, Segment
+from polyref.references import Segment
 from polyref.textfiles import check_parallel
 
 _LAYOUT: Final = re.compile(r"(?P<pair>[^.]+)\.(?P<name>[^.]+)\.(txt|jsonl)")
@@ -44,14 +43,7 @@ _KEYS: Final = {"references": "target", "sources": "source"}
 
 
 def files_in(folder: Path, pair: str | None, wanted: Sequence[str], *, whole: bool) -> list[Path]:
-    """The files of one language pair: references by name, and then sources and documents if ``whole``.
-
-    Args:
-        folder: The test set.
-        pair: Language pair; None where there is one alone.
-        wanted: Names of references, all if empty.
-        whole: Whether to take what is no reference.
-    """
+    """The files of one language pair: references by name (all if none is wanted), then, if ``whole``, what is none."""
     if not (folder / "references").is_dir():
         raise DataError(
             "is a directory without references/, expected a file or a test set of mt-metrics-eval or WMT", file=folder
@@ -113,19 +105,15 @@ def _segments(files: Sequence[Lines]) -> Iterator[Segment]:
             for column, text in enumerate(row):
                 counts[column] -= text == ""
             continue
-        there = [(name, text or "") for (kind, name), text in zip(columns, row, strict=True) if kind == "references"]
-        there = [(name, text) for name, text in there if text not in NO_REFERENCE]
-        refs = references(there, whole=whole)
-        more = {kind: text for (kind, _), text in zip(columns, row, strict=True) if kind != "references"}
+        pairs = list(zip(columns, row, strict=True))
+        there = [
+            (name, text or "") for (kind, name), text in pairs if kind == "references" and text not in NO_REFERENCE
+        ]
+        more = {kind: text for (kind, _), text in pairs if kind != "references"}
         domain, _, document = (more.get("documents") or "").replace("\t", " ").partition(" ")
-        document = document or NO_DOCUMENT
-        yield Segment(
-            Place(position),
-            refs,
-            more.get("sources"),
-            document if document != NO_DOCUMENT else None,
-            extra={"domain": domain} if domain and domain != "all" else {},
-        )
+        about = {"domain": domain} if domain and domain != "all" else {}
+        source = more.get("sources")
+        yield segment_of_set(position, there, source, document or NO_DOCUMENT, None, about, whole=whole)
     check_parallel([(file.name, count) for file, count in zip(files, counts, strict=True)])
 
 
@@ -143,12 +131,7 @@ def _texts(file: Lines) -> Iterator[str]:
 
 
 def set_files(name: str, pair: str | None) -> list[Path]:
-    """The references of a test set, which are plain text files.
-
-    Args:
-        name: As sacreBLEU calls it, ``wmt22``.
-        pair: Language pair, ``SRC-TGT``.
-    """
+    """The references of a test set (``wmt22``), which are plain text files."""
     from sacrebleu.dataset import DATASETS
 
     if name not in DATASETS:
