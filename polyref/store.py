@@ -218,7 +218,7 @@ class _Folder:
 
     def __init__(self, path: str, header: Mapping[str, Any]) -> None:
         self.path = path
-        self._name = _hash(pack(header)) + "-{:08}"
+        self._name = _checksum(pack(header)).decode() + "-{:08}"
 
     def resume(self, header: Mapping[str, Any]) -> int:
         """The number of records that are there in one piece from the first."""
@@ -300,16 +300,16 @@ def _unfinished(path: str | Path, found: Mapping[str, Any], header: Mapping[str,
 def pack(record: Any) -> bytes:
     """A record as a line."""
     text = json.dumps(record, ensure_ascii=False, allow_nan=False).encode("utf-8")
-    return _hash(text).encode() + b" " + text + b"\n"
+    return _checksum(text) + b" " + text + b"\n"
 
 
 def _unpack(line: bytes) -> Any:
     """The record of a line; None where it is torn or was written by somebody else."""
     digest, text = line[:_DIGITS], line[_DIGITS + 1 : -1]
-    if not line.endswith(b"\n") or digest != _hash(text).encode():
+    if not line.endswith(b"\n") or digest != _checksum(text):
         return None
     return try_json(text, object)  # a checksum says nothing about what was written
 
 
-def _hash(text: bytes) -> str:
-    return hashlib.sha256(text).hexdigest()[:_DIGITS]
+def _checksum(text: bytes) -> bytes:
+    return hashlib.sha256(text).hexdigest()[:_DIGITS].encode()
