@@ -1,4 +1,4 @@
-"""The folder of ``polyref demo``: the example texts of the package, and what the demo makes of them."""
+"""``polyref demo``: the main job on the example texts in the package, by the commands a user would type."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import os
 import re
 import webbrowser
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
+from itertools import islice
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import click
 
@@ -20,7 +21,7 @@ from polyref.cli.printing import silence, tell
 from polyref.errors import DataError, UsageError
 from polyref.eval.inspection.inspection import inspect
 from polyref.json_files import try_json
-from polyref.references import ReferenceSet, Segment
+from polyref.references import ReferenceSet
 from polyref.tables import text_table
 from polyref.textfiles import check_writable, read_lines, write_atomically
 
@@ -31,72 +32,59 @@ MADE, DROPPED, SCORES, PAGE = "refs.polyref.jsonl", "dropped.jsonl", "scores.jso
 K = 3
 KS = (0, K)
 METRICS = ("bleu", "chrf++")
+RIGHT, WRONG = "sysA.en", "sysB.en"
 
 
 def demo_folder(output: str) -> Path:
-    """Make the folder and put the example texts there."""
+    """Make the folder and put the example texts there; refuse one where a file of their names is not the demo's."""
     folder = Path(output)
-    _refuse_overwriting(folder)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise DataError(f"cannot be made: {error.strerror}", file=output, remedy="choose another folder: -o") from None
-    check_writable(folder / MADE)
-    for name in EXAMPLES:
-        if not (folder / name).exists():
-            with write_atomically(folder / name) as target:
-                target.write(_packaged(name).decode("utf-8"))
-    return folder
-
-
-def _packaged(name: str) -> bytes:
-    return (files("polyref") / "examples" / name).read_bytes()
-
-
-def _refuse_overwriting(folder: Path) -> None:
-    """Refuse a folder where a file of the demo's names is not the demo's."""
+    packaged = {name: (files("polyref") / "examples" / name).read_bytes() for name in EXAMPLES}
     there = [name for name in EXAMPLES if os.path.lexists(folder / name)]
-    theirs = [name for name in there if not _holds(folder / name, _packaged(name))]
-    made = _made_here(folder / MADE)
-    ours = {MADE: made, DROPPED: made, PAGE: made, SCORES: _scored_here(folder / SCORES)}
+    theirs = [name for name in there if _read(folder / name) != packaged[name]]
+    made = _made_here(_read(folder / MADE), packaged["refs.en"])
+    ours = {MADE: made, DROPPED: made, PAGE: made, SCORES: _scored_here(_read(folder / SCORES))}
     for name, is_ours in ours.items():
         if os.path.lexists(folder / name) and not (len(there) == len(EXAMPLES) and is_ours):
             theirs.append(name)
     if theirs:
         raise UsageError(f"{folder / theirs[0]} is there and not of this demo", remedy="choose another folder: -o")
-
-
-def _holds(path: Path, content: bytes) -> bool:
     try:
-        return path.read_bytes() == content
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DataError(f"cannot be made: {error.strerror}", file=output, remedy="choose another folder: -o") from None
+    check_writable(folder / MADE)
+    for name, content in packaged.items():
+        if name not in there:
+            with write_atomically(folder / name) as target:
+                target.write(content.decode("utf-8"))
+    return folder
+
+
+def _read(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
     except OSError:
-        return False
+        return None
 
 
-def _made_here(path: Path) -> bool:
-    """Whether the reference set says that it was made of the example references, with as many paraphrases."""
+def _made_here(content: bytes | None, references: bytes) -> bool:
+    """Whether a reference set says that it was made of the example references, with as many paraphrases."""
     try:
-        with path.open("rb") as stream:
-            meta = (try_json(stream.readline()) or {})["meta"]
-        digest = hashlib.sha256(_packaged("refs.en")).hexdigest()
+        meta = (try_json((content or b"").partition(b"\n")[0]) or {})["meta"]
+        digest = hashlib.sha256(references).hexdigest()
         return bool(meta["inputs"] == [{"name": "refs.en", "sha256": digest}] and meta["k"] == K)
-    except (OSError, ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError):
         return False
 
 
-def _scored_here(path: Path) -> bool:
-    """Whether the scores are of the example systems, with the demo's metrics and numbers of references."""
+def _scored_here(content: bytes | None) -> bool:
+    """Whether scores are of the example systems, with the demo's metrics and numbers of references."""
     try:
-        scores = try_json(path.read_bytes()) or {}
-        found = {(row["system"], row["metric"], row["k"]) for row in scores["rows"]}
-    except (OSError, ValueError, KeyError, TypeError):
+        rows = (try_json(content or b"") or {})["rows"]
+        found = {(row["system"], row["metric"], row["k"]) for row in rows}
+    except (ValueError, KeyError, TypeError):
         return False
-    return found == {(system, metric, k) for system in ("sysA.en", "sysB.en") for metric in METRICS for k in KS}
-
-
-#: Segments that are shown.
-_SHOWN: Final = ("1", "2", "3")
-_RIGHT, _WRONG = "sysA.en", "sysB.en"
+    return found == {(system, metric, k) for system in (RIGHT, WRONG) for metric in METRICS for k in KS}
 
 
 def screen(
@@ -104,23 +92,39 @@ def screen(
     outputs: Sequence[Sequence[str]],
     rows: Sequence[Mapping[str, Any]],
     dropped: Sequence[str],
-    folder: Path,
 ) -> str:
-    """The whole screen.
+    """References with a paraphrase, the scores, what changed and why, what to try next.
 
     Args:
         references: With the paraphrases.
         outputs: Lines of the right system, then of the wrong one.
         rows: The scores.
         dropped: The reasons for which candidates were dropped, one a candidate.
-        folder: Where the files are.
     """
     added = sum(len(segment.extras) for segment in references)
-    parts = [
-        f"{len(references)} references and {added} paraphrases{_filter(dropped)}. Three of the references:",
-        *_examples(references, outputs),
-        f"{_scores(rows)}\n",
-        _why(rows),
+    reasons = ", ".join(f"{reason} {count}" for reason, count in Counter(dropped).most_common(4))
+    told = f" ({len(dropped)} more were dropped: {reasons} ...)" if dropped else ""
+    parts = [f"{len(references)} references and {added} paraphrases{told}. Three of the references:"]
+    for segment, right, wrong in islice(zip(references, *outputs, strict=True), 3):
+        if segment.extras:
+            words = _words(right)
+            # The one that the output has most words in common with, and so most to thank for.
+            nearest = max((ref.text for ref in segment.extras), key=lambda one: (_words(one) & words).total())
+            parts += [f"reference   {segment.originals[0].text}", f"paraphrase  {nearest}"]
+            parts += [f"sysA right  {right}", f"sysB wrong  {wrong}\n"]
+    columns = dict.fromkeys((row["name"], row["k"]) for row in rows)
+    cells = {(row["system"], row["name"], row["k"]): f"{row['score']:.1f}" for row in rows}
+    header = ["system", *(name if k == 0 else f"{name} k={k}" for name, k in columns)]
+    named = ((RIGHT, "right, in other words"), (WRONG, "wrong, in the reference's words"))
+    table = [[f"{system} ({what})", *(cells[(system, *column)] for column in columns)] for system, what in named]
+    bleu = {(row["system"], row["k"]): float(row["score"]) for row in rows if row["metric"] == "bleu"}
+    before, after = (bleu[WRONG, k] - bleu[RIGHT, k] for k in (0, K))
+    gain, other = (bleu[system, K] - bleu[system, 0] for system in (RIGHT, WRONG))
+    lead = f"still leads, by {after:.1f}" if after > 0 else "no longer leads"
+    parts += [
+        f"{text_table(header, table)}\n",
+        f"With one reference, the wrong system leads by {before:.1f} BLEU: it repeats the reference.\n"
+        f"The paraphrases add {gain:.1f} to the right system and {other:.1f} to the wrong one. It {lead}.",
         "All texts were written before the model read them: an illustration, no evidence that it helps elsewhere.\n",
         "Try next: texts of your own; a better writer (--model openai:NAME, README); --open for a page.",
         "  polyref augment YOUR-REFERENCES -k 10 -o refs.polyref.jsonl",
@@ -129,52 +133,8 @@ def screen(
     return "\n".join(parts)
 
 
-def _examples(references: ReferenceSet, outputs: Sequence[Sequence[str]]) -> Iterator[str]:
-    for place, (segment, right, wrong) in enumerate(zip(references, *outputs, strict=True), 1):
-        if str(place) in _SHOWN and segment.extras:
-            yield f"reference   {segment.originals[0].text}"
-            yield f"paraphrase  {_nearest(segment, right)}"
-            yield f"sysA right  {right}"
-            yield f"sysB wrong  {wrong}\n"
-
-
-def _nearest(segment: Segment, text: str) -> str:
-    """The paraphrase with most of a text's words: the one that the text has most to thank for."""
-    words = _words(text)
-    return max((ref.text for ref in segment.extras), key=lambda one: (_words(one) & words).total())
-
-
 def _words(text: str) -> Counter[str]:
     return Counter(re.findall(r"\w+", text.lower()))
-
-
-def _scores(rows: Sequence[Mapping[str, Any]]) -> str:
-    """One line a system, one column a metric and k."""
-    columns = dict.fromkeys((row["name"], row["k"]) for row in rows)
-    cells = {(row["system"], row["name"], row["k"]): f"{row['score']:.1f}" for row in rows}
-    header = ["system", *(name if k == 0 else f"{name} k={k}" for name, k in columns)]
-    named = ((_RIGHT, "right, in other words"), (_WRONG, "wrong, in the reference's words"))
-    return text_table(
-        header, [[f"{system} ({what})", *(cells[(system, *column)] for column in columns)] for system, what in named]
-    )
-
-
-def _why(rows: Sequence[Mapping[str, Any]]) -> str:
-    """What the paraphrases changed, read off the scores."""
-    bleu = {(row["system"], row["k"]): float(row["score"]) for row in rows if row["metric"] == "bleu"}
-    before, after = (bleu[_WRONG, k] - bleu[_RIGHT, k] for k in (0, K))
-    right, wrong = (bleu[system, K] - bleu[system, 0] for system in (_RIGHT, _WRONG))
-    lead = f"still leads, by {after:.1f}" if after > 0 else "no longer leads"
-    return (
-        f"With one reference, the wrong system leads by {before:.1f} BLEU: it repeats the reference.\n"
-        f"The paraphrases add {right:.1f} to the right system and {wrong:.1f} to the wrong one. It {lead}."
-    )
-
-
-def _filter(dropped: Sequence[str]) -> str:
-    """What the filter dropped, the most frequent reasons first."""
-    reasons = ", ".join(f"{reason} {count}" for reason, count in Counter(dropped).most_common(4))
-    return f" ({len(dropped)} more were dropped: {reasons} ...)" if dropped else ""
 
 
 @click.command("demo")
@@ -199,7 +159,7 @@ def command(ctx: click.Context, output: str, model: str, threads: int | None, sh
     """
     folder = demo_folder(output)
     refs, made, scores = folder / "refs.en", folder / MADE, folder / SCORES
-    systems = (str(folder / "sysA.en"), str(folder / "sysB.en"))
+    systems = (str(folder / RIGHT), str(folder / WRONG))
     silence(1)  # only the commands and the screen at the end
     _announce("augment", refs, "-k", K, "-o", made, "--dropped", folder / DROPPED)
     ctx.invoke(
@@ -234,7 +194,7 @@ def command(ctx: click.Context, output: str, model: str, threads: int | None, sh
     dropped = [json.loads(line)["reason"] for line in read_lines(folder / DROPPED, allow_empty_file=True)]
     outputs = [read_lines(path) for path in systems]
     rows = json.loads(scores.read_text("utf-8"))["rows"]
-    click.echo(screen(ReferenceSet.load(made), outputs, rows, dropped, folder))
+    click.echo(screen(ReferenceSet.load(made), outputs, rows, dropped))
 
 
 def _announce(*words: object) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import click
 
-from polyref.cli.commands import HeadedCommand, threads_option
+from polyref.cli.commands import HeadedCommand, options_of, threads_option
 from polyref.cli.files import reading_options, refuse_overwriting
 from polyref.cli.printing import bars, json_object, quiet_option
 from polyref.cli.scored_files import read_scored
@@ -15,9 +17,19 @@ from polyref.errors import UsageError
 from polyref.eval.inspection.inspection import EXAMPLES, SAMPLE, inspect
 from polyref.eval.inspection.views import Mark, brackets
 from polyref.formats import Reading
+from polyref.options import option
 from polyref.progress import listening
 from polyref.references import ReferenceSet
 from polyref.textfiles import check_writable, display_name, write_atomically
+
+
+@dataclass(frozen=True, kw_only=True)
+class Looking:
+    """How much is looked at."""
+
+    examples: int = option(EXAMPLES, short="-n", least=0, help="Random segments to read; the terminal shows two.")
+    sample: int = option(SAMPLE, least=1, help="Most segments to measure diversity on.")
+    seed: int = option(1, least=0, help="Chooses the random segments.")
 
 
 @click.command("inspect", cls=HeadedCommand)
@@ -26,26 +38,7 @@ from polyref.textfiles import check_writable, display_name, write_atomically
 @click.option("-i", "--input", "inputs", multiple=True, metavar="SYS", help="System outputs to look for among them.")
 @click.option("-o", "--output", metavar="FILE", help="Write an HTML page as well; -: to stdout, instead of the text.")
 @click.option("--dropped", metavar="FILE", help="Refused candidates, as `polyref augment --dropped` wrote them.")
-@click.option(
-    "-n",
-    "--examples",
-    metavar="N",
-    type=click.IntRange(min=0),
-    default=EXAMPLES,
-    show_default=True,
-    help="Random segments to read; the terminal shows two.",
-)
-@click.option(
-    "--sample",
-    metavar="N",
-    type=click.IntRange(min=1),
-    default=SAMPLE,
-    show_default=True,
-    help="Most segments to measure diversity on.",
-)
-@click.option(
-    "--seed", metavar="N", type=click.IntRange(min=0), default=1, show_default=True, help="Chooses the random segments."
-)
+@options_of(Looking)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of the text.")
 @quiet_option
 @threads_option
@@ -55,10 +48,8 @@ def command(
     inputs: tuple[str, ...],
     output: str | None,
     dropped: str | None,
-    examples: int,
-    sample: int,
-    seed: int,
     as_json: bool,
+    **how: Any,
 ) -> None:
     """Look at a set of references.
 
@@ -85,15 +76,7 @@ def command(
         refset = ReferenceSet.load(*references, form=reading.form, fields=reading.fields, pair=reading.pair)
     name = " ".join(Path(display_name(path)).name for path in references)
     with listening(bars):
-        found = inspect(
-            refset,
-            name=name,
-            dropped=dropped,
-            sample=sample,
-            examples=examples,
-            seed=seed,
-            systems=systems if inputs else None,
-        )
+        found = inspect(refset, name=name, dropped=dropped, systems=systems if inputs else None, **how)
     if output is not None:
         found.save(output)
     if output == "-":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from functools import partial
 from typing import Any
 
@@ -45,20 +46,9 @@ _named = partial(click.option, cls=HeadedOption, heading="What the task calls it
 @metric_options
 def command(
     set_dir: str,
-    year: int,
     pairs: tuple[str, ...],
-    ref: tuple[str, ...],
-    references: str | None,
-    form: str | None,
-    fields: tuple[str, ...],
-    metric: str,
-    k: int | None,
-    without_reference: str | None,
-    name: str,
-    testset: str,
-    reference: str | None,
-    exclude: tuple[str, ...],
     output: str,
+    fields: tuple[str, ...],
     collection: str | None,
     test_suites: bool,
     **options: Any,
@@ -78,25 +68,13 @@ def command(
     """  # noqa: D301
     from polyref.eval.submit import Submission, submit
 
+    what = {one.name: options.pop(one.name) for one in dataclasses.fields(Submission) if one.name in options}
     with listening(bars):
         made = submit(
             set_dir,
             pairs,
             output,
-            Submission(
-                year,
-                name,
-                testset,
-                metric,
-                ref,
-                references,
-                k,
-                reference,
-                form,
-                fields_from(fields),
-                exclude,
-                without_reference,
-            ),
+            Submission(fields=fields_from(fields), **what),
             options=options,
             collection=collection,
             test_suites=test_suites,
