@@ -323,7 +323,7 @@ def agreement(
         statistics: Names of further statistics, see :data:`polyref.eval.statistics.named.STATISTICS`; at every level
             that has them.
         placebos: The same metrics over placebos of the references, one list for every seed
-            (:func:`polyref.eval.placebo.placebo`).
+            (:func:`polyref.eval.data.reference_sets.placebo`).
         within_segments: Only compare outputs of one segment.
 
     Returns:

@@ -74,7 +74,7 @@ def evaluate(
             says so where polyref has a metric of that name.
         ks: Numbers of added references, each >= 0; default: 0, and as many as there are.
         placebo: Also measure that many placebos of the added references, in which every added reference is one of
-            another segment of the same length (:mod:`polyref.eval.placebo`): rows with ``control``
+            another segment of the same length (:mod:`polyref.eval.data.reference_sets`): rows with ``control``
             "placebo" are their mean, those with "real - placebo" the difference to it, with intervals over the same
             redrawn test sets, and those with "length" of a metric that sees only lengths. Only with them is a verdict
             ``better``: it needs a significant gain and a significant difference, and ``claim`` is the smaller of the

@@ -11,12 +11,19 @@ import numpy as np
 from polyref.cache import default_cache
 from polyref.errors import DataError, UsageError
 from polyref.eval.data.evaluation_set import EvalSet
-from polyref.eval.data.reference_sets import bleu_tokenizer, check_sources, chosen_references, reference_set
+from polyref.eval.data.reference_sets import (
+    LengthLeft,
+    bleu_tokenizer,
+    check_sources,
+    chosen_references,
+    length_left,
+    placebo,
+    reference_set,
+)
 from polyref.eval.data.releases import EvaluationSet, filled
 from polyref.eval.judged import references_of
 from polyref.eval.judgements.gold import BoolArray, Gold
 from polyref.eval.options import KEPT, REPLACED, Choices
-from polyref.eval.placebo import LengthLeft, length_left, placebo
 from polyref.eval.series import (
     ComputedSeries,
     LeaveOneOutSeries,

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polyref.errors import UsageError
-from polyref.eval.placebo import LengthLeft, length_left, placebo
+from polyref.eval.data.reference_sets import LengthLeft, length_left, placebo
 from polyref.references import ReferenceSet
 
 

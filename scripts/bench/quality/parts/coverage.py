@@ -15,7 +15,7 @@ from parts.gains import MADE, generators
 from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
 from sets import Generator
 
-from polyref.eval.placebo import placebo
+from polyref.eval.data.reference_sets import placebo
 from polyref.references import ReferenceSet
 
 KEY: Final = ("set", "references", "k", "n")

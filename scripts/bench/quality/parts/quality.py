@@ -13,7 +13,7 @@ from material import LISTS, SETS, Judges, Material, measured
 from pair_scores import metric_of
 from parts.gains import MADE, WITHIN, numbers, offset
 
-from polyref.eval.placebo import placebo
+from polyref.eval.data.reference_sets import placebo
 from polyref.eval.statistics.base import Bootstrap
 from polyref.references import ReferenceSet
 
