@@ -179,13 +179,6 @@ def judgements_for(
     return Judged(gold.name, gold.pairs.systems, people, len(gold.pairs), int(universe.sum()))
 
 
-def _of_known(gold: Gold, known: BoolArray, systems: Sequence[str]) -> Gold:
-    """Without judgements of unknown outputs: what has no text has no score to hold against them."""
-    rows = dict(zip(systems, known, strict=True))
-    segment = {name: np.where(rows.get(name, True), scores, np.nan) for name, scores in gold.segment.items()}
-    return replace(gold, segment={name: scores for name, scores in segment.items() if not np.isnan(scores).all()})
-
-
 def _check_known(pairs: RankingPairs, known: BoolArray, systems: Sequence[str]) -> None:
     rows = [list(systems).index(name) for name in pairs.systems]
     unknown = np.argwhere(pairs.cells(known.shape[1]) & ~known[rows])
@@ -338,7 +331,10 @@ def agreement(
     if baseline is not None and baseline not in {one.metric for one in series}:
         raise UsageError(f"the baseline {baseline!r} is not among the metrics", remedy="name it with -m as well")
     if known is not None:
-        gold = _of_known(gold, known, systems)
+        # What has no text has no score to hold against judgements.
+        rows_of = dict(zip(systems, known, strict=True))
+        cells = {name: np.where(rows_of.get(name, True), scores, np.nan) for name, scores in gold.segment.items()}
+        gold = replace(gold, segment={name: own for name, own in cells.items() if not np.isnan(own).all()})
     every = [k for one in series for k in one.ks]
     numbers = len(chosen) * (len(every) + len(placebos) * sum(map(bool, every)))
     with work("resampling" if bootstrap.resamples else "correlating", "numbers", numbers) as advance:

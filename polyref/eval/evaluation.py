@@ -316,7 +316,11 @@ def measure(sets: Sequence[EvaluationSet], choices: Choices, say: Say = lambda k
                 for rest, one, note in _without_copies(evalset, gold, choices, evaluation, len(sets) > 1, say):
                     evaluations.append(_evaluation(evalset, rest, choices, one, left_out, [*notes, note], say))
     check_excluded(choices["exclude"], {system for one in evaluations for system in one.excluded})
-    return _corrected(evaluations, choices["correction"])
+    if choices["correction"] is None:
+        return evaluations
+    # All rows of the run are one family of comparisons.
+    rows = iter(with_correction([row for one in evaluations for row in one.rows], choices["correction"]))
+    return [replace(one, rows=[next(rows) for _ in one.rows]) for one in evaluations]
 
 
 def _evaluation(
@@ -448,14 +452,6 @@ def _scored(gold: Gold, found: Scores) -> BoolArray | None:
     rows = [found.systems.index(name) for name in {**gold.system, **gold.segment} or found.systems]
     mask: BoolArray = np.all(found.known[rows], axis=0)
     return mask
-
-
-def _corrected(evaluations: list[Evaluation], method: str | None) -> list[Evaluation]:
-    """All rows of the run are one family of comparisons."""
-    if method is None:
-        return evaluations
-    rows = iter(with_correction([row for one in evaluations for row in one.rows], method))
-    return [replace(one, rows=[next(rows) for _ in one.rows]) for one in evaluations]
 
 
 def _signature(evalset: EvaluationSet, gold: Gold, choices: Choices, found: Scores, left_out: Sequence[str]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -132,7 +132,7 @@ def scores_of(evalset: EvaluationSet, gold: Gold, choices: Choices, several: boo
     systems = list(dict.fromkeys([*gold.system, *gold.segment, *(gold.pairs.systems if gold.pairs else ())]))
     metrics = list(dict.fromkeys(_row_names(choices, evalset)))
     made = _computed(evalset, metrics, choices)
-    stored = _stored(evalset, [name for name in metrics if name not in made], made, refs, choices)
+    stored = _stored(evalset, [name for name in metrics if name not in made], refs, choices)
     if choices["scores"] is not None and not stored and not several:
         raise UsageError("`scores` has no use: no metric here is a score file", remedy="leave it out")
     if choices["peers"] is not None and (stored or not made):
@@ -187,9 +187,7 @@ def scores_of(evalset: EvaluationSet, gold: Gold, choices: Choices, several: boo
             )
 
 
-def _stored(
-    evalset: EvaluationSet, names: Sequence[str], made: Collection[str], refs: tuple[str, ...], choices: Choices
-) -> dict[str, Series]:
+def _stored(evalset: EvaluationSet, names: Sequence[str], refs: tuple[str, ...], choices: Choices) -> dict[str, Series]:
     """The metrics whose scores are in files of the set."""
     folder = {"folder": choices["scores"]} if choices["scores"] else {}
     if isinstance(evalset, EvalSet) and evalset.output_files and not evalset.reference_files:

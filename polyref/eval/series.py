@@ -402,11 +402,19 @@ def _statistics(
     stored = tuple(sorted({min(k, max(extras)) for k in ks}))
     keys = dict(zip(stored, _keys(metric, outputs, references, stored), strict=True))
     known = cache.get(list(keys.values()))
-    found = {k: _unpacked(known[key]) for k, key in keys.items() if key in known}
+    found: dict[int, npt.NDArray[Any]] = {
+        k: np.load(io.BytesIO(zlib.decompress(known[key])), allow_pickle=False)
+        for k, key in keys.items()
+        if key in known
+    }
     if missing := [k for k in stored if k not in found]:
         fresh = metric.statistics(outputs, references, ks=missing)
-        found |= {k: fresh.at(k) for k in missing}
-        cache.put({keys[k]: _packed(found[k]) for k in missing})
+        packed = {}
+        for k in missing:
+            found[k] = fresh.at(k)
+            np.save(buffer := io.BytesIO(), found[k], allow_pickle=False)
+            packed[keys[k]] = zlib.compress(buffer.getvalue(), 1)
+        cache.put(packed)
     return Statistics(
         metric=metric.name,
         options=metric.options,
@@ -419,17 +427,6 @@ def _statistics(
         extras=np.array(extras, dtype=np.int64),
         meta=references.meta,
     )
-
-
-def _packed(values: npt.NDArray[Any]) -> bytes:
-    buffer = io.BytesIO()
-    np.save(buffer, values, allow_pickle=False)
-    return zlib.compress(buffer.getvalue(), 1)
-
-
-def _unpacked(packed: bytes) -> npt.NDArray[Any]:
-    values: npt.NDArray[Any] = np.load(io.BytesIO(zlib.decompress(packed)), allow_pickle=False)
-    return values
 
 
 def _keys(

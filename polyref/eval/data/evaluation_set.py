@@ -326,7 +326,13 @@ class EvalSet:
         segment = self._segment_gold(name) if (name, "seg") in self.human_files else {}
         segment = {s: v for s, v in segment.items() if not np.isnan(v).all()}
         kept = [s for s in self.output_files if include_human or not self.is_human(s)]
-        ranked, notes = self._pairs(kept, pairs) if name == "darr" else (None, ())
+        ranked: RankingPairs | None = None
+        notes: tuple[str, ...] = ()
+        if name == "darr":
+            if self.segments is None:
+                raise DataError("relative rankings without texts", file=self.darr_file, remedy="add system-outputs")
+            ranked, notes = read_pairs(self.darr_file, tuple(self.output_files), self.segments, pairs)
+            ranked = ranked.of(kept)
         if not include_human:
             system = {s: v for s, v in system.items() if not self.is_human(s)}
             segment = {s: v for s, v in segment.items() if not self.is_human(s)}
@@ -344,8 +350,9 @@ class EvalSet:
         Raises:
             UsageError: No such judgement, unless ``optional``.
         """
-        chosen = name or self._default_system_gold()
-        if chosen is None or (chosen, "sys") not in self.human_files:
+        there = [one for one, level in self.human_files if level == "sys"]
+        chosen = name or (there[0] if len(there) == 1 else "wmt-z")
+        if chosen not in there:
             if name is not None and not optional:
                 raise UsageError(f"no system-level judgement {name!r} for {self.pair}")
             return None
@@ -384,16 +391,6 @@ class EvalSet:
 
     def _output(self, system: str) -> list[str]:
         return self._cut(self._texts[self.output_files[system]])
-
-    def _pairs(self, kept: Sequence[str], repeated: str) -> tuple[RankingPairs, tuple[str, ...]]:
-        if self.segments is None:
-            raise DataError("relative rankings without texts", file=self.darr_file, remedy="add system-outputs")
-        pairs, notes = read_pairs(self.darr_file, tuple(self.output_files), self.segments, repeated)
-        return pairs.of(kept), notes
-
-    def _default_system_gold(self) -> str | None:
-        names = [name for name, level in self.human_files if level == "sys"]
-        return names[0] if len(names) == 1 else "wmt-z" if "wmt-z" in names else None
 
     def _check_systems(self, judged: Iterable[str], path: Path) -> None:
         if not self.output_files:

@@ -1,10 +1,10 @@
 """The references of an evaluation set together with references added to them, and placebos of these.
 
-A placebo has for each added reference another segment's, of the same rank and length. Added references change a score in
-two ways: they hold words that a good translation may use, and they are more text, which breaks ties and moves the scores
-of long and short outputs apart. Any text does the second. What a set of references is worth is its gain minus the gain
-of a placebo: the same number of references for every segment, written by the same generator in the same lengths, but
-for other sentences. What sees only lengths cannot tell the two apart.
+A placebo has for each added reference another segment's, of the same rank and length. Added references change a score
+in two ways: they hold words that a good translation may use, and they are more text, which breaks ties and moves the
+scores of long and short outputs apart. Any text does the second. What a set of references is worth is its gain minus
+the gain of a placebo: the same number of references for every segment, written by the same generator in the same
+lengths, but for other sentences. What sees only lengths cannot tell the two apart.
 """
 
 from __future__ import annotations
@@ -77,7 +77,9 @@ def reference_set(
     if isinstance(extra, ReferenceSet):
         added = extra
     elif isinstance(extra, str) and extra.startswith(OF_SET):
-        added = _of_set(evalset, extra.removeprefix(OF_SET), names)
+        name = extra.removeprefix(OF_SET)
+        evalset.choose_references([*names, name])
+        added = ReferenceSet.from_texts([[text] for text in evalset.reference(name)], meta={"added": [name]})
     else:
         added = ReferenceSet.load(extra, form=form, fields=fields, pair=evalset.pair)
     file = None if isinstance(extra, ReferenceSet) else extra
@@ -99,13 +101,6 @@ def reference_set(
         remedy = "write some with `polyref augment`, or name another human reference"
         raise DataError(reason, file=file, remedy=remedy)
     return ReferenceSet(tuple(segments), {**added.meta, **base.meta})
-
-
-def _of_set(evalset: EvalSet, name: str, chosen: Sequence[str]) -> ReferenceSet:
-    """A reference of the set as one that is added to the chosen ones."""
-    evalset.choose_references([*chosen, name])
-    texts = [[text] for (text,) in zip(evalset.reference(name), strict=True)]
-    return ReferenceSet.from_texts(texts, meta={"added": [name]})
 
 
 def _other_humans(added: ReferenceSet, base: ReferenceSet) -> ReferenceSet:

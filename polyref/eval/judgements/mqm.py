@@ -123,7 +123,11 @@ def parse_weights(texts: Collection[str]) -> dict[str, float]:
 def _marks(
     lines: Sequence[tuple[int, str]], names: Sequence[str], matcher: Matcher, weighing: Weights
 ) -> dict[str, FloatArray]:
-    at = _columns(names, matcher)
+    named = next((name for name in SEGMENT_COLUMNS if name in names), None)
+    if missing := [name for name in COLUMNS if name not in names] or ([] if named else ["seg_id"]):
+        needed = f"needed: {', '.join(COLUMNS)} and one of seg_id, globalSegId"
+        raise matcher.fault(f"the header has no column {missing[0]!r}", 1, needed)
+    at = {"segment": names.index(named or ""), **{name: names.index(name) for name in COLUMNS}}
     sources = _Sources(matcher) if "source" in names and matcher.place.source is not None else None
     totals: dict[tuple[str, int], dict[str, float]] = {}
     for number, line in lines:
@@ -147,16 +151,6 @@ def _marks(
         own = scores.setdefault(system, np.full(matcher.place.segments, np.nan))
         own[segment] = -math.fsum(raters.values()) / len(raters) + 0.0  # no negative zero
     return scores
-
-
-def _columns(names: Sequence[str], matcher: Matcher) -> dict[str, int]:
-    """Where the needed columns are."""
-    segment = next((name for name in SEGMENT_COLUMNS if name in names), None)
-    if missing := [name for name in COLUMNS if name not in names] or ([] if segment else ["seg_id"]):
-        needed = f"needed: {', '.join(COLUMNS)} and one of seg_id, globalSegId"
-        raise matcher.fault(f"the header has no column {missing[0]!r}", 1, needed)
-    assert segment is not None
-    return {"segment": names.index(segment), **{name: names.index(name) for name in COLUMNS}}
 
 
 class _Sources:
