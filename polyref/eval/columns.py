@@ -11,12 +11,14 @@ from typing import Any, Final
 
 from polyref.eval.agreement import Row
 from polyref.eval.evaluation import Evaluation
-from polyref.eval.names import LENGTH_ROW, gold_name, level_name, statistic_name
 from polyref.eval.statistics.base import BOTH, Bootstrap
+from polyref.eval.statistics.named import gold_name, level_name, statistic_name
 from polyref.tables import Cell, Column
 
 _CORRECTIONS: Final = {"holm": "Holm", "bonferroni": "Bonferroni", "bh": "Benjamini-Hochberg"}
 _VERDICTS: Final = {"better": "▲ better", "gains": "△ gains", "worse": "▼ worse"}
+#: What stands for a metric in rows of the control that sees nothing but lengths.
+LENGTH_ROW: Final = "(length alone)"
 #: Before p-values on the page, last in a terminal.
 _LAST: Final = ("verdict", "n")
 

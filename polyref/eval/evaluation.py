@@ -34,11 +34,11 @@ from polyref.eval.data.reference_sets import OF_SET
 from polyref.eval.data.releases import EvaluationSet, check_patterns, filled, set_name
 from polyref.eval.judged import check_excluded, check_names, judgement
 from polyref.eval.judgements.gold import BoolArray, Gold
-from polyref.eval.names import level_name, metric_names, statistic_name
 from polyref.eval.options import KEPT, Choices, Say
 from polyref.eval.scores import Scores, scores_of
 from polyref.eval.series import OF_LENGTH, Series
 from polyref.eval.statistics.base import BOTH
+from polyref.eval.statistics.named import level_name, metric_names, statistic_name
 from polyref.eval.system_pairs import outcome_rows
 from polyref.metrics.api import NO_HUMAN
 from polyref.metrics.copies import (

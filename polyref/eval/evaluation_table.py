@@ -12,6 +12,7 @@ from typing import Any
 from polyref.errors import UsageError
 from polyref.eval.agreement import Row
 from polyref.eval.columns import (
+    LENGTH_ROW,
     Line,
     agreement_columns,
     average_columns,
@@ -23,9 +24,8 @@ from polyref.eval.columns import (
     redrawn,
 )
 from polyref.eval.evaluation import Evaluation, plain, without_human
-from polyref.eval.names import LENGTH_ROW, arrow, gold_name, level_name, metric_names, statistic_name
 from polyref.eval.statistics.base import Bootstrap
-from polyref.eval.statistics.named import STATISTICS
+from polyref.eval.statistics.named import STATISTICS, arrow, gold_name, level_name, metric_names, statistic_name
 from polyref.metrics.api import NO_HUMAN
 from polyref.metrics.copies import plain_copies
 from polyref.metrics.signature import digest

@@ -501,8 +501,7 @@ def test_gains_of_segments_have_p_values(folder: Path, report: Path) -> None:
 
 
 def test_names_as_people_write_them() -> None:
-    from polyref.eval.names import gold_name, metric_names, statistic_name
-    from polyref.eval.statistics.named import STATISTICS
+    from polyref.eval.statistics.named import STATISTICS, gold_name, metric_names, statistic_name
     from polyref.metrics.registry import METRICS, metric_label
 
     assert metric_names(["bleu", "chrf++", "mine"]) == {"bleu": "BLEU", "chrf++": "chrF++", "mine": "mine"}

@@ -107,7 +107,7 @@ def test_in_python(site: Path) -> None:
         "assert metric_names()[-1] == 'overlap' and 'polyref_overlap' not in sys.modules\n"
         "metric = get_metric('overlap(beta=2, combine=mean)')\n"
         "assert metric == get_metric('overlap', beta=2.0, combine='mean') and metric.digits == 1\n"
-        "from polyref.eval.names import metric_names\n"
+        "from polyref.eval.statistics.named import metric_names\n"
         "assert metric_names(['overlap']) == {'overlap': 'Overlap'}\n"
     )
     done = run(site, "-c", program)

@@ -18,9 +18,9 @@ from polyref.eval.agreement import Row
 from polyref.eval.evaluation import Evaluation
 from polyref.eval.judged import outliers
 from polyref.eval.judgements.gold import FloatArray, Gold, RankingPairs
-from polyref.eval.names import metric_names
 from polyref.eval.statistics.base import Bootstrap
 from polyref.eval.statistics.correlation import pearson
+from polyref.eval.statistics.named import metric_names
 from polyref.eval.system_pairs import PairOutcome, outcomes_of
 from polyref.references import Reference, Segment
 

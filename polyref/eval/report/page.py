@@ -22,9 +22,9 @@ from polyref.eval.columns import (
     placebo_lines,
     redrawn,
 )
-from polyref.eval.names import gold_name
 from polyref.eval.report import plots
 from polyref.eval.report.derived import Example, Output, ReferenceSummary, Report, examples
+from polyref.eval.statistics.named import gold_name
 from polyref.eval.system_pairs import CORRECT, INCORRECT, NOT_SIGNIFICANT
 from polyref.tables import Cell, Column, Item, Table, page_templates, written
 

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from markupsafe import Markup, escape
 
-from polyref.eval.names import gold_name, level_name, statistic_name
 from polyref.eval.report.derived import Report, Scatter, curve_statistics, headline_rows
+from polyref.eval.statistics.named import gold_name, level_name, statistic_name
 from polyref.tables import visible
 
 if TYPE_CHECKING:

@@ -16,9 +16,9 @@ from polyref import __version__
 from polyref.errors import DataError
 from polyref.eval.agreement import Row
 from polyref.eval.evaluation import Evaluation
-from polyref.eval.names import metric_names, statistic_name
 from polyref.eval.report.derived import Report, Settings
 from polyref.eval.report.page import page
+from polyref.eval.statistics.named import metric_names, statistic_name
 from polyref.publishing import published_folder
 from polyref.tables import escape_latex
 

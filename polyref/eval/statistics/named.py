@@ -1,10 +1,10 @@
-"""The statistics of polyref, by name, and which of them are computed."""
+"""The statistics of polyref by name, which of them are computed, and names as people write them."""
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Final
 
@@ -37,6 +37,7 @@ from polyref.eval.statistics.correlation import (
 )
 from polyref.eval.statistics.significance import perm_systems
 from polyref.eval.statistics.within_segments import divided, mean_over_segments, pairs_of, weighted
+from polyref.metrics import registry
 from polyref.plugins import Plugins
 
 #: Signs that are numbers of eight bytes at a time: 32 MB.
@@ -349,3 +350,62 @@ def block(statistic: Statistic) -> tuple[int, bool, bool]:
     of_systems = statistic.level == "sys"
     place = 1 if of_systems else 2 if statistic.pooled else 0
     return (place, of_systems and statistic.needs != "systems", not of_systems and not statistic.usual)
+
+
+# Score files that are called as polyref's metrics are with added references.
+_STORED: Final = {"parbleu": "parBLEU", "parchrf": "parCHRF", "parchrf++": "parCHRF++", "parter": "parTER"}
+#: Statistics of experiments; the others have labels.
+_EXPERIMENTS: Final = {
+    "pairs-correct": "correct pairs of systems",
+    "pairs-incorrect": "incorrect pairs of systems",
+    "pairs-not-significant": "pairs of systems not told apart",
+}
+#: Where more is not more agreement.
+_ARROWS: Final = {"pairs-incorrect": "↓", "pairs-not-significant": ""}
+_GOLDS: Final = {
+    "mqm": "MQM",
+    "darr": "DARR",
+    "da-sqm": "DA+SQM",
+    "esa": "ESA",
+    "wmt-z": "DA z-scores",
+    "wmt-raw": "raw DA scores",
+}
+
+
+def metric_names(metrics: Iterable[str]) -> dict[str, str]:
+    """Every metric's name as people write it; as it is where two of them would then have one name."""
+
+    def written(name: str) -> str:
+        known = name.partition("(")[0] in registry.REGISTRY
+        return registry.metric_label(name) if known else _STORED.get(name, name)
+
+    given = set(metrics)
+    return {name: name if (label := written(name)) in given else label for name in given}
+
+
+def statistic_name(statistic: str) -> str:
+    """A statistic as people write it."""
+    if statistic in _EXPERIMENTS:
+        return _EXPERIMENTS[statistic]
+    return statistics_called(statistic)[0].label if statistic in STATISTICS else statistic
+
+
+def level_name(statistic: str, level: str) -> str:
+    """Where a statistic stands: ``systems``, ``within segments``, or ``all outputs`` of all segments at once."""
+    if level == "sys":
+        return "systems"
+    found = statistic_at(statistic, level)
+    return "all outputs" if found is not None and found.pooled else "within segments"
+
+
+def arrow(statistic: str, level: str) -> str:
+    """``↑`` where more is more agreement, ``↓`` where less is, else nothing."""
+    if statistic in _EXPERIMENTS:
+        return _ARROWS.get(statistic, "↑")
+    found = statistic_at(statistic, level)
+    return "" if found is None else {True: "↑", False: "↓", None: ""}[found.higher_is_better]
+
+
+def gold_name(gold: str) -> str:
+    """A human judgement as people write it."""
+    return _GOLDS.get(gold, gold)
