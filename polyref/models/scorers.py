@@ -38,7 +38,7 @@ from polyref.models.checkpoints.text import (
 from polyref.models.device import own_device, torch_device
 from polyref.models.elsewhere import Elsewhere, worker_model
 from polyref.models.forced import DTYPES, ForcedScorer, Rows, Stretch, Tokens
-from polyref.models.networks.attention import Layer
+from polyref.models.networks.attention import Layer, padded
 from polyref.models.networks.hugging_face import HuggingFaceModel
 from polyref.models.networks.matmul import Product, packs
 from polyref.models.networks.pointer import PointerTransformer
@@ -81,7 +81,7 @@ class _BatchedScorer(ForcedScorer):
             while place < len(order):
                 batch = order[place : place + max(self._positions // len(targets[order[place]]), 1)]
                 place += len(batch)
-                wanted = _padded([targets[i] for i in batch], self._pad)
+                wanted = padded([targets[i] for i in batch], self._pad)
                 sizes = torch.tensor([len(targets[i]) for i in batch])
                 real = torch.arange(wanted.shape[1]) < sizes[:, None]
                 flat = self._picked([sources[i] for i in batch], states, wanted, real, start)
@@ -111,7 +111,7 @@ class _EncodedFirst(_BatchedScorer):
         while start < len(distinct):
             batch = distinct[start : start + max(_BATCH // len(distinct[start]), 1)]
             start += len(batch)
-            encoded = self._encode(_padded(batch, self._pad), torch.tensor([len(tokens) for tokens in batch]))
+            encoded = self._encode(padded(batch, self._pad), torch.tensor([len(tokens) for tokens in batch]))
             states.update((tokens, row[: len(tokens)].clone()) for tokens, row in zip(batch, encoded))
         return states
 
@@ -120,7 +120,7 @@ class _EncodedFirst(_BatchedScorer):
     ) -> Tensor:
         memory = torch.nn.utils.rnn.pad_sequence([states[tokens] for tokens in sources], batch_first=True)
         lengths = torch.tensor([len(tokens) for tokens in sources])
-        return self._decode(_padded(sources, self._pad), lengths, memory, wanted, real, start)
+        return self._decode(padded(sources, self._pad), lengths, memory, wanted, real, start)
 
     @abstractmethod
     def _encode(self, sources: Tensor, lengths: Tensor) -> Tensor:
@@ -131,13 +131,6 @@ class _EncodedFirst(_BatchedScorer):
         self, sources: Tensor, lengths: Tensor, memory: Tensor, wanted: Tensor, real: Tensor, start: int | None
     ) -> Tensor:
         """As :meth:`_picked`, with the sources' states ``[N, L, d]``."""
-
-
-def _padded(rows: Sequence[Tokens], pad: int) -> Tensor:
-    padded = torch.full((len(rows), max(map(len, rows))), pad, dtype=torch.int64)
-    for number, row in enumerate(rows):
-        padded[number, : len(row)] = torch.tensor(row)
-    return padded
 
 
 def _shifted(wanted: Tensor, start: int) -> Tensor:
@@ -263,7 +256,7 @@ class PointerScorer(_EncodedFirst):
 
     def __init__(self, model: PointerModel, device: str) -> None:
         network = model.network.place(device)
-        codec = _OneLanguage(SentencePieceCodec(model.spm, network.eos), model.language)
+        codec = SentencePieceCodec(model.spm, network.eos, (model.language,))
         super().__init__(
             codec,
             Segmenter(model.spm, lambda side, pieces: [model.spm.PieceToId(piece) for piece in pieces], squeezed),
@@ -300,24 +293,8 @@ class PointerScorer(_EncodedFirst):
 
     @torch.inference_mode()
     def _noisy(self, source: Tokens, target: Tokens, start: int | None, samples: int, rate: float, seed: int) -> Row:
-        rows = _padded([source], self._pad).expand(samples, -1), _padded([target], self._pad).expand(samples, -1)
+        rows = padded([source], self._pad).expand(samples, -1), padded([target], self._pad).expand(samples, -1)
         return _numbers(self._forward(*rows, drop=dropout(rate, seed)), samples)
-
-
-class _OneLanguage:
-    """A codec whose source and target sides are one, of a model without language tags."""
-
-    def __init__(self, codec: SentencePieceCodec, language: str) -> None:
-        self.languages = (language,)
-        self._codec = codec
-
-    def encode(self, text: str, lang: str | None = None) -> list[int]:
-        return self._codec.encode(text)
-
-    encode_target = encode
-
-    def prefix(self, lang: str | None) -> list[int]:
-        return []
 
 
 class HuggingFaceScorer(_EncodedFirst):
@@ -371,8 +348,8 @@ class HuggingFaceScorer(_EncodedFirst):
                 module.p = rate
             elif isinstance(getattr(module, "dropout", None), float):
                 module.dropout = rate
-        sources = _padded([source], self._pad).expand(samples, -1)
-        wanted = _padded([target], self._pad).expand(samples, -1)
+        sources = padded([source], self._pad).expand(samples, -1)
+        wanted = padded([target], self._pad).expand(samples, -1)
         lengths = torch.full((samples,), len(source))
         devices = [model.device] if model.device.type == "cuda" else []
         with torch.random.fork_rng(devices):

@@ -51,20 +51,9 @@ class ESIM(PairMetric):
     batch: int = option(64, help="Most pairs compared at a time.", least=1)
     cache: bool = option(True, **CACHE)
 
-    @property
-    def name(self) -> str:
-        """See :class:`Metric`."""
-        return "esim"
-
-    @property
-    def label(self) -> str:
-        """See :class:`Metric`."""
-        return "ESIM"
-
-    @property
-    def measures(self) -> tuple[str, ...]:
-        """See :class:`PairMetric`."""
-        return ("score",)
+    name = "esim"
+    label = "ESIM"
+    measures = ("score",)
 
     @property
     def options(self) -> dict[str, Any]:

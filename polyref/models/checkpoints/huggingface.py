@@ -17,7 +17,7 @@ from torch import Tensor
 
 from polyref.errors import ModelError
 from polyref.models.checkpoints.fairseq import Seq2Seq, load_fairseq
-from polyref.models.checkpoints.text import load_codec
+from polyref.models.checkpoints.text import HuggingFaceCodec, load_tokenizer
 from polyref.models.checkpoints.weights import faults_of, read_weights
 from polyref.models.networks.transformer import Positions, Transformer, TransformerConfig
 from polyref.models.opening import find, from_folder, read_config
@@ -171,5 +171,7 @@ def load_checkpoint(
     if found.kind == "fairseq":
         return load_fairseq(found.folder, device=device, dtype=dtype)
     network = load_network(found.folder, device=device, dtype=dtype)
-    codec = load_codec(found.folder, network)
-    return Seq2Seq(network, codec, found.family, found.name, found.digest, found.folder)
+    tokenizer = load_tokenizer(found.folder)
+    if tokenizer.unk_token_id is not None:
+        network.unk = int(tokenizer.unk_token_id)
+    return Seq2Seq(network, HuggingFaceCodec(tokenizer), found.family, found.name, found.digest, found.folder)

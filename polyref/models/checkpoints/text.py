@@ -18,8 +18,6 @@ from polyref.textfiles import iter_lines
 if TYPE_CHECKING:
     import sentencepiece
 
-    from polyref.models.networks.transformer import Transformer
-
 
 def squeezed(text: str) -> str:
     """A text with one space for every white space, and none at its ends."""
@@ -27,23 +25,29 @@ def squeezed(text: str) -> str:
 
 
 class SentencePieceCodec:
-    """A SentencePiece vocabulary as a :class:`Codec`; white space is squeezed, control tokens never appear."""
+    """A SentencePiece vocabulary, the same on both sides, without language tags.
 
-    def __init__(self, spm: sentencepiece.SentencePieceProcessor, eos: int) -> None:
+    White space is squeezed, and control tokens never appear.
+    """
+
+    def __init__(self, spm: sentencepiece.SentencePieceProcessor, eos: int, languages: tuple[str, ...] = ()) -> None:
         self.spm = spm
         self.eos = eos
+        self.languages = languages
 
-    def encode(self, text: str) -> list[int]:
-        """Pieces and the end of sentence."""
+    def encode(self, text: str, lang: str | None = None) -> list[int]:
         ids: list[int] = self.spm.encode(squeezed(text))
         return [*ids, self.eos]
 
+    encode_target = encode
+
+    def prefix(self, lang: str | None) -> list[int]:
+        return []
+
     def pieces(self, text: str, lang: str | None = None) -> list[str]:
-        """Source tokens as text, unknown ones spelled out."""
         return [str(piece) for piece in self.spm.encode_as_pieces(squeezed(text))]
 
     def symbols(self) -> list[str]:
-        """Pieces by id."""
         return [str(self.spm.id_to_piece(token)) for token in range(self.spm.get_piece_size())]
 
     def decode(self, tokens: Sequence[int]) -> str:
@@ -107,15 +111,12 @@ class LanguageCodec:
         self.lang = lang if getattr(codec, "source_tags", None) else reads or lang
 
     def encode(self, text: str) -> list[int]:
-        """Source token ids."""
         return self.codec.encode(text, self.lang)
 
     def beginning(self, text: str, longest: int) -> list[int]:
-        """The first source token ids of a text that has more than ``longest``, ended as the whole is."""
         return self.codec.beginning(text, longest, self.lang)
 
     def decode(self, tokens: Sequence[int]) -> str:
-        """Text of target tokens."""
         return self.codec.decode(tokens)
 
 
@@ -131,6 +132,8 @@ def first_tokens(codec: TextCodec, lang: str | None, prefix: str | None) -> list
 
 class FairseqDictionary:
     """A ``dict.*.txt``: the four special tokens, then one ``token count`` a line."""
+
+    pad, eos, unk = 1, 2, 3
 
     def __init__(self, path: str | Path) -> None:
         self.symbols = list(FAIRSEQ_SPECIALS)
@@ -148,21 +151,6 @@ class FairseqDictionary:
 
     def __len__(self) -> int:
         return len(self.symbols)
-
-    @property
-    def pad(self) -> int:
-        """The padding token."""
-        return 1
-
-    @property
-    def eos(self) -> int:
-        """The end of sentence."""
-        return 2
-
-    @property
-    def unk(self) -> int:
-        """The unknown token."""
-        return 3
 
     def tags(self) -> dict[str, int]:
         """Language tags: tokens like ``<en>``, by language code."""
@@ -205,24 +193,19 @@ class FairseqCodec:
         self._hidden = set(range(3)) | set(self._tags.values())
 
     def encode(self, text: str, lang: str | None = None) -> list[int]:
-        """Source token ids, with the end of sentence; the source carries no tag."""
         return self._ids(text, self.source)
 
     def beginning(self, text: str, longest: int, lang: str | None = None) -> list[int]:
-        """The first ``longest`` source token ids, with the end of sentence."""
         tokens = self.encode(text, lang)
         return [*tokens[: longest - 1], tokens[-1]]
 
     def encode_target(self, text: str, lang: str | None = None) -> list[int]:
-        """Target token ids, with the end of sentence, without the tag."""
         return self._ids(text, self.target)
 
     def pieces(self, text: str, lang: str | None = None) -> list[str]:
-        """Source tokens as text; unknown ones are spelled out."""
         return [str(piece) for piece in self._pieces.EncodeAsPieces(text)]
 
     def symbols(self) -> list[str]:
-        """The target dictionary by id."""
         return list(self.target.symbols)
 
     def _ids(self, text: str, dictionary: FairseqDictionary) -> list[int]:
@@ -234,11 +217,9 @@ class FairseqCodec:
         return "".join(pieces).replace("▁", " ").strip()
 
     def token(self, token: str) -> int | None:
-        """Id of a token of the target dictionary, None if there is no such token."""
         return self.target.index.get(token)
 
     def prefix(self, lang: str | None) -> list[int]:
-        """The tag of ``lang``."""
         if not self.languages:
             if lang is None:
                 return []
@@ -294,7 +275,6 @@ class HuggingFaceCodec:
         return [int(token) for token in self._tokenizer(text, truncation=True, max_length=longest)["input_ids"]]
 
     def encode_target(self, text: str, lang: str | None = None) -> list[int]:
-        """Target token ids with the end of sentence, without the tag of ``lang``."""
         if self._codes and lang is not None:
             code = resolve(lang, self.languages)
             if self.marks_source:
@@ -304,7 +284,6 @@ class HuggingFaceCodec:
         return [int(token) for token in encoded if token not in tags]
 
     def decode(self, tokens: Sequence[int]) -> str:
-        """Text of target tokens, without special tokens and tags."""
         tags = set(self._codes.values())
         kept = [int(token) for token in tokens if token not in tags]
         return str(self._tokenizer.decode(kept, skip_special_tokens=True)).strip()
@@ -321,12 +300,10 @@ class HuggingFaceCodec:
         return [self._codes[resolve(lang, self.languages)]]
 
     def token(self, token: str) -> int | None:
-        """Id of a target token, None if there is no such token."""
         known = self._vocabulary().get(token)
         return None if known is None else int(known)
 
     def pieces(self, text: str, lang: str | None = None) -> list[str]:
-        """Source tokens as text, without tags and the end of sentence; unknown ones are spelled out."""
         return [str(piece) for piece in self._tokenizer.tokenize(text)]
 
     def symbols(self) -> list[str]:
@@ -357,14 +334,6 @@ def language_codes(tokenizer: Any) -> dict[str, int]:
         return {}
     extra = [str(token) for token in getattr(tokenizer, "extra_special_tokens", None) or []]
     return {token: int(tokenizer.convert_tokens_to_ids(token)) for token in extra if "_" in token and token[0] != "<"}
-
-
-def load_codec(directory: str | Path, network: Transformer) -> TextCodec:
-    """The tokeniser of a Hugging Face directory."""
-    tokenizer = load_tokenizer(directory)
-    if tokenizer.unk_token_id is not None:
-        network.unk = int(tokenizer.unk_token_id)
-    return HuggingFaceCodec(tokenizer)
 
 
 def load_tokenizer(directory: str | Path, **options: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -121,15 +122,13 @@ class Layer:
     final_norm: tuple[Tensor, Tensor]
     cross: CrossAttention | None
 
-    @property
-    def count(self) -> int:
-        """Number of weights."""
-        products = [self.attention, self.attention_out, self.fc1, self.fc2]
-        norms = [*self.attention_norm, *self.final_norm]
-        if self.cross is not None:
-            products += [self.cross.q, self.cross.kv, self.cross.out]
-            norms += self.cross.norm
-        return sum(product.count for product in products) + sum(norm.numel() for norm in norms)
+
+def padded(rows: Sequence[Sequence[int]], pad: int) -> Tensor:
+    """Token ids of rows of several lengths: ``[N, T]``, filled up at the end."""
+    found = torch.full((len(rows), max(map(len, rows))), pad, dtype=torch.int64)
+    for number, row in enumerate(rows):
+        found[number, : len(row)] = torch.as_tensor(row, dtype=torch.int64)
+    return found
 
 
 def norm(x: Tensor, weights: tuple[Tensor, Tensor]) -> Tensor:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from polyref.errors import ModelError
+from polyref.models.networks.attention import padded
 from polyref.models.opening import LONGEST_SOURCE, unused_positions
 
 
@@ -61,14 +62,9 @@ class HuggingFaceModel:
         self.max_target = _positions(model.config, "decoder") or longest
 
     def encode(self, sources: Sequence[Sequence[int]]) -> HuggingFaceState:
-        length = max(len(source) for source in sources)
-        ids = torch.full((len(sources), length), self.pad, dtype=torch.int64)
-        mask = torch.zeros_like(ids)
-        for row, source in enumerate(sources):
-            ids[row, : len(source)] = torch.as_tensor(source)
-            mask[row, : len(source)] = 1
-        mask = mask.to(self.device)
-        encoded = self.model.get_encoder()(input_ids=ids.to(self.device), attention_mask=mask, return_dict=True)
+        ids = padded(sources, self.pad).to(self.device)
+        mask = padded([[1] * len(source) for source in sources], 0).to(self.device)
+        encoded = self.model.get_encoder()(input_ids=ids, attention_mask=mask, return_dict=True)
         return self.begin(encoded, mask)
 
     def begin(self, encoded: Any, mask: Tensor | None, every: int = 1) -> HuggingFaceState:
@@ -202,15 +198,11 @@ class CausalModel:
 
     def encode(self, sources: Sequence[Sequence[int]]) -> CausalState:
         """Read the prompts but for their last tokens; shorter ones are padded on the left."""
-        length = max(len(source) for source in sources)
-        ids = torch.full((len(sources), length), self.pad, dtype=torch.int64)
-        mask = torch.zeros_like(ids)
-        for row, source in enumerate(sources):
-            ids[row, length - len(source) :] = torch.as_tensor(source)
-            mask[row, length - len(source) :] = 1
-        ids, mask = ids.to(self.device), mask.to(self.device)
+        # Filled up at the end, and turned round.
+        ids = padded([source[::-1] for source in sources], self.pad).flip(1).to(self.device)
+        mask = padded([[1] * len(source) for source in sources], 0).flip(1).to(self.device)
         state = CausalState(None, mask[:, :-1], ids[:, -1])
-        if length > 1:
+        if ids.shape[1] > 1:
             self._feed(state, ids[:, :-1])
         return state
 

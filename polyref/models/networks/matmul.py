@@ -116,7 +116,6 @@ class Product:
         *,
         keep: bool = False,
     ) -> None:
-        self.count = weight.numel() + (0 if bias is None else bias.numel())
         self._outputs = weight.shape[0]
         self._bias = bias
         self._activation = activation

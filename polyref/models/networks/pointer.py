@@ -24,7 +24,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from polyref.models.networks.attention import AncestryCache, Groups, RowState, norm
+from polyref.models.networks.attention import AncestryCache, Groups, RowState, norm, padded
 from polyref.models.networks.matmul import Precision, Product
 
 #: Multiplies activations by a dropout mask; given by the trainer, absent at inference.
@@ -398,12 +398,9 @@ class PointerDecoder:
     def encode(self, sources: Sequence[Sequence[int]]) -> PointerState:
         network, dim = self._network, self._dim
         lengths = [len(source) for source in sources]
-        padded = torch.full((len(sources), max(lengths)), PAD, dtype=torch.long)
-        for row, source in enumerate(sources):
-            padded[row, : len(source)] = torch.tensor(source)
-        padded = padded.to(network.device)
-        real = padded != PAD
-        x = network.embed(padded)[real]  # [T, d], as all that follows
+        tokens = padded(sources, PAD).to(network.device)
+        real = tokens != PAD
+        x = network.embed(tokens)[real]  # [T, d], as all that follows
         for block in self._encoder:
             mixed = []
             for qkv in torch.split(block.qkv(_normed(x, block.norm)).to(self._inner), lengths):
@@ -411,13 +408,13 @@ class PointerDecoder:
                 mixed.append(_attend(q, k.transpose(1, 2), v).to(x.dtype))
             x = block.feed_forward(block.out(_joined(mixed), x))
         memory = _normed(x, self._encoder_norm)
-        previous = network.embedding(network.previous(padded)[real])
+        previous = network.embedding(network.previous(tokens)[real])
         keys = torch.split(self._key(torch.cat([memory, previous], -1)), lengths)
         cross = [
             [self._keys_values(kv) for kv in torch.split(block.cross_kv(memory).to(self._inner), lengths)]
             for block in self._decoder
         ]
-        distinct, places = _distinct(padded)
+        distinct, places = _distinct(tokens)
         return PointerState(
             cache=AncestryCache(
                 *(len(cross), self._heads, dim, len(sources)),

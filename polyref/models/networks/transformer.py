@@ -23,6 +23,7 @@ from polyref.models.networks.attention import (
     attend,
     join_heads,
     norm,
+    padded,
     pays,
     sinusoids,
     split_heads,
@@ -102,6 +103,8 @@ class Transformer:
         self.max_source, self.max_target = config.max_source, config.max_target
         if config.activation not in ACTIVATIONS:
             raise ModelError(f"activation is {config.activation!r}, expected one of {', '.join(ACTIVATIONS)}")
+        #: Number of distinct weights (shared embeddings count once), but for positions and what is added to logits.
+        self.parameters = 0
         left = dict(weights)
         self._left = left
         self._moved: dict[int, Tensor] = {}
@@ -139,6 +142,8 @@ class Transformer:
         if key not in self._moved:
             self._moved[key] = value.to(device=self.device, dtype=self.dtype)
             check_numbers([(name, self._moved[key])])
+            if not name.endswith((".positions", "output.bias")):
+                self.parameters += value.numel()
         return self._moved[key]
 
     def _linear(self, name: str, outputs: int, inputs: int) -> tuple[Tensor, Tensor]:
@@ -188,14 +193,6 @@ class Transformer:
         table = sinusoids(most, self.config.dim, self.config.pad + 1 if kind == "fairseq" else None)
         return table.to(device=self.device, dtype=self.dtype)
 
-    @property
-    def parameters(self) -> int:
-        """Number of distinct weights (shared embeddings count once)."""
-        tables = {t.data_ptr(): t.numel() for t in (self.source_embedding, self.target_embedding, self.output)}
-        layers = (*self.encoder_layers, *self.decoder_layers)
-        norms = sum(weight.numel() + bias.numel() for weight, bias in self.norms.values())
-        return sum(tables.values()) + sum(layer.count for layer in layers) + norms
-
     def row_bytes(self, steps: int) -> int:
         """Memory of a decoder row after so many steps: its scores, its self-attention keys and values."""
         cache = 2 * len(self.decoder_layers) * self.config.dim * torch.empty((), dtype=self.dtype).element_size()
@@ -205,18 +202,15 @@ class Transformer:
 
     def encode_states(self, sources: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor | None]:
         """Encoder states ``[S, L, d]`` and the attention bias ``[S, 1, 1, L]`` (None without padding)."""
-        length = max(len(source) for source in sources)
-        if length > self.max_source:
+        tokens = padded(sources, self.pad)
+        if (length := tokens.shape[1]) > self.max_source:
             raise UsageError(f"a source has {length} tokens, expected at most {self.max_source}")
-        tokens = torch.full((len(sources), length), self.pad, dtype=torch.int64)
         bias = torch.zeros(len(sources), 1, 1, length)
         for row, source in enumerate(sources):
-            tokens[row, : len(source)] = torch.as_tensor(source, dtype=torch.int64)
             bias[row, ..., len(source) :] = float("-inf")
         if int(tokens.min()) < 0 or int(tokens.max()) >= len(self.source_embedding):
             raise UsageError(f"a source token is not in the vocabulary of {len(self.source_embedding)}")
-        padded = any(len(source) < length for source in sources)
-        mask = bias.to(device=self.device, dtype=self.dtype) if padded else None
+        mask = bias.to(device=self.device, dtype=self.dtype) if bool(bias.any()) else None
         x = self._embed("encoder", self.source_embedding, tokens.to(self.device), slice(length))
         heads, pre = self.config.encoder_heads, self.config.encoder_pre_norm
         for layer in self.encoder_layers:
@@ -243,11 +237,8 @@ class Transformer:
         rows = torch.arange(len(states), device=self.device)
         cache = AncestryCache(len(cross), heads, self.config.dim, len(states), device=self.device, dtype=states.dtype)
         state = DecoderState(cross=cross, bias=bias, cache=cache, groups=Groups(rows, len(states)))
-        if all(
-            cross.q.reversible and cross.out.reversible
-            for cross in (layer.cross for layer in self.decoder_layers)
-            if cross
-        ):
+        blocks = [layer.cross for layer in self.decoder_layers if layer.cross]
+        if all(block.q.reversible and block.out.reversible for block in blocks):
             state.sentences = Sentences.begin(len(states), states.shape[1], bias)
         return state
 
