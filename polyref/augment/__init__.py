@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from polyref.augment.candidates import Dropped
 from polyref.augment.filters import FilterChain, filter_chain
 from polyref.augment.in_memory import augment
 from polyref.augment.pipeline import Augmentation, Tally
-from polyref.augment.selection import Dropped
 from polyref.augment.writer import augment_file
 
 __all__ = [

@@ -35,6 +35,17 @@ class Check:
     stated: bool = True
 
 
+def check(accepts: Callable[[str, str], bool], *, within_sentences: bool = False) -> Callable[[], Check]:
+    """What makes the check of that name, which has no options, from its rule."""
+    made = Check(accepts.__name__, accepts, within_sentences)
+
+    def make() -> Check:
+        return made
+
+    make.__doc__ = accepts.__doc__
+    return make
+
+
 _LINK: Final = re.compile(
     # Han, kana, Hangul, Thai and full-width marks after an address belong to the sentence, which has no spaces there.
     r"(?:https?://|www\.)[^\s\u0e00-\u0eff\u3000-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef]+"
@@ -108,9 +119,10 @@ def _signs(text: str) -> Counter[str]:
     return Counter(re.sub("[−–]", "-", sign.strip()) for sign in _SIGN.findall(text))
 
 
-def links() -> Check:
+@check
+def links(reference: str, candidate: str) -> bool:
     """Web and e-mail addresses, @names and #tags survive, whatever their case."""
-    return Check("links", lambda reference, candidate: _links(reference) == _links(candidate))
+    return _links(reference) == _links(candidate)
 
 
 def _links(text: str) -> Counter[str]:
@@ -218,21 +230,18 @@ def _ends(text: str) -> bool:
     return _END.search(text) is not None
 
 
-def repetition() -> Check:
+@partial(check, within_sentences=True)
+def repetition(reference: str, candidate: str) -> bool:
     """No loops: no word or phrase said twice in a row, no four words said again, unless the reference does so too.
 
     Where words run on, no two or three characters said three times in a row, nor more of them twice: twice is ordinary
     for a word (``研究研究``).
     """
-
-    def accepts(reference: str, candidate: str) -> bool:
-        repeats = _repeats(words(candidate))
-        allowed = _repeats(words(reference)) if repeats else {}
-        return all(count <= allowed.get(unit, 1) for unit, count in repeats.items()) and (
-            candidate.isascii() or all(match[0] in reference for match in _RUN_ON.finditer(candidate))
-        )
-
-    return Check("repetition", accepts, within_sentences=True)
+    repeats = _repeats(words(candidate))
+    allowed = _repeats(words(reference)) if repeats else {}
+    return all(count <= allowed.get(unit, 1) for unit, count in repeats.items()) and (
+        candidate.isascii() or all(match[0] in reference for match in _RUN_ON.finditer(candidate))
+    )
 
 
 def _repeats(tokens: Sequence[str]) -> dict[tuple[str, ...], int]:
@@ -299,14 +308,11 @@ _LEAST: Final = 13
 _SEVERAL: Final = 3
 
 
-def untranslated() -> Check:
+@check
+def untranslated(source: str, candidate: str) -> bool:
     """Not the source itself, but for a few words: names and numbers are alike in many languages."""
-
-    def accepts(source: str, candidate: str) -> bool:
-        few = len(words(source)) <= _SEVERAL and not scripts(source)["CJK"]
-        return few or comparison_key(source) != comparison_key(candidate)
-
-    return Check("untranslated", accepts)
+    few = len(words(source)) <= _SEVERAL and not scripts(source)["CJK"]
+    return few or comparison_key(source) != comparison_key(candidate)
 
 
 def translated_numbers() -> Check:
@@ -391,11 +397,13 @@ def foreign(lang: str = "") -> Check:
     return Check("foreign", accepts)
 
 
-def talk() -> Check:
+@check
+def talk(reference: str, candidate: str) -> bool:
     """No refusal, explanation, label or heading where a rewrite should be, but for those that the reference has too."""
-    return Check("talk", lambda reference, candidate: not talks(candidate, reference))
+    return not talks(candidate, reference)
 
 
-def several() -> Check:
+@check
+def several(reference: str, candidate: str) -> bool:
     """One answer, and not several: numbered, on lines of their own, or side by side, where the reference has none."""
-    return Check("several", lambda reference, candidate: not holds_several(candidate, reference))
+    return not holds_several(candidate, reference)

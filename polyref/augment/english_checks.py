@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Annotated, Final
 
-from polyref.augment.checks import Check
+from polyref.augment.checks import Check, check
 from polyref.comparison import WORD, join_groups, words
 from polyref.options import Option
 
@@ -47,14 +47,11 @@ _MARCH_MAY: Final = re.compile(
 _RELATIVE: Final = frozenset(("yesterday", "today", "tomorrow"))
 
 
-def dates() -> Check:
+@check
+def dates(reference: str, candidate: str) -> bool:
     """The same months and days of the week (``Jan.`` is ``January``); no ``yesterday`` that becomes ``tomorrow``."""
-
-    def accepts(reference: str, candidate: str) -> bool:
-        here, there = _RELATIVE & set(words(reference)), _RELATIVE & set(words(candidate))
-        return _dates(reference) == _dates(candidate) and not (here - there and there - here)
-
-    return Check("dates", accepts)
+    here, there = _RELATIVE & set(words(reference)), _RELATIVE & set(words(candidate))
+    return _dates(reference) == _dates(candidate) and not (here - there and there - here)
 
 
 def _dates(text: str) -> set[str]:
@@ -78,34 +75,28 @@ _PERSONS: Final = {
 }
 
 
-def persons() -> Check:
+@check
+def persons(reference: str, candidate: str) -> bool:
     """No ``I``, ``we``, ``you``, ``he`` or ``she``, in any form, more often than in the reference.
 
     A new person is the mark of an opening that diversity forced: ``You can see it`` for ``It is visible``.
     """
-
-    def accepts(reference: str, candidate: str) -> bool:
-        return _persons(candidate) <= _persons(reference)
-
-    return Check("persons", accepts)
+    return _persons(candidate) <= _persons(reference)
 
 
 def _persons(text: str) -> Counter[str]:
     return Counter(_PERSONS[word] for word in words(text) if word in _PERSONS)
 
 
-def echo() -> Check:
+@partial(check, within_sentences=True)
+def echo(reference: str, candidate: str) -> bool:
     """No content word comes again, in singular or plural, where the reference has it once: ``the head of the head``.
 
     Small models fall back into what they have said when they lose the thread, at any distance.
     """
-
-    def accepts(reference: str, candidate: str) -> bool:
-        again = {word: count for word, count in _singular(candidate).items() if count > 1}
-        expected = _singular(reference) if again else {}
-        return all(count <= expected.get(word, 0) for word, count in again.items())
-
-    return Check("echo", accepts, within_sentences=True)
+    again = {word: count for word, count in _singular(candidate).items() if count > 1}
+    expected = _singular(reference) if again else {}
+    return all(count <= expected.get(word, 0) for word, count in again.items())
 
 
 def _singular(text: str) -> Counter[str]:
@@ -117,14 +108,11 @@ def _singular(text: str) -> Counter[str]:
     return found
 
 
-def names() -> Check:
+@check
+def names(reference: str, candidate: str) -> bool:
     """Every word the reference writes with a capital in mid-sentence occurs in the candidate."""
-
-    def accepts(reference: str, candidate: str) -> bool:
-        found = {_bare(word) for word in words(candidate)}
-        return all(name in found for name in _names(reference))
-
-    return Check("names", accepts)
+    found = {_bare(word) for word in words(candidate)}
+    return all(name in found for name in _names(reference))
 
 
 def _names(text: str) -> set[str]:
@@ -356,25 +344,22 @@ _QUANTITY: Final = re.compile(
 )
 
 
-def amounts() -> Check:
+@check
+def amounts(reference: str, candidate: str) -> bool:
     """Amounts survive.
 
     The same numbers in words (``two``, ``forty``, ``million``, ``half``; ``one`` is mostly a pronoun), ordinals from
     ``third`` and decades (``eighties``). ``first`` may go, but not become ``second``; ``p.m.`` may become another
     wording, but not ``a.m.``; and no number changes its unit (``5 kg`` to ``5 g``, ``5%`` to ``5 points``).
     """
-
-    def accepts(reference: str, candidate: str) -> bool:
-        if _amounts(reference) != _amounts(candidate):
-            return False
-        if _exchanged(_orders(reference), _orders(candidate)):
-            return False
-        if _exchanged(_halves(reference), _halves(candidate)):
-            return False
-        expected, found = _units(reference), _units(candidate)
-        return not any(_exchanged(units, found[number]) for number, units in expected.items() if number in found)
-
-    return Check("amounts", accepts)
+    if _amounts(reference) != _amounts(candidate):
+        return False
+    if _exchanged(_orders(reference), _orders(candidate)):
+        return False
+    if _exchanged(_halves(reference), _halves(candidate)):
+        return False
+    expected, found = _units(reference), _units(candidate)
+    return not any(_exchanged(units, found[number]) for number, units in expected.items() if number in found)
 
 
 def _exchanged(expected: set[str], found: set[str]) -> bool:

@@ -9,7 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
-from polyref.augment.checks import Check
+from polyref.augment.checks import Check, check
 from polyref.comparison import WORD, words
 from polyref.textfiles import read_lines
 
@@ -154,7 +154,8 @@ def _title(reference: str, candidate: str) -> bool:
     return False
 
 
-def grammar() -> Check:
+@check
+def grammar(reference: str, candidate: str) -> bool:
     """No words in a row that English does not put together, unless the reference does.
 
     An article before a pronoun, verb or another article; ``of`` before a verb; a verb form that does not follow
@@ -162,11 +163,7 @@ def grammar() -> Check:
     ``Spain's``; a capital that belongs to the start of a sentence (``In addition, Our data``, ``The Ann Lee``); an
     article before the second part of a name; fewer auxiliaries than the reference without a new word of its own.
     """
-
-    def accepts(reference: str, candidate: str) -> bool:
-        return _bad(candidate) <= _bad(reference) and not _broken(reference, candidate)
-
-    return Check("grammar", accepts)
+    return _bad(candidate) <= _bad(reference) and not _broken(reference, candidate)
 
 
 @lru_cache(maxsize=4096)
@@ -223,18 +220,15 @@ def _broken(reference: str, candidate: str) -> bool:
     return False
 
 
-def vocabulary() -> Check:
+@check
+def vocabulary(reference: str, candidate: str) -> bool:
     """No new word that is not English (``supermasive``), as small models spell them when they mix up pieces.
 
     A word is known when it, or what is left without a regular ending, is in the reference or in the list of
     ``english_words.txt`` (:file:`scripts/data/english_words.py`); short words, digits and other scripts are not judged.
     """
-
-    def accepts(reference: str, candidate: str) -> bool:
-        new = set(words(candidate)) - set(words(reference))
-        return all(_known(word, words(reference)) for word in new if len(word) > 3 and word.isascii())
-
-    return Check("vocabulary", accepts)
+    new = set(words(candidate)) - set(words(reference))
+    return all(_known(word, words(reference)) for word in new if len(word) > 3 and word.isascii())
 
 
 _ENDINGS: Final = (

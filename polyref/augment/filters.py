@@ -30,8 +30,8 @@ from pathlib import Path
 from typing import Annotated, Any, Final, Protocol, get_args, get_origin
 
 from polyref.augment import checks, english_checks, english_grammar
+from polyref.augment.candidates import Candidate, Dropped
 from polyref.augment.checks import Check
-from polyref.augment.selection import Candidate, Dropped
 from polyref.comparison import Repeats, comparison_key
 from polyref.errors import DataError, ModelError, UsageError
 from polyref.json_files import read_toml

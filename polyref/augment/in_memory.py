@@ -8,13 +8,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from polyref.augment.candidates import (
+    Dropped,
+    Generated,
+    Loading,
+    Select,
+    Several,
+    Source,
+    Wanted,
+    is_language_model,
+    selection,
+)
 from polyref.augment.filters import PRESETS, FilterChain, filter_chain, fitting_chain, names_models
-from polyref.augment.inputs import Given, Rows, in_context, translatable
-from polyref.augment.language import check_sources, language_of
+from polyref.augment.inputs import Given, Rows, check_sources, in_context, language_of, translatable
 from polyref.augment.lists import as_lists, open_lists, open_peers
 from polyref.augment.pipeline import OVERGENERATE, Augmentation, Tally, filtered_sentences
-from polyref.augment.selection import Dropped, Select, selection
-from polyref.augment.sources import Generated, Loading, Several, Source, Wanted, is_language_model
 from polyref.errors import DataError, UsageError
 from polyref.languages import split_pair
 from polyref.models.device import use_threads
@@ -132,7 +140,8 @@ def plan(
     also = _threads_of_filter(options, generators)
     # Before any model: it takes less time to find out that they do not fit.
     lists = [open_peers(options.peers, references, stack)] if options.peers else []
-    lists += open_lists(options.candidates, references, stack, options.pair)
+    if options.candidates:
+        lists += open_lists(options.candidates, references, stack, options.pair)
     sources: list[Source] = []
     for one in generators:
         own_options = one.options(options.loading, generators, len(references), options.engine, also)
@@ -217,7 +226,7 @@ def augment(
             id, or by place where they have no ids of their own.
         filters: A chain, or the name of one (:func:`polyref.augment.filters.filter_chain`); ``default`` is what
             each paraphraser and list needs.
-        select: Which k of what passes the filter, or the name of a way (:func:`polyref.augment.selection.selection`).
+        select: Which k of what passes the filter, or the name of a way (:func:`polyref.augment.candidates.selection`).
         decoding: How to search; None is the paraphraser's default.
         rewriting: How language models that are given by name are asked. They are shown the sources that the references
             have, and as many neighbours as ``context`` says.

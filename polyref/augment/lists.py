@@ -9,9 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from polyref.augment.candidates import Candidate, Proposed, Proposing, Source, paraphrased, rounded
 from polyref.augment.inputs import Given, Inputs, Rows
-from polyref.augment.selection import Candidate
-from polyref.augment.sources import Proposed, Proposing, Source, paraphrased, rounded
 from polyref.errors import DataError, UsageError
 from polyref.formats import Reading
 from polyref.paraphrase.rewriting.options import GENERATORS

@@ -11,9 +11,18 @@ from itertools import islice
 from typing import Any, Final
 
 from polyref import __version__
+from polyref.augment.candidates import (
+    Candidate,
+    Dropped,
+    Proposed,
+    Proposing,
+    Rank,
+    Select,
+    Source,
+    in_turn,
+    paraphrased,
+)
 from polyref.augment.filters import FilterChain
-from polyref.augment.selection import Candidate, Dropped, Rank, Select
-from polyref.augment.sources import Proposed, Proposing, Source, in_turn, paraphrased
 from polyref.engine import Engine
 from polyref.errors import UsageError
 from polyref.paraphrase.paraphraser import Hypothesis, NBest, Paraphraser

@@ -9,10 +9,10 @@ from typing import Any
 
 import click
 
+from polyref.augment.candidates import Generated, Source, Wanted
 from polyref.augment.filters import PRESETS, filters_in
 from polyref.augment.in_memory import AugmentOptions, plan
 from polyref.augment.inputs import open_inputs
-from polyref.augment.sources import Generated, Source, Wanted
 from polyref.augment.writer import augment_file, check_output, journal_path
 from polyref.cli.commands import argument_or_option, was_given
 from polyref.cli.files import reading_options, refuse_overwriting, refuse_second_reader

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from polyref.augment.in_memory import DEFAULT_K
-from polyref.augment.language import language_of
+from polyref.augment.inputs import language_of
 from polyref.cli.commands import argument_or_option, was_given
 from polyref.cli.files import reading_options, refuse_overwriting
 from polyref.cli.generating import (

@@ -17,8 +17,8 @@ from kills import run_program
 from rule_paraphraser import RULES, RuleParaphraser
 
 from polyref.augment import augment
+from polyref.augment.candidates import SHARD_SEGMENTS
 from polyref.augment.pipeline import OVERGENERATE
-from polyref.augment.sources import SHARD_SEGMENTS
 from polyref.errors import DataError, UsageError
 from polyref.references import ReferenceSet
 
@@ -37,7 +37,7 @@ def no_model(monkeypatch: pytest.MonkeyPatch) -> None:
     def load(*args: Any, **options: Any) -> None:
         raise AssertionError("a model was loaded")
 
-    monkeypatch.setattr("polyref.augment.sources.load_paraphraser", load)
+    monkeypatch.setattr("polyref.augment.candidates.load_paraphraser", load)
 
 
 def nbest(path: Path, texts: Sequence[str] = TEXTS, k: int = 8) -> Path:
@@ -298,7 +298,7 @@ def test_pipes_and_other_folders(polyref: Callable[..., Any], refs: Path, tmp_pa
 def test_a_generator_beside_a_list(
     polyref: Callable[..., Any], refs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("polyref.augment.sources.load_paraphraser", lambda name, **options: RuleParaphraser())
+    monkeypatch.setattr("polyref.augment.candidates.load_paraphraser", lambda name, **options: RuleParaphraser())
     (tmp_path / "plain").write_text("Ann gave 5 euros.\n\nThe dog was barking.\nAll night it rained.\n")
     result = polyref(
         *(
@@ -384,7 +384,7 @@ def test_kills_change_nothing(tmp_path: Path) -> None:
 from pathlib import Path
 from kills import survives
 from polyref.cli.main import cli
-from polyref.augment.sources import Source
+from polyref.augment.candidates import Source
 Source.shard = 64
 def work():
     cli(["augment", "refs.en", "--candidates", "n.jsonl", "r.jsonl", "-k", "3", "-o", "place/out.jsonl",

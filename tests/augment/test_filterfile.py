@@ -10,9 +10,9 @@ import pytest
 from rule_paraphraser import RuleParaphraser
 
 from polyref.augment import Dropped, FilterChain, augment, filter_chain
+from polyref.augment.candidates import Candidate
 from polyref.augment.checks import Check
 from polyref.augment.filters import CHECKS, FILTERS, Measure, read_filter
-from polyref.augment.selection import Candidate
 from polyref.errors import DataError, ModelError, UsageError
 from polyref.references import ReferenceSet
 

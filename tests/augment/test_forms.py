@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from rule_paraphraser import RuleParaphraser
 
+from polyref.augment.candidates import SHARD_SEGMENTS, Generated
 from polyref.augment.filters import filter_chain
 from polyref.augment.inputs import Inputs
 from polyref.augment.pipeline import Augmentation
-from polyref.augment.sources import SHARD_SEGMENTS, Generated
 from polyref.augment.writer import augment_file
 from polyref.errors import DataError, PolyrefWarning
 from polyref.formats import Reading

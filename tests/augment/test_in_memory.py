@@ -9,7 +9,7 @@ import pytest
 from rule_paraphraser import RuleParaphraser
 
 from polyref.augment import augment
-from polyref.augment.sources import SHARD_SEGMENTS
+from polyref.augment.candidates import SHARD_SEGMENTS
 from polyref.errors import ModelError, UsageError
 from polyref.references import ReferenceSet
 

@@ -13,10 +13,10 @@ import pytest
 from rule_paraphraser import RuleParaphraser
 
 import polyref.formats as polyref_formats
+from polyref.augment.candidates import SHARD_SEGMENTS, Generated
 from polyref.augment.filters import filter_chain
 from polyref.augment.inputs import Inputs
 from polyref.augment.pipeline import Augmentation
-from polyref.augment.sources import SHARD_SEGMENTS, Generated
 from polyref.augment.writer import augment_file
 from polyref.errors import DataError
 from polyref.json_files import Record

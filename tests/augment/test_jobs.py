@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from polyref.augment import augment
-from polyref.augment.sources import processes_for
+from polyref.augment.candidates import processes_for
 from polyref.cli.augment import command as augment_command
 from polyref.cli.paraphrase import command as paraphrase_command
 from polyref.paraphrase import load_paraphraser

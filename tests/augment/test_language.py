@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from polyref.augment import augment
-from polyref.augment.language import language_of
+from polyref.augment.inputs import language_of
 from polyref.errors import DataError
 from polyref.models.language_recognition import recognised
 from polyref.references import ReferenceSet

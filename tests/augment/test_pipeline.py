@@ -4,8 +4,8 @@ import pytest
 from rule_paraphraser import LONGEST, RULES, RuleParaphraser
 
 from polyref.augment import Tally, augment, filter_chain
+from polyref.augment.candidates import SHARD_SEGMENTS, Generated
 from polyref.augment.pipeline import OVERGENERATE, Augmentation
-from polyref.augment.sources import SHARD_SEGMENTS, Generated
 from polyref.comparison import comparison_key
 from polyref.errors import UsageError
 from polyref.references import Reference, ReferenceSet, Segment

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from polyref.augment.sources import SHARD_SEGMENTS
+from polyref.augment.candidates import SHARD_SEGMENTS
 from polyref.augment.writer import journal_path
 
 PROGRAM = Path(__file__).parent.parent / "shared" / "rule_paraphraser.py"

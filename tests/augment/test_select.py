@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from rule_paraphraser import RuleParaphraser
 
 from polyref.augment import Tally, augment
+from polyref.augment.candidates import Candidate, Generated, selection
 from polyref.augment.pipeline import Augmentation
-from polyref.augment.selection import Candidate, selection
-from polyref.augment.sources import Generated
 from polyref.comparison import dice, ngrams
 from polyref.errors import UsageError
 from polyref.references import ReferenceSet

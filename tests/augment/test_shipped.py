@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from polyref.augment import Tally, augment
-from polyref.augment.sources import SHARD_SEGMENTS
+from polyref.augment.candidates import SHARD_SEGMENTS
 from polyref.augment.writer import journal_path
 from polyref.comparison import comparison_key, digit_strings
 from polyref.paraphrase import Paraphraser, load_paraphraser

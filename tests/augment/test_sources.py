@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rule_paraphraser import RULES, RuleParaphraser
 
+from polyref.augment.candidates import Candidate, Rank, in_turn
 from polyref.augment.pipeline import OVERGENERATE
-from polyref.augment.selection import Candidate, Rank
-from polyref.augment.sources import in_turn
 from polyref.references import ReferenceSet
 
 
@@ -65,7 +64,7 @@ def models(monkeypatch: pytest.MonkeyPatch) -> dict[str, Named]:
     def load(name: str, **options: Any) -> Named:
         return loaded.setdefault(name, Named(name))
 
-    monkeypatch.setattr("polyref.augment.sources.load_paraphraser", load)
+    monkeypatch.setattr("polyref.augment.candidates.load_paraphraser", load)
     return loaded
 
 

@@ -17,10 +17,10 @@ from rule_paraphraser import RuleParaphraser
 import polyref
 from polyref import load_paraphraser
 from polyref.augment import augment
+from polyref.augment.candidates import SHARD_SEGMENTS, Generated, Several
 from polyref.augment.filters import filter_chain
 from polyref.augment.inputs import Inputs
 from polyref.augment.pipeline import Augmentation
-from polyref.augment.sources import SHARD_SEGMENTS, Generated, Several
 from polyref.cli import printing
 from polyref.progress import Part, each, listening, tell, telling, work
 

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import polyref
-from polyref.augment.selection import Dropped
+from polyref.augment.candidates import Dropped
 from polyref.errors import DataError, UsageError
 from polyref.eval.inspection.counts import histogram
 from polyref.eval.inspection.inspection import Inspection

@@ -14,7 +14,7 @@ from typing import Any
 import fsspec
 import pytest
 
-from polyref.augment.sources import SHARD_SEGMENTS
+from polyref.augment.candidates import SHARD_SEGMENTS
 from polyref.errors import DataError
 from polyref.references import ReferenceSet
 from polyref.store import Journal, pack

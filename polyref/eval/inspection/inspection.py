@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from polyref.augment.selection import Dropped
+from polyref.augment.candidates import Dropped
 from polyref.errors import UsageError
 from polyref.eval.inspection.counts import count, diversity, runs
 from polyref.eval.inspection.measures import Measures, read_dropped, refusals

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from polyref import __version__
-from polyref.augment.selection import Dropped
+from polyref.augment.candidates import Dropped
 from polyref.eval.inspection.counts import Counts, Diversity, base_of, sampled
 from polyref.json_files import Record
 from polyref.metrics.copies import Copies, Nearness, plain_copies, plain_originals
