@@ -20,7 +20,7 @@ from polyref.models.language_recognition import language_name
 from polyref.models.networks.hugging_face import CausalModel
 from polyref.models.opening import LONGEST_SOURCE, hash_model, load_network
 from polyref.paraphrase.decoding import check_choice
-from polyref.paraphrase.loading import DTYPES_ELSEWHERE, LoadingOptions
+from polyref.paraphrase.loading import DTYPES_ELSEWHERE, LoadingOptions, told_dtype
 from polyref.paraphrase.search_paraphraser import SearchParaphraser, batch_limits
 from polyref.textfiles import read_lines
 
@@ -90,7 +90,7 @@ def load(argument: str | None, options: LoadingOptions) -> SearchParaphraser:
         model,
         PromptCodec(tokenizer, prompt, ends),
         name=folder.resolve().name,
-        digest=digest + ("" if dtype == "float32" else f"|dtype:{dtype}"),
+        digest=digest + told_dtype(dtype),
         max_source=model.max_source,
         **batch_limits(options.memory, device),
     )

@@ -22,7 +22,7 @@ from polyref.models.networks.hugging_face import HuggingFaceModel, token_ids
 from polyref.models.networks.matmul import computing_in
 from polyref.models.opening import LONGEST_SOURCE, find
 from polyref.paraphrase.copy_penalty import CopyPenaltyRules
-from polyref.paraphrase.loading import LoadingOptions, check_dtype
+from polyref.paraphrase.loading import LoadingOptions, check_dtype, told_dtype
 from polyref.paraphrase.search.huggingface import SavedGeneration
 from polyref.paraphrase.search_paraphraser import SearchParaphraser, batch_limits, read_as
 
@@ -68,7 +68,7 @@ def opened(argument: str | None, options: LoadingOptions) -> Opened:
             model = load_checkpoint(folder, device=device, dtype=stored)
         network, codec = model.network, model.codec
         name = model.name if found.kind == "fairseq" else name  # Prism's has a name of its own
-        digest = model.fingerprint[:12] + ("" if dtype == "float32" else f"|dtype:{dtype}")
+        digest = model.fingerprint[:12] + told_dtype(dtype)
         saved = None if found.kind == "fairseq" else _saved(folder, network)
 
     def of_languages(lang: str | None, prefix: str | None, reads: str | None) -> SearchParaphraser:

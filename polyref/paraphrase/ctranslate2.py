@@ -19,10 +19,10 @@ from polyref.models.checkpoints.text import HuggingFaceCodec, language_of, load_
 from polyref.models.device import torch_device
 from polyref.models.opening import LONGEST_SOURCE, hash_files
 from polyref.paraphrase.decoding import Decoding, DiverseBeam, check_k
-from polyref.paraphrase.loading import LoadingOptions
+from polyref.paraphrase.loading import LoadingOptions, told_dtype
 from polyref.paraphrase.paraphraser import Hypothesis, NBest, Paraphraser
 from polyref.paraphrase.search import SearchOptions
-from polyref.paraphrase.search_paraphraser import DIGITS, WINDOW, read_as, written
+from polyref.paraphrase.search_paraphraser import DIGITS, ROOM, WINDOW, read_as, written
 from polyref.progress import work
 
 _SENTENCEPIECE: Final = ("source.spm", "spm.model", "sentencepiece.bpe.model", "sentencepiece.model", "spiece.model")
@@ -130,8 +130,6 @@ def read_vocabulary(folder: Path) -> list[str]:
 
 
 _DTYPES: Final = {"float32": "float32", "int8": "int8_float32", "bfloat16": "bfloat16", "float16": "float16"}
-#: A paraphrase has at most this share of the source's tokens, and some more.
-_ROOM: Final = (1.5, 10)
 _POSITIONS: Final = re.compile(r"No position encodings are defined for positions >= (\d+)")
 #: Options of the search that CTranslate2 has as well.
 _KNOWN: Final = frozenset({"beam", "nbest", "lenpen", "min_len", "max_len_a", "max_len_b", "no_repeat_ngram", "fixed"})
@@ -186,7 +184,7 @@ class CTranslate2Paraphraser(Paraphraser):
                 )
         beam = max(k, 4) if asked.beam is None else asked.beam
         # The end may come first, at its own probability: texts of nothing are left out afterwards.
-        return SearchOptions(beam=beam, min_len=0, max_len_a=_ROOM[0], max_len_b=_ROOM[1]).validate()
+        return SearchOptions(beam=beam, min_len=0, max_len_a=ROOM[0], max_len_b=ROOM[1]).validate()
 
     def describe_decoding(self, decoding: Decoding | None, k: int) -> str:
         """``ctranslate2(beam=10,lenpen=1.0,...)``."""
@@ -295,7 +293,7 @@ def load(argument: str | None, options: LoadingOptions) -> CTranslate2Paraphrase
     if unknown := [token for token in first if token not in vocabulary]:
         raise UsageError(f"`prefix` is {unknown[0]!r}, expected a token of the model's vocabulary")
     digest = hash_files(_files(folder, tokeniser))[:12]
-    digest += f"|backend:ctranslate2-{ctranslate2.__version__}" + ("" if dtype == "float32" else f"|dtype:{dtype}")
+    digest += f"|backend:ctranslate2-{ctranslate2.__version__}" + told_dtype(dtype)
     digest += read_as(lang, tokens.languages, prefix)
     return CTranslate2Paraphraser(
         translator,

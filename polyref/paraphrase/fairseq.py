@@ -32,7 +32,7 @@ from polyref.models.device import torch_device, use_threads
 from polyref.paraphrase.decoding import Decoding
 from polyref.paraphrase.loading import LoadingOptions
 from polyref.paraphrase.search import Candidate, SearchOptions
-from polyref.paraphrase.search_paraphraser import Codec, SearchParaphraser
+from polyref.paraphrase.search_paraphraser import SearchParaphraser
 
 SUPPORTED: Final = ("0.12.0", "0.12.1", "0.12.2")
 
@@ -106,7 +106,7 @@ def build_model(parts: FairseqParts, folder: Path) -> tuple[Any, Any]:
 
 @dataclass
 class _Limits:
-    """What :class:`SearchParaphraser` asks of a network."""
+    """What a ``SearchParaphraser`` asks of a network."""
 
     eos: int
     max_target: int
@@ -115,32 +115,26 @@ class _Limits:
 class FairseqParaphraser(SearchParaphraser):
     """Paraphrases by fairseq's own search; only ``fairseq`` semantics exist here."""
 
-    def __init__(
-        self,
-        parts: FairseqParts,
-        folder: Path,
-        codec: Codec,
-        *,
-        device: str = "cpu",
-        languages: Sequence[str] = (),
-        lang: str | None = None,
-        prefix: Sequence[int] = (),
-    ) -> None:
+    def __init__(self, folder: Path, options: LoadingOptions) -> None:
+        parts = read_fairseq(folder)
+        check_numbers(parts.weights.items(), folder / "checkpoint.pt")
         model, self._dictionary = build_model(parts, folder)
-        self._device = torch.device(device)
+        self._device = torch.device(options.device)
         self._fairseq = model.to(self._device)
         limits: Any = _Limits(parts.config.eos, parts.config.max_target)
         super().__init__(
             limits,
-            codec,
+            LanguageCodec(parts.codec, None),
             name=parts.name,
             digest=parts.fingerprint[:12],
             max_source=parts.config.max_source,
-            languages=languages,
-            lang=lang,
-            prefix=prefix,
+            languages=parts.codec.languages,
+            lang=options.lang if options.prefix is None else None,
+            prefix=first_tokens(parts.codec, options.lang, options.prefix),
         )
         self.signature += f"|backend:fairseq-{fairseq_version()}"
+        if options.memory is not None:
+            self.memory = options.memory << 20
 
     def use_cache(self, cache: Cache, loaded_with: str = "") -> None:
         """Nothing: its lists are there to be compared with, and are made anew each time."""
@@ -243,23 +237,9 @@ def _seed(seed: int, source: Sequence[int]) -> int:
 
 def load(argument: str | None, options: LoadingOptions) -> FairseqParaphraser:
     """A fairseq folder, run by fairseq itself."""
-    lang, prefix = options.lang, options.prefix
     use_threads(options.threads)
     torch_device(options.device)
     folder = Path(argument or "")
     if not (folder / "checkpoint.pt").is_file():
         raise ModelError("no checkpoint.pt", file=folder, remedy="fairseq runs fairseq checkpoints and nothing else")
-    parts = read_fairseq(folder)
-    check_numbers(parts.weights.items(), folder / "checkpoint.pt")
-    made = FairseqParaphraser(
-        parts,
-        folder,
-        LanguageCodec(parts.codec, None),
-        device=options.device,
-        languages=parts.codec.languages,
-        lang=lang if prefix is None else None,
-        prefix=first_tokens(parts.codec, lang, prefix),
-    )
-    if options.memory is not None:
-        made.memory = options.memory << 20
-    return made
+    return FairseqParaphraser(folder, options)

@@ -7,17 +7,15 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import ExitStack
 from itertools import islice
-from typing import Final, cast
+from typing import cast
 
 from polyref.cache import Cache
 from polyref.paraphrase.decoding import Decoding
 from polyref.paraphrase.paraphraser import NBest, Paraphraser
+from polyref.paraphrase.search_paraphraser import WINDOW
 from polyref.processes import Processes
 from polyref.progress import listening, retold, work
 
-#: Texts of one piece of work. It is the window of the search, so that the batches, and with them the last digits of
-#: scores, are those of a single process.
-PIECE: Final = 256
 #: A piece of work: texts, most paraphrases of each, and how to search.
 Piece = tuple[list[str], int, Decoding | None]
 
@@ -48,14 +46,16 @@ class InProcesses(Paraphraser):
         self, texts: Iterable[str], k: int, *, decoding: Decoding | None = None, progress: bool = False
     ) -> Iterator[NBest]:
         """The first texts are on their way when this returns."""
-        feed = map(str, texts)  # what stands around a text is for other generators
+        # A piece of work is a window of the search, so that the batches, and with them the last digits of scores, are
+        # those of a single process. What stands around a text is for other generators.
+        feed = map(str, texts)
         waiting: deque[Future[list[NBest]]] = deque()
         hearing = ExitStack()
         total = len(texts) if isinstance(texts, list) else 0
         advance = hearing.enter_context(work("paraphrasing", "sentences", total, progress=progress))
 
         def fill() -> None:
-            while len(waiting) < self.ahead and (piece := list(islice(feed, PIECE))):
+            while len(waiting) < self.ahead and (piece := list(islice(feed, WINDOW))):
                 waiting.append(self._processes.submit((piece, k, decoding), advance))
 
         def results() -> Iterator[NBest]:

@@ -97,6 +97,11 @@ def check_penalty(a: float, b: float) -> None:
     LoadingOptions(prism_a=a, prism_b=b)
 
 
+def told_dtype(dtype: str) -> str:
+    """For signatures: what a network computes in, where it is not float32."""
+    return "" if dtype == "float32" else f"|dtype:{dtype}"
+
+
 def check_dtype(dtype: str, device: str) -> None:
     """Refuse a number type that polyref does not compute in on that device."""
     known = DTYPES_CPU if device == "cpu" else DTYPES_ELSEWHERE

@@ -6,7 +6,6 @@ import math
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Final
 
 from polyref.cache import Cache
 from polyref.errors import UsageError
@@ -14,11 +13,8 @@ from polyref.paraphrase import checkpoint
 from polyref.paraphrase.decoding import Decoding, SearchOptions
 from polyref.paraphrase.loading import LoadingOptions
 from polyref.paraphrase.paraphraser import Hypothesis, NBest, Paraphraser
-from polyref.paraphrase.search_paraphraser import SearchParaphraser
+from polyref.paraphrase.search_paraphraser import DIGITS, SearchParaphraser
 from polyref.progress import work
-
-#: Digits kept of scores, as of those of a single model.
-_DIGITS: Final = 5
 
 
 def load(argument: str | None, options: LoadingOptions) -> RoundTrip:
@@ -138,7 +134,7 @@ def merged(
             if one.text not in first or len(one.tokens) > len(first[one.text].tokens):
                 first[one.text] = one
     scored = [
-        Hypothesis(text, round(_log_sum(ways) / _length(first[text], given[1]), _DIGITS), first[text].tokens)
+        Hypothesis(text, round(_log_sum(ways) / _length(first[text], given[1]), DIGITS), first[text].tokens)
         for text, ways in sums.items()
     ]
     return sorted(scored, key=lambda one: (-(one.score or 0.0), one.text))[:k]

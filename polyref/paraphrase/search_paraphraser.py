@@ -30,6 +30,8 @@ WINDOW = 256
 ROWS = 640
 #: Memory that a batch may take beside the model, in bytes, where the model can tell.
 MEMORY = 1 << 30
+#: A paraphrase has at most this share of the source's tokens, and so many more.
+ROOM = (1.5, 10)
 #: Scores are rounded: sums of float32 differ in the last digits with the shape of the batch.
 DIGITS = 5
 
@@ -184,7 +186,7 @@ class SearchParaphraser(Paraphraser):
         rows: int = ROWS,
         memory: int = MEMORY,
         saved: SavedGeneration | None = None,
-        room: tuple[float, int] = (1.5, 10),
+        room: tuple[float, int] = ROOM,
     ) -> None:
         self.model, self.codec, self.name = model, codec, name
         self.languages, self.lang, self.prefix = tuple(languages), lang, list(prefix)

@@ -18,7 +18,7 @@ from polyref.models.device import torch_device, use_threads
 from polyref.models.opening import find
 from polyref.paraphrase.copy_penalty import CopyPenaltyRules
 from polyref.paraphrase.decoding import DiverseBeam
-from polyref.paraphrase.loading import DTYPE_SHIPPED, LoadingOptions, check_dtype
+from polyref.paraphrase.loading import DTYPE_SHIPPED, LoadingOptions, check_dtype, told_dtype
 from polyref.paraphrase.search import StepHook
 from polyref.paraphrase.search_paraphraser import BothRules, Rules, SearchParaphraser, batch_limits
 
@@ -135,7 +135,7 @@ def load(argument: str | None, options: LoadingOptions) -> SearchParaphraser:
         model.network.place(device),
         codec,
         name=model.name,
-        digest=model.digest + ("" if dtype == "float32" else f"|dtype:{dtype}"),
+        digest=model.digest + told_dtype(dtype),
         max_source=model.network.config.max_source,
         languages=[model.language],
         rules=rules,
