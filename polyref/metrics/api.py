@@ -18,7 +18,7 @@ from polyref.metrics.base import Metric
 from polyref.metrics.combination import Blend, ExpectedCredit, Mean
 from polyref.metrics.copies import CopyCount
 from polyref.metrics.registry import named_metrics, needs_added, plain_name
-from polyref.metrics.signature import InputsDigest
+from polyref.metrics.signature import InputsDigest, feed
 from polyref.metrics.significance import SEED, check_test
 from polyref.metrics.table import MetricScores, ScoreTable, measured
 from polyref.models.language_recognition import language_name, other_language
@@ -392,9 +392,7 @@ def _provenance(systems: Mapping[str, Sequence[str]]) -> dict[str, Any]:
     """What the header of such a set says."""
     digest = hashlib.sha256()
     for name, texts in systems.items():
-        for part in (name, *texts):
-            encoded = part.encode()
-            digest.update(b"%d:" % len(encoded) + encoded)
+        feed(digest, [name, *texts])
     return {
         "generator": f"{len(systems)} systems|sha:{digest.hexdigest()[:12]}",
         "peers": LEAVE_ONE_OUT,

@@ -145,19 +145,15 @@ class Metric(ABC):
     def _describe(self, references: int | None, *, sentence: bool) -> list[str]:
         """``key:value`` parts of the signature; ``references`` is None when their number varies."""
 
-    def _weights(self, references: ReferenceSet, cuts: Integers) -> Floats:
-        """Shape (N, R): weights of the references, for metrics that weigh them."""
-        if self.combination is not None:
-            return self.combination.weigh(references, cuts)
-        return np.ones((len(references), int(cuts[-1].max(initial=0))))
-
     def _weighed(self, texts: Texts, references: ReferenceSet) -> npt.NDArray[Any]:
         """What :meth:`_count` gives with the weights of every cut; cuts whose weights agree are counted together."""
-        cuts = texts.cuts
-        if self.weighed_by != "logprob":
-            return self._count(replace(texts, weights=self._weights(references, cuts)))
+        cuts, how = texts.cuts, self.combination
+        if how is None:
+            return self._count(replace(texts, weights=np.ones((len(references), int(cuts[-1].max(initial=0))))))
+        if how.weighed_by != "logprob":
+            return self._count(replace(texts, weights=how.weigh(references, cuts)))
         # Relative to the best reference in use: those beyond k change nothing.
-        weights = [self._weights(references, cut[None]) for cut in cuts]
+        weights = [how.weigh(references, cut[None]) for cut in cuts]
         parts, start = [], 0
         for end in range(1, len(cuts) + 1):
             if end < len(cuts):

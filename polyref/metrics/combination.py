@@ -45,9 +45,8 @@ class Compared(ABC):
     There are B segments, S systems, R references of a segment at most, human ones first, K numbers of references and C
     statistics.
 
-    Args:
-        originals: Shape (B,): how many of the references are human.
-        usual: How references combine where nothing is said.
+    ``originals`` of shape (B,) says how many of the references are human, and ``usual`` how references combine where
+    nothing is said.
     """
 
     #: Whether a score is a mean of statistics. Otherwise the score of each sentence is kept as one more statistic.
@@ -63,7 +62,7 @@ class Compared(ABC):
 
     @abstractmethod
     def score(self, values: npt.NDArray[Any]) -> Floats:
-        """Scores of sentences from their statistics, shape (..., C) to (...); the larger, the better."""
+        """Scores of sentences from their statistics: shape (..., C) to (...)."""
 
     @cached_property
     def scores(self) -> Floats:
@@ -71,7 +70,7 @@ class Compared(ABC):
         return self.score(self.single)
 
     def best(self, cuts: Integers) -> Combined:
-        """With the best of the first references; metrics that read all of them together have a rule of their own."""
+        """With that of the first references whose score is the largest, where a metric has no other rule."""
         chosen = at_cuts(first_best(self.scores), cuts)
         return picked(self.single, chosen, cuts), chosen
 

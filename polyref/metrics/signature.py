@@ -7,7 +7,7 @@ unchanged), then how many references were asked for and used, then how the extra
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from importlib.metadata import version
 from typing import Any, Final
 
@@ -74,6 +74,13 @@ def described_sources(meta: Mapping[str, Any]) -> list[str]:
     return [flat(meta[_SOURCES])] if _SOURCES in meta else []
 
 
+def feed(digest: hashlib._Hash, texts: Iterable[str]) -> None:
+    """Hash texts so that it matters where each of them ends."""
+    for text in texts:
+        encoded = text.encode()
+        digest.update(b"%d:" % len(encoded) + encoded)
+
+
 class InputsDigest:
     """What all scores of one run share: references, which may come in parts, metrics, k, versions.
 
@@ -95,9 +102,7 @@ class InputsDigest:
                 parts += [ref.kind, ref.text]
                 parts += [f"{ref.weight}"] if "given" in self._weights else []
                 parts += [f"{ref.logprob}"] if "logprob" in self._weights else []
-            for part in parts:
-                encoded = part.encode()
-                self._digest.update(b"%d:" % len(encoded) + encoded)
+            feed(self._digest, parts)
             self._digest.update(b";")
             self._counts.add(len(segment.refs))
         self._segments += len(references)

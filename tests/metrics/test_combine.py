@@ -16,6 +16,7 @@ from sacrebleu.metrics.helpers import extract_all_char_ngrams, extract_word_ngra
 
 from polyref.errors import DataError, UsageError
 from polyref.metrics import get_metric
+from polyref.metrics.combination import Compared, Mean, at_cuts
 from polyref.references import Reference, ReferenceSet, Segment
 
 METRICS = ["bleu", "chrf", "chrf++"]
@@ -455,6 +456,22 @@ def test_the_smallest_number_of_references_in_use_needs_weight() -> None:
     for ks in ([1], [0, 1]):
         with pytest.raises(DataError, match="segment 1 have no weight"):
             metric.statistics({"A": ["it is late", "it is dark"]}, references, ks=ks, allow_missing=True)
+
+
+@pytest.mark.parametrize("name", ["bleu", "chrf", "ter"])
+def test_a_combination_is_one_class(name: str, systems: Any, refset: ReferenceSet) -> None:
+    class Last(Mean):
+        """The last of the references counts."""
+
+        def count(self, texts: Compared, cuts: Any, weights: Any) -> Any:
+            return at_cuts(texts.each, cuts), None
+
+    combined, plain = get_metric(name, combination=Last()), get_metric(name)
+    alone = ReferenceSet(tuple(replace(segment, refs=segment.refs[-1:]) for segment in refset))
+    most = max(len(segment.extras) for segment in refset)
+    found = combined.aggregate(combined.statistics(systems, refset), k=most)
+    wanted = plain.aggregate(plain.statistics(systems, alone, ks=[most]), k=most)
+    assert np.array_equal(found.segment, wanted.segment)
 
 
 def test_the_best_of_each_measure_asks_for_no_weights() -> None:
