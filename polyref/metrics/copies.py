@@ -401,7 +401,12 @@ def _without_copies(references: ReferenceSet, outputs: Sequence[str]) -> Referen
     segments = []
     for segment, text in zip(references, outputs, strict=True):
         own = words_of(text)
-        kept = [index for index, ref in enumerate(segment.refs) if ref.original or not is_copy(words_of(ref.text), own)]
+        words = [words_of(ref.text) for ref in segment.refs]
+        copied = [
+            key_of(one) == key_of(own) or (len(own) >= LEAST_WORDS and first_near(own, [(0, one)]) is not None)
+            for one in words
+        ]
+        kept = [index for index, ref in enumerate(segment.refs) if ref.original or not copied[index]]
         moved = {old: new for new, old in enumerate(kept)}
         refs = (segment.refs[index] for index in kept)
         numbered = (ref if ref.of is None else replace(ref, of=moved.get(ref.of)) for ref in refs)
@@ -433,12 +438,6 @@ def warnings_of_originals(found: Sequence[Nearness]) -> list[str]:
 def plain_originals(found: Iterable[Nearness]) -> list[dict[str, Any]]:
     """The counts as plain JSON values."""
     return [asdict(one) for one in found]
-
-
-def is_copy(words: list[bytes], output: list[bytes]) -> bool:
-    """Whether a text is an exact copy of an output, or a near one of an output of six words or more."""
-    long = len(output) >= LEAST_WORDS
-    return key_of(words) == key_of(output) or (long and first_near(output, [(0, words)]) is not None)
 
 
 def words_of(text: str) -> list[bytes]:

@@ -168,17 +168,13 @@ METRICS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
 }
 
 
-def _is_metric(name: str, found: Any) -> bool:
-    return isinstance(found, type) and issubclass(found, Metric)
-
-
 #: Those, and the metrics of other packages.
 REGISTRY: Final = Plugins(
     "metric",
     "polyref.metrics",
     {name: home for name, (home, _) in METRICS.items()},
     "a child of polyref.metrics.Metric",
-    _is_metric,
+    lambda name, found: isinstance(found, type) and issubclass(found, Metric),
     "small letters, digits and + . -",
     lambda name: NAME.fullmatch(name) is not None and name == name.lower(),
 )

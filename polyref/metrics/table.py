@@ -110,10 +110,6 @@ class MetricScores:
     added: float
     higher_is_better: bool = True
 
-    def segment_score(self, place: tuple[int, int]) -> float:
-        """Of a system and a segment, by their numbers."""
-        return float(self.scores.segment[place])
-
 
 def measured(
     name: str, metric: Metric, stats: Statistics, k: int, test: str | None, trials: int | None, seed: int
@@ -337,10 +333,8 @@ class ScoreTable:
         for one in self.results:
             title = _title(one) + ("" if one.higher_is_better else " ↓")
             digits = one.digits if width is None else width
-            if self.by_segment:
-                columns.append(Column(title, one.segment_score, digits))
-            else:
-                columns.append(Column(title, partial(_tested_score, one, digits)))
+            value = one.scores.segment.__getitem__ if self.by_segment else partial(_tested_score, one, digits)
+            columns.append(Column(title, value, digits if self.by_segment else None))
         return Table("", columns, [*product(range(len(first.systems)), segments)])
 
 

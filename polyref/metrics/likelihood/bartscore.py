@@ -54,13 +54,14 @@ class Prompted(SequenceMetric):
         """Mean token log-probabilities of (source, target) pairs, averaged over the prompts: shape (P,)."""
         if not self.prompts:
             return self._means(pairs)
-        jobs = [self._with(prompt, pair) for pair in pairs for prompt in self.prompts]
+        at_source = self.prompt_side == "source"
+        jobs = [
+            (f"{source} {prompt},", target) if at_source else (source, f"{prompt}, {target}")
+            for source, target in pairs
+            for prompt in self.prompts
+        ]
         means: Floats = self._means(jobs).reshape(-1, len(self.prompts)).mean(axis=1)
         return means
-
-    def _with(self, prompt: str, pair: TextPair) -> TextPair:
-        source, target = pair
-        return (f"{source} {prompt},", target) if self.prompt_side == "source" else (source, f"{prompt}, {target}")
 
     def _described_prompts(self) -> list[str]:
         if not self.prompts:

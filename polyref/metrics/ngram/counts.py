@@ -174,14 +174,14 @@ _CHRF_PUNCTUATION: Final = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
 
 def clean_13a(texts: Sequence[str]) -> list[str]:
     """Texts after the part of ``13a`` that replaces more than single characters, which few texts have."""
-    return [_cleaned(text) if "\n" in text or "&" in text or "<skipped>" in text else text for text in texts]
-
-
-def _cleaned(text: str) -> str:
-    text = text.replace("<skipped>", "").replace("-\n", "").replace("\n", " ")
-    for entity, character in _ENTITIES:
-        text = text.replace(entity, character)
-    return text
+    cleaned = list(texts)
+    for place, text in enumerate(cleaned):
+        if "\n" in text or "&" in text or "<skipped>" in text:
+            text = text.replace("<skipped>", "").replace("-\n", "").replace("\n", " ")
+            for entity, character in _ENTITIES:
+                text = text.replace(entity, character)
+            cleaned[place] = text
+    return cleaned
 
 
 def tokenize_13a(texts: Sequence[str]) -> list[list[str]]:
