@@ -117,15 +117,10 @@ class Row:
 
 @dataclass(frozen=True)
 class Judged:
-    """Judgements of one kind as arrays.
+    """Judgements of one kind as arrays, in the order of ``systems``.
 
-    Attributes:
-        name: What rows call the judgement.
-        systems: The systems, in the order of all arrays.
-        people: The judgements.
-        cells: How many judgements of outputs or pairs of them there are.
-        segments: How many segments take part; None where there are no texts.
-        over: Of scores of systems: the segments that they are over, None for all.
+    ``cells`` counts judgements of outputs or pairs of them; ``segments`` those that take part, None where there are no
+    texts; ``over``, of scores of systems, says which segments they are over, None for all.
     """
 
     name: str
@@ -141,12 +136,7 @@ def judgements_for(
 ) -> Judged | None:
     """The judgements that a statistic needs; None where there are none of the kind.
 
-    Args:
-        gold: The judgements.
-        needs: Which kind.
-        bootstrap: How test sets are redrawn.
-        known: Which outputs are real texts, shape (systems, segments); None where there are no texts.
-        systems: The rows of ``known``.
+    ``known`` says which outputs of ``systems`` are real texts, shape (systems, segments); None without texts.
     """
     if needs == SYSTEMS:
         names = list(gold.system)

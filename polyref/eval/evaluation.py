@@ -35,7 +35,7 @@ from polyref.eval.data.releases import EvaluationSet, check_patterns, filled, se
 from polyref.eval.judged import check_excluded, check_names, judgement
 from polyref.eval.judgements.gold import BoolArray, Gold
 from polyref.eval.options import KEPT, Choices, Say
-from polyref.eval.scores import Scores, scores_of
+from polyref.eval.scores import ScoredSet, scores_of
 from polyref.eval.series import OF_LENGTH, Series
 from polyref.eval.statistics.base import BOTH
 from polyref.eval.statistics.named import level_name, metric_names, statistic_name
@@ -76,8 +76,8 @@ def without_human(references: ReferenceSet | None) -> bool:
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
-class Evaluation(Scores):
-    """Scores and how they agree with people: what was measured, and what it was measured on.
+class Evaluation(ScoredSet):
+    """ScoredSet and how they agree with people: what was measured, and what it was measured on.
 
     Rows of other values of k than those that were asked for (k = 0, where gains start) are not in ``rows``.
 
@@ -327,7 +327,7 @@ def _evaluation(
     evalset: EvaluationSet,
     gold: Gold,
     choices: Choices,
-    found: Scores,
+    found: ScoredSet,
     left_out: Mapping[str, float],
     notes: Sequence[str],
     say: Say,
@@ -387,7 +387,7 @@ def _evaluation(
 
 def _without_copies(
     evalset: EvaluationSet, gold: Gold, choices: Choices, found: Evaluation, several: bool, say: Say
-) -> Iterator[tuple[Gold, Scores, str]]:
+) -> Iterator[tuple[Gold, ScoredSet, str]]:
     """The same without circular references and the systems whose copies they are: judgements, scores and a note."""
     assert found.references is not None
     kept, copied = without_circular(found.references, found.outputs, found.ks)
@@ -411,7 +411,7 @@ def _without_copies(
         yield rest, one, note
 
 
-def _agreeing(gold: Gold, found: Scores, choices: Choices) -> list[Row]:
+def _agreeing(gold: Gold, found: ScoredSet, choices: Choices) -> list[Row]:
     """The rows of the references, and those of their placebos, of every k that was asked for."""
     rows = agreement(
         found.series,
@@ -430,7 +430,7 @@ def _agreeing(gold: Gold, found: Scores, choices: Choices) -> list[Row]:
     return [row for row in rows if row.k is None or row.k in found.ks]
 
 
-def _blind_rows(gold: Gold, found: Scores, choices: Choices) -> list[Row]:
+def _blind_rows(gold: Gold, found: ScoredSet, choices: Choices) -> list[Row]:
     """What a metric gains that sees only lengths; its tests need no redrawn test sets."""
     if found.lengths is None:
         return []
@@ -445,7 +445,7 @@ def _blind_rows(gold: Gold, found: Scores, choices: Choices) -> list[Row]:
     return [replace(row, control=LENGTH) for row in rows if row.k and row.k in found.ks]
 
 
-def _scored(gold: Gold, found: Scores) -> BoolArray | None:
+def _scored(gold: Gold, found: ScoredSet) -> BoolArray | None:
     """Segments whose text is known for every judged system, or None where there are no texts."""
     if found.known is None:
         return None
@@ -454,7 +454,7 @@ def _scored(gold: Gold, found: Scores) -> BoolArray | None:
     return mask
 
 
-def _signature(evalset: EvaluationSet, gold: Gold, choices: Choices, found: Scores, left_out: Sequence[str]) -> str:
+def _signature(evalset: EvaluationSet, gold: Gold, choices: Choices, found: ScoredSet, left_out: Sequence[str]) -> str:
     """What all rows share: judgements, systems, resampling, references; the metrics' own signatures are in the rows."""
     bootstrap, part = choices["bootstrap"], found.part
     files = [

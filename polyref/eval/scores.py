@@ -28,8 +28,8 @@ from polyref.eval.series import (
     ComputedSeries,
     LeaveOneOutSeries,
     LengthSeries,
-    Part,
     PartSeries,
+    ScoredPart,
     Series,
     StoredSeries,
     series_of,
@@ -58,7 +58,7 @@ STORED: Final = "stored:"
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
-class Scores:
+class ScoredSet:
     """The scores of one combination of added references and what becomes of the human ones.
 
     Attributes:
@@ -88,7 +88,7 @@ class Scores:
     shared: str = ""
     outputs: Mapping[str, Sequence[str]] = field(default_factory=dict)
     known: BoolArray | None = None
-    part: Part | None = None
+    part: ScoredPart | None = None
     peers: Mapping[str, ReferenceSet] = field(default_factory=dict)
     warnings: Sequence[str] = ()
     placebos: Sequence[Sequence[Series]] = ()
@@ -123,7 +123,7 @@ def _row_names(choices: Choices, evalset: EvaluationSet) -> list[str]:
     return [str(next(read)) if name in known else name for name in names]
 
 
-def scores_of(evalset: EvaluationSet, gold: Gold, choices: Choices, several: bool) -> Iterator[Scores]:
+def scores_of(evalset: EvaluationSet, gold: Gold, choices: Choices, several: bool) -> Iterator[ScoredSet]:
     """The scores of every combination of added references, and human ones kept or replaced.
 
     ``several`` says whether other sets or pairs are evaluated too, so that each takes what it has.
@@ -138,7 +138,9 @@ def scores_of(evalset: EvaluationSet, gold: Gold, choices: Choices, several: boo
     if choices["peers"] is not None and (stored or not made):
         raise UsageError("`peers` needs metrics that are computed here, not score files")
     if not made or not isinstance(evalset, EvalSet):
-        yield Scores(series=[stored[name] for name in metrics], systems=systems, ks=sorted(set(choices["ks"]) or {0}))
+        yield ScoredSet(
+            series=[stored[name] for name in metrics], systems=systems, ks=sorted(set(choices["ks"]) or {0})
+        )
         return
     outputs = dict(zip(systems, texts := evalset.outputs(systems), strict=True))
     known = evalset.known(texts)
@@ -168,9 +170,9 @@ def scores_of(evalset: EvaluationSet, gold: Gold, choices: Choices, several: boo
                 series_of(made, outputs, one, ks, originals=originals, cache=cache, base=one is references, part=part)
                 for one in (references, *others)
             )
-            series = {**stored, **dict(zip(made, here, strict=True))}
-            yield Scores(
-                series=[series[name] for name in metrics],
+            by_name = {**stored, **dict(zip(made, here, strict=True))}
+            yield ScoredSet(
+                series=[by_name[name] for name in metrics],
                 systems=systems,
                 ks=ks,
                 generator=generator,
@@ -240,8 +242,8 @@ def _against_peers(
     outputs: dict[str, list[str]],
     human: ReferenceSet,
     known: BoolArray,
-    part: Part | None,
-) -> Scores:
+    part: ScoredPart | None,
+) -> ScoredSet:
     """The human references alone, and with the outputs of the other systems."""
     check_leave_one_out(peers, outputs, human, metrics, None, None)
     own = leave_one_out(outputs, human)
@@ -260,7 +262,7 @@ def _against_peers(
     systems = list(outputs)
     # The header says whose outputs they are.
     named = ReferenceSet(human.segments, own[systems[0]].meta)
-    return Scores(
+    return ScoredSet(
         series=series if part is None else [PartSeries(one, part.mask) for one in series],
         systems=systems,
         ks=(ks := [0, len(systems) - 1]),
@@ -306,7 +308,7 @@ def _computed(evalset: EvaluationSet, metrics: Sequence[str], choices: Choices) 
     return own
 
 
-def part_of(gold: Gold, choices: Choices, segments: int, costly: bool, several: bool) -> Part | None:
+def part_of(gold: Gold, choices: Choices, segments: int, costly: bool, several: bool) -> ScoredPart | None:
     """The segments to score; None for all of them.
 
     Where a metric is costly, these are the judged ones, for all metrics of a run alike. But where scores of systems are
@@ -322,7 +324,7 @@ def part_of(gold: Gold, choices: Choices, segments: int, costly: bool, several: 
         judged = ~judged
     if choices["segments"] is None:
         if costly and not judged.all() and _systems_are_means(gold):
-            return None if choices["all_segments"] else Part(judged, int(judged.sum()), drawn=False)
+            return None if choices["all_segments"] else ScoredPart(judged, int(judged.sum()), drawn=False)
         if choices["all_segments"] and not several:
             raise UsageError(f"`all_segments` has no use: all {segments} are scored without it", remedy="leave it out")
         return None
@@ -330,7 +332,7 @@ def part_of(gold: Gold, choices: Choices, segments: int, costly: bool, several: 
     order = np.random.default_rng([choices["bootstrap"].seed, 2]).permutation(segments)
     mask = np.zeros(segments, dtype=np.bool_)
     mask[order[judged[order]][: choices["segments"]]] = True
-    return Part(mask, int(judged.sum()), drawn=True)
+    return ScoredPart(mask, int(judged.sum()), drawn=True)
 
 
 def _systems_are_means(gold: Gold) -> bool:

@@ -258,14 +258,8 @@ class StoredSeries(Series):
 
 
 @dataclass(frozen=True)
-class Part:
-    """The segments that are scored, where these are not all.
-
-    Attributes:
-        mask: Which they are, shape (segments,).
-        judged: How many segments are judged.
-        drawn: Whether they are a random part of these.
-    """
+class ScoredPart:
+    """The segments that are scored, where these are not all: of the ``judged`` ones, or a random part of them."""
 
     mask: BoolArray
     judged: int
@@ -348,7 +342,7 @@ def series_of(
     originals: str = KEPT,
     cache: Cache | None = None,
     base: bool = True,
-    part: Part | None = None,
+    part: ScoredPart | None = None,
 ) -> list[Series]:
     """Metrics over one set of references, ready to be held against judgements.
 

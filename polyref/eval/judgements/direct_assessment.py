@@ -56,11 +56,11 @@ _PART_SEGMENTS: Final = 10
 #: Systems called by the file of their outputs: ``generaltest2022.en-liv.hyp.SYSTEM.liv.txt``, ``...ref.A.liv.txt``.
 _OUTPUTS: Final = re.compile(r"[^.]+\.[a-zA-Z_]+-[a-zA-Z_]+\.(hyp|ref)\.(.+?)\.[a-zA-Z_]+(?:\.txt)?")
 #: Appraise names languages by ISO 639-3, with or without a region, and some by the older codes of libraries.
-_OF_LIBRARIES: Final = {
-    "alb": "sq", "arm": "hy", "baq": "eu", "bur": "my", "chi": "zh", "cze": "cs", "dut": "nl", "fre": "fr",
-    "geo": "ka", "ger": "de", "gre": "el", "ice": "is", "mac": "mk", "mao": "mi", "may": "ms", "per": "fa",
-    "rum": "ro", "slo": "sk", "tib": "bo", "wel": "cy",
-}  # fmt: skip
+_CODES: Final = """
+alb:sq arm:hy baq:eu bur:my chi:zh cze:cs dut:nl fre:fr geo:ka ger:de gre:el ice:is mac:mk mao:mi may:ms per:fa rum:ro
+slo:sk tib:bo wel:cy
+"""
+_OF_LIBRARIES: Final = dict(pair.split(":") for pair in _CODES.split())
 
 
 @dataclass(frozen=True)
@@ -243,11 +243,9 @@ def _language(code: str) -> str:
     return _OF_LIBRARIES.get(short, short)
 
 
-_TABLE: Final = ("SYS", "SEGID", "RAW.SCR", "Z.SCR", "N", "SID")
+_TABLE: Final = "SYS SEGID RAW.SCR Z.SCR N SID"
 #: Judgements of the annotators who passed the checks, standardised (``ad-LP-good-stnd.csv``, ``...-redup.csv``).
-_LIST: Final = (
-    "HITId", "WorkerId", "Input.src", "Input.trg", "Input.item", "hit", "sys_id", "rid", "type", "sid", "score", "time",
-)  # fmt: skip
+_LIST: Final = "HITId WorkerId Input.src Input.trg Input.item hit sys_id rid type sid score time"
 #: Types of rows of such a list that judge an output, once and again; references and spoilt ones check the annotator.
 _LISTED: Final = frozenset({"SYSTEM", "REPEAT"})
 _LIST_CHECKS: Final = frozenset({"REF", "BAD_REF"})
@@ -324,8 +322,8 @@ def averaged(
 def _form(matcher: Matcher) -> str:
     """Which form a file has, by its first line."""
     first = next(iter(iter_lines(matcher.path)), "")
-    columns = tuple(first.split())
-    if columns[:2] == ("SYS", "SID"):
+    columns = first.split()
+    if columns[:2] == ["SYS", "SID"]:
         raise matcher.fault(
             "segments are numbered with the documents in another order (SID), which is not the line",
             1,
@@ -334,7 +332,7 @@ def _form(matcher: Matcher) -> str:
         )
     if first.lstrip().startswith("{"):
         return _LINES
-    return {_TABLE: _AVERAGES, _LIST: _STANDING}.get(columns, _EXPORT)
+    return {_TABLE: _AVERAGES, _LIST: _STANDING}.get(" ".join(columns), _EXPORT)
 
 
 def _latest(found: Sequence[tuple[Matcher, list[Judgement]]]) -> list[Judgement]:
@@ -398,7 +396,7 @@ def _at(source: Sequence[str], row: Mapping[str, Any], start: int) -> bool:
 def _table(matcher: Matcher) -> Iterator[Judgement]:
     """WMT20's and WMT21's table, in which scores are standardised and averaged already."""
     named: set[tuple[str, int]] = set()
-    for number, fields in table_rows(matcher.path, _TABLE):
+    for number, fields in table_rows(matcher.path, _TABLE.split()):
         document, _, segment = fields[1].rpartition("::")
         at = matcher.cell(document, segment, number)
         system = matcher.system(fields[0])
@@ -410,10 +408,10 @@ def _table(matcher: Matcher) -> Iterator[Judgement]:
 
 def _list(matcher: Matcher) -> Iterator[Judgement]:
     """Lists of WMT18 to WMT22: a score an annotator and segment, standardised already. ``sid`` counts from 1."""
-    at = {name: number for number, name in enumerate(_LIST)}
+    at = {name: number for number, name in enumerate(_LIST.split())}
     wanted = plain_pair(matcher.place.pair)
     rows = []
-    for number, fields in table_rows(matcher.path, _LIST):
+    for number, fields in table_rows(matcher.path, _LIST.split()):
         kind = fields[at["type"]]
         if kind not in _LISTED | _LIST_CHECKS:
             expected = ", ".join(sorted(_LISTED | _LIST_CHECKS))
@@ -452,6 +450,8 @@ def _order(matcher: Matcher, runs: Collection[Collection[int]]) -> Sequence[int]
 
 
 _READERS: Final[dict[str, Callable[[Matcher], Iterator[Judgement]]]] = {
-    _LINES: _dump, _AVERAGES: _table, _STANDING: _list,
-}  # fmt: skip
+    _LINES: _dump,
+    _AVERAGES: _table,
+    _STANDING: _list,
+}
 READER: Final = GoldReader("da", read_direct, several=True)

@@ -172,18 +172,14 @@ def _exchanged_correlations(
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Correlations of the first scores with people, of the second ones, and of both, one of each for every exchange.
 
-    Args:
-        x: Shape (systems,), mean 0.
-        y: Same.
-        human: Shape (systems,).
-        swap: Shape (exchanges, systems): 1 where a system exchanges its scores.
+    ``x`` and ``y`` have the mean 0; ``swap``, shape (exchanges, systems), is 1 where a system exchanges its scores.
     """
     h = human - human.mean()
     h = h / np.abs(h).max()
     moved = swap.astype(np.float64) @ np.stack([y - x, y * y - x * x, (y - x) * h], axis=1)
     # Sums, sums of squares, and products with people: of the first scores, then of the second ones.
-    sums, squares, products = (np.stack([of_x.sum() + part, of_y.sum() - part]) for of_x, of_y, part in zip(
-        (x, x * x, x * h), (y, y * y, y * h), moved.T, strict=True))  # fmt: skip
+    terms = zip((x, x * x, x * h), (y, y * y, y * h), moved.T, strict=True)
+    sums, squares, products = (np.stack([of_x.sum() + part, of_y.sum() - part]) for of_x, of_y, part in terms)
     spread = squares - sums**2 / len(x)
     spread = np.where(spread > 1e-13 * squares, spread, np.nan)
     first, second = products / np.sqrt(spread * float(h @ h))
