@@ -1,18 +1,19 @@
-"""The columns of an evaluation's tables, each said once: for a terminal, for a notebook and for the report's page.
+"""What an evaluation found, and the columns of its tables: for a terminal, a notebook and the report's page.
 
-A new column is one more entry here.
+A column is said once: a new one is one more entry here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Final
 
 from polyref.eval.agreement import Row
 from polyref.eval.evaluation import Evaluation
 from polyref.eval.statistics.base import BOTH, Bootstrap
-from polyref.eval.statistics.named import gold_name, level_name, statistic_name
+from polyref.eval.statistics.named import gold_name, level_name, metric_names, statistic_name
 from polyref.tables import Cell, Column
 
 _CORRECTIONS: Final = {"holm": "Holm", "bonferroni": "Bonferroni", "bh": "Benjamini-Hochberg"}
@@ -21,6 +22,39 @@ _VERDICTS: Final = {"better": "▲ better", "gains": "△ gains", "worse": "▼ 
 LENGTH_ROW: Final = "(length alone)"
 #: Before p-values on the page, last in a terminal.
 _LAST: Final = ("verdict", "n")
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Evaluated:
+    """Evaluations and how they were made, which tables and the report show."""
+
+    evaluations: tuple[Evaluation, ...]
+    averages: tuple[dict[str, Any], ...]
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    bootstrap: Bootstrap = field(default_factory=Bootstrap)
+    correction: str | None = None
+    baseline: str | None = None
+
+    @cached_property
+    def metrics(self) -> dict[str, str]:
+        """Names of the metrics as people write them."""
+        return metric_names(row.metric for one in self.evaluations for row in one.rows)
+
+    @property
+    def confidence(self) -> str:
+        """Level of the intervals: ``95 %``."""
+        return f"{100 * self.bootstrap.confidence:g} %"
+
+    @property
+    def redrawn(self) -> str:
+        """What intervals redraw: ``segments``, ``systems``, or ``segments and systems``."""
+        return "segments and systems" if self.bootstrap.over == BOTH else self.bootstrap.over
+
+    @property
+    def first_ks(self) -> str:
+        """The values of k that gains start from."""
+        firsts = {k for one in self.evaluations for series in one.series for k in series.ks[:1]}
+        return " or ".join(map(str, sorted(k for k in firsts if k is not None))) or "0"
 
 
 @dataclass(frozen=True)
@@ -87,9 +121,9 @@ _STATISTIC: Final[tuple[Column[Line], ...]] = (
 )
 
 
-def agreement_columns(bootstrap: Bootstrap, correction: str | None) -> list[Column[Line]]:
+def agreement_columns(found: Evaluated) -> list[Column[Line]]:
     """Agreement with people: values, gains, tests and verdicts, in the order of the page."""
-    level = percent(bootstrap)
+    level, correction = found.confidence, found.correction
     corrected = _CORRECTIONS.get(correction or "", correction)
     return [
         *_PLACES,
@@ -130,7 +164,7 @@ def in_a_terminal(columns: Sequence[Column[Line]]) -> list[Column[Line]]:
     return sorted(columns, key=lambda one: one.title in _LAST)
 
 
-def placebo_columns(bootstrap: Bootstrap) -> list[Column[Line]]:
+def placebo_columns(found: Evaluated) -> list[Column[Line]]:
     """Gains of added references, of a placebo of them, and the difference."""
     return [
         *_PLACES,
@@ -139,7 +173,7 @@ def placebo_columns(bootstrap: Bootstrap) -> list[Column[Line]]:
         Column("placebo", lambda line: line.fake and line.fake.gain, 3, "+"),
         Column("real - placebo", lambda line: line.beyond and line.beyond.value, 3, "+", page="real − placebo"),
         Column(
-            percent(bootstrap), lambda line: line.beyond and line.beyond.ci, 3, "+", page="interval of the difference"
+            found.confidence, lambda line: line.beyond and line.beyond.ci, 3, "+", page="interval of the difference"
         ),
         Column("p", Line.p, 4, p=True, page="p, one-sided"),
         Column("claim", lambda line: line.beyond and line.evaluation.claim(line.beyond), 3, "+"),
@@ -147,40 +181,26 @@ def placebo_columns(bootstrap: Bootstrap) -> list[Column[Line]]:
     ]
 
 
-def placebo_lines(evaluations: Sequence[Evaluation], names: Mapping[str, str]) -> list[Line]:
+def placebo_lines(found: Evaluated) -> list[Line]:
     """A line for every gain that has a placebo, then those of lengths alone; without rates of ties."""
-    every = [(one, rows) for one in evaluations for rows in one.compared_with_placebo()]
+    every = [(one, rows) for one in found.evaluations for rows in one.compared_with_placebo()]
     compared = [(one, rows) for one, rows in every if rows[0].statistic != "tie-rate"]
-    lines = [Line(one, real, names[real.metric], fake=fake, beyond=beyond) for one, (real, fake, beyond) in compared]
+    lines = [
+        Line(one, real, found.metrics[real.metric], fake=fake, beyond=beyond) for one, (real, fake, beyond) in compared
+    ]
     blind = [(one, row) for one in dict.fromkeys(one for one, _ in compared) for row in one.blind]
     return lines + [Line(one, row, LENGTH_ROW) for one, row in blind if row.statistic != "tie-rate"]
 
 
-def average_columns(names: Mapping[str, str]) -> list[Column[Mapping[str, Any]]]:
-    """Averages over language pairs, of metrics with these names."""
+def average_columns(found: Evaluated) -> list[Column[Mapping[str, Any]]]:
+    """Averages over language pairs."""
     return [
         Column("generator", lambda one: one["generator"] or None, shown=lambda one: Cell(one["generator"])),
         Column("originals", lambda one: one["originals"]),
-        Column("metric", lambda one: names[one["metric"]]),
+        Column("metric", lambda one: found.metrics[one["metric"]]),
         Column("k", lambda one: one["k"], whole=True),
         Column("value", lambda one: one["value"], 3, page="average of Pearson's r"),
         Column("gain", lambda one: one["gain"], 3, "+"),
         Column("pairs", lambda one: one["pairs"], whole=True, page="language pairs"),
         Column("n", lambda one: one["n"], whole=True, page="systems"),
     ]
-
-
-def percent(bootstrap: Bootstrap) -> str:
-    """Level of the intervals: ``95 %``."""
-    return f"{100 * bootstrap.confidence:g} %"
-
-
-def redrawn(bootstrap: Bootstrap) -> str:
-    """What intervals redraw: ``segments``, ``systems``, or ``segments and systems``."""
-    return "segments and systems" if bootstrap.over == BOTH else bootstrap.over
-
-
-def first_ks(evaluations: Sequence[Evaluation]) -> str:
-    """The values of k that gains start from."""
-    firsts = {k for one in evaluations for series in one.series for k in series.ks[:1]}
-    return " or ".join(map(str, sorted(k for k in firsts if k is not None))) or "0"

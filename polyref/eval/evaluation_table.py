@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,19 +13,16 @@ from polyref.errors import UsageError
 from polyref.eval.agreement import Row
 from polyref.eval.columns import (
     LENGTH_ROW,
+    Evaluated,
     Line,
     agreement_columns,
     average_columns,
-    first_ks,
     in_a_terminal,
-    percent,
     placebo_columns,
     placebo_lines,
-    redrawn,
 )
 from polyref.eval.evaluation import Evaluation, plain, without_human
-from polyref.eval.statistics.base import Bootstrap
-from polyref.eval.statistics.named import STATISTICS, arrow, gold_name, level_name, metric_names, statistic_name
+from polyref.eval.statistics.named import STATISTICS, arrow, gold_name, level_name, statistic_name
 from polyref.metrics.api import NO_HUMAN
 from polyref.metrics.copies import plain_copies
 from polyref.metrics.signature import digest
@@ -129,8 +126,7 @@ def _averaged(rows: Sequence[Row]) -> float:
     return fisher_average([row.value for row in rows], [row.n for row in rows])
 
 
-@dataclass(frozen=True, repr=False, eq=False)
-class EvaluationTable:
+class EvaluationTable(Evaluated):
     """What :func:`polyref.evaluate` found.
 
     Attributes:
@@ -141,13 +137,6 @@ class EvaluationTable:
         correction: How p-values were corrected for their number, or None.
         baseline: Metric that gains are measured from, or None: each metric's own k = 0.
     """
-
-    evaluations: tuple[Evaluation, ...]
-    averages: tuple[dict[str, Any], ...]
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    bootstrap: Bootstrap = field(default_factory=Bootstrap)
-    correction: str | None = None
-    baseline: str | None = None
 
     @property
     def rows(self) -> list[dict[str, Any]]:
@@ -202,12 +191,9 @@ class EvaluationTable:
         """
         if any(one.peers for one in self.evaluations):
             raise UsageError("a report is about systems, and `peers` about segments alone", remedy="take the rows")
-        from polyref.eval.report.derived import Settings
         from polyref.eval.report.write import write_report
 
-        options = self.settings if settings is None else settings
-        said = Settings(options, self.bootstrap, self.correction, self.baseline)
-        write_report(folder, self.evaluations, self.averages, said)
+        write_report(folder, self if settings is None else replace(self, settings=settings))
         return Path(folder) / "index.html"
 
     def text(self, width: int = 4, *, full: bool = False) -> str:
@@ -234,8 +220,8 @@ def _text(table: EvaluationTable, width: int, *, full: bool) -> str:
     """All tables, and the signatures, in full or as hashes."""
     tables: list[Table[Any]] = [*_statistic_tables(table), *_placebo_tables(table)]
     if table.averages:
-        columns = average_columns(metric_names(one["metric"] for one in table.averages))
-        tables.append(Table("Pearson's r of systems ↑, averaged over language pairs", columns, table.averages))
+        title = "Pearson's r of systems ↑, averaged over language pairs"
+        tables.append(Table(title, average_columns(table), table.averages))
     blocks = [_headline(table)]
     blocks += [f"{shown(one.title)}\n{text_table(one.header, one.texts(width))}" for one in tables]
     blocks += [shown(remark) for remark in dict.fromkeys(text for one in table.evaluations for text in one.remarks)]
@@ -261,9 +247,9 @@ def _headline(table: EvaluationTable) -> str:
     """What all tables share."""
     said = [f"Agreement with people: {shown(', '.join(one.name for one in table.evaluations))}"]
     if table.bootstrap.resamples:
-        often = f"{redrawn(table.bootstrap)} redrawn {table.bootstrap.resamples} times"
-        said.append(f"{percent(table.bootstrap)} intervals: {often}")
-    gains = table.baseline or f"the same metric with k = {first_ks(table.evaluations)}"
+        often = f"{table.redrawn} redrawn {table.bootstrap.resamples} times"
+        said.append(f"{table.confidence} intervals: {often}")
+    gains = table.baseline or f"the same metric with k = {table.first_ks}"
     said.append(f"gains over {shown(gains)}")
     if any(row.p is not None for one in table.evaluations for row in one.rows):
         said.append("p-values are one-sided, verdicts two-sided at 5 %")
@@ -273,14 +259,13 @@ def _headline(table: EvaluationTable) -> str:
 def _statistic_tables(table: EvaluationTable) -> Iterator[Table[Line]]:
     """A table for every statistic, in the order of the rows; the rate of ties is a column of what leaves them out."""
     every = [(one, row) for one in table.evaluations for row in one.rows]
-    names = metric_names(row.metric for _, row in every)
     ties = {(id(one), row.metric, row.k): row.value for one, row in every if row.statistic == "tie-rate"}
-    columns = in_a_terminal(agreement_columns(table.bootstrap, table.correction))
+    columns = in_a_terminal(agreement_columns(table))
     lines = [
         Line(
             one,
             row,
-            names[row.metric],
+            table.metrics[row.metric],
             ties.get((id(one), row.metric, row.k)) if row.statistic.endswith("without-ties") else None,
         )
         for one, row in every
@@ -294,12 +279,8 @@ def _statistic_tables(table: EvaluationTable) -> Iterator[Table[Line]]:
 
 def _placebo_tables(table: EvaluationTable) -> Iterator[Table[Line]]:
     """What added references gain, what a placebo of them gains, and the difference: a table for every statistic."""
-    names = metric_names(
-        row.metric for one in table.evaluations for rows in one.compared_with_placebo() for row in rows
-    )
-    for title, lines in _by_statistic(placebo_lines(table.evaluations, names)):
-        columns = placebo_columns(table.bootstrap)
-        yield _without_shared(table, Table(f"Against the placebo: {title}", columns, lines))
+    for title, lines in _by_statistic(placebo_lines(table)):
+        yield _without_shared(table, Table(f"Against the placebo: {title}", placebo_columns(table), lines))
 
 
 def _without_shared(table: EvaluationTable, made: Table[Line]) -> Table[Line]:

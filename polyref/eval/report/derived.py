@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import platform
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -15,12 +15,11 @@ import numpy as np
 
 from polyref import __version__
 from polyref.eval.agreement import Row
+from polyref.eval.columns import Evaluated
 from polyref.eval.evaluation import Evaluation
 from polyref.eval.judged import outliers
 from polyref.eval.judgements.gold import FloatArray, Gold, RankingPairs
-from polyref.eval.statistics.base import Bootstrap
 from polyref.eval.statistics.correlation import pearson
-from polyref.eval.statistics.named import metric_names
 from polyref.eval.system_pairs import PairOutcome, outcomes_of
 from polyref.references import Reference, Segment
 
@@ -275,42 +274,15 @@ def _summary(place: str, segments: Sequence[Segment], k: int) -> ReferenceSummar
     )
 
 
-def available() -> bool:
-    """Whether matplotlib, which draws, is installed."""
-    return find_spec("matplotlib") is not None
-
-
-@dataclass(frozen=True)
-class Settings:
-    """Every choice behind a report.
-
-    Attributes:
-        options: Name -> value of every option, defaults included; plain JSON values.
-        bootstrap: How intervals were made.
-        correction: How p-values were corrected for their number, or None.
-        baseline: Metric that gains are measured from, or None: each metric's own k = 0.
-    """
-
-    options: Mapping[str, Any] = field(default_factory=dict)
-    bootstrap: Bootstrap = field(default_factory=Bootstrap)
-    correction: str | None = None
-    baseline: str | None = None
-
-    def described(self) -> dict[str, Any]:
-        """The options, then the versions of what computed the numbers; nothing depends on time or place."""
-        versions = {"polyref": __version__, "python": platform.python_version()}
-        versions |= {one: version(one) for one in ("numpy", "scipy", "sacrebleu")}
-        versions |= {"matplotlib": version("matplotlib")} if available() else {}
-        return {**self.options, **{f"version of {name}": value for name, value in versions.items()}}
-
-
-@dataclass(frozen=True)
-class Report:
+class Report(Evaluated):
     """Everything that a report is made of."""
 
-    evaluations: Sequence[Evaluation]
-    averages: Sequence[Mapping[str, Any]]
-    settings: Settings
+    def described(self) -> dict[str, Any]:
+        """The settings, then the versions of what computed the numbers; nothing depends on time or place."""
+        versions = {"polyref": __version__, "python": platform.python_version()}
+        versions |= {one: version(one) for one in ("numpy", "scipy", "sacrebleu")}
+        versions |= {"matplotlib": version("matplotlib")} if self.drawn else {}
+        return {**self.settings, **{f"version of {name}": value for name, value in versions.items()}}
 
     @property
     def title(self) -> str:
@@ -329,13 +301,8 @@ class Report:
 
     @cached_property
     def drawn(self) -> bool:
-        """Whether there are plots."""
-        return available()
-
-    @cached_property
-    def metrics(self) -> dict[str, str]:
-        """Names of the metrics as people write them."""
-        return metric_names(row.metric for one in self.evaluations for row in one.rows)
+        """Whether there are plots: whether matplotlib, which draws, is installed."""
+        return find_spec("matplotlib") is not None
 
     @cached_property
     def headline(self) -> list[tuple[Evaluation, Row]]:

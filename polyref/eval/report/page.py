@@ -16,11 +16,8 @@ from polyref.eval.columns import (
     Line,
     agreement_columns,
     average_columns,
-    first_ks,
-    percent,
     placebo_columns,
     placebo_lines,
-    redrawn,
 )
 from polyref.eval.report import plots
 from polyref.eval.report.derived import Example, Output, ReferenceSummary, Report, examples
@@ -47,9 +44,9 @@ def page(report: Report) -> str:
         alone=report.alone,
         summary=_summary(report),
         remarks=list(dict.fromkeys(text for one in report.evaluations for text in one.remarks)),
-        bootstrap=report.settings.bootstrap,
-        confidence=percent(report.settings.bootstrap),
-        redrawn=redrawn(report.settings.bootstrap),
+        bootstrap=report.bootstrap,
+        confidence=report.confidence,
+        redrawn=report.redrawn,
     )
 
 
@@ -90,19 +87,20 @@ def _sorted(lines: list[Line]) -> list[Line]:
 
 
 def _gains(report: Report) -> dict[str, Any]:
-    names, settings = report.metrics, report.settings
-    columns = agreement_columns(settings.bootstrap, settings.correction)
+    columns = agreement_columns(report)
     every = [(one, row) for one in report.evaluations for row in one.rows]
     golds = {row.gold for _, row in every}
     gains, rows = (
-        _table(report, Table(title, columns, _sorted([Line(one, row, names[row.metric]) for one, row in found])))
+        _table(
+            report, Table(title, columns, _sorted([Line(one, row, report.metrics[row.metric]) for one, row in found]))
+        )
         for title, found in (("Gains", report.headline), ("All rows", every))
     )
-    averages = Table("Averages over language pairs", average_columns(names), report.averages)
+    averages = Table("Averages over language pairs", average_columns(report), report.averages)
     return {
         "gold": gold_name(*golds) if len(golds) == 1 else None,
-        "baseline": settings.baseline and names[settings.baseline],
-        "start": first_ks(report.evaluations),
+        "baseline": report.baseline and report.metrics[report.baseline],
+        "start": report.first_ks,
         "permuted": any(row.p_perm_both is not None for _, row in report.headline),
         "corrected": any(row.p_adjusted is not None for _, row in report.headline),
         "gains": gains,
@@ -116,11 +114,11 @@ def _gains(report: Report) -> dict[str, Any]:
 def _placebo(report: Report) -> dict[str, Any] | None:
     if not report.controlled:
         return None
-    lines = placebo_lines(report.evaluations, report.metrics)
+    lines = placebo_lines(report)
     real = _sorted([line for line in lines if line.beyond])
     lines = real + [line for line in lines if not line.beyond]
     largest = [line for line in lines if line.row.k == max(line.evaluation.ks)]
-    columns = placebo_columns(report.settings.bootstrap)
+    columns = placebo_columns(report)
     placebo, rows = (_table(report, Table("Gains and the placebo's", columns, found)) for found in (largest, lines))
     return {"placebo": placebo, "placebo_rows": rows}
 
@@ -253,7 +251,7 @@ def _settings(report: Report) -> dict[str, Any]:
         "signatures": [one.signature for one in report.evaluations],
         "metric_signatures": list(dict.fromkeys(s for one in report.evaluations for s in one.signatures.values())),
         "notes": [(one.name, note) for one in report.evaluations for note in one.notes],
-        "settings": report.settings.described(),
+        "settings": report.described(),
     }
 
 

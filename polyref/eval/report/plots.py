@@ -308,7 +308,7 @@ def gain_panels(report: Report) -> list[Plot]:
             GainPoint(one.name, label(row.metric, row.k), row.gain, row.gain_ci)
             for one in report.evaluations
             for row in headline_rows(one, [(level, statistic)])
-            if row.gain is not None and (row.k or row.gain != 0) and row.metric != report.settings.baseline
+            if row.gain is not None and (row.k or row.gain != 0) and row.metric != report.baseline
         ]
         if (level, statistic) == ("sys", "pearson"):
             labels = {point.label for point in points}

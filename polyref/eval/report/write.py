@@ -15,8 +15,9 @@ from typing import Any, Final
 from polyref import __version__
 from polyref.errors import DataError
 from polyref.eval.agreement import Row
+from polyref.eval.columns import Evaluated
 from polyref.eval.evaluation import Evaluation
-from polyref.eval.report.derived import Report, Settings
+from polyref.eval.report.derived import Report
 from polyref.eval.report.page import page
 from polyref.eval.statistics.named import metric_names, statistic_name
 from polyref.publishing import published_folder
@@ -163,19 +164,17 @@ def write_directory(path: str | Path, files: Mapping[str, str]) -> None:
             (fresh / name).write_text(text, encoding="utf-8", newline="\n")
 
 
-def write_report(
-    path: str | Path,
-    evaluations: Sequence[Evaluation],
-    averages: Sequence[dict[str, Any]] = (),
-    settings: Settings | None = None,
-) -> None:
+def write_report(path: str | Path, found: Evaluated) -> None:
     """Write the page and its tables into a directory: all of it, or nothing. Equal input gives equal bytes.
 
     An older report in the directory is replaced; anything else is not. Without matplotlib the page has no plots, and
     says how to get them.
     """
     check_report(path)
-    report = Report(evaluations, averages, settings or Settings())
+    report = Report(
+        found.evaluations, found.averages, found.settings, found.bootstrap, found.correction, found.baseline
+    )
+    evaluations = report.evaluations
     rows = [flat(one, row) for one in evaluations for row in one.all_rows]
     systems = system_rows(report)
     # Every pair of systems that people tell apart, and what the metrics say.
@@ -197,10 +196,10 @@ def write_report(
     data = {
         "polyref_report": FORMAT,
         "version": __version__,
-        "settings": report.settings.described(),
+        "settings": report.described(),
         "evaluations": described,
         "rows": rows,
-        "averages": [dict(one) for one in averages],
+        "averages": [dict(one) for one in report.averages],
         "systems": systems,
         "pairs": pairs,
     }
@@ -208,7 +207,7 @@ def write_report(
     files = {
         "index.html": page(report),
         "rows.csv": csv_text(rows),
-        "gains.tex": latex_text(report.headline, report.settings.correction),
+        "gains.tex": latex_text(report.headline, report.correction),
         "systems.csv": csv_text(systems, [*front, "system", "human", "outlier", "metric", "k", "score"]),
         "pairs.csv": csv_text(pairs, [*front, "metric", "k", "better", "worse", "human_p", "metric_p", "outcome"]),
         "report.json": json_text(data),
