@@ -1,8 +1,15 @@
 """Work in several processes, with results in the order of the work: all cores of a machine, the same bytes.
 
-A process of its own, the nursery, builds the function once (it loads a model, say), and the processes that work are
-forked from it: they share its memory and begin at once. Every one computes with one thread, unless the function says
-otherwise: several threads in one process are slower than as many processes.
+::
+
+    program --work--> supervisor --fork--> worker, worker, ...
+            <-results-     <----results-----
+            <------------reports of progress---------
+
+The supervisor builds the function once (it loads a model, say), and the workers are forked from it: they share its
+memory and begin at once. Each computes with one thread, unless the function says otherwise: several threads in one
+process are slower than as many processes. The supervisor ends when the program closes the pipe or is killed, and ends
+its workers, which end with it in any case.
 """
 
 from __future__ import annotations
@@ -38,12 +45,15 @@ R = TypeVar("R")
 
 #: Pieces of work that wait for every process, so that none of them runs dry.
 _AHEAD: Final = 2
-
-#: NumPy's library starts threads when it is loaded, which would keep the nursery from being forked.
+#: NumPy's library starts threads when it is loaded, which would keep the supervisor from being forked.
 _ALONE: Final = {"OPENBLAS_NUM_THREADS": "1"}
+#: Seconds between two looks at how far the workers have come.
+_LOOK: Final = 0.2
 
-#: What a process computes with, once it has been built there.
+# In a worker: what it computes with, where it reports progress (number of the work, units), and its own place.
 _function: Callable[[Any], Any]
+_reports: SimpleQueue[tuple[int, int]]
+_place = 0
 
 
 def available() -> int:
@@ -51,19 +61,9 @@ def available() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-#: This process's place among those that do the same work.
-_place = 0
-
-
 def place() -> int:
     """Which of the processes of :class:`Processes` this is, from 0; 0 where it is none of them."""
     return _place
-
-
-#: Seconds between two looks at how far the processes have come.
-_LOOK: Final = 0.2
-#: Where a process tells how far it has come.
-_told: SimpleQueue[tuple[int, int]]
 
 
 class Processes(Generic[T, R]):
@@ -76,7 +76,8 @@ class Processes(Generic[T, R]):
     ``if __name__ == "__main__":``, unless ``build`` holds something that is defined in it.
 
     Args:
-        build: Called once, or once in every process (see :func:`_nurse`); gives the function. It can be pickled.
+        build: Called once, or once in every process where building starts threads; gives the function. It can be
+            pickled.
         jobs: Processes, 1 or more.
     """
 
@@ -85,12 +86,12 @@ class Processes(Generic[T, R]):
             raise UsageError(f"`jobs` is {jobs}, expected 1 or more processes")
         self.jobs = jobs
         self._build = build
-        self._told: SimpleQueue[tuple[int, int]]
+        self._reports: SimpleQueue[tuple[int, int]]
         self._numbers = count()
         self._line: Connection | None = None
         self._asked: dict[int, Future[R]] = {}
-        self._told_to: dict[int, Advance] = {}
-        self._known: dict[Future[R], int] = {}
+        self._numbers_of: dict[Future[R], int] = {}
+        self._listeners: dict[int, Advance] = {}
 
     def submit(self, work: T, advance: Advance | None = None) -> Future[R]:
         """Put a piece of work in the queue; ``advance`` (or the work in hand now) is told how far it has come."""
@@ -98,8 +99,8 @@ class Processes(Generic[T, R]):
             self._line = self._start()
         packed = bytes(ForkingPickler.dumps(work))
         number, future = next(self._numbers), Future[R]()
-        self._asked[number] = future
-        self._told_to[number], self._known[future] = advance or in_hand(), number
+        self._asked[number], self._numbers_of[future] = future, number
+        self._listeners[number] = advance or in_hand()
         try:
             self._line.send((number, packed))
         except BrokenPipeError as error:
@@ -109,14 +110,14 @@ class Processes(Generic[T, R]):
 
     def _start(self) -> Connection:
         context = get_context("spawn")
-        self._told = context.SimpleQueue()
+        self._reports = context.SimpleQueue()
         (orders, line), (results, answers) = Pipe(duplex=False), Pipe(duplex=False)
-        nursery = context.Process(target=_nurse, args=(self._build, self.jobs, self._told, orders, answers))
+        supervisor = context.Process(target=_supervise, args=(self._build, self.jobs, self._reports, orders, answers))
         with _environment(_ALONE), _without_script(self._build):
-            nursery.start()
+            supervisor.start()
         orders.close()
         answers.close()
-        threading.Thread(target=_listen, args=(results, self._asked), daemon=True).start()
+        threading.Thread(target=_receive, args=(results, self._asked), daemon=True).start()
         # Before the program waits for its processes at its end.
         self._hang_up = Finalize(self, line.close, exitpriority=10)
         return line
@@ -125,9 +126,9 @@ class Processes(Generic[T, R]):
         """The result of a piece of work, when it is there."""
         try:
             while not wait_for([future], _LOOK).done:
-                self._hear()
-            self._hear()
-            del self._told_to[self._known.pop(future)]
+                self._pass_on_reports()
+            self._pass_on_reports()
+            del self._listeners[self._numbers_of.pop(future)]
             return future.result()
         except (BrokenProcessPool, BrokenPipeError):
             self.close()
@@ -135,11 +136,10 @@ class Processes(Generic[T, R]):
                 "a process that computes was ended from outside", remedy="give it more memory, or use fewer: `jobs`"
             ) from None
 
-    def _hear(self) -> None:
-        """Pass on what the processes have told."""
-        while not self._told.empty():
-            number, more = self._told.get()
-            self._told_to[number](more)
+    def _pass_on_reports(self) -> None:
+        while not self._reports.empty():
+            number, more = self._reports.get()
+            self._listeners[number](more)
 
     def map(self, work: Iterable[T]) -> Iterator[R]:
         """The results of all pieces of work, in order. The work is read ahead by a few pieces for every process."""
@@ -196,9 +196,9 @@ def _without_script(build: Callable[..., Any]) -> Iterator[None]:
         script.update(before)
 
 
-def _listen(results: Connection, asked: dict[int, Future[Any]]) -> None:
-    """Take results from the nursery until it ends; what is missing then has failed."""
-    with results, suppress(EOFError, OSError):  # OSError: the nursery ended within a message
+def _receive(results: Connection, asked: dict[int, Future[Any]]) -> None:
+    """Take results from the supervisor until it ends; what is missing then has failed."""
+    with results, suppress(EOFError, OSError):  # OSError: it ended within a message
         while True:
             number, answer = results.recv()
             _settle(asked.pop(number), *_unpacked(*answer))
@@ -243,17 +243,17 @@ def _unpacked(done: bool, packed: bytes, origin: str) -> tuple[bool, Any]:
     return False, value
 
 
-def _nurse(
+def _supervise(
     build: Callable[[], Callable[[Any], Any]],
     jobs: int,
-    told: SimpleQueue[tuple[int, int]],
+    reports: SimpleQueue[tuple[int, int]],
     orders: Connection,
     answers: Connection,
 ) -> None:
-    """Build the function and fork the processes that use it, then hand on work and results until the orders end.
+    """Build the function and fork the workers that use it, then hand on work and results until the orders end.
 
     A process with several threads cannot be forked safely. If building starts some (a GPU, a library with threads of
-    its own), every process is started afresh and builds for itself.
+    its own), every worker is started afresh and builds for itself.
     """
     # Ctrl-C reaches the whole group: the program that started this one ends it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -261,20 +261,20 @@ def _nurse(
     try:
         _function = build()
     except BaseException as error:
-        told_to_all = _packed(False, error)
+        to_all = _packed(False, error)
         with suppress(EOFError, OSError):
             while True:
-                answers.send((orders.recv()[0], told_to_all))
+                answers.send((orders.recv()[0], to_all))
         return
     places = get_context("spawn").SimpleQueue()
     for number in range(jobs):
         places.put(number)
     if _forkable():
-        pool = ProcessPoolExecutor(jobs, get_context("fork"), _begin, (None, told, places))
+        pool = ProcessPoolExecutor(jobs, get_context("fork"), _start_worker, (None, reports, places))
     else:
         del _function
         gc.collect()
-        pool = ProcessPoolExecutor(jobs, get_context("spawn"), _begin, (build, told, places))
+        pool = ProcessPoolExecutor(jobs, get_context("spawn"), _start_worker, (build, reports, places))
     speaking = threading.Lock()
 
     def answer(number: int, future: Future[Any]) -> None:
@@ -286,7 +286,7 @@ def _nurse(
         while True:
             number, packed = orders.recv()
             try:
-                future = pool.submit(_call, number, packed)
+                future = pool.submit(_done, number, packed)
             except BrokenProcessPool as broken:
                 future = Future()
                 future.set_exception(broken)
@@ -302,12 +302,11 @@ def _forkable() -> bool:
     return sys.platform == "linux" and threads.exists() and len(list(threads.iterdir())) == 1
 
 
-def _begin(
-    build: Callable[[], Callable[[Any], Any]] | None, told: SimpleQueue[tuple[int, int]], places: SimpleQueue[int]
+def _start_worker(
+    build: Callable[[], Callable[[Any], Any]] | None, reports: SimpleQueue[tuple[int, int]], places: SimpleQueue[int]
 ) -> None:
-    """Make a process ready."""
-    global _function, _told, _place
-    _told, _place = told, places.get()
+    global _function, _reports, _place
+    _reports, _place = reports, places.get()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     if build is not None:
@@ -329,9 +328,9 @@ def _fail(error: BaseException, work: Any) -> Any:
     raise error
 
 
-def _call(number: int, packed: bytes) -> tuple[bool, bytes, str]:
+def _done(number: int, packed: bytes) -> tuple[bool, bytes, str]:
     try:
-        with telling(lambda more: _told.put((number, more))):
+        with telling(lambda more: _reports.put((number, more))):
             return _packed(True, _function(ForkingPickler.loads(packed)))
     except BaseException as error:
         return _packed(False, error)
