@@ -48,21 +48,13 @@ Fail: TypeAlias = Callable[[str], NoReturn]
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table, or a key of objects.
-
-    Attributes:
-        key: Its name there.
-        role: One of :data:`ROLES`; empty where that is not known.
-        kind: Of the references in it.
-        rank: Of what was made, where the key says it.
-        name: Of the reference, where the key says more than that it is one, or which one by number.
-    """
+    """A column of a table, or a key of objects."""
 
     key: str
-    role: str
-    kind: str = "human"
-    rank: int | None = None
-    name: str = ""
+    role: str  # one of ROLES; empty where that is not known
+    kind: str = "human"  # of the references in it
+    rank: int | None = None  # of what was made, where the key says it
+    name: str = ""  # of the reference, where the key says more than that it is one, or which one by number
 
 
 def role_of(key: str) -> str | None:
@@ -91,12 +83,7 @@ def columns(
 ) -> list[Column]:
     """What each key is. A role that the user gives to a key is that key's alone; for other roles, names decide.
 
-    Args:
-        keys: In order.
-        fields: What the user says.
-        wanted: Roles of which there must be one.
-        file: For messages.
-        line: The line that names the keys.
+    One of the roles that are ``wanted`` must be there; ``file`` and ``line`` say where the keys are named.
     """
     there = list(keys)
     for key in fields:
@@ -143,11 +130,9 @@ def check_fields(fields: Mapping[str, str]) -> None:
 
 
 def references(named: Sequence[tuple[str, str]], *, whole: bool) -> tuple[Reference, ...]:
-    """The references of one segment from names, which may say their kinds, and texts. Those of people come first.
+    """The references of one segment from names, which may be empty or say kinds, and texts; those of people first.
 
-    Args:
-        named: Name, empty where there is none, and text of each.
-        whole: Whether to keep names that do not say a kind.
+    ``whole`` keeps names that do not say a kind.
     """
     kinds = [added_kind(name) for name, _ in named]
     humans = {place for place, kind in enumerate(kinds) if kind in {None, *ORIGINAL_KINDS}}
@@ -183,14 +168,9 @@ def names_in_documents(name: str) -> bool:
 def segment_of(
     values: Iterable[tuple[Column, Any]], default_id: str, fail: Fail, fields: Mapping[str, str], *, whole: bool
 ) -> Segment:
-    """A segment from the values of one row or object.
+    """A segment from the values of one row or object: texts, lists of texts (references alone), or None.
 
-    Args:
-        values: In order. A value is a text, None where there is none, or for references a list of texts.
-        default_id: Where there is no id.
-        fail: For faults.
-        fields: What the user said: roles that are named there are kept in any case.
-        whole: Whether to keep more than texts and ids.
+    ``whole`` keeps more than texts and ids; what the user named in ``fields`` is kept in any case.
     """
     texts: list[tuple[Column, str]] = []
     single: dict[str, str] = {}
@@ -222,12 +202,7 @@ def segment_of(
 
 
 def _name(key: str, *, said: bool) -> str:
-    """The name that a key gives a reference: none where it says no more than that it is one, or which one by number.
-
-    Args:
-        key: Does not say a kind of reference.
-        said: Whether the user says that it is a reference.
-    """
+    """The name that a key gives a reference, which the user may have said it is; the key does not say a kind."""
     found = _REFERENCE.fullmatch(key)
     if found:
         return key if found[3] and not found[3].isdigit() else ""
@@ -246,18 +221,11 @@ def _texts(key: str, value: Any, fail: Fail) -> list[str]:
 
 @dataclass(frozen=True)
 class Layout:
-    """A reference set in columns.
-
-    Attributes:
-        segments: The segments.
-        columns: Names of the columns: originals in the order they come up, then the others by kind and number.
-        rows: Column -> reference, of every segment.
-        meta: What the set says about itself.
-    """
+    """A reference set in columns: originals in the order they come up, then the others by kind and number."""
 
     segments: Sequence[Segment]
     columns: Sequence[str]
-    rows: Sequence[Mapping[str, Reference]]
+    rows: Sequence[Mapping[str, Reference]]  # of every segment, by column
     meta: Mapping[str, Any]
 
     @property
@@ -271,19 +239,18 @@ class Layout:
 
         The same reference twice changes no score that takes the best or counts n-grams, unlike an empty one.
         """
-        return [
-            [
-                row[column].text if column in row else next((ref.text for ref in row.values()), "")
-                for column in self.columns
-            ]
-            for row in self.rows
-        ]
+        rows = []
+        for row in self.rows:
+            first = next((ref.text for ref in row.values()), "")
+            rows.append([row[column].text if column in row else first for column in self.columns])
+        return rows
 
     def documents(self) -> list[tuple[str, list[int]]]:
         """Name of every document and the places of its segments."""
         found: dict[tuple[str, object], list[int]] = {}
-        for key, group in groupby(enumerate(self.segments), key=lambda item: _document(item[1])):
-            places = [place for place, _ in group]
+        documents = [(one.doc or NO_DOCUMENT, one.extra.get("collection")) for one in self.segments]
+        for key, group in groupby(range(len(documents)), key=documents.__getitem__):
+            places = list(group)
             if key in found:
                 raise DataError(
                     f"document {key[0]!r} is not in one piece: it goes on at segment {self.segments[places[0]].id}",
@@ -291,10 +258,6 @@ class Layout:
                 )
             found[key] = places
         return [(name, places) for (name, _), places in found.items()]
-
-
-def _document(segment: Segment) -> tuple[str, object]:
-    return segment.doc or NO_DOCUMENT, segment.extra.get("collection")
 
 
 def layout(segments: Sequence[Segment], meta: Mapping[str, Any], writing: Writing) -> Layout:
@@ -368,8 +331,7 @@ class Writing:
         keys: Keys of segments that it holds although polyref does not know them.
         taken: Whether a key means something there, so that one that polyref does not know cannot be called so.
         first: Name of the first reference that has no name; further ones have a number behind it, from 2.
-        readable: Whether a name of a reference can be that of its column. Others have columns as if they had none, the
-            same in all segments.
+        readable: Whether a name of a reference can be that of its column. Others have columns as if they had none.
     """
 
     lacks: frozenset[str]
@@ -391,6 +353,11 @@ def losses(made: Layout, writing: Writing) -> list[str]:
     texts = [ref.text for segment in segments for ref in segment.refs]
     counts = [len(segment.refs) for segment in segments]
     taken = writing.taken or (lambda key: False)
+    further = [max(len(one.originals) - 1, 0) for one in segments]
+    added = [len(one.extras if one.originals else one.extras[1:]) for one in segments]
+    # But for a segment's only one, which is an empty line.
+    empty = [not ref.text for one in segments for ref in one.refs if len(one.refs) > 1]
+    ragged = [0 < count < len(made.columns) for count in counts]
     lost: list[tuple[str, str, str, Sequence[int]]] = [
         ("id", "ids", "segment", [one.id != str(place) for place, one in enumerate(segments, 1)]),
         ("source", "sources", "segment", [one.source is not None for one in segments]),
@@ -398,31 +365,11 @@ def losses(made: Layout, writing: Writing) -> list[str]:
         ("lang", "languages", "segment", [one.lang is not None for one in segments]),
         ("keys", "other keys", "segment", [bool(one.extra.keys() - writing.keys) for one in segments]),
         ("", "other keys", "segment", [any(map(taken, one.extra)) for one in segments]),
-        (
-            "ragged",
-            "different numbers of references: the first is repeated",
-            "segment",
-            [0 < count < len(made.columns) for count in counts],
-        ),
+        ("ragged", "different numbers of references: the first is repeated", "segment", ragged),
         ("none", "no reference at all: an empty one is written", "segment", [not count for count in counts]),
-        (
-            "several",
-            "further human references, which are left out",
-            "reference",
-            [max(len(one.originals) - 1, 0) for one in segments],
-        ),
-        (
-            "extras",
-            "added references, which are left out",
-            "reference",
-            [len(one.extras if one.originals else one.extras[1:]) for one in segments],
-        ),
-        (
-            "empty",  # a segment's only one is an empty line
-            "whether a reference is empty or absent",
-            "reference",
-            [not ref.text for one in segments for ref in one.refs if len(one.refs) > 1],
-        ),
+        ("several", "further human references, which are left out", "reference", further),
+        ("extras", "added references, which are left out", "reference", added),
+        ("empty", "whether a reference is empty or absent", "reference", empty),
         ("lines", "line ends, which become spaces", "text", ["\n" in text or "\r" in text for text in texts]),
         ("returns", "line ends of Windows, which become line feeds", "text", ["\r\n" in text for text in texts]),
         ("tabs", "tabs, which become spaces", "text", ["\t" in text for text in texts]),
