@@ -54,15 +54,14 @@ class Cache:
     limit, which is one for all processes, the least recently used values are removed, except those used within the
     last day. Once these fill the limit, nothing more is stored. A cache that cannot be used (full disk, file system
     without locks) turns itself off, with one warning in each program.
+
+    Args:
+        folder: Where it is; None takes $POLYREF_CACHE, or ~/.cache/polyref.
+        limit: Most gigabytes, 0 or more; None takes $POLYREF_CACHE_LIMIT, or what :meth:`keep` was told last, or 4.
     """
 
     def __init__(self, folder: str | Path | None = None, limit: float | None = None) -> None:
-        """Prepare. The cache is opened, or made, at its first use: a connection may not be carried into a fork.
-
-        Args:
-            folder: Where it is; None takes $POLYREF_CACHE, or ~/.cache/polyref.
-            limit: Most gigabytes, 0 or more; None takes $POLYREF_CACHE_LIMIT, or what :meth:`keep` was told last, or 4.
-        """
+        # It is opened, or made, at its first use: a connection may not be carried into a fork.
         self._own = own_limit() if limit is None else _bytes("`limit`", limit)
         self._given = folder
         self._fault: str | None = None
@@ -198,11 +197,7 @@ class Cache:
             self._full = False
 
     def keep(self, limit: float) -> None:
-        """Set the limit for all later runs, and shrink to it now: the least recently used values go, new ones too.
-
-        Args:
-            limit: Gigabytes, 0 or more.
-        """
+        """Set the limit (gigabytes) for all later runs, and shrink to it: the least recently used values go first."""
         most = _bytes("`limit`", limit)
         with self._reported():
             with self._writing():
@@ -261,15 +256,12 @@ class Cache:
             raise DataError(f"the cache cannot be used: {self.fault}", file=getattr(self, "folder", None))
 
     def _shrink(self, new: int = 0, spared: int = _DAY) -> None:
-        """Shrink to nine tenths of the limit, with ``new`` bytes to come, oldest first.
-
-        What was used in the last ``spared`` seconds stays; with 0, nothing does, whoever put it there and when.
-        """
+        """Shrink to nine tenths of the limit, with ``new`` bytes to come; what was just used (``spared``) stays."""
         self._count()
         size, most = self._total() + new, 0.9 * self._limit()
         old = "SELECT id, size FROM entries WHERE used < ? ORDER BY used, id"
         gone = []
-        before = self._started - spared if spared else _EVER
+        before = self._started - spared if spared else _EVER  # with 0, nothing stays, whoever put it there and when
         for number, bytes_of_it in self._base.execute(old, (before,)):
             if size <= most:
                 break
@@ -281,11 +273,7 @@ class Cache:
 
 
 def cache_folder() -> Path:
-    """Where the cache is, unless a program says otherwise.
-
-    Raises:
-        RuntimeError: There is no home.
-    """
+    """Where the cache is, unless a program says otherwise; a RuntimeError where there is no home."""
     return Path(os.environ.get(CACHE_FOLDER) or Path.home() / ".cache" / "polyref")
 
 

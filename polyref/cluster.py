@@ -13,6 +13,7 @@ import socket
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final, Generic, TypeVar
 
@@ -34,14 +35,7 @@ _ENVIRONMENT: Final = {"ONEDNN_PRIMITIVE_CACHE_CAPACITY": "32"}
 
 
 class RayWorkers(Generic[T, R]):
-    """A function in the actors of a Ray Data pipeline.
-
-    Args:
-        build: Called once in every actor; gives the function. It can be pickled.
-        jobs: Actors; None: from one to as many as the cluster has room for.
-        address: Of the cluster, as for ``ray.init``.
-        gpus: What an actor takes of a GPU, or how many.
-    """
+    """A function, built once in every actor of a Ray Data pipeline; the rest is as an ``Engine`` says it."""
 
     def __init__(
         self, build: Callable[[], Callable[[T], R]], *, jobs: int | None, address: str | None, gpus: float
@@ -67,7 +61,7 @@ class RayWorkers(Generic[T, R]):
                     raise  # a fault of the program, with the traceback of the worker
                 except self._ray.exceptions.RayError as error:
                     raise PolyrefError(
-                        f"Ray gave up: {_last_line(error)}",
+                        f"Ray gave up: {_written_lines(error)[-1]}",  # the end of what a worker says names the cause
                         remedy="every node needs polyref of the same version and the models; what is finished is kept",
                     ) from error
                 if outcome is None:
@@ -130,19 +124,19 @@ class RayWorkers(Generic[T, R]):
             )
         except (ConnectionError, RuntimeError, ValueError, OSError) as error:
             raise PolyrefError(
-                f"no Ray cluster can be reached or started{where}: {_first_line(error)}",
+                f"no Ray cluster can be reached or started{where}: {_written_lines(error)[0]}",
                 remedy="`address` is auto on a node of the cluster, else the HOST:PORT that `ray start --head` says",
             ) from None
 
 
+@dataclass
 class _Success:
-    def __init__(self, result: Any) -> None:
-        self.result = result
+    result: Any
 
 
+@dataclass
 class _Failure:
-    def __init__(self, error: PolyrefError) -> None:
-        self.error = error
+    error: PolyrefError
 
 
 class _Actor:
@@ -183,10 +177,5 @@ def _check_reachable(address: str | None) -> None:
         socket.create_connection((host.removeprefix("ray://").strip("[]"), int(port)), timeout=_PATIENCE).close()
 
 
-def _last_line(error: Exception) -> str:
-    """Of what a worker says, the end names the cause."""
-    return next((line.strip() for line in reversed(str(error).splitlines()) if line.strip()), type(error).__name__)
-
-
-def _first_line(error: Exception) -> str:
-    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+def _written_lines(error: Exception) -> list[str]:
+    return [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]

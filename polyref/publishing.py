@@ -44,7 +44,7 @@ def published_file(path: str | Path) -> Iterator[BinaryIO]:
     target = _resolved(path)
     with _faults(path):
         _clean(target)
-        temporary, lock = _begin_file(target)
+        temporary, lock = _begun(target)
         try:
             with os.fdopen(os.dup(lock), "wb") as stream:
                 yield stream
@@ -61,11 +61,7 @@ def published_file(path: str | Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def published_folder(path: str | Path) -> Iterator[Path]:
-    """A fresh folder to fill, which takes the place of ``path`` and all that is in it when the block ends.
-
-    Raises:
-        DataError: No folder can be made there, or the disk is full.
-    """
+    """A fresh folder to fill, which takes the place of ``path`` and all that is in it when the block ends."""
     target = _resolved(path)
     if not target.parent.is_dir():
         raise DataError(f"cannot be written: no directory {target.parent}", file=path, remedy="create it first")
@@ -73,7 +69,7 @@ def published_folder(path: str | Path) -> Iterator[Path]:
         _clean(target)
         with _alone(target.parent):
             _give_back(target)
-        fresh, lock = _begin_folder(target)
+        fresh, lock = _begun(target, folder=True)
         try:
             yield fresh
             for file in fresh.rglob("*"):
@@ -96,9 +92,7 @@ def published_folder(path: str | Path) -> Iterator[Path]:
 
 
 def publish_together(files: Mapping[Path, bytes | Path]) -> None:
-    """Write files of one folder that belong together: all of them are new, or all of them are as they were.
-
-    What is to be in a file is given as bytes, or as a file that holds it, which may be large.
+    """Write files of one folder that belong together, from bytes or from large files: all are new, or none is.
 
     A process that is killed between two renames leaves a record, and the next call for this folder finishes its work.
     """
@@ -110,7 +104,7 @@ def publish_together(files: Mapping[Path, bytes | Path]) -> None:
         try:
             for target, content in targets.items():
                 _clean(target)
-                temporary, lock = _begin_file(target)
+                temporary, lock = _begun(target)
                 locks.append(lock)
                 moves[temporary.name] = target.name
                 with contextlib.ExitStack() as stack:
@@ -201,24 +195,18 @@ def _faults(path: str | Path) -> Iterator[None]:
         raise
 
 
-def _begin_file(target: Path) -> tuple[Path, int]:
-    """A new file beside ``target``, and the locked handle that says it is in use."""
-    while True:
-        temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}{_TEMPORARY}")
-        handle = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o666)
-        if _locked(handle, temporary):
-            return temporary, handle
-        os.close(handle)
-
-
-def _begin_folder(target: Path) -> tuple[Path, int]:
+def _begun(target: Path, *, folder: bool = False) -> tuple[Path, int]:
+    """A new file or folder beside ``target``, and the locked handle that says it is in use."""
     while True:
         fresh = target.with_name(f".{target.name}.{secrets.token_hex(4)}{_TEMPORARY}")
-        fresh.mkdir()
+        if folder:
+            fresh.mkdir()
         try:
-            handle = os.open(fresh, os.O_RDONLY)
-        except FileNotFoundError:  # taken for a leftover
-            continue
+            handle = os.open(fresh, os.O_RDONLY if folder else os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o666)
+        except FileNotFoundError:
+            if not folder:
+                raise
+            continue  # taken for a leftover
         if _locked(handle, fresh):
             return fresh, handle
         os.close(handle)
@@ -298,8 +286,7 @@ def _escaped(name: str) -> str:
 def _exchange(fresh: Path, target: Path) -> None:
     """Swap two folders by one system call; where there is none, move the old one away first.
 
-    A process killed between those two renames leaves the old folder under a hidden name, and :func:`_give_back`
-    brings it back.
+    A process killed between those two renames leaves the old folder under a hidden name: the next one gives it back.
     """
     if _swapped(fresh, target):
         return
