@@ -13,7 +13,7 @@ from typing import Final
 import click
 import numpy as np
 
-from polyref.cli.commands import threads_option
+from polyref.cli.options import threads_option
 from polyref.cli.printing import bars
 from polyref.errors import DataError, PolyrefError
 from polyref.metrics.embedding.bertscore import HEADER, Side, match

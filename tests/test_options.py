@@ -13,8 +13,8 @@ from click.testing import CliRunner
 from typing_extensions import Unpack
 
 import polyref
-from polyref.cli.commands import HeadedCommand, options_of
 from polyref.cli.main import COMMANDS
+from polyref.cli.options import HeadedCommand, options_of
 from polyref.errors import UsageError
 from polyref.eval.options import EvaluateOptions, Measured
 from polyref.options import Option, declared, option, with_options

@@ -14,7 +14,6 @@ from polyref.augment.filters import PRESETS, filters_in
 from polyref.augment.in_memory import AugmentOptions, plan
 from polyref.augment.inputs import open_inputs
 from polyref.augment.writer import augment_file, check_output, journal_path
-from polyref.cli.commands import argument_or_option, was_given
 from polyref.cli.files import reading_options, refuse_overwriting, refuse_second_reader
 from polyref.cli.generating import (
     GeneratingCommand,
@@ -26,7 +25,8 @@ from polyref.cli.generating import (
     refuse_idle,
     summary,
 )
-from polyref.cli.printing import bars, json_object, quiet_option, say, tell
+from polyref.cli.options import argument_or_option, quiet_option, was_given
+from polyref.cli.printing import bars, json_object, say, tell
 from polyref.engine import Engine
 from polyref.errors import UsageError
 from polyref.formats import Reading

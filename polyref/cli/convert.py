@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import click
 
-from polyref.cli.commands import HeadedCommand, LazyGroup
+from polyref.cli.commands import LazyGroup
 from polyref.cli.files import reading_options, refuse_overwriting
+from polyref.cli.options import HeadedCommand
 from polyref.cli.printing import tell
 from polyref.formats import WRITTEN, Reading
 from polyref.references import ReferenceSet

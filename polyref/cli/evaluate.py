@@ -9,7 +9,8 @@ from typing import Any, Final
 
 import click
 
-from polyref.cli.commands import (
+from polyref.cli.files import fields_from, fields_option, format_option
+from polyref.cli.options import (
     HOW,
     HeadedCommand,
     HeadedOption,
@@ -17,10 +18,10 @@ from polyref.cli.commands import (
     metric_options,
     metric_parameters,
     options_of,
+    quiet_option,
     threads_option,
 )
-from polyref.cli.files import fields_from, fields_option, format_option
-from polyref.cli.printing import bars, json_object, quiet_option, remember, tell
+from polyref.cli.printing import bars, json_object, remember, tell
 from polyref.errors import UsageError
 from polyref.eval.options import EvaluateOptions, Measured
 from polyref.progress import listening

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from polyref.cli.commands import HeadedOption
+from polyref.cli.options import HeadedOption
 from polyref.errors import UsageError
 from polyref.formats import PLACE, Reading, matching, takes_pair
 from polyref.formats.test_sets import FOLDER, SCHEME

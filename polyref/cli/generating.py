@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 import click
 
 from polyref.augment.candidates import FEWEST, Loading, Wanted, is_language_model
-from polyref.cli.commands import HeadedCommand, HeadedOption, click_option, was_given
+from polyref.cli.options import HeadedCommand, HeadedOption, click_option, was_given
 from polyref.cli.printing import say, tell
 from polyref.engine import ADDRESS, ENGINES, GPUS
 from polyref.errors import UsageError

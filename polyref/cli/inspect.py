@@ -9,9 +9,9 @@ from typing import Any
 
 import click
 
-from polyref.cli.commands import HeadedCommand, options_of, threads_option
 from polyref.cli.files import reading_options, refuse_overwriting
-from polyref.cli.printing import bars, json_object, quiet_option
+from polyref.cli.options import HeadedCommand, options_of, quiet_option, threads_option
+from polyref.cli.printing import bars, json_object
 from polyref.cli.scored_files import read_scored
 from polyref.errors import UsageError
 from polyref.eval.inspection.inspection import EXAMPLES, SAMPLE, inspect

@@ -17,7 +17,7 @@ import click
 
 from polyref import __version__
 from polyref.cache import sets_folder
-from polyref.cli.commands import was_given
+from polyref.cli.options import was_given
 from polyref.cli.printing import quietness, say
 from polyref.errors import DataError, UsageError
 from polyref.formats import Reading, takes_pair

@@ -11,7 +11,6 @@ import click
 
 from polyref.augment.in_memory import DEFAULT_K
 from polyref.augment.inputs import language_of
-from polyref.cli.commands import argument_or_option, was_given
 from polyref.cli.files import reading_options, refuse_overwriting
 from polyref.cli.generating import (
     GeneratingCommand,
@@ -22,7 +21,8 @@ from polyref.cli.generating import (
     note_language,
     summary,
 )
-from polyref.cli.printing import bars, json_object, quiet_option, tell
+from polyref.cli.options import argument_or_option, quiet_option, was_given
+from polyref.cli.printing import bars, json_object, tell
 from polyref.errors import UsageError
 from polyref.formats import Reading
 from polyref.paraphrase import DiverseBeam, SearchOptions

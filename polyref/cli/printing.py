@@ -7,34 +7,18 @@ import re
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import click
 
-from polyref.cli.commands import HeadedOption, in_flags
+from polyref.cli.commands import in_flags
 from polyref.errors import PolyrefWarning
 from polyref.progress import Advance, bar
 from polyref.tables import shown
 
-Command = TypeVar("Command", bound=Callable[..., Any])
-
 _QUIET: Final = "polyref.quiet"
-
-
-def quiet_option(command: Command) -> Command:
-    """Add the option; it is obeyed without the command's doing."""
-    return click.option(
-        "-q",
-        "--quiet",
-        cls=HeadedOption,
-        heading="How it runs",
-        count=True,
-        expose_value=False,
-        callback=lambda _context, _option, times: silence(times),
-        help="No bars, no summary and no notes; warnings stay. -qq: no warnings either.",
-    )(command)
 
 
 def silence(times: int) -> None:

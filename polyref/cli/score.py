@@ -7,7 +7,9 @@ from typing import Any, Final
 
 import click
 
-from polyref.cli.commands import (
+from polyref.cli.files import FILES, format_option, reading_options, refuse_overwriting, refuse_second_reader
+from polyref.cli.making import MAKERS, MakingOptions, making_from
+from polyref.cli.options import (
     HOW,
     METRIC_HELP,
     HeadedCommand,
@@ -15,11 +17,10 @@ from polyref.cli.commands import (
     files_of,
     metric_options,
     options_of,
+    quiet_option,
     threads_option,
 )
-from polyref.cli.files import FILES, format_option, reading_options, refuse_overwriting, refuse_second_reader
-from polyref.cli.making import MAKERS, MakingOptions, making_from
-from polyref.cli.printing import bars, json_parts, quiet_option, remember, tell
+from polyref.cli.printing import bars, json_parts, remember, tell
 from polyref.cli.scored_files import read_scored, score_large, tell_of_files
 from polyref.errors import UsageError
 from polyref.formats import Reading

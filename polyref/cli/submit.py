@@ -8,9 +8,17 @@ from typing import Any
 
 import click
 
-from polyref.cli.commands import METRIC_HELP, HeadedCommand, HeadedOption, metric_options, options_of, threads_option
 from polyref.cli.files import fields_from, fields_option, format_option
-from polyref.cli.printing import bars, quiet_option, say, tell
+from polyref.cli.options import (
+    METRIC_HELP,
+    HeadedCommand,
+    HeadedOption,
+    metric_options,
+    options_of,
+    quiet_option,
+    threads_option,
+)
+from polyref.cli.printing import bars, say, tell
 from polyref.eval.options import EvaluateOptions
 from polyref.metrics.registry import metric_names
 from polyref.progress import listening

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from polyref.cli.commands import GONE, spread
+from polyref.cli.commands import GONE
+from polyref.cli.options import spread
 
 MISTAKES = [
     (["scor"], "no command 'scor': did you mean 'score'? (polyref --help)"),
