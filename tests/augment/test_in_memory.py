@@ -11,6 +11,7 @@ from rule_paraphraser import RuleParaphraser
 from polyref.augment import augment
 from polyref.augment.candidates import SHARD_SEGMENTS
 from polyref.errors import ModelError, UsageError
+from polyref.paraphrase.rewriting import RewritingOptions
 from polyref.references import ReferenceSet
 
 
@@ -52,3 +53,40 @@ def test_the_bar_counts_segments(capfd: pytest.CaptureFixture[str], monkeypatch:
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     assert augment(texts, RuleParaphraser(), 1, progress=True) == quiet
     assert f"augmenting:   0%|          | 0/{len(texts)}" in capfd.readouterr().err
+
+
+@pytest.fixture
+def loaded(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, dict[str, Any]]]:
+    """Every call of ``load_paraphraser``; what is loaded are rules."""
+    calls: list[tuple[str, dict[str, Any]]] = []
+
+    def load(name: str, **options: Any) -> RuleParaphraser:
+        calls.append((name, options))
+        return RuleParaphraser()
+
+    monkeypatch.setattr("polyref.augment.candidates.load_paraphraser", load)
+    return calls
+
+
+def test_models_by_name_are_loaded_with_the_options_they_have_a_use_for(
+    loaded: list[tuple[str, dict[str, Any]]],
+) -> None:
+    made = augment(["Ann paid."], ["shipped", "lexical"], 2, lang="en", threads=2, jobs=1, cache=False)
+    assert [name for name, _ in loaded] == ["shipped", "lexical"] and len(made[0].extras) == 2
+    assert {name: loaded[0][1][name] for name in ("threads", "jobs", "cache")} == {
+        "threads": 2,
+        "jobs": 1,
+        "cache": False,
+    }
+    assert "threads" not in loaded[1][1]
+    with pytest.raises(UsageError, match="`threads` is given, but no model is loaded by name"):
+        augment(["Ann paid."], RuleParaphraser(), 2, threads=2)
+
+
+def test_language_models_by_name_are_shown_the_neighbours(loaded: list[tuple[str, dict[str, Any]]]) -> None:
+    how = RewritingOptions(base_url="http://localhost:8000/v1", context=1)
+    made = augment(["Ann paid.", "Bob left."], ["openai:x", "shipped"], 1, lang="en", rewriting=how)
+    assert [options.get("rewriting") for _, options in loaded] == [how, None]
+    assert [getattr(segment.originals[0].text, "after", ()) for segment in made] == [("Bob left.",), ()]
+    with pytest.raises(UsageError, match="`rewriting` is given, but no language model by name"):
+        augment(["Ann paid."], "shipped", 1, rewriting=how)
