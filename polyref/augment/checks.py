@@ -134,19 +134,19 @@ def placeholders() -> Check:
     return Check("placeholders", same_markup)
 
 
-def language() -> Check:
+@check
+def language(reference: str, candidate: str) -> bool:
     """The script of the reference: letters of another script (Latin, Cyrillic, Han, ...) are not more than there."""
+    _, strange = _strange(reference, candidate)
+    return not scripts(reference) or strange <= 0.1 * scripts(candidate).total()
 
-    def accepts(reference: str, candidate: str) -> bool:
-        expected, found = scripts(reference), scripts(candidate)
-        if not expected:
-            return True
-        own = {script for script, count in expected.items() if count >= expected.total() / 3}
-        # A name in another script allows as many letters of it, not a whole text.
-        foreign = sum(max(count - expected[script], 0) for script, count in found.items() if script not in own)
-        return foreign <= 0.1 * found.total()
 
-    return Check("language", accepts)
+def _strange(reference: str, candidate: str) -> tuple[set[str], int]:
+    """The scripts of the reference, and letters of others, but for as many as it has."""
+    expected, found = scripts(reference), scripts(candidate)
+    own = {script for script, count in expected.items() if count >= expected.total() / 3}
+    # A name in another script allows as many letters of it, not a whole text.
+    return own, sum(max(count - expected[script], 0) for script, count in found.items() if script not in own)
 
 
 @lru_cache(maxsize=4096)
@@ -389,10 +389,9 @@ def foreign(lang: str = "") -> Check:
     """
 
     def accepts(reference: str, candidate: str) -> bool:
-        expected, found = scripts(reference), scripts(candidate)
-        own = {script for script, count in expected.items() if count >= expected.total() / 3}
-        strange = sum(max(count - expected[script], 0) for script, count in found.items() if script not in own)
-        return (not own or 2 * strange <= found.total()) and not foreign_words(candidate, reference, lang)
+        own, strange = _strange(reference, candidate)
+        mostly = own and 2 * strange > scripts(candidate).total()
+        return not mostly and not foreign_words(candidate, reference, lang)
 
     return Check("foreign", accepts)
 

@@ -34,10 +34,11 @@ what's who's let's
 _FUNCTION_WORDS: Final = frozenset(_FUNCTION_WORD_LIST.split())
 
 
-_DAY_LIST: Final = "monday tuesday wednesday thursday friday saturday sunday"
-_MONTH_LIST: Final = "january february april june july august september october november december"
-_DATES: Final = frozenset(f"{_DAY_LIST} {_MONTH_LIST}".split())
-_ABBREVIATED: Final = {name[:3]: name for name in _MONTH_LIST.split()} | {"sept": "september"}
+#: Names of days and months; those that are other words, too, are missing.
+DAYS: Final = "monday tuesday wednesday thursday friday saturday sunday"
+MONTHS: Final = "january february april june july august september october november december"
+_DATES: Final = frozenset(f"{DAYS} {MONTHS}".split())
+_ABBREVIATED: Final = {name[:3]: name for name in MONTHS.split()} | {"sept": "september"}
 #: "March" and "May" are months where a number or one of these words stands beside them.
 _MARCH_MAY: Final = re.compile(
     r"\b(?:in|of|since|until|by|early|late|mid|last|this|next|\d+(?:st|nd|rd|th)?)[ -](March|May)\b|\b(March|May),? \d"

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from polyref.augment.checks import Check, check
+from polyref.augment.english_checks import DAYS, MONTHS
 from polyref.comparison import WORD, words
 from polyref.textfiles import read_lines
 
@@ -34,11 +35,7 @@ _OPENINGS: Final = tuple(
 _PREPOSITIONS: Final = _set(
     "in on at among between for with by from of to about under over after before during through since within according"
 )
-_DAYS: Final = "monday tuesday wednesday thursday friday saturday sunday"
-_MONTHS: Final = "january february march april may june july august september october november december"
-_TIMES: Final = _set(f"{_DAYS} {_MONTHS} today tomorrow yesterday")
-
-
+_TIMES: Final = _set(f"{DAYS} {MONTHS} march may today tomorrow yesterday")
 _POINTERS: Final = _set("it this that these those there here it's that's there's here's what what's")
 _POINTER_BE: Final = re.compile(
     r"\W*(?:(?:it|this|that|there|these|those|here|what)(?:[’']s| is| are| was| were))\b", re.I
