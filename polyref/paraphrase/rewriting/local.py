@@ -66,9 +66,8 @@ def load(argument: str | None, loading: LoadingOptions) -> Rewriter:
 class LocalChat:
     """A chat model in memory.
 
-    Attributes:
-        model: Name of the folder, the first 12 digits of the SHA-256 of its files, and what it computes in, where that
-            is not float32: requests to other models have other keys.
+    Its ``model`` is the name of the folder, the first 12 digits of the SHA-256 of its files, and what it computes in,
+    where that is not float32: requests to other models have other keys.
     """
 
     def __init__(self, folder: Path, device: str, dtype: str) -> None:

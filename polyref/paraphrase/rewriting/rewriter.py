@@ -11,7 +11,6 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, thread
-from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any, Final, Protocol, TypeVar
 
@@ -269,46 +268,42 @@ class Rewriter(Paraphraser):
     ) -> Iterator[NBest]:
         """Requests of several texts run at a time; lists come in the order of the texts."""
         total = len(texts) if isinstance(texts, list | tuple) else 0
-        patience = self._patience()
-        pool = ThreadPoolExecutor(self._options.concurrency, thread_name_prefix="polyref-rewriting")
+        pool, patience = ThreadPoolExecutor(self._options.concurrency, "polyref-rewriting"), self._patience()
         self._runs[pool] = patience
         waiting: deque[tuple[tuple[object, ...], Future[NBest]]] = deque()
         running: dict[tuple[object, ...], Future[NBest]] = {}
-        same: tuple[object, ...]
         rest = iter(texts)
-        hearing = ExitStack()
-        advance = hearing.enter_context(work("rewriting", "texts", total, progress=progress))
-        try:
-            while True:
-                if pool not in self._runs:
-                    raise self._was_closed()
-                while len(waiting) < _AHEAD * self._options.concurrency:
-                    text = next(rest, None)
-                    if text is None:
-                        break
-                    given = in_context(text)
-                    self.prepare([given], k)  # alone: what it finds out holds for the others
-                    # The same text in the same place is asked for once.
-                    same = (str(given), given.source, given.before, given.after)
-                    if same not in running:
-                        running[same] = pool.submit(self._rewritten, given, k, patience)
-                    waiting.append((same, running[same]))
-                if not waiting:
-                    break
-                same, future = waiting[0]
-                try:
-                    found = future.result()
-                except (StoppedError, CancelledError):
-                    raise patience.reason or self._was_closed() from None
-                yield found
-                waiting.popleft()
-                if all(other != same for other, _ in waiting):
-                    del running[same]
-                advance(1)
-        finally:
-            # Whoever stops early: what is under way is finished and kept, nothing new is begun.
-            self._end(pool)
-            hearing.close()
+
+        def fill() -> None:
+            if pool not in self._runs:
+                raise self._was_closed()
+            while len(waiting) < _AHEAD * self._options.concurrency and (text := next(rest, None)) is not None:
+                given = in_context(text)
+                self.prepare([given], k)  # alone: what it finds out holds for the others
+                # The same text in the same place is asked for once.
+                same = (str(given), given.source, given.before, given.after)
+                if same not in running:
+                    running[same] = pool.submit(self._rewritten, given, k, patience)
+                waiting.append((same, running[same]))
+
+        with work("rewriting", "texts", total, progress=progress) as advance:
+            try:
+                fill()
+                while waiting:
+                    same, future = waiting[0]
+                    try:
+                        found = future.result()
+                    except (StoppedError, CancelledError):
+                        raise patience.reason or self._was_closed() from None
+                    yield found
+                    waiting.popleft()
+                    if all(other != same for other, _ in waiting):
+                        del running[same]
+                    advance(1)
+                    fill()
+            finally:
+                # Whoever stops early: what is under way is finished and kept, nothing new is begun.
+                self._end(pool)
 
     def close(self) -> None:
         """Ask nothing more, keep what is under way, and close the file of answers; what was answered is still known."""
