@@ -39,7 +39,6 @@ class InProcesses(Paraphraser):
         return 2 * self.jobs
 
     def describe_decoding(self, decoding: Decoding | None, k: int) -> str:
-        """As the paraphraser itself."""
         return self.inner.describe_decoding(decoding, k)
 
     def generate(

@@ -78,24 +78,12 @@ class Substitutions:
         content = hashlib.sha256()
         for number, line in enumerate(iter_lines(path), 1):
             content.update(f"{line}\n".encode())
-            columns = line.split("\t")
-            if len(columns) != 3:
-                raise DataError(
-                    f"{len(columns)} columns, expected source, target and share", file=path, line=number, remedy=_REMEDY
-                )
-            source, target, share = columns
-            words = tokens(source)
-            if not words or not tokens(target) or source == target:
-                raise DataError(f"{source!r} for {target!r} replaces nothing", file=path, line=number, remedy=_REMEDY)
-            if form(words) != source:
-                raise DataError(
-                    f"the source is {source!r}, expected {form(words)!r}: lower case, single spaces",
-                    file=path,
-                    line=number,
-                    remedy=_REMEDY,
-                )
-            lines.setdefault(source, []).append((target, _share(share, path, number)))
-            longest = max(longest, len(words))
+            try:
+                source, target, share, length = _row(line)
+            except ValueError as error:
+                raise DataError(str(error), file=path, line=number, remedy=_REMEDY) from None
+            lines.setdefault(source, []).append((target, share))
+            longest = max(longest, length)
         if not lines:
             raise DataError("holds no substitutions", file=path, remedy=_REMEDY)
         return cls(lines, longest, content.hexdigest()[:12])
@@ -114,16 +102,24 @@ class Substitutions:
             yield Edit(start, end, new, share)
 
 
-def _share(text: str, path: Path, line: int) -> float:
+def _row(line: str) -> tuple[str, str, float, int]:
+    """Source, target and share of a line, and the tokens of the source."""
+    columns = line.split("\t")
+    if len(columns) != 3:
+        raise ValueError(f"{len(columns)} columns, expected source, target and share")
+    source, target, text = columns
+    words = tokens(source)
+    if not words or not tokens(target) or source == target:
+        raise ValueError(f"{source!r} for {target!r} replaces nothing")
+    if form(words) != source:
+        raise ValueError(f"the source is {source!r}, expected {form(words)!r}: lower case, single spaces")
     try:
         share = float(text)
     except ValueError:
         share = 0.0
     if not 0 < share <= 1:
-        raise DataError(
-            f"the share is {text!r}, expected a number above 0, at most 1", file=path, line=line, remedy=_REMEDY
-        )
-    return share
+        raise ValueError(f"the share is {text!r}, expected a number above 0, at most 1")
+    return source, target, share, len(words)
 
 
 def _without_context(source: list[Token], target: str) -> tuple[int, int, str] | None:

@@ -37,7 +37,7 @@ PRISM_B: Final = 4.0
 
 @dataclass(frozen=True)
 class LoadingOptions:
-    """How a generator is loaded, checked before any model is; see :func:`load_paraphraser`."""
+    """How ``load_paraphraser`` loads a generator, checked before any model is."""
 
     device: str = setting(
         "cpu", help="Torch device; cuda:0,1 is several, with a process each.", metavar="NAME", otherwise="cpu"

@@ -62,12 +62,8 @@ class NBest:
         return f"NBest({self.text!r}: {self.paraphrases!r}{cut})"
 
     def _repr_html_(self) -> str:
-        rows = [(_score(hypothesis.score), hypothesis.text) for hypothesis in self.hypotheses]
+        rows = [("" if one.score is None else f"{one.score:.2f}", one.text) for one in self.hypotheses]
         return html_table(("score", self.text), rows)
-
-
-def _score(score: float | None) -> str:
-    return "" if score is None else f"{score:.2f}"
 
 
 class Paraphraser(ABC):
@@ -152,15 +148,13 @@ class Paraphraser(ABC):
         Args:
             texts: One text, or a list of them.
             k: Most paraphrases a text, >= 1.
-            lang: As for :meth:`paraphrase`.
+            lang: Language to write, under any of its codes; it is only checked.
             decoding: How to search (None: the generator's default).
             progress: Show a bar on stderr.
 
-        Returns:
-            The n-best list of the one text, or a list with one for every text.
-
         Raises:
-            UsageError: As :meth:`paraphrase`.
+            UsageError: Settings out of range, or too large for the machine's memory, or a language that the model does
+                not write.
         """
         several = [texts] if isinstance(texts, str) else texts
         found = list(self.paraphrase(several, k, lang=lang, decoding=decoding, progress=progress))
@@ -262,21 +256,15 @@ class Paraphraser(ABC):
         return f"{self.signature}|{self.describe_decoding(decoding, k)}"
 
     def prepare(self, texts: Iterable[str], k: int) -> None:  # noqa: B027 (most know themselves)
-        """Make ``signature`` complete before a run that needs it at its beginning.
+        """Make ``signature`` complete before a run of these texts that needs it at its beginning.
 
-        Whoever must ask somebody for that asks for paraphrases of the first text, and keeps them for the run.
-
-        Args:
-            texts: Those of the run, as :meth:`paraphrase` gets them.
-            k: As there.
+        Whoever must ask somebody for that asks for ``k`` paraphrases of the first text, and keeps them for the run.
         """
 
     def use_cache(self, cache: Cache, loaded_with: str = "") -> None:  # noqa: B027 (not all can)
         """Keep n-best lists in a cache, and read them from there. Nothing here: generators with a search do it.
 
-        Args:
-            cache: Where.
-            loaded_with: What decides the lists and the signature does not say in full.
+        ``loaded_with`` says what decides the lists and the signature does not say in full.
         """
 
     def close(self) -> None:  # noqa: B027 (most hold nothing)
@@ -299,6 +287,5 @@ def _first_option(decoding: Decoding) -> str:
     """The first option of a decoding that was named, or is not at its default."""
     plain = asdict(type(decoding)())
     given = asdict(decoding)
-    return str(
-        next(iter((*given.get("fixed", ()), *(name for name in given if given[name] != plain[name]), "decoding")))
-    )
+    named = [*given.get("fixed", ()), *(name for name in given if given[name] != plain[name]), "decoding"]
+    return str(named[0])

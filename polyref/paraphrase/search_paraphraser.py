@@ -208,8 +208,8 @@ class SearchParaphraser(Paraphraser):
         """The settings used for ``k`` paraphrases, the model's defaults filled in.
 
         Raises:
-            UsageError: As :meth:`DiverseBeam.resolve` and ``SearchOptions.validate``; or closeness is asked of a model
-                without control tokens; or the model was saved with settings that the search does not have.
+            UsageError: A setting is out of range, closeness is asked of a model without control tokens, or the model
+                was saved with settings that the search does not have.
             ModelError: The model was saved with settings that cannot be used.
         """
         if isinstance(decoding, SearchOptions):

@@ -63,11 +63,9 @@ class SentenceBySentence(Paraphraser):
         self.languages, self.lang, self.need = paraphraser.languages, paraphraser.lang, paraphraser.need
 
     def close(self) -> None:
-        """As the paraphraser itself."""
         self.inner.close()
 
     def prepare(self, texts: Iterable[str], k: int) -> None:
-        """As the paraphraser itself, with the first sentence."""
         self.inner.prepare((piece.text for text in texts for piece in self.split(text)), k)
         self.signature = self.inner.signature
 

@@ -327,7 +327,7 @@ class Rewriter(Paraphraser):
         return patience
 
     def _rewritten(self, text: TextInContext, k: int, patience: Patience) -> NBest:
-        """As :meth:`rewrite`; what ends the run ends it for the other threads at once."""
+        """What one thread does; what ends the run ends it for the other threads at once."""
         try:
             return self.rewrite(text, k, patience)
         except StoppedError:
