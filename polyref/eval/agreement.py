@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from polyref.errors import DataError, UsageError
-from polyref.eval.judgements.gold import BoolArray, FloatArray, Gold, RankingPairs
+from polyref.eval.data.score_files import BoolArray, FloatArray, Gold, RankingPairs
 from polyref.eval.series import Series
 from polyref.eval.statistics.base import (
     ROUNDING,

@@ -32,8 +32,8 @@ from polyref.eval.agreement import (
 )
 from polyref.eval.data.reference_sets import OF_SET
 from polyref.eval.data.releases import EvaluationSet, check_patterns, filled, set_name
+from polyref.eval.data.score_files import BoolArray, Gold
 from polyref.eval.judged import check_excluded, check_names, judgement
-from polyref.eval.judgements.gold import BoolArray, Gold
 from polyref.eval.options import KEPT, Choices, Say
 from polyref.eval.scores import ScoredSet, scores_of
 from polyref.eval.series import OF_LENGTH, Series

@@ -13,8 +13,8 @@ from polyref.errors import UsageError
 from polyref.eval.data.archive import MetricsTaskArchive
 from polyref.eval.data.evaluation_set import EvalSet
 from polyref.eval.data.releases import EvaluationSet, filled
+from polyref.eval.data.score_files import Gold
 from polyref.eval.judgements.base import Place, gold_reader
-from polyref.eval.judgements.gold import Gold
 from polyref.eval.judgements.mqm import parse_weights
 from polyref.eval.options import Choices
 

@@ -21,8 +21,8 @@ from polyref.eval.data.reference_sets import (
     reference_set,
 )
 from polyref.eval.data.releases import EvaluationSet, filled
+from polyref.eval.data.score_files import BoolArray, Gold
 from polyref.eval.judged import references_of
-from polyref.eval.judgements.gold import BoolArray, Gold
 from polyref.eval.options import KEPT, REPLACED, Choices
 from polyref.eval.series import (
     ComputedSeries,

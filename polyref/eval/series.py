@@ -24,7 +24,7 @@ import numpy.typing as npt
 from polyref import __version__
 from polyref.cache import Cache
 from polyref.errors import DataError, UsageError
-from polyref.eval.judgements.gold import BoolArray, FloatArray, StoredScores
+from polyref.eval.data.score_files import BoolArray, FloatArray, StoredScores
 from polyref.eval.options import KEPT
 from polyref.metrics.base import Metric
 from polyref.metrics.statistics import Scores, Statistics

@@ -12,7 +12,7 @@ import numpy as np
 
 from polyref.errors import UsageError
 from polyref.eval.agreement import Row
-from polyref.eval.judgements.gold import BoolArray, FloatArray, Gold
+from polyref.eval.data.score_files import BoolArray, FloatArray, Gold
 from polyref.eval.series import Series
 
 CORRECT: Final = "correct"

@@ -8,7 +8,7 @@ import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from polyref.eval.judgements.gold import RankingPairs
+from polyref.eval.data.score_files import RankingPairs
 from polyref.eval.statistics.correlation import (
     darr_counts,
     kendall_tau_b,

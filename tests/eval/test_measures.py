@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from polyref.errors import UsageError
-from polyref.eval.judgements.gold import Gold, RankingPairs
+from polyref.eval.data.score_files import Gold, RankingPairs
 from polyref.eval.statistics import named as measures
 from polyref.eval.statistics import within_segments
 from polyref.eval.statistics.base import Bootstrap, People, segment_draws

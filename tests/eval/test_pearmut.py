@@ -19,9 +19,9 @@ from wmt_json import general_task
 from polyref import evaluate
 from polyref.errors import DataError, UsageError
 from polyref.eval.data.evaluation_set import EvalSet
+from polyref.eval.data.score_files import Gold
 from polyref.eval.judged import gold_from_file
 from polyref.eval.judgements.base import Place
-from polyref.eval.judgements.gold import Gold
 from polyref.eval.judgements.pearmut import read_pearmut, unreliable
 
 SOURCES = ("Der Hund schläft.", "Sie öffnet das Fenster.", "Wir haben 3 Äpfel gekauft.")

@@ -17,8 +17,8 @@ import scipy.stats
 from polyref.errors import UsageError
 from polyref.eval.agreement import Row, verdict
 from polyref.eval.api import evaluate
+from polyref.eval.data.score_files import Gold, RankingPairs
 from polyref.eval.evaluation import Evaluation
-from polyref.eval.judgements.gold import Gold, RankingPairs
 from polyref.eval.statistics import named
 from polyref.eval.statistics.base import Bootstrap, People, Statistic
 from polyref.eval.statistics.correlation import kendall_tau_b, pearson

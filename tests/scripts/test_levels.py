@@ -133,7 +133,7 @@ def test_the_script_judges_as_evaluations_do() -> None:
     from interval_levels import judged, verdicts, with_verdict
 
     from polyref.eval.agreement import agreement, verdict
-    from polyref.eval.judgements.gold import StoredScores
+    from polyref.eval.data.score_files import StoredScores
     from polyref.eval.series import StoredSeries
     from polyref.eval.statistics.base import Bootstrap
 

@@ -17,9 +17,17 @@ import numpy as np
 
 from polyref.errors import DataError, UsageError
 from polyref.eval.data.evaluation_set import files_by_stem
-from polyref.eval.data.score_files import JUDGEMENT_RULE, parse_score, table_rows
+from polyref.eval.data.score_files import (
+    HUMAN_NAME,
+    JUDGEMENT_RULE,
+    FloatArray,
+    Gold,
+    RankingPairs,
+    StoredScores,
+    parse_score,
+    table_rows,
+)
 from polyref.eval.data.task_files import read_rows
-from polyref.eval.judgements.gold import HUMAN_NAME, FloatArray, Gold, RankingPairs, StoredScores
 from polyref.languages import find_pair
 
 #: Smallest difference of raw scores (0 to 100) that counts as a preference (WMT17 to WMT20).

@@ -17,8 +17,16 @@ import numpy as np
 import numpy.typing as npt
 
 from polyref.errors import DataError, UsageError
-from polyref.eval.data.score_files import numbered_lines, read_segment_scores, read_system_scores
-from polyref.eval.judgements.gold import HUMAN_NAME, FloatArray, Gold, RankingPairs, StoredScores
+from polyref.eval.data.score_files import (
+    HUMAN_NAME,
+    FloatArray,
+    Gold,
+    RankingPairs,
+    StoredScores,
+    numbered_lines,
+    read_segment_scores,
+    read_system_scores,
+)
 from polyref.eval.judgements.rankings import read_pairs
 from polyref.formats.documents import NO_REFERENCE as NO_REFERENCE
 from polyref.json_files import parse_json

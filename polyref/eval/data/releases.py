@@ -22,8 +22,7 @@ import numpy.typing as npt
 from polyref.errors import DataError, UsageError
 from polyref.eval.data.archive import MetricsTaskArchive
 from polyref.eval.data.evaluation_set import NO_REFERENCE, EvalSet, checked_reference_name, files_by_stem, pairs_in
-from polyref.eval.data.score_files import mean_score
-from polyref.eval.judgements.gold import FloatArray
+from polyref.eval.data.score_files import FloatArray, mean_score
 from polyref.formats import general_task, opened_lines
 from polyref.formats.base import Format, Reading, looks
 from polyref.formats.columns import DEFAULT_NAME

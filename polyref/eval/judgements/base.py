@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from polyref.errors import DataError
-from polyref.eval.data.score_files import shortened, whole_number
-from polyref.eval.judgements.gold import HUMAN_NAME, FloatArray, RankingPairs
+from polyref.eval.data.score_files import HUMAN_NAME, FloatArray, RankingPairs, shortened, whole_number
 from polyref.plugins import Plugins
 
 if TYPE_CHECKING:

@@ -20,6 +20,7 @@ import numpy as np
 
 from polyref.eval.data.score_files import (
     JUDGEMENT_RULE,
+    FloatArray,
     numbered_lines,
     parse_score,
     shortened,
@@ -35,7 +36,6 @@ from polyref.eval.judgements.base import (
     Place,
     those_that_judge,
 )
-from polyref.eval.judgements.gold import FloatArray
 from polyref.json_files import parse_json
 from polyref.languages import base, target_language
 from polyref.textfiles import iter_lines

@@ -21,9 +21,8 @@ from typing import Final
 import numpy as np
 
 from polyref.errors import DataError
-from polyref.eval.data.score_files import is_score, numbered_lines, parse_score, shortened
+from polyref.eval.data.score_files import FloatArray, is_score, numbered_lines, parse_score, shortened
 from polyref.eval.judgements.base import GoldReader, Judgements, Matcher, Place
-from polyref.eval.judgements.gold import FloatArray
 from polyref.json_files import parse_json
 
 #: ``severity`` or ``severity/category``, in lower case -> weight; the most specific entry counts (Freitag et al. 2021).

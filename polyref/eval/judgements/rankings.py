@@ -10,9 +10,8 @@ from typing import Final
 import numpy as np
 
 from polyref.errors import DataError
-from polyref.eval.data.score_files import numbered_lines, shortened, whole_number
+from polyref.eval.data.score_files import RankingPairs, numbered_lines, shortened, whole_number
 from polyref.eval.judgements.base import GoldReader, Judgements, Matcher, Place
-from polyref.eval.judgements.gold import RankingPairs
 
 HEADER = ("seg_id", "better", "worse")
 #: What becomes of two outputs that several lines compare.

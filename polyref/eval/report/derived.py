@@ -16,9 +16,9 @@ import numpy as np
 from polyref import __version__
 from polyref.eval.agreement import Row
 from polyref.eval.columns import Evaluated
+from polyref.eval.data.score_files import FloatArray, Gold, RankingPairs
 from polyref.eval.evaluation import Evaluation
 from polyref.eval.judged import outliers
-from polyref.eval.judgements.gold import FloatArray, Gold, RankingPairs
 from polyref.eval.statistics.correlation import pearson
 from polyref.eval.system_pairs import PairOutcome, outcomes_of
 from polyref.references import Reference, Segment

@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Final, Literal, TypeVar
 
 import numpy as np
 
-from polyref.eval.judgements.gold import BoolArray, FloatArray, RankingPairs
+from polyref.eval.data.score_files import BoolArray, FloatArray, RankingPairs
 from polyref.eval.statistics.correlation import DarrCounts, darr_counts
 from polyref.eval.statistics.within_segments import SegmentPairs, weighted
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from polyref.eval.judgements.gold import FloatArray, RankingPairs
+from polyref.eval.data.score_files import FloatArray, RankingPairs
 
 
 def pearson(x: npt.ArrayLike, y: npt.ArrayLike) -> float:

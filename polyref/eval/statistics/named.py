@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from polyref.errors import UsageError
-from polyref.eval.judgements.gold import FloatArray, Gold
+from polyref.eval.data.score_files import FloatArray, Gold
 from polyref.eval.statistics import within_segments
 from polyref.eval.statistics.base import (
     SEGMENTS,

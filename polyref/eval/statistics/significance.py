@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from polyref.eval.judgements.gold import FloatArray
+from polyref.eval.data.score_files import FloatArray
 from polyref.eval.statistics.base import ROUNDING
 from polyref.eval.statistics.correlation import pearson, pearson_rows
 

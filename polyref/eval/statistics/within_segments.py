@@ -13,7 +13,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from polyref.eval.judgements.gold import FloatArray, IntArray
+from polyref.eval.data.score_files import FloatArray, IntArray
 
 
 @lru_cache(maxsize=64)

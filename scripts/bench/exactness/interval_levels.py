@@ -32,7 +32,7 @@ import numpy.typing as npt
 
 from polyref.eval.agreement import BETTER, WORSE, Row, judgements_for, verdict
 from polyref.eval.data.evaluation_set import EvalSet
-from polyref.eval.judgements.gold import Gold
+from polyref.eval.data.score_files import Gold
 from polyref.eval.statistics.base import (
     RANKINGS,
     REDRAWN,

@@ -16,7 +16,7 @@ from polyref import __version__
 from polyref.cache import Cache
 from polyref.errors import UsageError
 from polyref.eval.data.reference_sets import placebo, reference_set
-from polyref.eval.judgements.gold import Gold, RankingPairs
+from polyref.eval.data.score_files import Gold, RankingPairs
 from polyref.eval.series import Series, series_of
 from polyref.eval.statistics.base import Bootstrap, Measure, People, Statistic
 from polyref.eval.statistics.named import statistics_called

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from polyref.augment import augment, filter_chain
 from polyref.errors import DataError, UsageError
 from polyref.eval.data.evaluation_set import EvalSet
-from polyref.eval.judgements.gold import Gold
+from polyref.eval.data.score_files import Gold
 from polyref.paraphrase import Decoding, DiverseBeam, Hypothesis, NBest, Paraphraser, load_paraphraser
 from polyref.references import Reference, ReferenceSet, Segment
 

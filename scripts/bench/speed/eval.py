@@ -15,7 +15,7 @@ import time
 import numpy as np
 
 from polyref.eval.agreement import agreement
-from polyref.eval.judgements.gold import Gold
+from polyref.eval.data.score_files import Gold
 from polyref.eval.series import ComputedSeries
 from polyref.eval.statistics.base import Bootstrap
 from polyref.eval.statistics.significance import perm_both
