@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
 from polyref.cli.main import cli
-from polyref.tables import shown, text_table
+from polyref.tables import Cell, Column, Table, shown, text_table, written
 
 
 @pytest.mark.parametrize(
@@ -48,3 +50,33 @@ def test_names_of_systems(tmp_path: Path) -> None:
     assert run.exit_code == 0, run.output
     assert "\x1b" not in run.output
     assert any(line.startswith(r"sys\x1b[2J\nB") and "100" in line for line in run.output.splitlines())
+
+
+def test_a_column_is_said_once_for_texts_and_pages() -> None:
+    columns: list[Column[dict[str, Any]]] = [
+        Column("name", lambda one: one["name"]),
+        Column("", lambda one: one["name"].upper(), page="place"),
+        Column("gain", lambda one: one.get("gain"), 3, "+"),
+        Column("p", lambda one: one.get("p"), 4, p=True, page="p, one-sided"),
+        Column("n", lambda one: one["n"], sign=",", whole=True),
+        Column("refs", lambda one: one.get("refs"), 1, page="", form=".3g"),
+        Column("nothing", lambda one: None),
+    ]
+    rows = [{"name": "a-b", "gain": -0.0004, "p": 0.0, "n": 1200}, {"name": "c", "refs": 10.84, "n": 3, "p": math.nan}]
+    table = Table("title", columns, rows)
+    text = table.in_text.filled()
+    assert text.header == ["name", "gain", "p", "n", "refs"]
+    assert text.texts() == [["a-b", "+0.000", "<0.0001", "1,200", "-"], ["c", "-", "-", "3", "10.8"]]
+    assert text.texts(1)[0][1:3] == ["+0.0", "<0.1"]
+    page = table.on_page.filled("nothing").without("n")
+    assert page.header == ["name", "place", "gain", "p, one-sided", "nothing"]
+    assert page.rows[0] == [Cell("a-b"), Cell("A-B"), Cell("+0.000", -0.0004), Cell("<0.0001", 0.0), Cell("–")]
+    assert page.rows[1][2:] == [Cell("–")] * 3
+    assert [one.number for one in page.columns] == [False, False, True, True, False]
+
+
+def test_values_as_people_read_them() -> None:
+    assert (written(-0.00001, 4), written(-0.5, 1), written(1234.5, 0, ",")) == ("0.0000", "-0.5", "1,234")
+    assert written((-0.25, math.nan), 2, "+", nothing="–") == "[-0.25, –]"
+    assert (written("text"), written(None), written(7)) == ("text", "-", "7")
+    assert (written(0.00001, 4, p=True), written(0.0, 0, p=True)) == ("<0.0001", "0")

@@ -148,13 +148,11 @@ def _check_used(what: Submission, *, xml: bool) -> None:
         raise UsageError(f"`without_reference` is for `year` {ITEMS_YEAR}", remedy="leave it out")
     for name in ("form", "fields"):
         if getattr(what, name) and not isinstance(what.references, (str, Path)):
-            raise UsageError(
-                f"`{name}` has no use without a file of `references`", remedy="give `references`, or leave it out"
-            )
+            found = f"`{name}` has no use without a file of `references`"
+            raise UsageError(found, remedy="give `references`, or leave it out")
     if what.reference is not None and what.year == 2025:
-        raise UsageError(
-            "`reference` has no use with `year` 2025, whose files name no reference", remedy="leave it out"
-        )
+        found = "`reference` has no use with `year` 2025, whose files name no reference"
+        raise UsageError(found, remedy="leave it out")
 
 
 def _check_there(folder: Path, what: Submission) -> None:
@@ -227,9 +225,8 @@ def _references(evalset: EvalSet, what: Submission, metric: Metric) -> tuple[tup
         return (), sources_alone(evalset)
     chosen = chosen_references(evalset, what.ref, what.references is not None)
     if what.reference is None and len(chosen) > 1:
-        raise UsageError(
-            f"{'+'.join(chosen)} are several references", remedy="say what the task calls them: `reference`"
-        )
+        found = f"{'+'.join(chosen)} are several references"
+        raise UsageError(found, remedy="say what the task calls them: `reference`")
     given = what.references
     if isinstance(given, (str, Path)):
         added: str | ReferenceSet | None = filled(str(given), evalset)
@@ -251,7 +248,7 @@ def _provenance(
     copies: Sequence[Copies],
     near: Sequence[Nearness],
 ) -> dict[str, Any]:
-    """``k`` is how many extra references a segment has at most in these scores, of ``asked``."""
+    """Where the references came from; a segment has at most ``k`` extra ones in these scores, of ``asked``."""
     extras = [len(segment.extras) for segment in references]
     used = Counter(ref.kind for segment in references.take(k) for ref in segment.refs)
     return {

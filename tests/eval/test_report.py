@@ -96,6 +96,12 @@ def page(report: Path) -> str:
     return (report / "index.html").read_text("utf-8")
 
 
+def test_evaluating_loads_nothing_of_a_report() -> None:
+    program = "import sys, polyref.eval.api; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout.split()
+    assert not [name for name in loaded if name.startswith(("matplotlib", "jinja2", "polyref.eval.report"))]
+
+
 @pytest.mark.slow
 def test_all_files_are_there(report: Path) -> None:
     assert sorted(path.name for path in report.iterdir()) == sorted(FILES)

@@ -120,11 +120,6 @@ def latex_number(value: float | None, sign: str = "") -> str:
     return f"{value:{sign}.3f}".replace("-", "$-$").replace("+", "$+$")
 
 
-def json_text(value: Any) -> str:
-    """Readable JSON, without NaN."""
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, indent=1, default=str) + "\n"
-
-
 #: Everything that a report holds.
 FILES: Final = ("index.html", "rows.csv", "gains.tex", "pairs.csv", "systems.csv", "report.json")
 #: What those of 0.1.0 hold as well: they are replaced, too.
@@ -137,10 +132,9 @@ def check_report(path: str | Path) -> None:
     if target.is_symlink() or (target.exists() and not target.is_dir()):
         raise DataError("exists and is no directory, expected one for a report", file=path, remedy="name another -o")
     if target.is_dir():
-        known = {*FILES, *_OLDER}
-        others = sorted(entry.name for entry in target.iterdir() if entry.name not in known or entry.is_dir())
-        empty = not any(target.iterdir())
-        if others or not (empty or (target / "report.json").is_file()):
+        entries = sorted(target.iterdir())
+        others = [entry.name for entry in entries if entry.name not in {*FILES, *_OLDER} or entry.is_dir()]
+        if others or (entries and not (target / "report.json").is_file()):
             raise DataError(
                 f"is no report of polyref and is not overwritten: it holds {(others or ['other files'])[0]}",
                 file=path,
@@ -210,6 +204,6 @@ def write_report(path: str | Path, found: Evaluated) -> None:
         "gains.tex": latex_text(report.headline, report.correction),
         "systems.csv": csv_text(systems, [*front, "system", "human", "outlier", "metric", "k", "score"]),
         "pairs.csv": csv_text(pairs, [*front, "metric", "k", "better", "worse", "human_p", "metric_p", "outcome"]),
-        "report.json": json_text(data),
+        "report.json": json.dumps(data, ensure_ascii=False, allow_nan=False, indent=1, default=str) + "\n",
     }
     write_directory(path, files)
