@@ -137,17 +137,21 @@ def by_name(name: str) -> Format:
 
 def _detected(name: str, lines: Sequence[str]) -> Format:
     start = Start.of(lines)
-    found = next((form for form in _FIRST if form.matches(name, start)), None)
+    found = _matching(_FIRST, name, start)
     for added, form in () if found else FORMATS.loaded().items():
-        if tried(form.matches, name, start, where=f"the file format {added} on {name}"):
+        if tried(_matching, (form,), name, start, where=f"the file format {added} on {name}"):
             return form  # type: ignore[no-any-return]
-    return found or next(form for form in _LAST if form.matches(name, start))
+    return found or _matching(_LAST, name, start) or PLAIN
+
+
+def _matching(forms: Sequence[Format], name: str, start: Start) -> Format | None:
+    asked = (form for form in forms if not form.begins or start.sign in form.begins)
+    return next((form for form in asked if form.matches(name, start)), None)
 
 
 def is_text(name: str, lines: Sequence[str]) -> bool:
     """Whether a file is neither JSON nor markup, from its name and first lines."""
-    start = Start.of(lines)
-    return next(form for form in (*_FIRST, *_LAST) if form.matches(name, start)) in (TSV, CSV, PLAIN)
+    return _matching((*_FIRST, *_LAST), name, Start.of(lines)) in (TSV, CSV, PLAIN)
 
 
 def open_references(paths: Sequence[str | Path], stack: ExitStack, reading: Reading = AS_TOLD) -> Opened:

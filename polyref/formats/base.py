@@ -92,6 +92,11 @@ class Start(str):
         """The lines that are not blank."""
         return [line for line in self.lines if line.strip()]
 
+    @property
+    def sign(self) -> str:
+        """The first character that is no space; empty where there is none."""
+        return self.written[0].lstrip()[0] if self.written else ""
+
     @cached_property
     def objects(self) -> list[dict[str, Any] | None]:
         """What the written lines are as JSON objects; None for anything else."""
@@ -111,6 +116,7 @@ class Format:
         several: Whether several files make one set.
         json: Whether it is JSON, which is UTF-8.
         pairs: Whether a file may hold several language pairs.
+        begins: Characters one of which such a file begins with, if these say so much: others are not asked about.
         writing: How polyref writes it; None where it does not.
     """
 
@@ -121,6 +127,7 @@ class Format:
     several: bool = False
     json: bool = False
     pairs: bool = False
+    begins: str = ""
     writing: Writing | None = None
 
 

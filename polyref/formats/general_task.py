@@ -409,6 +409,7 @@ GENERAL: Final = Format(
     _outputs_general,
     json=True,
     pairs=True,
+    begins="{",
     writing=Writing(
         frozenset({"id", "logprob", "meta"}), _general_lines, first=DEFAULT_NAME, readable=names_in_documents
     ),
@@ -420,4 +421,5 @@ EVALUATION: Final = Format(
     _outputs_evaluation,
     json=True,
     pairs=True,
+    begins="{",
 )

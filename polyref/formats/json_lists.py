@@ -244,6 +244,7 @@ KEYED: Final = Format(
     one_file_with_ids("json", _keyed_segments),
     _keyed_outputs,
     json=True,
+    begins="{[",
     writing=Writing(frozenset({"names", "kinds", "logprob", "meta"}), _keyed_lines, taken=_taken_in_keyed),
 )
 LISTS: Final = Format(
@@ -251,6 +252,7 @@ LISTS: Final = Format(
     _is_lists,
     one_file("lists", _list_segments),
     json=True,
+    begins="[",
     writing=Writing(
         ALL - {"several", "extras", "ragged", "none", "empty", "spaces", "lines", "returns", "tabs"},
         _list_lines,

@@ -157,5 +157,5 @@ def check_systems(item: Item, expected: Collection[str], file: str, remedy: str 
 
 
 METRICS_TASK: Final = Format(
-    "metrics-task", _matches, one_file_with_ids("metrics-task", _segments), _outputs, json=True, pairs=True
+    "metrics-task", _matches, one_file_with_ids("metrics-task", _segments), _outputs, json=True, pairs=True, begins="{"
 )

@@ -36,8 +36,6 @@ _MARKUP: Final = re.compile(
 _TAG: Final = re.compile(r"<(/?)(srcset|refset|tstset|doc|seg)\b([^<>]*)>", re.IGNORECASE)
 _ATTRIBUTE: Final = re.compile(r"""(?<![\w:-])([\w:-]{1,64})\s*=\s*(?:"([^"]*)"|'([^']*)')""")
 _ENTITY: Final = re.compile(r"&(?:amp|lt|gt|quot|apos|#\d{1,7}|#[xX][0-9a-fA-F]{1,6});")
-#: Most characters of a segment.
-_LONGEST_sgml: Final = 1 << 24
 #: Most characters of a segment of SGML.
 _LONGEST: Final = 1 << 24
 #: What XML 1.0 has no way to write.
@@ -528,6 +526,7 @@ XML: Final = Format(
     _open_xml,
     _xml_outputs,
     pairs=True,
+    begins="<",
     writing=Writing(
         frozenset({"id", "lines", "logprob", "keys", "meta"}),
         _xml_lines,
@@ -542,6 +541,7 @@ SGML: Final = Format(
     _open_sgml,
     _sgml_outputs,
     several=True,
+    begins="<",
     writing=Writing(
         frozenset({"id", "source", "lines", "spaces", "logprob", "keys", "meta"}),
         _sgml_lines,
