@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from typing import Any, Final, NoReturn, TypeAlias
 
@@ -47,7 +48,7 @@ Fail: TypeAlias = Callable[[str], NoReturn]
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class Field:
     """A column of a table, or a key of objects."""
 
     key: str
@@ -80,7 +81,7 @@ def is_default(name: str) -> bool:
 
 def columns(
     keys: Iterable[str], fields: Mapping[str, str], wanted: frozenset[str], file: str, line: int | None = None
-) -> list[Column]:
+) -> list[Field]:
     """What each key is. A role that the user gives to a key is that key's alone; for other roles, names decide.
 
     One of the roles that are ``wanted`` must be there; ``file`` and ``line`` say where the keys are named.
@@ -108,15 +109,15 @@ def columns(
     return [_column(key, found.get(key, ""), said=key in fields) for key in there]
 
 
-def _column(key: str, role: str, *, said: bool) -> Column:
+def _column(key: str, role: str, *, said: bool) -> Field:
     kind = added_kind(key)
     made = kind is not None and kind not in ORIGINAL_KINDS
     if role == "paraphrase":
         # A person's text that the user calls a paraphrase is the first one.
-        return Column(key, role, kind if kind and made else "paraphrase", (_rank(key) if made else 0) if kind else None)
+        return Field(key, role, kind if kind and made else "paraphrase", (_rank(key) if made else 0) if kind else None)
     if role != "reference" or kind is not None:
-        return Column(key, role, kind or "human", _rank(key) if made else None)
-    return Column(key, role, name=_name(key, said=said))
+        return Field(key, role, kind or "human", _rank(key) if made else None)
+    return Field(key, role, name=_name(key, said=said))
 
 
 def check_fields(fields: Mapping[str, str]) -> None:
@@ -166,13 +167,13 @@ def names_in_documents(name: str) -> bool:
 
 
 def segment_of(
-    values: Iterable[tuple[Column, Any]], default_id: str, fail: Fail, fields: Mapping[str, str], *, whole: bool
+    values: Iterable[tuple[Field, Any]], default_id: str, fail: Fail, fields: Mapping[str, str], *, whole: bool
 ) -> Segment:
     """A segment from the values of one row or object: texts, lists of texts (references alone), or None.
 
     ``whole`` keeps more than texts and ids; what the user named in ``fields`` is kept in any case.
     """
-    texts: list[tuple[Column, str]] = []
+    texts: list[tuple[Field, str]] = []
     single: dict[str, str] = {}
     extra: dict[str, Any] = {}
     for column, value in values:
@@ -220,7 +221,7 @@ def _texts(key: str, value: Any, fail: Fail) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Layout:
+class SetInColumns:
     """A reference set in columns: originals in the order they come up, then the others by kind and number."""
 
     segments: Sequence[Segment]
@@ -260,7 +261,7 @@ class Layout:
         return [(name, places) for (name, _), places in found.items()]
 
 
-def layout(segments: Sequence[Segment], meta: Mapping[str, Any], writing: Writing) -> Layout:
+def layout(segments: Sequence[Segment], meta: Mapping[str, Any], writing: Writing) -> SetInColumns:
     """Put the references of segments into columns."""
     first, readable = writing.first, writing.readable
     rows: list[dict[str, Reference]] = []
@@ -285,7 +286,7 @@ def layout(segments: Sequence[Segment], meta: Mapping[str, Any], writing: Writin
     there = dict.fromkeys(column for row in rows for column, ref in row.items() if ref.original)
     made = {column: ref.kind for row in rows for column, ref in row.items() if not ref.original}
     ordered = sorted(made, key=lambda column: (made[column], int(column.removeprefix(made[column]))))
-    return Layout(segments, [*there, *ordered], rows, meta)
+    return SetInColumns(segments, [*there, *ordered], rows, meta)
 
 
 #: Parts of a segment that tables and JSON have columns and keys for.
@@ -335,7 +336,7 @@ class Writing:
     """
 
     lacks: frozenset[str]
-    lines: Callable[[Layout], Iterator[str]] | None = None
+    lines: Callable[[SetInColumns], Iterator[str]] | None = None
     keys: frozenset[str] = frozenset()
     taken: Callable[[str], bool] | None = None
     first: str = "reference"
@@ -347,7 +348,11 @@ class Writing:
         return ALL - self.lacks
 
 
-def losses(made: Layout, writing: Writing) -> list[str]:
+#: How forms of documents are written.
+DocumentWriting: Final = partial(Writing, first=DEFAULT_NAME, readable=names_in_documents)
+
+
+def losses(made: SetInColumns, writing: Writing) -> list[str]:
     """What is lost when a set is written, one phrase each, with counts."""
     segments = made.segments
     texts = [ref.text for segment in segments for ref in segment.refs]
@@ -385,7 +390,7 @@ def counted(what: str, count: int, unit: str) -> str:
     return f"{what} ({count} {unit}{'s' * (count != 1)})" if count else ""
 
 
-def _provenance(made: Layout, holds: frozenset[str]) -> Iterator[str]:
+def _provenance(made: SetInColumns, holds: frozenset[str]) -> Iterator[str]:
     """Where references came from, as far as kind and place do not say it."""
     lost: set[str] = set()
     total = 0

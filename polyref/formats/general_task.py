@@ -21,14 +21,7 @@ from typing import Any, Final
 
 from polyref.errors import DataError
 from polyref.formats.base import Format, Lines, Outputs, Start, objects_in, one_file, without_blank_end
-from polyref.formats.columns import (
-    DEFAULT_NAME,
-    NO_DOCUMENT,
-    Layout,
-    Writing,
-    counted,
-    names_in_documents,
-)
+from polyref.formats.columns import NO_DOCUMENT, DocumentWriting, SetInColumns, counted
 from polyref.formats.documents import HUMAN_NAME, Made, check_name, chosen, of_pair, present, segment_of_set
 from polyref.json_files import Record, described
 from polyref.languages import split_pair
@@ -178,7 +171,7 @@ def _outputs_general(file: Lines) -> Outputs:
     return Outputs({"": [text for _, parts in found for text in parts]}, [name for name, parts in found for _ in parts])
 
 
-def _general_lines(made: Layout) -> Iterator[str]:
+def _general_lines(made: SetInColumns) -> Iterator[str]:
     """Documents of the general task: a reference that lacks a paragraph of a document is left out of it."""
     source, target = made.languages
     for name, places in made.documents():
@@ -205,7 +198,7 @@ def _paragraphs(texts: list[str]) -> str:
     return _BREAK.join(re.sub(r"\n(?=\n)", " ", text.strip("\n")) for text in texts)
 
 
-def lost_in_documents(made: Layout) -> list[str]:
+def lost_in_documents(made: SetInColumns) -> list[str]:
     """What documents leave out: references whose document lacks others of their column, and keys of segments."""
     left_out = keys = 0
     for _, places in made.documents():
@@ -223,7 +216,7 @@ def lost_in_documents(made: Layout) -> list[str]:
 
 
 @dataclass
-class Item:
+class JudgedSegment:
     """One segment."""
 
     line: int  # where it is, or begins
@@ -244,7 +237,7 @@ def _is_evaluation(name: str, start: Start) -> bool:
     return is_evaluation(objects_in(name, start) or {})
 
 
-def read_items(file: Lines) -> tuple[str, list[Item]]:
+def read_items(file: Lines) -> tuple[str, list[JudgedSegment]]:
     """The pair that is asked for, as the file names it, and its segments."""
     records = _records(file)
     first = next(records, None)
@@ -256,7 +249,7 @@ def read_items(file: Lines) -> tuple[str, list[Item]]:
     return pair or "", _merged(items, file.name) if judgements else _alike(items, file.name)
 
 
-def outputs_in(items: Sequence[Item]) -> dict[str, list[str | None]]:
+def outputs_in(items: Sequence[JudgedSegment]) -> dict[str, list[str | None]]:
     """System -> its outputs, None where the file has none; references that are not called so are among them."""
     names = dict.fromkeys(name for item in items for name in item.texts)
     return {name: [item.texts.get(name) for item in items] for name in names}
@@ -276,7 +269,7 @@ def _pair_evaluation(record: Record, *, judgements: bool) -> str:
     return parts[0]
 
 
-def _segment_evaluation(record: Record) -> Item:
+def _segment_evaluation(record: Record) -> JudgedSegment:
     """A line of 2025."""
     name = record.needed("doc_id", record.text)
     _, domain, *document, _ = name.split(_SEPARATOR)
@@ -291,7 +284,7 @@ def _segment_evaluation(record: Record) -> Item:
             found[own] = text
     scores = record.needed("scores", record.child)
     judged = {own: _scores(own, scores, found) for own in scores.values}
-    return Item(record.line, name, domain, _SEPARATOR.join(document), source, found, judged)
+    return JudgedSegment(record.line, name, domain, _SEPARATOR.join(document), source, found, judged)
 
 
 def _scores(name: str, scores: Record, texts: Mapping[str, str]) -> list[float]:
@@ -320,7 +313,7 @@ def _scores(name: str, scores: Record, texts: Mapping[str, str]) -> list[float]:
     return [score for score in found if score is not None]
 
 
-def _alike(items: list[Item], file: str) -> list[Item]:
+def _alike(items: list[JudgedSegment], file: str) -> list[JudgedSegment]:
     """Refuse segments that are there twice, and systems that some segments lack."""
     seen: dict[str, int] = {}
     systems = [name for name in items[0].texts if not HUMAN_NAME.fullmatch(name)]
@@ -342,7 +335,7 @@ def _alike(items: list[Item], file: str) -> list[Item]:
     return items
 
 
-def _judgement(record: Record) -> Item:
+def _judgement(record: Record) -> JudgedSegment:
     """A line of 2024: one output with one score."""
     number = record.needed("line_id", record.whole)
     name = record.needed("system", record.text)
@@ -351,12 +344,12 @@ def _judgement(record: Record) -> Item:
     score = record.needed("esa_score", record.number)
     who = json.dumps([record.values.get(key) for key in ("annotator", "esa_spans")])
     domain, document = record.text("domain") or "all", record.text("doc_id") or NO_DOCUMENT
-    return Item(record.line, f"{number}\t{who}", domain, document, source, {name: text}, {name: [score]})
+    return JudgedSegment(record.line, f"{number}\t{who}", domain, document, source, {name: text}, {name: [score]})
 
 
-def _merged(judgements: list[Item], file: str) -> list[Item]:
+def _merged(judgements: list[JudgedSegment], file: str) -> list[JudgedSegment]:
     """The segments that judgements are about, in the order of the test set."""
-    found: dict[int, Item] = {}
+    found: dict[int, JudgedSegment] = {}
     seen: set[tuple[str, str, float]] = set()
     for one in judgements:
         ((name, text),), ((score,),) = one.texts.items(), one.scores.values()
@@ -364,7 +357,7 @@ def _merged(judgements: list[Item], file: str) -> list[Item]:
             continue  # recorded twice, as WMT24's own scripts count it
         seen.add((one.place, name, score))
         number = int(one.place.partition("\t")[0])
-        item = found.setdefault(number, Item(one.line, str(number), one.domain, one.document, one.source))
+        item = found.setdefault(number, JudgedSegment(one.line, str(number), one.domain, one.document, one.source))
         for key, own, other in (("src", item.source, one.source), ("tgt", item.texts.setdefault(name, text), text)):
             if own != other:
                 raise DataError(
@@ -410,9 +403,7 @@ GENERAL: Final = Format(
     json=True,
     pairs=True,
     begins="{",
-    writing=Writing(
-        frozenset({"id", "logprob", "meta"}), _general_lines, first=DEFAULT_NAME, readable=names_in_documents
-    ),
+    writing=DocumentWriting(frozenset({"id", "logprob", "meta"}), _general_lines),
 )
 EVALUATION: Final = Format(
     "human-evaluation",

@@ -26,8 +26,8 @@ from polyref.formats.base import (
 from polyref.formats.columns import (
     ALL,
     REFERENCES,
-    Column,
-    Layout,
+    Field,
+    SetInColumns,
     Writing,
     columns,
     json_line,
@@ -144,7 +144,7 @@ def _inside_list(start: Start) -> str:
 
 def _keyed_segments(file: Lines) -> Iterator[tuple[int, Segment]]:
     fields, whole = file.reading.fields, file.reading.whole
-    known: dict[tuple[str, ...], list[Column]] = {}
+    known: dict[tuple[str, ...], list[Field]] = {}
     line = 0
     for position, record in enumerate(_records(file), 1):
         keys, line = tuple(record.values), record.line
@@ -184,7 +184,7 @@ def _taken_in_keyed(key: str) -> bool:
     return role_of(key) not in {None, "output"}
 
 
-def _keyed_lines(made: Layout) -> Iterator[str]:
+def _keyed_lines(made: SetInColumns) -> Iterator[str]:
     for segment in made.segments:
         values = {**json_parts(segment, _taken_in_keyed), "references": [ref.text for ref in segment.originals]}
         if segment.extras:
@@ -192,7 +192,7 @@ def _keyed_lines(made: Layout) -> Iterator[str]:
         yield json_line(values)
 
 
-def _comet_lines(made: Layout) -> Iterator[str]:
+def _comet_lines(made: SetInColumns) -> Iterator[str]:
     """COMET's list of objects, without the outputs: one reference a segment."""
     yield "[\n"
     last = len(made.segments) - 1
@@ -234,7 +234,7 @@ def _list_segments(file: Lines) -> Iterator[Segment]:
         yield Segment(Place(position), tuple(Reference(item) for item in texts))
 
 
-def _list_lines(made: Layout) -> Iterator[str]:
+def _list_lines(made: SetInColumns) -> Iterator[str]:
     return (json_line([ref.text for ref in segment.refs]) for segment in made.segments)
 
 

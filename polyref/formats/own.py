@@ -33,7 +33,7 @@ from polyref.formats.base import (
     unpacked,
     without_blank_end,
 )
-from polyref.formats.columns import ALL, Layout, Writing, json_line, json_parts, one_line, role_of
+from polyref.formats.columns import ALL, SetInColumns, Writing, json_line, json_parts, one_line, role_of
 from polyref.formats.general_task import is_document, is_evaluation
 from polyref.formats.metrics_task import is_item
 from polyref.json_files import Record, check_depth, try_json
@@ -78,7 +78,7 @@ def _plain_outputs(file: Lines) -> Outputs:
     return Outputs({"": list(file.lines)})
 
 
-def plain_files(made: Layout) -> dict[str, str]:
+def plain_files(made: SetInColumns) -> dict[str, str]:
     """Column -> text of its file: every file has a line for every segment."""
     rows = made.padded()
     return {column: "".join(f"{one_line(row[place])}\n" for row in rows) for place, column in enumerate(made.columns)}
@@ -284,7 +284,7 @@ def _taken_in_simple(key: str) -> bool:
     return key == "polyref" or role_of(key) not in {None, "output"}
 
 
-def _simple_lines(made: Layout) -> Iterator[str]:
+def _simple_lines(made: SetInColumns) -> Iterator[str]:
     for segment in made.segments:
         values = json_parts(segment, _taken_in_simple)
         if segment.originals:
@@ -337,7 +337,7 @@ def _nbest_segment(record: Record, default_id: str, *, whole: bool) -> Segment:
     return Segment(record.identifier(default_id), tuple(refs))
 
 
-def _nbest_lines(made: Layout) -> Iterator[str]:
+def _nbest_lines(made: SetInColumns) -> Iterator[str]:
     for segment in made.segments:
         text = segment.originals[0].text if segment.originals else ""
         found = [

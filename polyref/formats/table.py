@@ -19,8 +19,8 @@ from polyref.formats.columns import (
     ALL,
     PARTS,
     REFERENCES,
-    Column,
-    Layout,
+    Field,
+    SetInColumns,
     Writing,
     columns,
     names_in_tables,
@@ -63,7 +63,7 @@ class _Table:
         numbers = [str(place) for place in range(1, len(first) + 1)]
         named = not all_references and (has_names(first) or (bool(fields) and set(fields) <= set(first)))
         if all_references:
-            self.columns = [Column(key, "reference") for key in numbers]
+            self.columns = [Field(key, "reference") for key in numbers]
         elif named:
             if set(fields) <= set(numbers) and not set(fields) <= set(first):
                 # Columns by number in a table that names them all the same.
@@ -123,11 +123,11 @@ def _is_tsv(name: str, start: Start) -> bool:
     return bool(start.written) and all("\t" in line for line in start.written)
 
 
-def _tsv_lines(made: Layout) -> Iterator[str]:
+def _tsv_lines(made: SetInColumns) -> Iterator[str]:
     return ("\t".join(one_line(cell, tabs=False) for cell in row) + "\n" for row in _cells(made))
 
 
-def _cells(made: Layout) -> Iterator[list[str]]:
+def _cells(made: SetInColumns) -> Iterator[list[str]]:
     parts = [part for part in PARTS if any(getattr(segment, part) is not None for segment in made.segments)]
     yield [*parts, *made.columns]
     for segment, row in zip(made.segments, made.rows, strict=True):
@@ -139,7 +139,7 @@ def _is_csv(name: str, start: Start) -> bool:
     return unpacked(name).endswith(".csv")
 
 
-def _csv_lines(made: Layout) -> Iterator[str]:
+def _csv_lines(made: SetInColumns) -> Iterator[str]:
     for row in _cells(made):
         line = io.StringIO()
         # What is in the line end is quoted; a text file's own is a line feed.
@@ -147,7 +147,7 @@ def _csv_lines(made: Layout) -> Iterator[str]:
         yield line.getvalue().removesuffix("\r\n") + "\n"
 
 
-def _sacrebleu_lines(made: Layout) -> Iterator[str]:
+def _sacrebleu_lines(made: SetInColumns) -> Iterator[str]:
     return ("\t".join(one_line(text, tabs=False) for text in row) + "\n" for row in made.padded())
 
 

@@ -16,15 +16,7 @@ from typing import Any, Final
 
 from polyref.errors import DataError, PolyrefWarning, UsageError
 from polyref.formats.base import Format, Lines, Opened, never
-from polyref.formats.columns import (
-    DEFAULT_NAME,
-    NO_DOCUMENT,
-    Layout,
-    Writing,
-    added_kind,
-    names_in_documents,
-    one_line,
-)
+from polyref.formats.columns import DEFAULT_NAME, NO_DOCUMENT, DocumentWriting, SetInColumns, added_kind, one_line
 from polyref.formats.documents import NO_REFERENCE, segment_of_set
 from polyref.json_files import Record
 from polyref.languages import find_pair
@@ -173,7 +165,7 @@ def _cached(folder: Path, known: Any, pair: str) -> list[Path]:
     return [path for path in texts if path.name in allowed]
 
 
-def layout_files(made: Layout, pair: str | None) -> Mapping[str, str]:
+def layout_files(made: SetInColumns, pair: str | None) -> Mapping[str, str]:
     """Path -> text of the files of mt-metrics-eval's layout."""
     if pair is None or not re.fullmatch(r"[^./-]+-[^./]+", pair):
         raise UsageError(f"`pair` is {pair}, expected SRC-TGT such as zh-en", remedy="the names of the files hold it")
@@ -200,10 +192,7 @@ FOLDER: Final = Format(
     never,
     _open,
     several=True,
-    writing=Writing(
-        frozenset({"id", "lang", "lines", "spaces", "logprob", "keys", "meta"}),
-        keys=frozenset({"domain"}),
-        first=DEFAULT_NAME,
-        readable=names_in_documents,
+    writing=DocumentWriting(
+        frozenset({"id", "lang", "lines", "spaces", "logprob", "keys", "meta"}), keys=frozenset({"domain"})
     ),
 )

@@ -20,7 +20,7 @@ from xml.parsers import expat
 
 from polyref.errors import DataError
 from polyref.formats.base import Format, Lines, Opened, Outputs, Start, looks, shortened, whole_number
-from polyref.formats.columns import DEFAULT_NAME, Layout, Writing, names_in_documents, one_line
+from polyref.formats.columns import DEFAULT_NAME, DocumentWriting, SetInColumns, one_line
 from polyref.formats.documents import Document, chosen, outputs_of, segments_of
 from polyref.languages import base, split_pair
 from polyref.references import Segment
@@ -440,7 +440,7 @@ def _sgml_outputs(file: Lines) -> Outputs:
     return outputs_of(_read_sgml([file]), file.name)
 
 
-def _xml_lines(made: Layout) -> Iterator[str]:
+def _xml_lines(made: SetInColumns) -> Iterator[str]:
     """wmt-format-tools' XML: sources where there are any, and one element for each reference of a document."""
     _check_places(made, sources=True)
     source, target = made.languages
@@ -463,13 +463,13 @@ def _xml_lines(made: Layout) -> Iterator[str]:
     yield "</dataset>\n"
 
 
-def _element(tag: str, attributes: str, made: Layout, places: list[int], column: str | None) -> Iterator[str]:
+def _element(tag: str, attributes: str, made: SetInColumns, places: list[int], column: str | None) -> Iterator[str]:
     yield f"<{tag}{attributes}>\n<p>\n"
     yield from _segment_lines(made, places, column)
     yield f"</p>\n</{tag}>\n"
 
 
-def _check_places(made: Layout, *, sources: bool) -> None:
+def _check_places(made: SetInColumns, *, sources: bool) -> None:
     """Refuse segments that would have no place: their number would be lost, and others would take it."""
     for segment, row in zip(made.segments, made.rows, strict=True):
         if not row and (not sources or segment.source is None):
@@ -479,7 +479,7 @@ def _check_places(made: Layout, *, sources: bool) -> None:
             )
 
 
-def _segment_lines(made: Layout, places: list[int], column: str | None) -> Iterator[str]:
+def _segment_lines(made: SetInColumns, places: list[int], column: str | None) -> Iterator[str]:
     number = 0
     for place in places:
         segment, row = made.segments[place], made.rows[place]
@@ -490,7 +490,7 @@ def _segment_lines(made: Layout, places: list[int], column: str | None) -> Itera
             yield f'<seg id="{number}">{_escaped(one_line(text), segment)}</seg>\n'
 
 
-def _sgml_lines(made: Layout) -> Iterator[str]:
+def _sgml_lines(made: SetInColumns) -> Iterator[str]:
     """One reference set with a ``doc`` for each reference of a document."""
     _check_places(made, sources=False)
     source, target = made.languages
@@ -527,12 +527,10 @@ XML: Final = Format(
     _xml_outputs,
     pairs=True,
     begins="<",
-    writing=Writing(
+    writing=DocumentWriting(
         frozenset({"id", "lines", "logprob", "keys", "meta"}),
         _xml_lines,
         frozenset({"domain", "origlang", "collection", "seg", "src_lang"}),
-        first=DEFAULT_NAME,
-        readable=names_in_documents,
     ),
 )
 SGML: Final = Format(
@@ -542,11 +540,9 @@ SGML: Final = Format(
     _sgml_outputs,
     several=True,
     begins="<",
-    writing=Writing(
+    writing=DocumentWriting(
         frozenset({"id", "source", "lines", "spaces", "logprob", "keys", "meta"}),
         _sgml_lines,
         frozenset({"domain", "origlang", "seg", "src_lang"}),
-        first=DEFAULT_NAME,
-        readable=names_in_documents,
     ),
 )

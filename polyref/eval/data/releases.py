@@ -185,7 +185,7 @@ def open_json(file: Path, pair: str, systems: str | Path | None = None) -> HeldS
         return HeldSet(file, _test_set(there or pair, texts, _outputs(file, there or pair, systems)), name)
 
 
-def _evaluation(pair: str, items: Sequence[general_task.Item]) -> Held:
+def _evaluation(pair: str, items: Sequence[general_task.JudgedSegment]) -> Held:
     texts = general_task.outputs_in(items)
     scores = {}
     for system in dict.fromkeys(name for item in items for name in item.scores):
