@@ -35,8 +35,7 @@ import torch
 from torch import Tensor
 
 from polyref.errors import ModelError, PolyrefError, UsageError
-from polyref.models.checkpoints.fairseq import FairseqParts, read_fairseq
-from polyref.models.checkpoints.huggingface import load_transformers
+from polyref.models.checkpoints.seq2seq import FairseqParts, load_transformers, read_fairseq
 from polyref.models.networks.attention import sinusoids
 from polyref.models.networks.transformer import Transformer, TransformerConfig
 from polyref.models.opening import is_fairseq_directory

@@ -15,7 +15,7 @@ from fairseq_models import golden
 from tiny_t5 import SOURCES, t5
 
 from polyref.errors import UsageError
-from polyref.models.checkpoints.fairseq import read_fairseq_checkpoint
+from polyref.models.checkpoints.seq2seq import read_fairseq_checkpoint
 from polyref.models.networks.hugging_face import HuggingFaceModel
 from polyref.paraphrase.search import SearchOptions, search
 

@@ -17,9 +17,8 @@ from polyref.eval.data.evaluation_set import read_texts
 from polyref.eval.inspection.measures import read_dropped
 from polyref.json_files import Record, parse_json, read_json, read_toml, try_json
 from polyref.metrics.esim.network import SHIPPED, read_card
-from polyref.models.checkpoints.weights import read_weights
 from polyref.models.encoders import PointerEncoder
-from polyref.models.opening import find, read_config
+from polyref.models.opening import find, read_config, read_weights
 from polyref.paraphrase.ctranslate2 import read_vocabulary
 from polyref.paraphrase.rewriting.requests import load_prompt
 from polyref.references import ReferenceSet

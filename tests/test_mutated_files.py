@@ -43,10 +43,9 @@ from polyref.metrics import get_metric
 from polyref.metrics.embedding.bertscore import read_baseline
 from polyref.metrics.esim.network import read_card
 from polyref.metrics.statistics import Statistics
-from polyref.models.checkpoints.fairseq import read_fairseq_checkpoint
+from polyref.models.checkpoints.seq2seq import read_fairseq_checkpoint
 from polyref.models.checkpoints.text import FairseqDictionary
-from polyref.models.checkpoints.weights import read_weights
-from polyref.models.opening import read_config
+from polyref.models.opening import read_config, read_weights
 from polyref.paraphrase.rewriting.answers import Answers
 from polyref.publishing import publish_together
 from polyref.references import Reference, ReferenceSet, Segment

@@ -32,12 +32,10 @@ from polyref.formats import read_outputs
 from polyref.metrics.embedding.bertscore import read_baseline
 from polyref.metrics.esim.network import CONFIG, load_network, read_card
 from polyref.metrics.statistics import Statistics
-from polyref.models.checkpoints.fairseq import read_fairseq_checkpoint
-from polyref.models.checkpoints.huggingface import load_checkpoint
 from polyref.models.checkpoints.pointer import load_pointer
-from polyref.models.checkpoints.weights import check_archive, read_weights
+from polyref.models.checkpoints.seq2seq import load_checkpoint, read_fairseq_checkpoint
 from polyref.models.encoders import load_encoder
-from polyref.models.opening import SHIPPED, find, read_config
+from polyref.models.opening import SHIPPED, check_archive, find, read_config, read_weights
 from polyref.paraphrase.rewriting.answers import Answers
 from polyref.publishing import publish_together
 from polyref.references import ReferenceSet

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import math
+import os
+import pickle
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import zipfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
@@ -12,11 +16,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, cast
 
-from polyref.errors import ModelError
+from polyref.errors import ModelError, PolyrefError
 from polyref.json_files import Record
+from polyref.textfiles import MAX_UNPACKED, most_unpacked
 
 if TYPE_CHECKING:
-    from torch import nn
+    from torch import Tensor, nn
+
 
 #: What a model is wanted for.
 Use = Literal["generator", "forced scores", "encoder", "language model"]
@@ -249,8 +255,6 @@ def from_folder(kind: str, folder: str | Path, **options: Any) -> Any:
 
 def load_network(kind: str, folder: Path, what: str) -> nn.Module:
     """The network of a folder, in float32, for inference; ``what`` it is expected to be is for the message."""
-    from polyref.models.checkpoints.weights import check_numbers
-
     _check_attention(read_config(folder), folder)
     try:
         model, found = from_folder(kind, folder, weights_only=True, dtype="float32", output_loading_info=True)
@@ -298,3 +302,100 @@ def quiet() -> Iterator[None]:
         logging.set_verbosity(level)
         if bar:
             logging.enable_progress_bar()
+
+
+#: Biases of tokens, by their names here and in Transformers.
+_OF_TOKENS: Final = ("output.bias", "final_logits_bias")
+
+
+@contextmanager
+def faults_of(path: Path) -> Iterator[None]:
+    """Whatever goes wrong inside is a fault of the model at ``path``: its settings and weights may be anything."""
+    try:
+        yield
+    except PolyrefError as error:
+        raise error if error.file else ModelError(error.message, file=path, remedy=error.remedy) from None
+    except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError, MemoryError) as error:
+        reason = str(error).strip().split("\n")[0]
+        raise ModelError(
+            f"settings and weights that make no model: {reason}", file=path, remedy="is it complete and unaltered?"
+        ) from error
+
+
+def check_numbers(weights: Iterable[tuple[str, Tensor]], path: str | Path | None = None) -> None:
+    """Refuse weights of which some are NaN or infinite: all that is computed with them is no number either.
+
+    A bias of tokens may be minus infinity: such a token is never written, and the others are numbers.
+    """
+    import torch
+
+    for name, values in weights:
+        if not values.is_floating_point() or not values.numel() or values.is_meta:
+            continue
+        never = name.endswith(_OF_TOKENS)
+        for extreme in torch.aminmax(values.detach()):  # both are NaN where one value is
+            if not math.isfinite(found := float(extreme)) and not (never and found == -math.inf):
+                kind = str(values.dtype).removeprefix("torch.")
+                raise ModelError(
+                    f"weight {name!r} holds {found} ({kind}), expected finite numbers",
+                    file=path,
+                    remedy="is the file complete and unaltered? With half precision, try float32",
+                )
+
+
+def check_archive(path: Path) -> None:
+    """Refuse a file that unpacks to more than it is: torch writes weights as they are, and reads whatever it is given.
+
+    $POLYREF_MAX_UNPACKED allows so many bytes.
+    """
+    if not zipfile.is_zipfile(path):
+        return
+    with zipfile.ZipFile(path) as archive:
+        unpacked = sum(part.file_size for part in archive.infolist())
+    if unpacked > max(path.stat().st_size, most_unpacked(default=1)):
+        raise ModelError(
+            f"would unpack to {unpacked} bytes, expected no more than the file has, {path.stat().st_size}",
+            file=path,
+            remedy="torch.save writes weights without packing them: save them again, or allow it with "
+            f"{MAX_UNPACKED}=BYTES in the environment",
+        )
+
+
+def read_weights(directory: Path) -> dict[str, Tensor]:
+    """All tensors of a directory: safetensors where there are any, else ``pytorch_model.bin``, weights only."""
+    for stem, suffix in (("model", "safetensors"), ("pytorch_model", "bin")):
+        index = directory / f"{stem}.{suffix}.index.json"
+        if index.is_file():
+            record = Record.read(index)
+            files = record.needed("weight_map", record.child)
+            names = sorted({Path(files.needed(name, files.text)).name for name in files.values})
+            merged: dict[str, Tensor] = {}
+            for name in names:
+                merged.update(_read(directory / name))
+            return merged
+        if (directory / f"{stem}.{suffix}").is_file():
+            return _read(directory / f"{stem}.{suffix}")
+    raise ModelError("no weights, expected model.safetensors or pytorch_model.bin", file=directory)
+
+
+def _read(path: Path) -> dict[str, Tensor]:
+    import torch
+
+    if not os.path.isfile(path):  # noqa: PTH113 - Path.is_file() fails where a name is too long
+        raise ModelError("no such file", file=path, remedy="download the model again")
+    try:
+        if path.suffix == ".safetensors":
+            from safetensors.torch import load_file
+
+            return load_file(path)
+        check_archive(path)
+        stored = torch.load(path, map_location="cpu", weights_only=True)
+    except PolyrefError:
+        raise
+    except pickle.UnpicklingError:
+        raise ModelError("the file holds more than weights, nothing was run", file=path) from None
+    except Exception as error:  # a broken file can fail anywhere in the readers
+        raise ModelError(f"no weights that can be read: {error}", file=path, remedy="is it complete?") from None
+    if not isinstance(stored, Mapping):
+        raise ModelError("the file holds no weights by name", file=path)
+    return {str(name): value for name, value in stored.items() if isinstance(value, torch.Tensor)}

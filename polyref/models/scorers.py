@@ -22,9 +22,9 @@ from polyref.cache import Cache
 from polyref.engine import Engine
 from polyref.errors import UsageError
 from polyref.models import forced
-from polyref.models.checkpoints import huggingface
-from polyref.models.checkpoints.fairseq import load_fairseq
+from polyref.models.checkpoints import seq2seq
 from polyref.models.checkpoints.pointer import PointerModel, load_pointer
+from polyref.models.checkpoints.seq2seq import load_fairseq
 from polyref.models.checkpoints.text import (
     FairseqCodec,
     HuggingFaceCodec,
@@ -423,10 +423,10 @@ def _opened(found: Found, device: str, dtype: str) -> ForcedScorer:
     }
     codec = HuggingFaceCodec(tokenizer)
     sampler = _hf_segmenter(tokenizer)
-    if found.family in huggingface.FAMILIES:
-        network = huggingface.load_network(found.folder, device=device, dtype=kind)
+    if found.family in seq2seq.FAMILIES:
+        network = seq2seq.load_family(found.folder, device=device, dtype=kind)
         return LeanScorer(network, codec, sampler, **about)
-    loaded = huggingface.load_transformers(found.folder).to(device=device, dtype=kind)
+    loaded = seq2seq.load_transformers(found.folder).to(device=device, dtype=kind)
     return HuggingFaceScorer(HuggingFaceModel(loaded.eval()), codec, sampler, **about)
 
 

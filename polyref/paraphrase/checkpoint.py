@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, cast
 import torch
 
 from polyref.errors import ModelError, UsageError
-from polyref.models.checkpoints import huggingface
-from polyref.models.checkpoints.huggingface import load_checkpoint
+from polyref.models.checkpoints import seq2seq
+from polyref.models.checkpoints.seq2seq import load_checkpoint
 from polyref.models.checkpoints.text import HuggingFaceCodec, LanguageCodec, first_tokens, load_tokenizer
 from polyref.models.device import torch_device, use_threads
 from polyref.models.networks.hugging_face import HuggingFaceModel, token_ids
@@ -54,14 +54,14 @@ def opened(argument: str | None, options: LoadingOptions) -> Opened:
     network: Any
     codec: TextCodec
     saved: Callable[..., SavedGeneration] | None
-    if found.kind != "fairseq" and found.family not in huggingface.FAMILIES:
+    if found.kind != "fairseq" and found.family not in seq2seq.FAMILIES:
         if dtype != "float32":
             raise UsageError(f"`dtype` is {dtype!r}, but models run by Transformers itself compute in float32")
-        huggingface.check_family(found.config, folder)
+        seq2seq.check_family(found.config, folder)
         codec = HuggingFaceCodec(load_tokenizer(folder), source_tags=True)
-        network = HuggingFaceModel(huggingface.load_transformers(folder).to(device).eval())
+        network = HuggingFaceModel(seq2seq.load_transformers(folder).to(device).eval())
         digest = found.digest[:12]
-        saved = partial(SavedGeneration, huggingface.read_generation(folder), network.ends)
+        saved = partial(SavedGeneration, seq2seq.read_generation(folder), network.ends)
     else:
         stored = torch.float32 if device == "cpu" else getattr(torch, dtype)
         with computing_in(cast("Precision", dtype if device == "cpu" else "float32")):
@@ -98,7 +98,7 @@ def opened(argument: str | None, options: LoadingOptions) -> Opened:
 
 def _saved(folder: Path, network: Transformer) -> Callable[..., SavedGeneration]:
     """The generation settings of a folder; where its network begins and ends is as they say."""
-    values = huggingface.read_generation(folder)
+    values = seq2seq.read_generation(folder)
     ends = token_ids(values.get("eos_token_id", network.eos))
     network.eos = ends[0]
     network.start = token_ids(values.get("decoder_start_token_id", network.start))[0]

@@ -25,10 +25,10 @@ from torch import Tensor
 
 from polyref.cache import Cache
 from polyref.errors import ModelError, UsageError
-from polyref.models.checkpoints.fairseq import FairseqParts, read_fairseq
+from polyref.models.checkpoints.seq2seq import FairseqParts, read_fairseq
 from polyref.models.checkpoints.text import LanguageCodec, first_tokens
-from polyref.models.checkpoints.weights import check_numbers
 from polyref.models.device import torch_device, use_threads
+from polyref.models.opening import check_numbers
 from polyref.paraphrase.decoding import Decoding
 from polyref.paraphrase.loading import LoadingOptions
 from polyref.paraphrase.search import Candidate, SearchOptions

@@ -104,7 +104,7 @@ def _pointer(folder: Path) -> ModelInfo:
 
 
 def _fairseq(folder: Path) -> ModelInfo:
-    from polyref.models.checkpoints.fairseq import read_fairseq
+    from polyref.models.checkpoints.seq2seq import read_fairseq
 
     parts = read_fairseq(folder)
     return ModelInfo(
@@ -127,9 +127,9 @@ def _fairseq(folder: Path) -> ModelInfo:
 
 
 def _huggingface(found: Found) -> ModelInfo:
-    from polyref.models.checkpoints import huggingface as hf
+    from polyref.models.checkpoints import seq2seq as hf
     from polyref.models.checkpoints.text import HuggingFaceCodec, load_tokenizer
-    from polyref.models.checkpoints.weights import faults_of, read_weights
+    from polyref.models.opening import faults_of, read_weights
 
     folder, config = found.folder, found.config
     hf.check_family(config, folder)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from polyref.models.checkpoints.fairseq import PRISM_LANGUAGES
+from polyref.models.checkpoints.seq2seq import PRISM_LANGUAGES
 from polyref.models.language_recognition import language_name
 
 

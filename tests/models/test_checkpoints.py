@@ -18,8 +18,8 @@ from torch.nn import functional
 
 from polyref.errors import DataError, ModelError, PolyrefError, UsageError
 from polyref.models import opening
-from polyref.models.checkpoints import fairseq as checkpoints
-from polyref.models.checkpoints.fairseq import load_fairseq
+from polyref.models.checkpoints import seq2seq as checkpoints
+from polyref.models.checkpoints.seq2seq import load_fairseq
 from polyref.models.encoders import default_layers
 from polyref.models.opening import find, hash_model
 from polyref.paraphrase.info import model_info

@@ -14,8 +14,7 @@ from convert_model import Conversion, convert_to_huggingface
 from tiny_models import DIM, TEXT, scored, settings, state, symbols, write
 
 from polyref.errors import ModelError, UsageError
-from polyref.models.checkpoints.fairseq import Seq2Seq, load_fairseq
-from polyref.models.checkpoints.huggingface import load_checkpoint
+from polyref.models.checkpoints.seq2seq import Seq2Seq, load_checkpoint, load_fairseq
 from polyref.paraphrase import load_paraphraser
 from polyref.paraphrase.search import SearchOptions, search
 
@@ -175,7 +174,7 @@ def test_vocabularies_of_their_own(tmp_path: Path, spm: bytes, more_source: int,
 @pytest.mark.slow
 def test_prism_is_converted_with_its_languages(tmp_path: Path, spm: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     """By the same code; what is special is which of the tags are languages, and that the source carries none."""
-    from polyref.models.checkpoints import fairseq as checkpoints
+    from polyref.models.checkpoints import seq2seq as checkpoints
 
     source = random_checkpoint(tmp_path / "f", spm, {"arch": "transformer_wmt_en_de_big"})
     monkeypatch.setattr(checkpoints, "PRISM_MD5", checkpoints._md5(source))

@@ -28,10 +28,9 @@ from polyref.metrics.esim.network import load_network, read_card
 from polyref.metrics.registry import get_metric
 from polyref.metrics.statistics import Floats
 from polyref.models.checkpoints.pointer import load_pointer
-from polyref.models.checkpoints.weights import check_numbers
 from polyref.models.embeddings import Embeddings
 from polyref.models.encoders import load_encoder
-from polyref.models.opening import SHIPPED
+from polyref.models.opening import SHIPPED, check_numbers
 from polyref.models.scorers import load_scorer
 from polyref.paraphrase import load_paraphraser
 from polyref.references import Reference, ReferenceSet

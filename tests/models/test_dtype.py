@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from polyref.errors import UsageError
-from polyref.models.checkpoints.fairseq import Seq2Seq, load_fairseq
+from polyref.models.checkpoints.seq2seq import Seq2Seq, load_fairseq
 from polyref.models.networks.matmul import Precision, computing_in
 from polyref.models.scorers import LeanScorer
 from polyref.paraphrase import load_paraphraser

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from polyref.errors import ModelError
-from polyref.models.checkpoints.huggingface import load_checkpoint, load_network
+from polyref.models.checkpoints.seq2seq import load_checkpoint, load_family
 from polyref.models.networks.transformer import Transformer
 from polyref.paraphrase.search import SearchOptions, search
 
@@ -97,7 +97,7 @@ def forward(model: Any, sources: list[list[int]], targets: list[list[int]]) -> T
 
 def test_logits_equal_transformers(saved: tuple[Any, Path]) -> None:
     model, directory = saved
-    network = load_network(directory)
+    network = load_family(directory)
     expected = forward(model, SOURCES, TARGETS)
     inputs = torch.tensor([[network.start, *target] for target in TARGETS])
     with torch.inference_mode():
@@ -120,7 +120,7 @@ def test_beam_search_equals_transformers(
     saved: tuple[Any, Path], early: bool | str, lenpen: float, forced: bool
 ) -> None:
     model, directory = saved
-    network = load_network(directory)
+    network = load_family(directory)
     options = SearchOptions(
         semantics="hf",
         beam=4,
@@ -164,14 +164,14 @@ def test_beam_search_equals_transformers(
 @pytest.mark.slow
 def test_other_layouts_of_the_same_weights(saved: tuple[Any, Path], tmp_path: Path) -> None:
     model, directory = saved
-    expected = _steps(load_network(directory))
+    expected = _steps(load_family(directory))
     model.save_pretrained(tmp_path / "sharded", max_shard_size="5KB")
     assert len(list((tmp_path / "sharded").glob("*.safetensors"))) > 1
-    assert torch.equal(_steps(load_network(tmp_path / "sharded")), expected)
+    assert torch.equal(_steps(load_family(tmp_path / "sharded")), expected)
     (tmp_path / "old").mkdir()
     (tmp_path / "old" / "config.json").write_text((directory / "config.json").read_text())
     torch.save(model.state_dict(), tmp_path / "old" / "pytorch_model.bin")
-    assert torch.equal(_steps(load_network(tmp_path / "old")), expected)
+    assert torch.equal(_steps(load_family(tmp_path / "old")), expected)
 
 
 def _steps(network: Transformer) -> Tensor:

@@ -13,7 +13,7 @@ from tables import TableModel
 from tiny_models import TEXT, settings, state, symbols, write
 
 from polyref.errors import UsageError
-from polyref.models.checkpoints.fairseq import Seq2Seq, load_fairseq
+from polyref.models.checkpoints.seq2seq import Seq2Seq, load_fairseq
 from polyref.models.networks.hugging_face import HuggingFaceModel
 from polyref.paraphrase import DiverseBeam, SearchOptions, SearchParaphraser, load_paraphraser
 from polyref.paraphrase.search import search

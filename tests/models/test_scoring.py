@@ -12,7 +12,7 @@ from tiny_models import TEXT, scored, write
 
 from polyref.errors import UsageError
 from polyref.models import scorers
-from polyref.models.checkpoints.fairseq import Seq2Seq, load_fairseq
+from polyref.models.checkpoints.seq2seq import Seq2Seq, load_fairseq
 from polyref.models.scorers import LeanScorer
 from polyref.paraphrase.search import SearchOptions, search
 

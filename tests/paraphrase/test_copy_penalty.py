@@ -9,7 +9,7 @@ import torch
 from tiny_models import TEXT, write
 
 from polyref.errors import UsageError
-from polyref.models.checkpoints.fairseq import load_fairseq
+from polyref.models.checkpoints.seq2seq import load_fairseq
 from polyref.paraphrase.copy_penalty import LexicalCopyPenalty
 from polyref.paraphrase.search import SearchOptions, search
 

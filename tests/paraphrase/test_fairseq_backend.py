@@ -18,7 +18,7 @@ from tiny_models import TEXT, settings, state, symbols, write
 
 from polyref.cache import Cache
 from polyref.errors import ModelError, UsageError
-from polyref.models.checkpoints.fairseq import Seq2Seq
+from polyref.models.checkpoints.seq2seq import Seq2Seq
 from polyref.paraphrase import DiverseBeam, SearchOptions, load_paraphraser
 from polyref.paraphrase.fairseq import FairseqParaphraser, _Limits
 from polyref.paraphrase.search_paraphraser import SearchParaphraser

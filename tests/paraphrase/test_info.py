@@ -11,7 +11,7 @@ from convert_model import convert_to_huggingface
 from tiny_models import DIM, LAYERS, settings, state, symbols, write
 
 from polyref.errors import ModelError
-from polyref.models.checkpoints.fairseq import load_fairseq
+from polyref.models.checkpoints.seq2seq import load_fairseq
 from polyref.paraphrase import load_paraphraser
 from polyref.paraphrase.info import model_info
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from polyref.models.checkpoints.fairseq import Seq2Seq, load_fairseq
+from polyref.models.checkpoints.seq2seq import Seq2Seq, load_fairseq
 from polyref.paraphrase.search import Candidate, SearchOptions, search
 
 TAG = 4

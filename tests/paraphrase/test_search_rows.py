@@ -8,7 +8,7 @@ import pytest
 import torch
 from tables import TableModel
 
-from polyref.models.checkpoints.fairseq import Seq2Seq
+from polyref.models.checkpoints.seq2seq import Seq2Seq
 from polyref.models.networks import transformer
 from polyref.models.networks.attention import AncestryCache
 from polyref.models.step import Parts

@@ -9,7 +9,7 @@ import pytest
 import sentencepiece
 from tiny_models import TEXT
 
-from polyref.models.checkpoints.fairseq import Seq2Seq, load_fairseq
+from polyref.models.checkpoints.seq2seq import Seq2Seq, load_fairseq
 
 
 @pytest.fixture(scope="session")

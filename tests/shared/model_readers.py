@@ -12,7 +12,7 @@ from tiny_encoders import bert, gpt
 from tiny_seq2seq import write_bart, write_t5
 
 from polyref.augment import measures
-from polyref.models.checkpoints.huggingface import read_generation
+from polyref.models.checkpoints.seq2seq import read_generation
 from polyref.models.encoders import load_encoder
 from polyref.models.language_model import load_language_model
 from polyref.models.scorers import load_scorer

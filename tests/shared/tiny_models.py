@@ -11,7 +11,7 @@ import sentencepiece
 import torch
 from torch import Tensor
 
-from polyref.models.checkpoints.fairseq import Seq2Seq
+from polyref.models.checkpoints.seq2seq import Seq2Seq
 from polyref.models.forced import Rows
 from polyref.models.scorers import LeanScorer
 

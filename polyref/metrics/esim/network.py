@@ -31,10 +31,10 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence, pad_se
 from polyref.errors import ModelError
 from polyref.json_files import Record
 from polyref.metrics.statistics import Floats
-from polyref.models.checkpoints.weights import check_numbers
 from polyref.models.device import own_device, torch_device
 from polyref.models.embeddings import Embeddings
 from polyref.models.encoders import Encoder, load_encoder
+from polyref.models.opening import check_numbers
 from polyref.progress import work
 from polyref.store import file_sha256
 

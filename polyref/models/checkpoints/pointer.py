@@ -22,9 +22,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 from polyref.errors import ModelError
-from polyref.models.checkpoints.weights import check_numbers, faults_of
 from polyref.models.networks.pointer import CLOSENESS_LEVELS, MASK, PointerConfig, PointerTransformer
-from polyref.models.opening import read_config
+from polyref.models.opening import check_numbers, faults_of, read_config
 
 FORMAT = 1
 #: Vocabularies, widths and positions are smaller.

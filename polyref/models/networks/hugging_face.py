@@ -32,7 +32,7 @@ class HuggingFaceState:
 class HuggingFaceModel:
     """A ``PreTrainedModel`` with an encoder and a decoder (T5 and so on) as a ``StepModel``.
 
-    Families that :mod:`polyref.models.checkpoints.fairseq` loads are faster that way: here the cross-attention keys are
+    Families that :mod:`polyref.models.checkpoints.seq2seq` loads are faster that way: here the cross-attention keys are
     kept once a beam, as the model's own cache holds them.
 
     Attributes:

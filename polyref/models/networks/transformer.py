@@ -11,7 +11,6 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from polyref.errors import ModelError, UsageError
-from polyref.models.checkpoints.weights import check_numbers
 from polyref.models.networks.attention import (
     AncestryCache,
     CrossAttention,
@@ -29,6 +28,7 @@ from polyref.models.networks.attention import (
     split_heads,
 )
 from polyref.models.networks.matmul import Product
+from polyref.models.opening import check_numbers
 from polyref.models.step import Parts
 
 Positions = Literal["fairseq", "marian", "learned", "none"]

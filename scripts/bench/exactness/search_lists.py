@@ -56,7 +56,7 @@ HF = [
 
 def run_polyref(args, settings, semantics):
     """The lists of polyref's own search, alone and in one batch."""
-    from polyref.models.checkpoints.fairseq import load_fairseq
+    from polyref.models.checkpoints.seq2seq import load_fairseq
     from polyref.paraphrase.search import SearchOptions, search
 
     model = load_fairseq(args.folder)
@@ -219,7 +219,7 @@ def main():
             sys.path.append(str(Path(__file__).parents[2]))
             from convert_model import convert_to_huggingface
 
-            from polyref.models.checkpoints.fairseq import load_fairseq
+            from polyref.models.checkpoints.seq2seq import load_fairseq
 
             convert_to_huggingface(args.folder, scratch / "hf")
             codec = load_fairseq(args.folder).codec

@@ -31,8 +31,8 @@ import torch
 
 from polyref.metrics import get_metric
 from polyref.metrics.likelihood import SequenceMetric
-from polyref.models.checkpoints.fairseq import load_fairseq
 from polyref.models.checkpoints.pointer import load_pointer
+from polyref.models.checkpoints.seq2seq import load_fairseq
 from polyref.models.opening import SHIPPED
 from polyref.references import ReferenceSet
 from polyref.textfiles import read_lines
