@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,7 +14,6 @@ from polyref.cli.files import fields_from, fields_option, format_option
 from polyref.cli.options import (
     HOW,
     HeadedCommand,
-    HeadedOption,
     argument_or_option,
     metric_options,
     metric_parameters,
@@ -24,6 +24,7 @@ from polyref.cli.options import (
 from polyref.cli.printing import bars, json_object, remember, tell
 from polyref.errors import UsageError
 from polyref.eval.options import EvaluateOptions, Measured
+from polyref.options import option
 from polyref.progress import listening
 from polyref.tables import name_as_text
 
@@ -45,8 +46,8 @@ def named_files(values: Sequence[str]) -> dict[str, str]:
             pieces.append(("" if len(values) == 1 else name_as_text(Path(value).name.split(".")[0]), value))
     names = [name for name, _ in pieces]
     if len(set(names)) < len(names):
-        raise UsageError(f"two --refs are called {next(n for n in names if names.count(n) > 1)!r}",
-                         remedy="name them: --refs NAME=FILE ...")  # fmt: skip
+        twice = next(name for name in names if names.count(name) > 1)
+        raise UsageError(f"two --refs are called {twice!r}", remedy="name them: --refs NAME=FILE ...")
     return dict(pieces)
 
 
@@ -82,6 +83,16 @@ def _written(value: Any) -> Any:
     return name_as_text(value) if isinstance(value, str) else value
 
 
+@dataclass(frozen=True, kw_only=True)
+class Printed:
+    """What is written."""
+
+    output: str | None = option(None, short="-o", metavar="DIR", help="Write a report: HTML, CSV, LaTeX and JSON.")
+    as_json: bool = option(False, flag="--json", help="Print one JSON object.")
+    width: int = option(4, short="-w", least=0, most=20, heading=HOW, without=("as_json",), help="Digits for people.")
+    verbose: bool = option(False, short="-v", heading=HOW, without=("as_json",), help="Print signatures in full.")
+
+
 @click.command(cls=HeadedCommand)
 @click.argument(
     "data", nargs=-1, required=True, metavar="SET_DIR...", type=click.Path(), shell_complete=argument_or_option
@@ -91,12 +102,7 @@ def _written(value: Any) -> Any:
 @fields_option
 @options_of(EvaluateOptions, without=("form", "fields", "options"))
 @metric_options
-@click.option("-o", "--output", metavar="DIR", type=click.Path(), help="Write a report: HTML, CSV, LaTeX and JSON.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-@click.option("-w", "--width", cls=HeadedOption, heading=HOW, type=click.IntRange(0, 20), default=4,
-              show_default=True, without=["as_json"], help="Digits for people.")  # fmt: skip
-@click.option("-v", "--verbose", cls=HeadedOption, heading=HOW, is_flag=True, without=["as_json"],
-              help="Print signatures in full.")  # fmt: skip
+@options_of(Printed)
 @quiet_option
 @threads_option
 def command(

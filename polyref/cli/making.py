@@ -173,10 +173,8 @@ class Making:
     def _say_commands(self, answers: Sequence[str]) -> None:
         """The two commands that do the same and keep the set, for a shell."""
         name = re.split(r"[.:]", Path(self.references[0]).name.removeprefix("sacrebleu:"))[0] or "refs"
-        made = next(
-            path for number in range(1, 1000)
-            if not Path(path := f"{name}{'' if number == 1 else f'-{number}'}.polyref.jsonl").exists()
-        )  # fmt: skip
+        names = (f"{name}{part}.polyref.jsonl" for part in ("", *(f"-{number}" for number in range(2, 1000))))
+        made = next(path for path in names if not Path(path).exists())
         say("polyref: the same in two commands, which keep the set where you want it:")
         say(f"  polyref augment {shlex.join([*self._words(), *answers, '-o', made])}")
         say(f"  polyref score {shlex.join([made, *self._rest()])}")

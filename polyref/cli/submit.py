@@ -37,8 +37,16 @@ _named = partial(click.option, cls=HeadedOption, heading="What the task calls it
 )
 @format_option(what="the augmented set")
 @fields_option
-@click.option("-m", "--metric", cls=HeadedOption, names=metric_names, default="bleu", show_default=True,
-              metavar="METRIC", help=METRIC_HELP)  # fmt: skip
+@click.option(
+    "-m",
+    "--metric",
+    cls=HeadedOption,
+    names=metric_names,
+    default="bleu",
+    show_default=True,
+    metavar="METRIC",
+    help=METRIC_HELP,
+)
 @click.option("-k", type=click.IntRange(min=0), metavar="K", help="Extra references. [default: all there are]")
 @click.option("--without-reference", metavar="METRIC", help="In 2026: the metric of items that have no reference.")
 @click.option("--name", required=True, metavar="NAME", help="What the submission calls the metric.")
