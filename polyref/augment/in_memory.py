@@ -172,11 +172,7 @@ def plan(
 
 
 def _threads_of_filter(options: AugmentOptions, generators: Sequence[Wanted]) -> tuple[str, ...]:
-    """Let the networks of a filter compute with so many threads; refuse the option where nothing has a network.
-
-    Returns:
-        The options of loading that the filter has a use for.
-    """
+    """Let the networks of a filter compute with so many threads; the options of loading that it has a use for."""
     threads, filters = options.loading.get("threads"), options.filters
     if threads is None:
         return ()

@@ -118,13 +118,14 @@ def command(
     A run with -o that was interrupted is taken up where it stopped by the same command: until it is done, finished
     work lies in FILE.partial.
     """
-    for flag, path in (("where the reference set goes", output), ("where --dropped goes", dropped)):
-        if as_json and path == "-":
-            raise UsageError(
-                f"--json prints the summary on stdout, {flag}", remedy=f"name a file{': -o' * (path == output)}"
-            )
+    if as_json and output == "-":
+        raise UsageError("--json prints the summary on stdout, where the reference set goes", remedy="name a file: -o")
+    if as_json and dropped == "-":
+        raise UsageError("--json prints the summary on stdout, where --dropped goes", remedy="name a file")
     refuse_second_reader([*references, *candidates, *peers])
-    engine = Engine.on(*(loading[name] for name in ("device", "engine", "jobs", "address", "gpus")))
+    engine = None
+    if loading["engine"] != "local" or loading["address"] or loading["gpus"]:
+        engine = Engine.on(*(loading[name] for name in ("device", "engine", "jobs", "address", "gpus")))
     options = AugmentOptions(
         k,
         filters=preset,
@@ -137,7 +138,7 @@ def command(
         seed=search["seed"],
         force=force,
         loading=loading_from(loading, search["semantics"]),
-        engine=engine if engine.elsewhere else None,
+        engine=engine,
     )
     # Without references, the sources are not shown to language models, but translated.
     of_models = rewriting if references else {**rewriting, "source": None}
