@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -19,7 +21,7 @@ from polyref import load_paraphraser
 from polyref.augment import augment
 from polyref.errors import ModelError, UsageError
 from polyref.paraphrase import DiverseBeam
-from polyref.paraphrase.loading import BUILT_IN, generators
+from polyref.paraphrase.loading import BUILT_IN, GENERATORS, OPTIONS, Generator, generators
 
 DOCS = Path(__file__).resolve().parent.parent.parent / "docs"
 GUIDE = (DOCS / "how-to" / "add-a-generator.md").read_text("utf-8")
@@ -139,6 +141,17 @@ def test_every_generator_of_polyref_is_in_the_documents() -> None:
     assert [generator.name for generator in generators()[: len(BUILT_IN)]] == [one.name for one in BUILT_IN]
     for generator in BUILT_IN:
         assert f"`{generator.name}`" in GUIDE.split("## The file")[0]
+
+
+@pytest.mark.parametrize("generator", BUILT_IN, ids=lambda one: one.name)
+def test_polyrefs_own_are_where_the_table_says_and_read_what_it_says(generator: Generator) -> None:
+    load = GENERATORS.load(generator.name)
+    assert len(inspect.signature(load).parameters) == 2
+    source = inspect.getsource(sys.modules[load.__module__])
+    read = {name for name in re.findall(r"\b(?:options|loading)\.(\w+)", source) if name in OPTIONS}
+    if generator.name == "roundtrip":  # its two models are loaded as any other
+        read |= {"device", "dtype", "threads", "memory"}
+    assert read == generator.takes
 
 
 def _plug_in(folder: Path, package: str, code: str, target: str = "load") -> None:
