@@ -18,11 +18,11 @@ from polyref.languages import resolve
 from polyref.models.checkpoints.text import HuggingFaceCodec, language_of, load_sentencepiece, load_tokenizer
 from polyref.models.device import torch_device
 from polyref.models.opening import LONGEST_SOURCE, hash_files
-from polyref.paraphrase.decoding import Decoding, DiverseBeam, check_k
+from polyref.paraphrase.decoding import WINDOW, Decoding, DiverseBeam, check_k
 from polyref.paraphrase.loading import LoadingOptions, told_dtype
 from polyref.paraphrase.paraphraser import Hypothesis, NBest, Paraphraser
 from polyref.paraphrase.search import SearchOptions
-from polyref.paraphrase.search_paraphraser import DIGITS, ROOM, WINDOW, read_as, written
+from polyref.paraphrase.search_paraphraser import DIGITS, ROOM, read_as, written
 from polyref.progress import work
 
 _SENTENCEPIECE: Final = ("source.spm", "spm.model", "sentencepiece.bpe.model", "sentencepiece.model", "spiece.model")

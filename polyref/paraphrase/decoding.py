@@ -19,6 +19,8 @@ LARGEST_WHOLE: Final = 10**9
 LARGEST: Final = 1e6
 #: Greatest size of a seed: more than any number of digits people type, less than what printing refuses.
 LARGEST_SEED: Final = 10**100
+#: Texts read ahead and sorted by length; batches are formed inside a window, so results stream in input order.
+WINDOW: Final = 256
 #: Diversity strength where neither the user nor the model names one.
 STRENGTH: Final = 0.5
 

@@ -10,9 +10,8 @@ from itertools import islice
 from typing import cast
 
 from polyref.cache import Cache
-from polyref.paraphrase.decoding import Decoding
+from polyref.paraphrase.decoding import WINDOW, Decoding
 from polyref.paraphrase.paraphraser import NBest, Paraphraser
-from polyref.paraphrase.search_paraphraser import WINDOW
 from polyref.processes import Processes
 from polyref.progress import listening, retold, work
 

@@ -16,7 +16,7 @@ from polyref.cache import Cache
 from polyref.errors import UsageError
 from polyref.languages import resolve
 from polyref.models.device import arithmetic
-from polyref.paraphrase.decoding import STRENGTH, Decoding, DiverseBeam, check_k, in_full
+from polyref.paraphrase.decoding import STRENGTH, WINDOW, Decoding, DiverseBeam, check_k, in_full
 from polyref.paraphrase.paraphraser import Hypothesis, NBest, Paraphraser
 from polyref.paraphrase.search import Candidate, SearchOptions, StepHook, StepModel
 from polyref.progress import Part, tell, work
@@ -24,8 +24,6 @@ from polyref.progress import Part, tell, work
 if TYPE_CHECKING:
     from polyref.paraphrase.search.huggingface import SavedGeneration
 
-#: Texts read ahead and sorted by length; batches are formed inside a window, so results stream in input order.
-WINDOW = 256
 #: Most decoder rows (sentences x beams) of one batch: more gain little.
 ROWS = 640
 #: Memory that a batch may take beside the model, in bytes, where the model can tell.
