@@ -249,11 +249,8 @@ class StoredSeries(Series):
 
     def _of(self, table: Mapping[str, float] | Mapping[str, FloatArray], system: str, level: str) -> float | FloatArray:
         if system not in table:
-            raise DataError(
-                f"no score of the judged system {system!r}",
-                file=self.scores.files.get(level, self.place),
-                remedy="a metric must score every judged system",
-            )
+            file, remedy = self.scores.files.get(level, self.place), "a metric must score every judged system"
+            raise DataError(f"no score of the judged system {system!r}", file=file, remedy=remedy)
         return table[system]
 
 

@@ -210,10 +210,8 @@ def placebo(references: ReferenceSet, seed: int) -> ReferenceSet:
     """
     holders = sum(bool(segment.extras) for segment in references)
     if holders < 2:
-        raise UsageError(
-            f"{holders} segments have added references: a placebo exchanges those of two or more",
-            remedy="give references with paraphrases",
-        )
+        reason = f"{holders} segments have added references: a placebo exchanges those of two or more"
+        raise UsageError(reason, remedy="give references with paraphrases")
     ranks: list[list[str]] = [[] for _ in range(max(len(segment.extras) for segment in references))]
     for segment in references:
         for rank, ref in enumerate(segment.extras):

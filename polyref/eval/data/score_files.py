@@ -157,12 +157,8 @@ def read_system_scores(path: Path, *, allow_missing: bool) -> dict[str, float]:
     for number, line in numbered_lines(path):
         system, score = _parse(line, path, number, allow_missing)
         if system in scores:
-            raise DataError(
-                f"system {system!r} has a second score, the first is on line {first[system]}",
-                file=path,
-                line=number,
-                remedy="one line a system",
-            )
+            reason = f"system {system!r} has a second score, the first is on line {first[system]}"
+            raise DataError(reason, file=path, line=number, remedy="one line a system")
         scores[system] = score
         first[system] = number
     if not scores:
@@ -182,12 +178,9 @@ def read_segment_scores(path: Path, segments: int | None, *, allow_missing: bool
         system, score = _parse(line, path, number, allow_missing)
         if system != current:
             if system in blocks:
-                raise DataError(
-                    f"system {system!r} starts a second block of scores",
-                    file=path,
-                    line=number,
-                    remedy="all segments of a system in order, then the next system",
-                )
+                reason = f"system {system!r} starts a second block of scores"
+                remedy = "all segments of a system in order, then the next system"
+                raise DataError(reason, file=path, line=number, remedy=remedy)
             if current is not None:
                 segments = _check_block(path, number - 1, current, len(blocks[current]), segments)
             blocks[system] = []
@@ -201,12 +194,9 @@ def read_segment_scores(path: Path, segments: int | None, *, allow_missing: bool
 
 def _check_block(path: Path, number: int, system: str, found: int, expected: int | None) -> int:
     if expected is not None and found != expected:
-        raise DataError(
-            f"system {system!r} has {found} segments, expected {expected}",
-            file=path,
-            line=number,
-            remedy="one line a segment; write None for one that was not judged",
-        )
+        reason = f"system {system!r} has {found} segments, expected {expected}"
+        remedy = "one line a segment; write None for one that was not judged"
+        raise DataError(reason, file=path, line=number, remedy=remedy)
     return found
 
 

@@ -111,17 +111,17 @@ class DarrCounts:
             Shape (resamples,), or (1,) without weights; NaN where no pair is left.
         """
         c, d, t = self._totals(weights)
-        return _ratio(c - d - t, c + d + t)
+        return divided(c - d - t, c + d + t)
 
     def tau_without_ties(self, weights: FloatArray | None = None) -> FloatArray:
         """Kendall's tau over the pairs that the metric does not tie, (C - D) / (C + D): WMT14."""
         c, d, _ = self._totals(weights)
-        return _ratio(c - d, c + d)
+        return divided(c - d, c + d)
 
     def tie_rate(self, weights: FloatArray | None = None) -> FloatArray:
         """Share of pairs that the metric ties, T / (C + D + T), 0 to 1."""
         c, d, t = self._totals(weights)
-        return _ratio(t, c + d + t)
+        return divided(t, c + d + t)
 
     def first(self, segments: int) -> DarrCounts:
         """The counts of the first so many segments."""
@@ -156,7 +156,8 @@ def darr_counts(scores: FloatArray, pairs: RankingPairs, weights: FloatArray | N
     return DarrCounts(count(better > worse), count(better < worse), count(better == worse))
 
 
-def _ratio(numerator: FloatArray, denominator: FloatArray) -> FloatArray:
+def divided(numerator: FloatArray, denominator: FloatArray) -> FloatArray:
+    """The ratio, NaN where there is nothing to divide by."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(denominator > 0, numerator / denominator, np.nan)
 

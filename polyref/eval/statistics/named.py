@@ -30,13 +30,14 @@ from polyref.eval.statistics.base import (
 from polyref.eval.statistics.correlation import (
     DarrCounts,
     PooledTauB,
+    divided,
     kendall_tau_b,
     kendall_tau_c,
     pearson_rows,
     spearman,
 )
 from polyref.eval.statistics.significance import perm_systems
-from polyref.eval.statistics.within_segments import divided, mean_over_segments, pairs_of, weighted
+from polyref.eval.statistics.within_segments import mean_over_segments, pairs_of, weighted
 from polyref.metrics import registry
 from polyref.plugins import Plugins
 

@@ -20,7 +20,7 @@ from polyref.eval.statistics.correlation import pearson, pearson_rows
 #: All ways in which 14 systems can exchange their scores; of more systems, as many random ones.
 _EXCHANGES: Final = 2**14
 #: Scores of resampled sets (resamples, systems, segments) and human ones -> one number a resample.
-Statistic = Callable[[FloatArray, FloatArray], FloatArray]
+Correlation = Callable[[FloatArray, FloatArray], FloatArray]
 
 
 def williams_p(r12: float, r13: float, r23: float, n: int) -> float:
@@ -205,7 +205,7 @@ def perm_both(
     second: FloatArray,
     human: FloatArray,
     *,
-    statistic: Statistic = system_pearson,
+    statistic: Correlation = system_pearson,
     resamples: int = 1000,
     seed: int = 1,
 ) -> float:

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from polyref.eval.data.score_files import FloatArray, IntArray
+from polyref.eval.statistics.correlation import divided
 
 
 @lru_cache(maxsize=64)
@@ -121,14 +122,10 @@ class SegmentPairs:
         return threshold_of_pairs(self.metric, np.where(self.judged > 0, self.human, np.nan))
 
     def sums(self, values: FloatArray, systems: FloatArray | None) -> FloatArray:
-        """Sums over the pairs of every segment.
+        """Sums over the pairs of every segment, of values of shape (pairs, segments).
 
-        Args:
-            values: One a pair and segment, shape (pairs, segments).
-            systems: How often each system was drawn, shape (resamples, systems); None for each once.
-
-        Returns:
-            Shape (1 + resamples, segments), the test set as it is first; (1, segments) without draws.
+        ``systems`` says how often each was drawn, shape (resamples, systems). The sums have the shape (1 + resamples,
+        segments), the test set as it is first; (1, segments) without draws.
         """
         once: FloatArray = values.sum(axis=0)[None]
         if systems is None:
@@ -194,12 +191,6 @@ def mean_over_segments(values: FloatArray, weights: FloatArray | None) -> FloatA
     defined = ~np.isnan(values)
     there = np.where(defined, values, 0.0)
     return divided(_over_segments(there, weights), _over_segments(defined.astype(np.float64), weights))
-
-
-def divided(numerator: FloatArray, denominator: FloatArray) -> FloatArray:
-    """The ratio, NaN where there is nothing to divide by."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(denominator > 0, numerator / denominator, np.nan)
 
 
 def _over_segments(values: FloatArray, weights: FloatArray | None) -> FloatArray:
