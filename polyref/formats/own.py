@@ -36,7 +36,7 @@ from polyref.formats.base import (
 from polyref.formats.columns import ALL, SetInColumns, Writing, json_line, json_parts, one_line, role_of
 from polyref.formats.general_task import is_document, is_evaluation
 from polyref.formats.metrics_task import is_item
-from polyref.json_files import Record, check_depth, try_json
+from polyref.json_files import Record, check_depth
 from polyref.references import KINDS, Place, Reference, Segment
 from polyref.textfiles import check_parallel, display_name, write_atomically
 
@@ -87,7 +87,7 @@ def plain_files(made: SetInColumns) -> dict[str, str]:
 def _own_object(name: str, start: Start) -> dict[str, Any] | None:
     """The object that a file of polyref's own JSON lines begins with: ``{}`` where it is broken, None for others."""
     jsonl = unpacked(name).endswith((".jsonl", ".json"))
-    values: dict[str, Any] | None = try_json(start)
+    values = object_in(start)
     if values is None:
         broken = jsonl or _JSON_START.match(start) is not None
         return {} if broken and not start.lstrip().startswith("[") else None
@@ -368,6 +368,7 @@ NBEST: Final = Format(
     _is_nbest,
     one_file_with_ids("nbest", _nbest_segments),
     json=True,
+    begins="{",
     writing=Writing(
         frozenset({"none", "source", "doc", "lang", "several", "names", "kinds", "keys", "meta"}), _nbest_lines
     ),
