@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from polyref.errors import DataError, UsageError
-from polyref.formats.base import AS_TOLD, Format, Lines, Opened, Outputs, Reading, Start, unpacked
-from polyref.formats.columns import check_fields, layout, losses
+from polyref.formats.base import AS_TOLD, Format, Lines, Opened, Outputs, Reading, Start, check_roles, unpacked
+from polyref.formats.columns import layout, losses
 from polyref.formats.general_task import EVALUATION, GENERAL, lost_in_documents
 from polyref.formats.json_lists import COMET, KEYED, LISTS
 from polyref.formats.metrics_task import METRICS_TASK
@@ -171,7 +171,7 @@ def open_references(paths: Sequence[str | Path], stack: ExitStack, reading: Read
         raise UsageError("no reference file given, expected at least one")
     if sum(str(path) == "-" for path in paths) > 1:
         raise UsageError("standard input (-) is named twice", remedy="it can be read once: use a file")
-    check_fields(reading.fields)
+    check_roles(reading.fields)
     paths, reading = located(paths, reading)
     files = [opened_lines(path, stack, reading) for path in paths]
     first_file, first = files[0]
@@ -218,7 +218,7 @@ def takes_pair(paths: Sequence[str | Path], reading: Reading) -> bool:
 
 def read_outputs(path: str | Path, reading: Reading = AS_TOLD) -> Outputs:
     """The outputs of systems in a file."""
-    check_fields(reading.fields)
+    check_roles(reading.fields)
     with ExitStack() as stack:
         lines, form = opened_lines(path, stack, reading)
         if form.outputs is None:
@@ -232,7 +232,7 @@ def read_outputs(path: str | Path, reading: Reading = AS_TOLD) -> Outputs:
 
 def open_plain_outputs(path: str | Path, stack: ExitStack, reading: Reading = AS_TOLD) -> Iterator[str] | None:
     """The outputs of a system in a plain text file, line by line; None where the file has another form."""
-    check_fields(reading.fields)
+    check_roles(reading.fields)
     lines, form = opened_lines(path, stack, reading)
     return lines.lines if form is PLAIN else None
 

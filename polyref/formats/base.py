@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
-from polyref.errors import DataError, PolyrefWarning
-from polyref.formats.columns import Writing
+from polyref.errors import DataError, PolyrefWarning, UsageError
+from polyref.formats.columns import ROLES, Writing
 from polyref.json_files import try_json
 from polyref.references import Segment
 
@@ -165,6 +165,16 @@ def objects_in(name: str, start: Start) -> dict[str, Any] | None:
     if first is None or unpacked(name).endswith((".json", ".jsonl")):
         return first
     return first if first and None not in start.objects else None
+
+
+def check_roles(fields: Mapping[str, str]) -> None:
+    """Refuse roles that do not exist."""
+    for key, role in fields.items():
+        if role not in ROLES:
+            turned = f"is it {role}={key}?" if key in ROLES else "write KEY=ROLE"
+            raise UsageError(
+                f"`fields` {key}={role}: {role!r} is no role, expected one of {', '.join(ROLES)}", remedy=turned
+            )
 
 
 def unpacked(name: str) -> str:

@@ -11,7 +11,7 @@ from functools import partial
 from itertools import groupby
 from typing import Any, Final, NoReturn, TypeAlias
 
-from polyref.errors import DataError, UsageError
+from polyref.errors import DataError
 from polyref.references import KINDS, ORIGINAL_KINDS, Reference, Segment
 
 #: What a column or key can be.
@@ -118,16 +118,6 @@ def _column(key: str, role: str, *, said: bool) -> Field:
     if role != "reference" or kind is not None:
         return Field(key, role, kind or "human", _rank(key) if made else None)
     return Field(key, role, name=_name(key, said=said))
-
-
-def check_fields(fields: Mapping[str, str]) -> None:
-    """Refuse roles that do not exist."""
-    for key, role in fields.items():
-        if role not in ROLES:
-            turned = f"is it {role}={key}?" if key in ROLES else "write KEY=ROLE"
-            raise UsageError(
-                f"`fields` {key}={role}: {role!r} is no role, expected one of {', '.join(ROLES)}", remedy=turned
-            )
 
 
 def references(named: Sequence[tuple[str, str]], *, whole: bool) -> tuple[Reference, ...]:
