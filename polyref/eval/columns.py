@@ -83,9 +83,9 @@ class Line:
         return self.evaluation.coverage(self.row.k)
 
     @property
-    def compared(self) -> bool:
-        """Whether it is anything but the baseline itself, which gains nothing."""
-        return bool(self.row.k) or self.row.gain != 0
+    def compared(self) -> Row | None:
+        """The row, but for the baseline itself, which gains nothing."""
+        return self.row if self.row.k or self.row.gain != 0 else None
 
     @property
     def verdict(self) -> str | None:
@@ -134,25 +134,19 @@ def agreement_columns(found: Evaluated) -> list[Column[Line]]:
         Column("value", lambda line: line.row.value, 3),
         Column(level, lambda line: line.row.ci, 3, page="interval"),
         Column("ties", lambda line: line.ties, 3, page=""),
-        Column("gain", lambda line: line.row.gain if line.compared else None, 3, "+"),
+        Column("gain", lambda line: line.compared and line.compared.gain, 3, "+"),
         Column(
             f"{level} of gain",
-            lambda line: line.row.gain_ci if line.compared else None,
+            lambda line: line.compared and line.compared.gain_ci,
             3,
             "+",
             page="interval of gain",
         ),
         Column("verdict", lambda line: line.verdict, shown=_marked),
-        Column("p", lambda line: line.p() if line.compared else None, 4, p=True, page="p, one-sided"),
+        Column("p", lambda line: line.compared and line.p(), 4, p=True, page="p, one-sided"),
+        Column("p (Williams)", lambda line: line.compared and line.compared.p_williams, 4, p=True, page="p, Williams"),
         Column(
-            "p (Williams)", lambda line: line.row.p_williams if line.compared else None, 4, p=True, page="p, Williams"
-        ),
-        Column(
-            "p (PERM-BOTH)",
-            lambda line: line.row.p_perm_both if line.compared else None,
-            4,
-            p=True,
-            page="p, PERM-BOTH",
+            "p (PERM-BOTH)", lambda line: line.compared and line.compared.p_perm_both, 4, p=True, page="p, PERM-BOTH"
         ),
         Column(f"p ({correction})", lambda line: line.row.p_adjusted, 4, p=True, page=f"p, {corrected}"),
         Column("n", lambda line: line.row.n, whole=True),

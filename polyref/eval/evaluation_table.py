@@ -285,9 +285,8 @@ def _placebo_tables(table: EvaluationTable) -> Iterator[Table[Line]]:
 
 def _without_shared(table: EvaluationTable, made: Table[Line]) -> Table[Line]:
     """A table for a terminal without what all evaluations share."""
-    names = {"set": "set_name", "pair": "pair", "generator": "generator", "originals": "originals"}
-    same = [title for title, name in names.items() if len({getattr(one, name) for one in table.evaluations}) == 1]
-    return made.in_text.without(*same)
+    places = [one.place for one in table.evaluations]
+    return made.in_text.without(*(name for name in places[0] if len({one[name] for one in places}) == 1))
 
 
 def _by_statistic(lines: Iterable[Line]) -> Iterator[tuple[str, list[Line]]]:
