@@ -162,17 +162,6 @@ def is_fairseq_directory(path: str | Path) -> bool:
     return (Path(path) / "checkpoint.pt").is_file()
 
 
-def find_model(name: str) -> tuple[Path, bool]:
-    """The folder a generator's name stands for, and whether it holds a model of the shipped kind."""
-    found = find(name, "generator")
-    return found.folder, found.kind == "shipped"
-
-
-def locate(name: str | Path) -> Path:
-    """The folder a generator's name stands for."""
-    return find(name, "generator").folder
-
-
 def read_config(directory: str | Path) -> dict[str, Any]:
     """The ``config.json`` of a Hugging Face directory."""
     path = Path(directory) / "config.json"
