@@ -117,6 +117,13 @@ def _mutual(reached: Mapping[str, set[str]], module: str) -> set[str]:
     return {other for other in reached[module] if module in reached[other]}
 
 
+def opened_to_understand(root: Path, module: str) -> tuple[int, int]:
+    """Modules, and their lines, that a module imports, directly or through others, with itself."""
+    modules = _modules(root, package=True)
+    read = {module, *_reached(_graph(root, package=True), module)} - {root.name}
+    return len(read), sum(len(modules[name].read_text("utf-8").splitlines()) for name in read)
+
+
 def crowded_folders(root: Path) -> list[str]:
     """Folders with more modules than one remembers."""
     counts: dict[Path, int] = {}
