@@ -86,9 +86,10 @@ class Copies:
     bleu_of_others: float | None = None
 
     def __str__(self) -> str:
+        chance = f"{100 * self.expected:.2g}" if self.expected < 0.995 else "100"
         text = (
             f"{self.system} (exact copies of its outputs: {self.exact:,} of {self.references:,} added references, at "
-            f"most {100 * self.expected:.2g} % by chance, {_shown_p(self.p)}; near copies: {self.near:,}"
+            f"most {chance} % by chance, {_shown_p(self.p)}; near copies: {self.near:,}"
         )
         if self.bleu is None or self.bleu_of_others is None:
             return f"{text})"

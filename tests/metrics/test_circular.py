@@ -12,7 +12,7 @@ import pytest
 
 import polyref
 from polyref.cli import scored_files
-from polyref.metrics.copies import count_copies, without_circular
+from polyref.metrics.copies import Copies, count_copies, without_circular
 from polyref.references import Reference, ReferenceSet, Segment
 
 TEXT = "the old mill by a river was closed for one long winter and nobody saw it open again until spring came"
@@ -213,3 +213,8 @@ def test_large_sets_are_counted_alike(
     assert "polyref: warning: circular references: " in large.err and "sys1 (exact copies" in large.err
     told = json.loads(large.out)["circular"]
     assert [one["system"] for one in told if one["circular"]] == ["sys1"] * len({*ks} & {"1", "7"} or {"1"})
+
+
+@pytest.mark.parametrize(("expected", "shown"), [(1.0, "100 %"), (0.996, "100 %"), (0.5, "50 %"), (0.00123, "0.12 %")])
+def test_shares_are_written_without_exponents(expected: float, shown: str) -> None:
+    assert f"at most {shown} by chance" in str(Copies("A", 1, 10, 10, 0, 0, expected, 1.0, False, ()))
