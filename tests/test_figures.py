@@ -1,0 +1,373 @@
+"""Figures of the pages are those of the tables in docs/benchmarks, rounded to the digits shown.
+
+A figure is declared by the row it stands in: a file, filters by column, and the column. A cell of a page's table
+holds as many numbers as are declared for it, no more, and is bold where the verdict is ``better``.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+BENCHMARKS = "docs/benchmarks.md"
+NUMBER = r"[+-]?(?:\d{1,3}(?:,\d{3})+|\d*)(?:\.\d+|(?<=\d))(?:e-\d+)?"
+
+
+class Figure(NamedTuple):
+    value: Decimal
+    bold: bool = False
+
+
+@cache
+def raw(file: str) -> list[dict[str, str]]:
+    with (REPOSITORY / "docs" / "benchmarks" / f"{file}.csv").open(encoding="utf-8", newline="") as stream:
+        return list(csv.DictReader(stream))
+
+
+def figure(file: str, column: str, scale: Decimal | int | str = 1, **filters: object) -> Figure:
+    wanted = {name: str(value) for name, value in filters.items()}
+    found = [row for row in raw(file) if wanted.items() <= row.items()]
+    assert len(found) == 1, f"{file}.csv: {len(found)} rows have {wanted}"
+    return Figure(Decimal(found[0][column]) * Decimal(scale), found[0].get("verdict") == "better")
+
+
+@cache
+def page(name: str) -> str:
+    return (REPOSITORY / name).read_text("utf-8")
+
+
+def table(name: str, heading: str) -> list[list[str]]:
+    """The first table below a heading: its head, and its rows."""
+    _, text = re.split(rf"^#+ {re.escape(heading)}\n", page(name), maxsplit=1, flags=re.M)
+    lines = re.search(r"^\|.*?(?=\n\n|\Z)", text, re.M | re.S)[0].splitlines()
+    cells = [[cell.strip() for cell in line.strip().strip("|").split("|")] for line in lines]
+    return [cells[0], *cells[2:]]
+
+
+def shows(shown: str, figure: Figure) -> bool:
+    """A table's value that lies half-way, being rounded itself, may go either way."""
+    number = Decimal(shown.replace(",", ""))
+    exponent = number.as_tuple().exponent
+    assert isinstance(exponent, int)
+    return abs(number - figure.value) <= Decimal(1).scaleb(exponent) / 2
+
+
+def numbers(cell: str) -> list[tuple[str, bool]]:
+    return [(number, bool(bold)) for bold, number in re.findall(rf"(\*\*)?(?<![\w.])({NUMBER})", cell) if number]
+
+
+def check(where: str, cell: str, figures: Sequence[Figure]) -> None:
+    found = numbers(cell)
+    assert len(found) == len(figures), f"{where}: {cell}"
+    for (shown, bold), expected in zip(found, figures, strict=True):
+        assert shows(shown, expected), f"{where}: {cell} for {expected.value}"
+        assert bold == expected.bold, f"{where}: {cell}, better: {expected.bold}"
+
+
+def check_table(rows: list[list[str]], head: Sequence[str], expected: Mapping[str, Iterable[Sequence[Figure]]]) -> None:
+    """Rows are known by their first cells; an empty one is that of the row above."""
+    width = len(rows[0]) - len(head)
+    assert rows[0][width:] == list(head)
+    names = []
+    above = [""] * width
+    for row in rows[1:]:
+        above = [cell or old for cell, old in zip(row[:width], above, strict=True)]
+        names.append(", ".join(above))
+        for column, cell, figures in zip(head, row[width:], expected[names[-1]], strict=True):
+            check(f"{names[-1]}, {column}", cell, figures)
+    assert names == list(expected)
+
+
+def plain(found: Figure) -> Figure:
+    return Figure(found.value)
+
+
+TAU, R = "kendall-without-ties", "pearson"
+LLM_ZH = {"run": "wmt22-zh", "gold": "mqm", "references": "llm"}
+LLM_DE = {"run": "wmt22-de", "gold": "mqm", "references": "llm"}
+
+
+def test_added_references_on_six_golds() -> None:
+    def claims(run: str, gold: str, references: str, k: int) -> list[list[Figure]]:
+        of = {"run": run, "gold": gold, "references": references, "k": k}
+        return [
+            [figure("tasks", "claim", **of, metric=metric, statistic=statistic)]
+            for statistic in (TAU, R)
+            for metric in ("bleu", "chrf++")
+        ]
+
+    check_table(
+        table(BENCHMARKS, "Added references on six golds"),
+        ["tau within segments: BLEU", "chrF++", "r of systems: BLEU", "chrF++"],
+        {
+            "WMT22 zh-en, ten by the LLM": claims("wmt22-zh", "mqm", "llm", 10),
+            "WMT22 zh-en, one by the LLM": claims("wmt22-zh", "mqm", "llm", 1),
+            "WMT22 zh-en, one by a person": claims("wmt22-zh", "mqm", "person", 1),
+            "WMT22 en-de (development), ten by the LLM": claims("wmt22-de", "mqm", "llm", 10),
+            "WMT22 en-de (development), one by the LLM": claims("wmt22-de", "mqm", "llm", 1),
+            "WMT22 en-de (development), one by a person": claims("wmt22-de", "mqm", "person", 1),
+            "WMT23 he-en, one by a person": claims("wmt23-he", "mqm", "person", 1),
+            "SummEval, relevance, ten by people": claims("summeval", "relevance", "people", 10),
+            "SummEval, relevance, ten by the LLM": claims("summeval", "relevance", "llm", 10),
+            "SummEval, coherence, ten by people": claims("summeval", "coherence", "people", 10),
+            "SummEval, coherence, ten by the LLM": claims("summeval", "coherence", "llm", 10),
+            "DailyDialog, three by people": claims("dailydialog", "rating", "people", 3),
+        },
+    )
+
+
+KS = (0, 1, 2, 3, 5, 7, 10)
+
+
+def test_how_many_and_at_what_cost() -> None:
+    def curve(metric: str, statistic: str) -> list[list[Figure]]:
+        return [[figure("tasks", "value", **LLM_ZH, metric=metric, statistic=statistic, k=k)] for k in KS]
+
+    accuracy = {"statistic": "pairwise-accuracy", "metric": "bleu"}
+    cost = {"run": "wmt22-zh", "references": "llm", "statistic": "tokens"}
+    check_table(
+        table(BENCHMARKS, "How many, and at what cost"),
+        ["k = 0", *map(str, KS[1:])],
+        {
+            "tau, BLEU": curve("bleu", TAU),
+            "tau, chrF++": curve("chrf++", TAU),
+            "r, BLEU": curve("bleu", R),
+            "r, chrF++": curve("chrf++", R),
+            "pairs of 91, BLEU": [[figure("tasks", "value", 91, **LLM_ZH, **accuracy, k=k)] for k in KS],
+            "tokens of the lists, thousands": [
+                [Figure(Decimal(0))],
+                *([figure("tasks", "value", "0.001", **cost, k=k)] for k in KS[1:]),
+            ],
+        },
+    )
+
+
+def test_post_edits_as_the_only_reference() -> None:
+    def values(run: str, references: str, k: int) -> list[Figure]:
+        of = {"run": f"en-de, post-edits of {run}", "references": references, "k": k, "statistic": R}
+        return [figure("pseudo-references", "value", **of, metric=metric) for metric in ("bleu", "chrf++")]
+
+    def row(run: str) -> list[list[Figure]]:
+        return [values(run, "it and refA", 0), values(run, "it and refA", 1), values(run, "it and llm", 10)]
+
+    rows = table(BENCHMARKS, "Post-edits and outputs as the only reference")
+    expected: dict[str, list[list[Figure]]] = {"refA": [values("Online-B, with Online-B", "refA alone", 0), [], []]}
+    for system, name in (("Online-B", "a good system"), ("Online-Y", "a poor one")):
+        expected[f"post-edits of {system}, {name}"] = row(f"{system}, with {system}")
+        expected[f"the same, {system} left out"] = row(f"{system}, without {system}")
+    for cells in rows[1:]:
+        cells[0], _, alone = cells[0].partition(" (")
+        if alone:
+            system = cells[0].split()[2]
+            check(cells[0], alone, values(f"{system}, without {system}", "refA alone", 0))
+    check_table(rows, ["alone", "and refA", "and ten by the LLM"], expected)
+
+
+def test_which_metric_agrees_best() -> None:
+    metrics = ("prism", "bartscore-recall", "bertscore", "chrf++", "ter", "bleu", "esim")
+
+    def row(name: str, statistic: str) -> list[list[Figure]]:
+        there = {line["metric"] for line in raw("metrics") if line["set"] == name}
+        return [
+            [figure("metrics", "value", set=name, metric=metric, statistic=statistic)] if metric in there else []
+            for metric in metrics
+        ]
+
+    check_table(
+        table(BENCHMARKS, "Which metric agrees best?"),
+        ["Prism", "BARTScore, recall", "BERTScore", "chrF++", "TER", "BLEU", "ESIM"],
+        {
+            "development: WMT21, four sets, within segments, tau-b": row("development", "kendall-tau-b-items"),
+            "WMT22 zh-en, 200 segments, within segments, tau-b": row("wmt22-zh", "kendall-tau-b-items"),
+            "WMT19, mean of the two, rankings, tau without ties": row("wmt19", "kendall-darr-without-ties"),
+            "development, systems, Pearson": row("development", R),
+            "WMT22 zh-en, 200 segments, systems, Pearson": row("wmt22-zh", R),
+        },
+    )
+
+
+def gain_and_difference(references: str, name: str, metric: str, statistic: str) -> list[Figure]:
+    of = {"references": references, "set": name, "metric": metric, "use": "max", "k": 10, "statistic": statistic}
+    return [figure("evidence", "gain", **of, row="real"), figure("evidence", "value", **of, row="difference")]
+
+
+def test_the_shipped_paraphraser() -> None:
+    def row(metric: str, development: str, wmt19: str) -> list[list[Figure]]:
+        return [
+            gain_and_difference("shipped", "development", metric, development),
+            gain_and_difference("shipped", "wmt19", metric, wmt19),
+        ]
+
+    segments = ("kendall-tau-b-items", "kendall-darr-without-ties")
+    check_table(
+        table(BENCHMARKS, "The shipped paraphraser"),
+        ["development", "WMT19"],
+        {
+            "within segments, BLEU": row("bleu", *segments),
+            "within segments, chrF++": row("chrf++", *segments),
+            "systems, Pearson, BLEU": row("bleu", R, R),
+            "systems, Pearson, chrF++": row("chrf++", R, R),
+        },
+    )
+
+
+def test_how_much_they_say_that_systems_say() -> None:
+    def row(references: str, k: int) -> list[list[Figure]]:
+        of = {"set": "wmt22-zh", "references": references, "k": k}
+        return [
+            [figure("coverage", column, 100, **of, n=n) for column in ("covered", "covered_by_placebo")] for n in (1, 2)
+        ]
+
+    check_table(
+        table(BENCHMARKS, "How much do they say that systems say?"),
+        ["outputs' new words that they cover", "new pairs of words"],
+        {
+            "ten LLM paraphrases, WMT22 zh-en": row("llm", 10),
+            "one of them, WMT22 zh-en": row("llm", 1),
+            "another person's, WMT22 zh-en": row("human", 1),
+            "shipped model, WMT22 zh-en": row("shipped", 10),
+            "`shipped+lexical`, WMT22 zh-en": row("shipped+lexical", 10),
+        },
+    )
+
+
+PAIRS = ("Online-A/Online-B", "JDExploreAcademy/LanguageX")
+
+
+def test_which_test_holds_its_level() -> None:
+    def row(metric: str) -> list[list[Figure]]:
+        return [
+            [
+                figure("false-positives", "rejected", 100, kind="corpus", metric=metric, systems=pair, test=test)
+                for pair in PAIRS
+            ]
+            for test in ("paired-bs", "paired-bs-shift", "paired-ar")
+        ]
+
+    check_table(
+        table(BENCHMARKS, "Which test holds its level?"),
+        ["sacreBLEU's bootstrap", "`--paired-bs-shift`", "`--paired-ar`"],
+        {"BLEU": row("bleu"), "chrF++": row("chrf++"), "TER": row("ter")},
+    )
+
+
+def test_metrics_against_sacrebleu() -> None:
+    columns = ("polyref_cpu_seconds", "sacrebleu_cpu_seconds", "ratio")
+    alone = "k = 100 alone, sacreBLEU with cached references"
+    tasks = {
+        f"BLEU, {alone}": f"BLEU, {alone}",
+        "BLEU, paired bootstrap, text read": "BLEU, paired bootstrap, 1875 segments, text read",
+        f"chrF++, {alone}": f"chrF++, {alone}",
+        "chrF++, paired bootstrap, text read": "chrF++, paired bootstrap, 1875 segments, text read",
+        "TER, k = 10, 990 pairs": "TER, k = 10, 990 pairs",
+    }
+    check_table(
+        table(BENCHMARKS, "Metrics"),
+        ["polyref", "sacreBLEU", "ratio"],
+        {
+            name: [[figure("speed-metrics", column, path="C", task=task)] for column in columns]
+            for name, task in tasks.items()
+        },
+    )
+
+
+def test_search() -> None:
+    programs = {
+        "polyref, diverse beam search": "polyref",
+        "polyref, int8": "polyref-int8",
+        "fairseq 0.12.2, diverse beam search": "fairseq",
+        "Transformers 4.56.2, diverse beam search": "transformers4",
+        "CTranslate2 4.8.5, beam search": "ctranslate2-beam",
+        "CTranslate2, beam search, int8": "ctranslate2-int8-beam",
+        "the matrix products alone": "products",
+    }
+    there = {(row["shape"], row["program"]) for row in raw("speed-search") if row["threads"] == "1"}
+    check_table(
+        table(BENCHMARKS, "Search"),
+        ["base", "shipped model's shape", "Prism"],
+        {
+            name: [
+                [figure("speed-search", "cpu_seconds_a_sentence", shape=shape, threads=1, program=program)]
+                if (shape, program) in there
+                else []
+                for shape in ("base", "shipped", "prism")
+            ]
+            for name, program in programs.items()
+        },
+    )
+
+
+def test_memory_against_the_number_of_references() -> None:
+    columns = ("references", "peak_mb", "cpu_seconds")
+    commands = {"augment, no filter": ("augment", "none"), "score, bleu chrf++, `max`": ("score", "")}
+    check_table(
+        table(BENCHMARKS, "Memory against the number of references"),
+        ["references", "peak memory", "CPU seconds"],
+        {
+            name: [
+                [figure("speed-memory", column, command=command, filter=filter, references=1000000)]
+                for column in columns
+            ]
+            for name, (command, filter) in commands.items()
+        },
+    )
+
+
+def test_all_cores() -> None:
+    columns = ("workers", "references", "references_per_second", "gain", "start_up_seconds", "peak_mb", "load_average")
+    works = {
+        "augment, shipped model": "augment",
+        "parPrism, shipped model": "prism",
+        "parBERTScore, shipped": "bertscore",
+        "the same, by threads": "bertscore-threads",
+    }
+    rows = table(BENCHMARKS, "All cores")
+    for row in rows[1:]:
+        row[0] = f"{row[0]} {row[1]}"
+    check_table(
+        rows,
+        ["processes", "references", "references a second", "gain", "start-up", "memory", "load before"],
+        {
+            f"{name} {workers}": [[figure("speed-jobs", column, work=work, workers=workers)] for column in columns]
+            for name, work in works.items()
+            for workers in (1, 2)
+        },
+    )
+
+
+def test_the_table_of_the_readme() -> None:
+    def row(metric: str, statistic: str) -> list[list[Figure]]:
+        of = {**LLM_ZH, "metric": metric, "statistic": statistic}
+        ten = {**of, "k": 10}
+        p = max(figure("tasks", column, **ten).value for column in ("p", "p_beyond"))
+        assert figure("tasks", "claim", **ten).bold  # all that is claimed has the verdict
+        return [
+            [figure("tasks", "value", **of, k=0)],
+            [plain(figure("tasks", "value", **ten))],
+            [plain(figure("tasks", "claim", **ten))],
+            [Figure(p)],
+        ]
+
+    check_table(
+        table("README.md", "Does it help?"),
+        ["one reference", "with the ten", "what may be claimed", "p"],
+        {
+            "BLEU, systems": row("bleu", R),
+            "chrF++, systems": row("chrf++", R),
+            "BLEU, outputs of a segment": row("bleu", TAU),
+            "chrF++, outputs of a segment": row("chrf++", TAU),
+        },
+    )
+
+
+def test_pages_round_alike() -> None:
+    readme = table("README.md", "Does it help?")[1:]
+    rows = {row[0]: row for row in table(BENCHMARKS, "How many, and at what cost")[1:]}
+    for line, name in zip(readme, ("r, BLEU", "r, chrF++", "tau, BLEU", "tau, chrF++"), strict=True):
+        assert [line[1], line[2]] == [rows[name][1], rows[name][-1].strip("*")], name
