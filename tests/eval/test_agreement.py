@@ -11,8 +11,10 @@ from polyref.errors import DataError, UsageError
 from polyref.eval.agreement import Row, agreement
 from polyref.eval.data.evaluation_set import EvalSet
 from polyref.eval.data.reference_sets import reference_set
+from polyref.eval.data.score_files import Gold, StoredScores
 from polyref.eval.series import ComputedSeries, Series, StoredSeries, series_of
 from polyref.eval.statistics.base import Bootstrap
+from polyref.eval.statistics.significance import perm_systems
 from polyref.metrics.registry import get_metric
 
 SYSTEMS = ["Alpha", "Beta.1", "Gamma-2"]
@@ -241,3 +243,28 @@ def test_placebos_are_not_measured_without_added_references(minimal: Path) -> No
         for one, fake in zip(whole, fakes, strict=True):
             expected, found = one.segment(SYSTEMS, 2), fake.segment(SYSTEMS, 2)
             assert expected is not None and np.array_equal(expected, found)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", ["computed", "of a file", "of systems alone"])
+def test_scores_of_systems_are_exchanged_in_units_of_those_of_outputs(kind: str) -> None:
+    """Corpus scores are no means; a file may have scores of systems on another scale, or no scores of outputs."""
+    rng = np.random.default_rng(1)
+    names = [f"system {number}" for number in range(8)]
+    human = rng.normal(size=8)
+    series, units = [], {"computed": [], "of a file": [], "of systems alone": []}  # type: ignore[var-annotated]
+    for name, noise, spread, scale in (("good", 0.4, 2.0, 1.0), ("poor", 1.2, 0.5, 5.0)):
+        system = scale * (human + noise * rng.normal(size=8))
+        cells = human[:, None] + spread * rng.normal(size=(8, 1)) + scale * spread * rng.normal(size=(8, 40))
+        of_systems = dict(zip(names, system.tolist(), strict=True))
+        of_outputs = {} if (kind, name) == ("of systems alone", "poor") else dict(zip(names, cells, strict=True))
+        stored = StoredScores(name, "", of_systems, of_outputs, {})
+        series.append(StoredSeries(name, stored, Path(), resamples=kind == "computed"))
+        within = (cells - cells.mean(axis=1, keepdims=True)).std()
+        units["computed"].append(system / within)
+        units["of a file"].append(system / within * cells.mean(axis=1).std() / system.std())
+        units["of systems alone"].append(system / system.std())
+    gold = Gold("mqm", "mqm", dict(zip(names, human.tolist(), strict=True)))
+    rows = agreement(series, gold, known=None, systems=names, bootstrap=Bootstrap(0), baseline="poor")
+    expected = {unit: perm_systems(*scores, human) for unit, scores in units.items()}
+    assert len({round(p, 3) for p in expected.values()}) == 3, "these scores cannot tell the units apart"
+    assert _one(rows, metric="good", statistic="pearson").p == pytest.approx(expected[kind], abs=1e-12)
