@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from kills import run_program
+from synced import FOLDER, RENAMED, dealings
 
 from polyref.errors import DataError
 from polyref.publishing import publish_together, published_file, published_folder
@@ -231,3 +232,35 @@ def test_a_target_that_is_a_folder_stays(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     publish_together({tmp_path / "b": b"1"})
     assert (tmp_path / "b").read_bytes() == b"1"
+
+
+def test_a_file_is_on_the_disk_before_its_name_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = dealings(monkeypatch)
+    with published_file(tmp_path / "a") as stream:
+        stream.write(b"new")
+    assert seen == ["new", RENAMED, FOLDER]
+
+
+def test_files_that_belong_together_are_on_the_disk_before_their_names_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "large").write_text("2")
+    seen = dealings(monkeypatch)
+    publish_together({tmp_path / "a": b"1", tmp_path / "b": tmp_path / "large"})
+    # The record of the renames between them, which must be there before the first.
+    assert seen[:2] == ["1", "2"] and seen[2].startswith('{".a.')
+    assert seen[3:] == [RENAMED, FOLDER, RENAMED, RENAMED, FOLDER]
+
+
+@pytest.mark.parametrize("old", [False, True])
+def test_a_folder_is_on_the_disk_before_its_name_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, old: bool) -> None:
+    if old:
+        (tmp_path / "report").mkdir()
+    seen = dealings(monkeypatch)
+    with published_folder(tmp_path / "report") as fresh:
+        (fresh / "within").mkdir()
+        (fresh / "a").write_text("1")
+        (fresh / "within" / "b").write_text("2")
+    assert sorted(seen[:2]) == ["1", "2"]
+    # Two renames where two folders cannot be exchanged by one call.
+    assert [*dict.fromkeys(seen[2:])] == [RENAMED, FOLDER] and seen.count(FOLDER) == 1

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from synced import FOLDER, dealings
 
 from polyref.errors import DataError, PolyrefWarning
 from polyref.publishing import publish_together, published_folder
@@ -173,3 +174,14 @@ def test_hash_is_that_of_sha256sum(tmp_path: Path) -> None:
     path = tmp_path / "f"
     path.write_bytes(os.urandom(3_000_000))
     assert file_sha256(path) == hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_a_record_is_on_the_disk_when_append_returns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "j"
+    seen = dealings(monkeypatch)
+    with Journal.open(path, SETTINGS) as journal:
+        assert seen == [path.read_text(), FOLDER]
+        for count, record in enumerate(RECORDS, 1):
+            del seen[:]
+            journal.append(record)
+            assert seen == [path.read_text()] and len(path.read_bytes().splitlines()) == 1 + count
