@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from tiny_models import TEXT, state, symbols, write
 
 from polyref.cache import Cache
 from polyref.engine import Engine
@@ -49,6 +51,45 @@ def test_the_same_digits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     again.score(jobs[:7])
     assert computed == [1], "a shorter stretch is another one"
     cache.close()
+
+
+def test_another_model_reads_nothing(tmp_path: Path, spm: bytes) -> None:
+    """Two models with the same words, so that all token ids are the same."""
+    cache = Cache(tmp_path / "cache")
+    changed = {name: -value for name, value in state(len(symbols(spm)) + 4).items()}
+    folders = [write(tmp_path / "one", spm), write(tmp_path / "other", spm, weights=changed)]
+    plain = [load_scorer(folder) for folder in folders]
+    jobs = [(plain[0].source(a), plain[0].target(b)) for a in TEXT[:2] for b in TEXT[:2]]
+    expected = [scorer.score(jobs, "en") for scorer in plain]
+    assert not np.allclose(expected[0][0], expected[1][0])
+    for folder, rows in zip(folders, expected, strict=True):
+        found = load_scorer(folder, cache=cache).score(jobs, "en")
+        assert all(np.array_equal(a, b) for a, b in zip(found, rows, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("fact", "other"),
+    [("digest", "0" * 12), ("dtype", "bfloat16"), ("note", "closeness:3"), ("max_source", 39), ("max_target", 29)],
+)
+def test_what_kept_scores_depend_on(
+    fact: str, other: Any, tmp_path: Path, spm: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scorer = load_scorer(write(tmp_path / "m", spm), cache=Cache(tmp_path / "cache"))
+    jobs = [(scorer.source(TEXT[0]), scorer.target(TEXT[1]))]
+    computed: list[int] = []
+    own = scorer.compute
+    monkeypatch.setattr(scorer, "compute", lambda stretch: computed.append(1) or own(stretch))
+    scorer.score(jobs, "en")
+    scorer.score(jobs, "en")
+    assert len(computed) == 1
+    scorer.score(jobs, "de")
+    assert len(computed) == 2, "another language"
+    monkeypatch.setattr(forced, "arithmetic", lambda *_: ("another library",))
+    scorer.score(jobs, "en")
+    assert len(computed) == 3, "other sums"
+    monkeypatch.setattr(scorer, fact, other)
+    scorer.score(jobs, "en")
+    assert len(computed) == 4, fact
 
 
 def test_engine_and_cache_are_no_part_of_the_signature() -> None:
