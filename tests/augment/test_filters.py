@@ -10,7 +10,7 @@ from polyref.augment import checks as checks
 from polyref.augment import english_checks, english_grammar
 from polyref.augment.checks import Check, scripts
 from polyref.augment.english_checks import amounts, negation
-from polyref.augment.filters import PRESETS, filter_chain, preset_checks
+from polyref.augment.filters import PRESETS, FilterChain, filter_chain, preset_checks
 from polyref.comparison import comparison_key, digit_strings, words
 from polyref.errors import UsageError
 
@@ -391,6 +391,38 @@ def test_reasons_come_in_order_and_copies_and_duplicates_always_go() -> None:
     assert filter_chain("none").start([reference]).offer(reference, "No one paid 6 euros.") is None
     assert filter_chain("default").start([reference]).offer(reference, "No one paid 6 euros.") == "numbers"
     assert filter_chain("default").start([reference]).offer(reference, "No one paid 5 euros.") == "negation"
+
+
+@pytest.mark.parametrize(
+    ("candidate", "reason"),
+    [
+        ("In Lund, 6 people came by train. They left on Monday.", "numbers"),
+        ("In Lund, 5 people came by train. They did not leave on Monday.", "negation"),
+        ("In Lund, 5 people came by train. They left on Tuesday.", "dates"),
+        ("In Lund, 5 people came by train. We left on Monday.", "persons"),
+    ],
+)
+def test_paragraphs_put_together_from_sentences_are_checked_as_a_whole(candidate: str, reason: str) -> None:
+    reference = "In Lund 5 people arrived by train. They went away on Monday."
+    for composed in (True, False):
+        assert filter_chain("default").start([reference]).offer(reference, candidate, composed=composed) == reason
+
+
+def test_what_goes_wrong_inside_a_sentence_is_not_looked_for_in_paragraphs() -> None:
+    offered = []
+
+    def refuses(reference: str, candidate: str) -> bool:
+        offered.append(candidate)
+        return False
+
+    inside, everywhere = Check("inside", refuses, within_sentences=True), Check("everywhere", refuses)
+    for chain, composed, reason in (
+        ((inside, everywhere), True, "everywhere"),
+        ((inside, everywhere), False, "inside"),
+        ((inside,), True, None),
+    ):
+        assert FilterChain("x", chain).start(["One."]).offer("One.", "A one.", composed=composed) == reason
+    assert len(offered) == 2, "a paragraph is not even shown to it"
 
 
 def test_a_refused_candidate_does_not_make_the_next_one_a_duplicate() -> None:

@@ -66,7 +66,8 @@ def test_other_references_are_counted_again(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "options"), [("bleu", {"max_ngram_order": 2}), ("chrf", {"whitespace": True}), ("ter", {"normalized": True})]
+    ("name", "options"),
+    [("bleu", {"max_ngram_order": 2}), ("chrf", {"whitespace": True}), ("ter", {"normalized": True})],
 )
 def test_other_options_are_counted_again(name: str, options: dict[str, Any], tmp_path: Path) -> None:
     cache = Cache(tmp_path)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,7 +12,7 @@ import pytest
 import polyref
 from polyref.errors import DataError, PolyrefError, UsageError
 from polyref.metrics.registry import get_metric
-from polyref.metrics.signature import digest
+from polyref.metrics.signature import digest, inputs_signature
 from polyref.metrics.significance import confidence, paired_bootstrap, paired_randomization
 from polyref.references import ReferenceSet
 
@@ -42,6 +44,38 @@ def test_scores_are_those_of_the_metrics(refset: ReferenceSet) -> None:
         assert (row["score"], row["signature"]) == (scores.system[place], scores.signature)
         found = [one["score"] for one in table.segment.rows if all(one[x] == row[x] for x in ("system", "metric", "k"))]
         assert found == scores.segment[place].tolist()
+
+
+def test_signatures_of_inputs_hold_the_texts_of_the_references() -> None:
+    def signed(texts: list[list[str]], added: list[list[str]] = ADDED, **options: Any) -> str:
+        return inputs_signature(ReferenceSet.from_texts(texts, paraphrases=added), ["bleu"], [0], **options)
+
+    texts = [[text] for text in REFERENCES]
+    swapped = [texts[1], texts[0], texts[2]]
+    other = [["The ferry leaves at 9:16."], *texts[1:]]  # as many, and as long
+    more = [["The ferry departs at 9:15.", "It sails at 9:51."], *ADDED[1:]]
+    cut = [["The ferry departs at 9:15.It sails", " at 9:15."], *ADDED[1:]]
+    found = [signed(texts), signed(swapped), signed(other), *(signed(texts, added) for added in (more, cut))]
+    assert len(set(found)) == len(found)
+    assert signed(texts) == found[0]
+    # All else is the same.
+    assert len({re.sub("sha256:[0-9a-f]{16}", "", one) for one in found}) == 1
+
+
+def test_signatures_of_inputs_hold_what_counts_beside_the_texts(refset: ReferenceSet) -> None:
+    first, *rest = refset.segments
+
+    def signed(weights: tuple[str, ...] = (), sources: bool = False, source: str = "", **changes: Any) -> str:
+        refs = (first.refs[0], replace(first.refs[1], **changes), *first.refs[2:])
+        segment = replace(first, refs=refs, source=source)
+        return inputs_signature(ReferenceSet((segment, *rest)), ["bleu"], [0], weights, sources)
+
+    assert signed() != signed(kind="pseudo")
+    for name, weights in (("weight", ("given",)), ("logprob", ("logprob",))):
+        assert signed() == signed(**{name: 0.5}), "not weighed by it"
+        assert signed(weights) != signed(weights, **{name: 0.5})
+    assert signed() == signed(source="Die Fähre"), "not read"
+    assert signed(sources=True) != signed(sources=True, source="Die Fähre")
 
 
 def test_plain_lists_stand_for_sets_and_systems(refset: ReferenceSet) -> None:

@@ -49,6 +49,19 @@ def test_approximate_modes_are_close_and_rows_are_independent(
     assert torch.equal(product(x[3:5]), found[3:5])
 
 
+@pytest.mark.parametrize("packed", [True, False])
+def test_every_row_of_int8_weights_has_a_step_of_its_own(packed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows of small weights beside those of large ones: each output is as near as its own row allows."""
+    if not packed:
+        monkeypatch.setenv("POLYREF_PRODUCTS", "default")
+    generator = torch.Generator().manual_seed(3)
+    x, weight = torch.randn(9, 64, generator=generator), torch.randn(80, 64, generator=generator)
+    weight *= torch.logspace(-4, 2, 80)[:, None]
+    exact = functional.linear(x, weight)
+    errors = (Product(weight, None, precision="int8")(x) - exact).norm(dim=0) / exact.norm(dim=0)
+    assert errors.max() <= 0.03
+
+
 def test_integers_are_the_same_with_and_without_their_kernels(operands: tuple[torch.Tensor, ...]) -> None:
     x, weight, bias = operands
     fast, plain = Product(weight, bias, precision="int8"), Product(weight, bias, precision="int8")
