@@ -14,6 +14,8 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+import pytest
+
 REPOSITORY = Path(__file__).resolve().parent.parent
 BENCHMARKS = "docs/benchmarks.md"
 NUMBER = r"[+-]?(?:\d{1,3}(?:,\d{3})+|\d*)(?:\.\d+|(?<=\d))(?:e-\d+)?"
@@ -371,3 +373,303 @@ def test_pages_round_alike() -> None:
     rows = {row[0]: row for row in table(BENCHMARKS, "How many, and at what cost")[1:]}
     for line, name in zip(readme, ("r, BLEU", "r, chrF++", "tau, BLEU", "tau, chrF++"), strict=True):
         assert [line[1], line[2]] == [rows[name][1], rows[name][-1].strip("*")], name
+
+
+ADVICE = "docs/explanation/how-many-references.md"
+SMALLER = {"statistic": "kendall-tau-b-items", "set": "wmt22-zh", "references": "llm", "metric": "bleu", "use": "max"}
+
+
+def task(column: str, of: Mapping[str, str], metric: str, statistic: str, k: int, scale: Decimal | int = 1) -> Figure:
+    return plain(figure("tasks", column, scale, **of, metric=metric, statistic=statistic, k=k))
+
+
+def claim(of: Mapping[str, str], metric: str, statistic: str, k: int) -> Figure:
+    return figure("tasks", "claim", **of, metric=metric, statistic=statistic, k=k)
+
+
+def share(metric: str, statistic: str) -> Figure:
+    five, ten = (task("gain", LLM_ZH, metric, statistic, k).value for k in (5, 10))
+    return Figure(100 * five / ten)
+
+
+def over_chrf(column: str) -> Figure:
+    return figure("metrics", column, set="wmt19", metric="prism", statistic="kendall-darr-without-ties")
+
+
+def most(column: str, scale: int, rows: Iterable[Mapping[str, str]]) -> Figure:
+    return Figure(max(Decimal(row[column]) for row in rows) * scale)
+
+
+def levels(verdict: str, statistics: Sequence[str] = ()) -> list[dict[str, str]]:
+    return [
+        row
+        for row in raw("interval_levels")
+        if row["verdict"] == verdict
+        and row["null"] != "drawn alike"
+        and (row["statistic"] in statistics or not statistics)
+    ]
+
+
+def rejections(test: str) -> list[dict[str, str]]:
+    return [
+        row for row in raw("false-positives") if row["test"].startswith(test) and "systems exchanged" in row["test"]
+    ]
+
+
+def outputs_alone(run: str, references: str) -> list[Figure]:
+    of = {"run": f"{run}, without them", "references": references, "k": 0, "statistic": R}
+    return [figure("pseudo-references", "value", **of, metric=metric) for metric in ("bleu", "chrf++")]
+
+
+def one_of_two(run: str, references: str, *metrics: str) -> list[Figure]:
+    return [claim({"run": run, "gold": "mqm", "references": references}, m, TAU, 1) for m in metrics]
+
+
+def sentences() -> Iterable[tuple[str, str, list[Figure]]]:
+    """Each with ``#`` for its figures."""
+    both = ("bleu", "chrf++")
+    means = [claim(of, metric, R, 10) for of in (LLM_ZH, LLM_DE) for metric in both]
+    yield (
+        BENCHMARKS,
+        "r rises by # (BLEU) and # (chrF++) on WMT22 zh-en, by # and # on en-de",
+        [*map(plain, means)],
+    )
+    yield ADVICE, "r: WMT22 zh-en BLEU #, chrF++ #; en-de #, #", means
+    expected = "chrf++(combine=expected)"
+    inside = [claim(LLM_ZH, "bleu", TAU, 10), claim(LLM_ZH, expected, TAU, 10)]
+    inside += [claim(LLM_DE, "bleu", TAU, 10), claim(LLM_DE, expected, TAU, 10)]
+    yield ADVICE, "tau: WMT22 zh-en BLEU #, chrF++ #; en-de #, #", inside
+    person = [one_of_two(run, "person", expected)[0] for run in ("wmt22-zh", "wmt22-de", "wmt23-he")]
+    yield ADVICE, "tau, chrF++ `expected`: WMT22 zh-en #, en-de #; WMT23 he-en #", person
+    people = [{"run": run, "gold": "mqm", "references": "person"} for run in ("wmt22-zh", "wmt22-de", "wmt23-he")]
+    yield ADVICE, "r, chrF++ `max`: #, # and #, none", [claim(of, "chrf++", R, 1) for of in people]
+    yield ADVICE, "on WMT19 by # [#, #]", [over_chrf(column) for column in ("over_chrf", "over_low", "over_high")]
+    length = [task(column, LLM_DE, "length-only", R, 1) for column in ("gain", "p")]
+    yield (
+        ADVICE,
+        "gains # on WMT22 en-de for systems (Pearson, p = #), more than BLEU (#)",
+        [*length, task("gain", LLM_DE, "bleu", R, 1)],
+    )
+    noise = [figure("noise", "gain", **SMALLER, k=10, wrong=wrong) for wrong in ("0.5", "0")]
+    yield ADVICE, "BLEU with `max` still gains # of # within segments", noise
+    of = {**LLM_ZH, "statistic": "pairwise-accuracy", "metric": "bleu"}
+    pairs = [figure("tasks", "value", 91, **of, k=k) for k in (10, 0)]
+    chance = figure("tasks", "p", **of, k=10)
+    yield (
+        "README.md",
+        "BLEU orders # instead of # of 91 pairs of systems right, which may be chance (p = #)",
+        [*pairs, chance],
+    )
+    yield (
+        BENCHMARKS,
+        "with every use, by # to #.",
+        [pick(claim(LLM_ZH, f"{m}{use}", TAU, 10).value for m in both for use in USES) for pick in (low, high)],
+    )
+    yield BENCHMARKS, "chrF++ only with `expected` (#)", [plain(inside[3])]
+    yield (
+        BENCHMARKS,
+        "bring # and # % of BLEU's gains (r, tau), # and # % of chrF++'s",
+        [share(metric, statistic) for metric in both for statistic in (R, TAU)],
+    )
+    yield (
+        BENCHMARKS,
+        "BLEU seems to gain # within segments",
+        [task("gain", {"run": "dailydialog", "gold": "rating"}, "bleu", TAU, 3)],
+    )
+    left = {**LLM_ZH, "run": "wmt22-zh without outliers"}
+    yield (
+        BENCHMARKS,
+        "BLEU's r is only # with refA, and # with ten; `unclear`. chrF++ goes from # to #, `better`",
+        [task("value", left, metric, R, k) for metric in both for k in (0, 10)],
+    )
+    yield (
+        BENCHMARKS,
+        "With one, tau rises by # (p = #)",
+        [task(column, LLM_ZH, "length-only", TAU, 1) for column in ("gain", "p")],
+    )
+    bert = {"run": "wmt22-zh, bertscore", "gold": "mqm"}
+    largest, blend = (f"bertscore(combine={use}, model=minilm)" for use in ("max", "blend"))
+    yield (
+        BENCHMARKS,
+        "r # to #, #, `better`; within segments `blend` #, `better`, and `max` #, `unclear`",
+        [
+            *(task("value", bert, largest, R, k) for k in (0, 10)),
+            task("claim", bert, largest, R, 10),
+            task("claim", bert, blend, TAU, 10),
+            task("claim", bert, largest, TAU, 10),
+        ],
+    )
+    a, b = "outputs of Online-A and Online-Y", "outputs of Online-B and Online-W"
+    yield (
+        BENCHMARKS,
+        "Online-A's bring r to # and # on en-de, and to # and # on zh-en",
+        [figure for pair in ("en-de", "zh-en") for figure in outputs_alone(f"{pair}, {a}", "it and refA")],
+    )
+    yield (
+        BENCHMARKS,
+        "Online-B's on en-de to # and # (refA: #, #)",
+        [figure for references in ("it and refA", "refA alone") for figure in outputs_alone(f"en-de, {b}", references)],
+    )
+    over = {"set": "wmt22-de", "references": "llm", "k": 10, "statistic": R, "row": "over-max"}
+    yield (
+        BENCHMARKS,
+        "(BLEU by # and #, chrF++ by # and #;",
+        [
+            figure("evidence", "value", -1, **over, metric=metric, use=use)
+            for metric in both
+            for use in ("expected", "blend")
+        ],
+    )
+    wide = {"references": "shipped", "use": "max", "k": 10, "metric": "chrf++"}
+    inner = {**wide, "set": "development", "statistic": "kendall-tau-b-items", "row": "difference"}
+    yield (
+        BENCHMARKS,
+        "only chrF++ gains beyond the placebo within segments ([#, #])",
+        [figure("evidence", column, **inner) for column in ("low", "high")],
+    )
+    wmt19 = {**wide, "set": "wmt19", "statistic": R, "row": "real"}
+    yield (
+        BENCHMARKS,
+        "for systems chrF++ rises on WMT19, by # ([#, #])",
+        [figure("evidence", column, **wmt19) for column in ("gain", "gain_low", "gain_high")],
+    )
+    yield (
+        BENCHMARKS,
+        "with chrF++: # / # on the development sets, # / # on WMT19",
+        [
+            *gain_and_difference("shipped+lexical", "development", "chrf++", R),
+            *gain_and_difference("shipped+lexical", "wmt19", "chrf++", R),
+        ],
+    )
+    lt = [row for row in raw("generator-quality") if row["set"] == "lt" and float(row["human_score"]) >= 0.2]
+    gains = [
+        Decimal(row["gain"])
+        for row in lt
+        if (row["metric"], row["use"], row["statistic"]) == ("bleu", "max", "kendall-darr-without-ties")
+    ]
+    assert len(gains) == 5
+    yield BENCHMARKS, "any of the five systems with z of .20 or more brings BLEU # to #", [low(gains), high(gains)]
+    crowd = {"pool": "all", "metric": "bleu", "use": "max"}
+    rise = [figure("people", "value", **crowd, references=n, statistic="kendall-tau-b-items").value for n in (1, 7)]
+    yield BENCHMARKS, "from 1 to 7 references BLEU rises by # within segments", [Figure(rise[1] - rise[0])]
+    yield (
+        BENCHMARKS,
+        "(BLEU # to # from one to 48)",
+        [figure("people", "value", **crowd, references=n, statistic=R) for n in (1, 48)],
+    )
+    yield (
+        BENCHMARKS,
+        "up to # % (int8: # %) are ill-formed",
+        [
+            most("ill_formed", 100, [row for row in raw("references") if row["references"] == references])
+            for references in ("shipped", "shipped-int8")
+        ],
+    )
+    equal = [Decimal(row["rejected"]) * 100 for row in raw("false-positives") if row["test"] == "paired-bs"]
+    yield BENCHMARKS, "calls equal systems different in # to # % of the trials", [low(equal), high(equal)]
+    steps = ("pairwise-accuracy", "acc23")
+    yield (
+        BENCHMARKS,
+        "`worse` in at most # %, the jackknife in at most # %",
+        [most("wrong", 100, levels(verdict)) for verdict in ("PERM-SYSTEMS", "jackknife")],
+    )
+    yield BENCHMARKS, "(accuracies: at most # %)", [most("wrong", 100, levels("jackknife", steps))]
+    yield (
+        BENCHMARKS,
+        "Williams' test rejects in up to # %, and PERM-BOTH in up to # %",
+        [most("rejected", 100, rejections(test)) for test in ("Williams", "PERM-BOTH")],
+    )
+    t_tests = [{"kind": "outputs", "systems": pair} for pair in PAIRS]
+    yield (
+        BENCHMARKS,
+        "the paired t-test rejects in # and # %; the rank-sum test, which WMT uses, in # and # %",
+        [
+            figure("false-positives", "rejected", 100, **of, test=test)
+            for test in ("paired t-test", "rank-sum test")
+            for of in t_tests
+        ],
+    )
+    lengths = [row for row in raw("length_only") if row["metric"] != "chrf"]
+    yield (
+        BENCHMARKS,
+        "get `better` in # of # verdicts",
+        [Figure(Decimal(sum(int(row[column]) for row in lengths))) for column in ("better", "verdicts")],
+    )
+    layer = {"encoder": "minilm", "set": "development", "layer": 6, "measure": "precision"}
+    yield (
+        BENCHMARKS,
+        "precision of layer 6 is better within segments (# [#, #])",
+        [
+            figure("bertscore-layers", column, **layer, statistic="kendall-tau-b-items")
+            for column in ("over_default", "over_low", "over_high")
+        ],
+    )
+    darr = {"statistic": "kendall-darr-without-ties"}
+    yield (
+        BENCHMARKS,
+        "lt-en # and #, gu-en # and #",
+        [
+            figure("metrics", "value", **darr, set=name, metric=metric)
+            for name in ("lt", "gu")
+            for metric in ("prism", "chrf++")
+        ],
+    )
+    columns = ("polyref_cpu_seconds", "bert_score_cpu_seconds", "ratio")
+    yield (
+        BENCHMARKS,
+        "# s for # s with 11 references (#x), # s for # s with 50 (#x); one more system later # and # s",
+        [
+            *(figure("speed-bertscore", column, references=n) for n in (11, 50) for column in columns),
+            *(figure("speed-bertscore", "one_more_system_later", references=n) for n in (11, 50)),
+        ],
+    )
+    metrics = ("bleu", "ter", "bertscore", "esim", "prism")
+    yield (
+        BENCHMARKS,
+        "BLEU and chrF++ #, TER #, BERTScore #, ESIM #, Prism #.",
+        [figure("cost", "seconds_a_pair", metric=metric) for metric in metrics],
+    )
+    ratios = [Decimal(row["ratio"]) for row in raw("speed-likelihood") if "shape" in row["model"]]
+    yield (
+        BENCHMARKS,
+        "# times as fast with the shipped model, # to # times with the shapes",
+        [
+            figure("speed-likelihood", "ratio", model="shipped paraphraser"),
+            low(ratios),
+            high(ratios),
+        ],
+    )
+    worst = most("largest_difference_of_a_segment", 1, raw("speed-likelihood"))
+    yield BENCHMARKS, "Scores differ by # at most. [speed-likelihood.csv]", [worst]
+    worst = most("largest_difference", 1, raw("speed-bertscore"))
+    yield BENCHMARKS, "Scores differ by # at most. [speed-bertscore.csv]", [worst]
+    base = {"shape": "base", "threads": 1}
+    yield (
+        BENCHMARKS,
+        "polyref is # times as fast as fairseq, # times as fast as Transformers 4 and # times",
+        [
+            figure("speed-search", "against_polyref", **base, program=program)
+            for program in ("fairseq", "transformers4", "ctranslate2-beam")
+        ],
+    )
+
+
+USES = ("", "(combine=expected)", "(combine=blend)")
+
+
+def low(values: Iterable[Decimal]) -> Figure:
+    return Figure(min(values))
+
+
+def high(values: Iterable[Decimal]) -> Figure:
+    return Figure(max(values))
+
+
+@pytest.mark.parametrize(("name", "sentence", "figures"), list(sentences()))
+def test_figures_in_sentences(name: str, sentence: str, figures: list[Figure]) -> None:
+    pattern = re.escape(sentence).replace(r"\#", rf"(\*\*)?({NUMBER})(?:\*\*)?").replace(r"\ ", r"\s+")
+    (found,) = re.finditer(pattern, page(name))
+    groups = found.groups()
+    for bold, shown, expected in zip(groups[::2], groups[1::2], figures, strict=True):
+        assert shows(shown, expected), f"{shown} for {expected.value}: {found[0]}"
+        assert bool(bold) == expected.bold, found[0]
