@@ -10,12 +10,13 @@ from pathlib import Path
 
 import click
 
-from polyref.cli.commands import MultiCommand, in_flags
+from polyref.cli.commands import in_flags
+from polyref.cli.options import HeadedCommand
 from polyref.errors import PolyrefError, UsageError
 from polyref.tables import shown
 
 
-@click.command("train.py", cls=MultiCommand)
+@click.command("train.py", cls=HeadedCommand)
 @click.argument("files", nargs=-1, required=True, metavar="FILES...", type=click.Path(path_type=Path))
 @click.option("-o", "--output", required=True, metavar="DIR", type=click.Path(path_type=Path), help="Model folder.")
 @click.option(

@@ -83,7 +83,7 @@ def test_fluency_does_not_depend_on_neighbours_and_counts_each_text_once(gpt: st
 
 
 def test_long_texts_are_cut_and_warned_of(gpt: str) -> None:
-    with pytest.warns(PolyrefWarning, match="1 text is longer than gpt0 reads"):
+    with pytest.warns(PolyrefWarning, match=f"1 text is longer than {Path(gpt).name} reads"):
         (value,) = Causal(find(gpt, "language model"), "cpu").fluency(["x" * 100])
     assert value == pytest.approx(alone(gpt, "x" * 38), abs=1e-5)
 

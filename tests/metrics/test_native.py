@@ -81,7 +81,7 @@ def both(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def source_hash() -> str:
     """SHA-256 of the C sources that the library was built from."""
-    read = native._required().polyref_source
+    read = native._library().polyref_source
     read.restype = ctypes.c_char_p
     value: bytes = read()
     return value.decode()
