@@ -1,1 +1,3 @@
+"""Agreement with human judgements, against the number of references."""
+
 from __future__ import annotations

@@ -11,6 +11,7 @@ import gzip
 import re
 import sys
 import zlib
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape, unescape
 from itertools import groupby
@@ -63,7 +64,7 @@ def _blocks(stream: IO[bytes] | gzip.GzipFile, room: int, file: Path, reader: _X
         yield block
 
 
-class _Builder:
+class _Builder(ABC):
     """What readers of markup do at tags: they fill the texts of a document.
 
     Attributes:
@@ -82,9 +83,9 @@ class _Builder:
         self.pieces: list[str] | None = None
 
     @property
+    @abstractmethod
     def line(self) -> int:
         """Where the reader is."""
-        raise NotImplementedError
 
     def fault(self, message: str) -> DataError:
         """An error at the place where the reader is."""

@@ -82,7 +82,7 @@ class SequenceMetric(Metric):
 
     @property
     def options(self) -> dict[str, Any]:
-        """As of others; where to compute is none of them."""
+        """The options that scores depend on: not where they are computed."""
         return {name: value for name, value in super().options.items() if name not in _WHERE}
 
     @property
@@ -113,7 +113,7 @@ class SequenceMetric(Metric):
         ks: Sequence[int] | None = None,
         allow_missing: bool = False,
     ) -> Statistics:
-        """As of others, with the model's name and hash and the number of cut texts in ``meta``."""
+        """Read the texts once; ``meta`` has the model's name and hash, and how many texts were cut."""
         self._check_model()
         self._cut.clear()
         stats = super().statistics(systems, references, ks=ks, allow_missing=allow_missing)
