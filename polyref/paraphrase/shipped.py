@@ -33,13 +33,15 @@ class ShippedRules:
 
     name = "digits,noaddedrepeat4"
 
-    def __init__(self, spm: sentencepiece.SentencePieceProcessor, eos: int) -> None:
+    def __init__(self, spm: sentencepiece.SentencePieceProcessor, eos: int, device: str = "cpu") -> None:
         self.eos = eos
-        self.digits = Digits(spm)
+        self.device = device
+        self.digits = Digits(spm, device)
+        self.free = self.digits.tokens.tolist()
 
     def hooks(self, sources: Sequence[Sequence[int]], texts: Sequence[str]) -> Sequence[StepHook]:
         """The rules for one batch of sources."""
-        repeats = NoAddedRepeats(sources, self.digits.tokens.tolist(), 4)
+        repeats = NoAddedRepeats(sources, self.free, device=self.device)
         return [repeats, SourceDigits(self.digits, sources, self.eos)]
 
 
@@ -52,9 +54,11 @@ class NoAddedRepeats:
 
     forbids_only = True
 
-    def __init__(self, sources: Sequence[Sequence[int]], free: Iterable[int] = (), n: int = 4) -> None:
+    def __init__(
+        self, sources: Sequence[Sequence[int]], free: Iterable[int] = (), n: int = 4, device: str = "cpu"
+    ) -> None:
         self.n = n
-        self.free = torch.tensor(sorted(free), dtype=torch.long)
+        self.free = torch.tensor(sorted(free), dtype=torch.long, device=device)
         self.counts = [Counter(zip(*(source[at:] for at in range(n)), strict=False)) for source in sources]
 
     def __call__(self, sentences: Tensor, prefixes: Tensor, scores: Tensor) -> None:
@@ -64,7 +68,7 @@ class NoAddedRepeats:
             return
         windows = prefixes.unfold(2, n, 1)  # [S, W, t - n + 1, n]
         last = prefixes[:, :, None, prefixes.shape[2] - n + 1 :]
-        same = (windows[..., : n - 1] == last).all(-1) & ~torch.isin(windows, self.free.to(windows.device)).any(-1)
+        same = (windows[..., : n - 1] == last).all(-1) & ~torch.isin(windows, self.free).any(-1)
         rows, columns, places = same.nonzero(as_tuple=True)
         found = torch.stack([sentences[rows], rows, columns], 1).tolist()
         had = Counter((*at, *ngram) for at, ngram in zip(found, windows[rows, columns, places].tolist(), strict=True))
@@ -76,15 +80,15 @@ class NoAddedRepeats:
 class Digits:
     """Which pieces of a vocabulary are digits; vocabularies that split digits have one piece a digit."""
 
-    def __init__(self, spm: sentencepiece.SentencePieceProcessor) -> None:
+    def __init__(self, spm: sentencepiece.SentencePieceProcessor, device: str = "cpu") -> None:
         found = {}
         for token in range(spm.get_piece_size()):
             piece = spm.id_to_piece(token).removeprefix("▁")
             if len(piece) == 1 and piece in "0123456789":
                 found[token] = int(piece)
-        self.tokens = torch.tensor(list(found), dtype=torch.long)
-        self.values = torch.tensor(list(found.values()), dtype=torch.long)
-        self.of = torch.full((spm.get_piece_size(),), 10, dtype=torch.long)
+        self.tokens = torch.tensor(list(found), dtype=torch.long, device=device)
+        self.values = torch.tensor(list(found.values()), dtype=torch.long, device=device)
+        self.of = torch.full((spm.get_piece_size(),), 10, dtype=torch.long, device=device)
         self.of[self.tokens] = self.values
 
     def count(self, tokens: Tensor) -> Tensor:
@@ -101,7 +105,8 @@ class SourceDigits:
     def __init__(self, digits: Digits, sources: Sequence[Sequence[int]], eos: int) -> None:
         self.digits = digits
         self.eos = eos
-        self.wanted = torch.stack([digits.count(torch.tensor(source, dtype=torch.long)) for source in sources])
+        device = digits.of.device
+        self.wanted = torch.stack([digits.count(torch.tensor(source, device=device)) for source in sources])
 
     def __call__(self, sentences: Tensor, prefixes: Tensor, scores: Tensor) -> None:
         """Forbid digits that are used up, and the end while digits are missing."""
@@ -128,7 +133,7 @@ def load(argument: str | None, options: LoadingOptions) -> SearchParaphraser:
     if lang is not None and base(lang) != model.language:
         raise UsageError(f"{model.name} writes {model.language}, not {lang!r}", remedy="choose another `model`")
     codec = SentencePieceCodec(model.spm, model.network.eos)
-    rules: Rules = ShippedRules(model.spm, model.network.eos)
+    rules: Rules = ShippedRules(model.spm, model.network.eos, device)
     if options.prism_a:
         rules = BothRules(rules, CopyPenaltyRules(codec, options.prism_a, options.prism_b))
     return SearchParaphraser(
