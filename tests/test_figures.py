@@ -595,6 +595,17 @@ def sentences() -> Iterable[tuple[str, str, list[Figure]]]:
         "get `better` in # of # verdicts",
         [Figure(Decimal(sum(int(row[column]) for row in lengths))) for column in ("better", "verdicts")],
     )
+    looks = [(row["date"], row["commit"].endswith("+")) for row in raw("ledger")]
+    first = sorted({day for day, _ in looks})[:2]
+    yield (
+        BENCHMARKS,
+        "has # looks in its first two days, # of them from checkouts with changes (`+`), and # since, # so",
+        [
+            Figure(Decimal(sum((day in first) == early and (dirty or not only) for day, dirty in looks)))
+            for early in (True, False)
+            for only in (False, True)
+        ],
+    )
     layer = {"encoder": "minilm", "set": "development", "layer": 6, "measure": "precision"}
     yield (
         BENCHMARKS,

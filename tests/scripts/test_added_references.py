@@ -85,12 +85,13 @@ def test_tables_of_generators(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     from sets import Set
 
     data, out, work = tmp_path / "data", tmp_path / "out", tmp_path / "work"
-    shutil.copytree(MINIMAL, data / "minimal")
-    (data / "minimal" / "references" / "de-en.refC.txt").write_text("".join(f"Line {n}.\n" for n in range(5)))
     for name in ("news", "lt"):
-        found = Set(name, "minimal", "de-en", "refA", "mqm", other="refC", frozen=name == "lt")
-        monkeypatch.setitem(evidence.SETS, name, found)
-    lists = f"lists=list:{data}/minimal/paraphrases/{{pair}}.{{ref}}.jsonl"
+        shutil.copytree(MINIMAL, data / name)
+        (data / name / "references" / "de-en.refC.txt").write_text("".join(f"Line {n}.\n" for n in range(5)))
+        monkeypatch.setitem(evidence.SETS, name, Set(name, name, "de-en", "refA", "mqm", other="refC"))
+    monkeypatch.setattr("sets.TEST_SETS", {("lt", "de-en")})
+    monkeypatch.setattr("looks.commit", lambda: "abc1234")
+    lists = f"lists=list:{data}/{{folder}}/paraphrases/{{pair}}.{{ref}}.jsonl"
     asked = [
         *("evidence.py", "--data", data, "--work", work, "--out", out, "--images", out, "--resamples", "20", "-k", "0"),
         *("2", "--parts", "references", "gains", "coverage", "--references", "human", lists, "--metrics", "bleu"),
@@ -122,8 +123,50 @@ def test_tables_of_generators(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     run("--sets", "news")
     assert read(out / "evidence.csv") == gains
     run("--sets", "lt", "--test")
-    looks = [(look["part"], look["references"]) for look in read(out / "ledger.csv")]
-    assert looks == [("gains", "human lists")]
+    looks = [(look["part"], look["references"], look["commit"]) for look in read(out / "ledger.csv")]
+    assert looks == [("gains", "human lists", "abc1234")]
+    # A look is refused where nobody could measure the same again.
+    monkeypatch.setattr("looks.commit", lambda: "abc1234+")
+    before = {path: path.read_bytes() for path in out.iterdir()}
+    with pytest.raises(SystemExit, match="commit first"):
+        run("--sets", "lt", "--test")
+    assert {path: path.read_bytes() for path in out.iterdir()} == before
+
+
+def test_references_are_made_again_where_what_decides_them_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import material
+    import sets
+
+    shutil.copytree(MINIMAL, tmp_path / "minimal")
+    path, asked = tmp_path / "minimal" / "paraphrases" / "de-en.refA.jsonl", "lists=list:{folder}/{pair}.{ref}.jsonl"
+    asked = f"lists=list:{tmp_path}/{{folder}}/paraphrases/{{pair}}.{{ref}}.jsonl"
+    made: list[str] = []
+    original = sets.Generator.augment
+    monkeypatch.setattr(sets.Generator, "augment", lambda *args: made.append("") or original(*args))
+
+    def added(generator: str = asked) -> list[list[str]]:
+        one = material.Material.of(sets.Set("small", "minimal", "de-en", "refA", "mqm"), tmp_path)
+        return one.added(generator, tmp_path, tmp_path / "work", 2).texts()
+
+    first = added()
+    assert added() == first and len(made) == 1
+    added(f"{asked};filter=strict")
+    assert len(made) == 2
+    path.write_text(path.read_text().replace(first[0][1], "Quite another text."))
+    assert added()[0][1] == "Quite another text." and len(made) == 3
+    # The filters' own code: neither its version nor the filters' names say that it changed.
+    monkeypatch.setattr("sets._code", lambda: "changed")
+    added()
+    assert len(made) == 4
+    monkeypatch.setattr("sets.MEASURED_IN", {})
+    tables = tmp_path / "table.tsv"
+    for shares in ("0.5", "0.4"):
+        tables.write_text(f"the\tthis\t{shares}\n", "utf-8")
+        sets._load.cache_clear()
+        added(f"words=lexical:{tables};filter=none")
+    assert len(made) == 6
 
 
 def test_candidates_are_made_once(tmp_path: Path) -> None:
@@ -154,7 +197,7 @@ def test_several_generators_take_turns(tmp_path: Path) -> None:
     both = Generator.parse(f"both=lexical:{tables[0]}+lexical:{tables[1]};filter=none")
     augmented = both.augment(loaded, 4, tmp_path / "work")
     assert both.name == "both" and augmented is not None
-    assert both.signature.count("lexical|sha:") == 2
+    assert both.models.count("lexical|sha:") == 2
     for segment in augmented.references:
         texts = [ref.text for ref in segment.extras]
         if len(texts) > 1:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import polyref
+from polyref.metrics.likelihood import SequenceMetric
 from polyref.metrics.registry import get_metric
 
 REPOSITORY = Path(__file__).resolve().parent.parent.parent
@@ -100,6 +101,40 @@ def test_bartscore_reads_the_scores_of_prism(tmp_path: Path) -> None:
     assert [path.name.partition("-")[0] for path in (tmp_path / "pairs").iterdir()] == ["prism"]
 
 
+@pytest.mark.parametrize("name", ["prism", "bartscore-recall"])
+def test_another_model_has_scores_of_its_own(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model that was trained again has the same name and options."""
+    from evidence import _models_of, models_behind
+    from pair_scores import metric_of
+
+    def kept() -> int:
+        return len(list((tmp_path / "pairs").iterdir()))
+
+    before = metric_of(name, "max", tmp_path)
+    (first,) = models_behind({"metric": name}, {}, tmp_path)[:1]
+    assert kept() == 1
+    assert isinstance(before, SequenceMetric)
+    assert f"sha:{before.scorer.digest}" in first
+    monkeypatch.setattr(before.scorer, "digest", "0123456789ab")
+    metric_of(name, "max", tmp_path)
+    assert kept() == 2
+    _models_of.cache_clear()
+    (second,) = models_behind({"metric": name}, {}, tmp_path)[:1]
+    _models_of.cache_clear()
+    assert "sha:0123456789ab" in second
+
+
+def test_rows_say_whose_references_they_have() -> None:
+    from evidence import models_behind
+    from looks import from_commit
+
+    (none, writers) = models_behind({"metric": "bleu", "references": "shipped"}, {}, Path())
+    assert none == "" and "|sha:" in writers
+    assert models_behind({"members": "bleu + chrf++", "references": "llm"}, {}, Path())[-1] == ""
+    row = from_commit({"metric": "bleu"}, "abc1234", none, writers)
+    assert row == {"metric": "bleu", "commit": "abc1234", "models": writers}
+
+
 def test_the_ledger_says_what_was_looked_at(tmp_path: Path) -> None:
     from argparse import Namespace
 
@@ -109,8 +144,8 @@ def test_the_ledger_says_what_was_looked_at(tmp_path: Path) -> None:
     args = Namespace(
         metrics=["bleu"], uses=["max"], k=[0, 10], references=["llm", "shipped"], placebo=5, resamples=9, seed=1
     )
-    note_look(tmp_path / "ledger.csv", "gains", "lt", args)
-    note_look(tmp_path / "ledger.csv", "noise", "wmt22-zh", args)
+    note_look(tmp_path / "ledger.csv", "gains", "lt", args, "abc1234")
+    note_look(tmp_path / "ledger.csv", "noise", "wmt22-zh", args, "abc1234")
     first, second = read(tmp_path / "ledger.csv")
     assert (first["set"], first["references"], first["ks"], first["resamples"]) == (
         "wmt19 lt-en ref darr",

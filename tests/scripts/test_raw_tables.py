@@ -23,18 +23,9 @@ def scripts(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("module", "name", "file"),
     [
-        ("parts.gains", "COLUMNS", "evidence"),
-        ("parts.metrics", "COLUMNS", "metrics"),
-        ("parts.cost", "COLUMNS", "cost"),
-        ("evidence", "LOOK", "ledger"),
-        ("parts.gains", "COLUMNS", "blend-share"),
-        ("parts.layers", "COLUMNS", "bertscore-layers"),
-        ("parts.ensembles", "COLUMNS", "ensembles"),
-        ("parts.people", "COLUMNS", "people"),
-        ("parts.quality", "COLUMNS", "generator-quality"),
-        ("parts.quality", "NOISE_COLUMNS", "noise"),
-        ("parts.references", "COLUMNS", "references"),
-        ("parts.levels", "COLUMNS", "false-positives"),
+        ("looks", "LOOK", "ledger"),
+        ("tasks", "COLUMNS", "tasks"),
+        ("tasks", "COLUMNS", "pseudo-references"),
         ("interval_levels", "COLUMNS", "interval_levels"),
         ("length_only", "COLUMNS", "length_only"),
         ("metrics", "COLUMNS", "speed-metrics"),
@@ -46,6 +37,14 @@ def scripts(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_columns_are_those_of_the_table(module: str, name: str, file: str) -> None:
     assert header(file) == list(getattr(importlib.import_module(module), name))
+
+
+def test_columns_of_the_evidence() -> None:
+    from evidence import PARTS
+    from looks import ORIGIN
+
+    for part in PARTS.values():
+        assert header(part.file.removesuffix(".csv")) == [*part.columns, *ORIGIN]
 
 
 def header(file: str) -> list[str]:
@@ -62,6 +61,49 @@ def test_an_update_keeps_what_was_not_measured_again(tmp_path: Path) -> None:
     assert path.read_text() == 'k,gain\n1,+0.1\n5,+0.3\n10,"a, b"\n'
     assert [row["k"] for row in read(path)] == ["1", "5", "10"]
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_commit_is_that_of_all_files_but_the_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import looks
+
+    from polyref.errors import UsageError
+
+    def git(*arguments: str) -> None:
+        who = ("-c", "user.name=a", "-c", "user.email=a@b")
+        subprocess.run(["git", "-C", str(tmp_path), *who, *arguments], check=True, capture_output=True)
+
+    script, table = tmp_path / "scripts" / "bench" / "looks.py", tmp_path / "docs" / "benchmarks" / "ledger.csv"
+    for path in (script, table):
+        path.parent.mkdir(parents=True)
+        path.write_text("")
+    monkeypatch.setattr(looks, "__file__", str(script))
+    git("init")
+    assert looks.commit() == ""
+    git("add", ".")
+    git("commit", "-m", "first")
+    head = looks.clean_commit()
+    assert len(head) >= 7 and "+" not in head
+    table.write_text("a look")
+    assert looks.clean_commit() == head
+    for path in (script, tmp_path / "new.py"):  # changed, and not yet known to git
+        path.write_text("changed")
+        assert looks.commit() == f"{head}+"
+        with pytest.raises(UsageError, match="the checkout has changes"):
+            looks.clean_commit()
+        git("stash")
+
+
+@pytest.mark.parametrize("file", ["tasks", "pseudo-references"])
+def test_rows_of_test_sets_are_from_commits_in_the_ledger(file: str) -> None:
+    from looks import TEST_SETS
+    from raw_tables import read
+    from tasks import RUNS
+
+    known = {row["commit"] for row in read(REPOSITORY / "docs" / "benchmarks" / "ledger.csv") if row["part"] == "tasks"}
+    development = {run.name for run in RUNS if (run.folder, run.pair) not in TEST_SETS} | {"en-de"}
+    rows = read(REPOSITORY / "docs" / "benchmarks" / f"{file}.csv")
+    looks = [row for row in rows if row["run"] not in development and not row["run"].startswith("en-de, ")]
+    assert looks and {row["commit"] for row in looks} <= known
 
 
 @pytest.mark.slow

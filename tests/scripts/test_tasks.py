@@ -59,7 +59,7 @@ def test_a_look_at_a_test_set_is_from_a_commit(monkeypatch: pytest.MonkeyPatch, 
     import tasks
 
     monkeypatch.setattr(sys, "argv", ["tasks.py", "--data", str(tmp_path), "--out", str(tmp_path), "--test"])
-    monkeypatch.setattr(tasks, "commit", lambda: "abc1234+")
+    monkeypatch.setattr("looks.commit", lambda: "abc1234+")
     with pytest.raises(SystemExit, match="commit first"):
         tasks.main()
     assert not list(tmp_path.iterdir())
@@ -78,7 +78,7 @@ def test_a_test_set_is_asked_for() -> None:
 
 
 def test_the_ledger_says_what_was_looked_at(tmp_path: Path) -> None:
-    from evidence import LOOK
+    from looks import LOOK
     from raw_tables import read
     from tasks import RUNS, note_look
 

@@ -29,6 +29,7 @@ from typing import Any, ClassVar, Final
 import numpy as np
 import numpy.typing as npt
 
+from polyref.errors import UsageError
 from polyref.eval.data.evaluation_set import EvalSet
 from polyref.metrics.pairs import PairMetric
 
@@ -214,12 +215,17 @@ def main() -> None:
     args.work.mkdir(parents=True, exist_ok=True)
     environment = installed(args.work / "installed")
     sys.path.append(str(HERE.parent))
+    from looks import TEST_SETS, clean_commit
     from raw_tables import read, update
 
     path, seen = args.out / "length_only.csv", set()
-    for case in CASES:
-        if not any(part in f"{case.folder} {case.pair}" for part in args.sets):
-            continue
+    chosen = [case for case in CASES if any(part in f"{case.folder} {case.pair}" for part in args.sets)]
+    if any((case.folder, case.pair) in TEST_SETS for case in chosen):
+        try:
+            clean_commit()
+        except UsageError as error:
+            sys.exit(f"error: {error}")
+    for case in chosen:
         found = []
         if any(part in case.added for part in args.added):
             refs = (

@@ -7,7 +7,7 @@ Development sets, on which settings are chosen: WMT21 news zh-en, and de-en, es-
 (all MQM); and WMT22 en-de (MQM) with ten LLM paraphrases a segment, which is measured where it is named (``--sets
 wmt22-de --references llm``): how an LLM's references combine was chosen on it. Test sets, which are only looked at with
 ``--test``: WMT19 lt-en and gu-en (relative rankings) and WMT22 zh-en (MQM) with ten LLM paraphrases a segment; every
-look is written to OUT/ledger.csv before anything of it is shown.
+look is from a checkout without changes, and written to OUT/ledger.csv before anything of it is shown.
 
 Parts, each with a table OUT/NAME.csv:
 
@@ -35,21 +35,21 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
+from functools import cache
 from pathlib import Path
-from subprocess import run
 from typing import Any, Final
 
-from material import SETS
-from parts import cost, coverage, ensembles, gains, layers, levels, metrics, people, quality, references
-
-from polyref import __version__
-from polyref.errors import PolyrefError, UsageError
-
 sys.path.append(str(Path(__file__).parent.parent))
-from raw_tables import read, update, write
+from looks import ORIGIN, clean_commit, commit, from_commit, note
+from material import SETS
+from pair_scores import NEURAL, metric_of, models_of
+from parts import cost, coverage, ensembles, gains, layers, levels, metrics, people, quality, references
+from raw_tables import read, update
+from sets import Generator
+
+from polyref.errors import PolyrefError, UsageError
 
 
 @dataclass(frozen=True)
@@ -96,10 +96,6 @@ PARTS: Final = {
     "levels": Part("false-positives.csv", levels.COLUMNS, levels.KEY, levels.table, tests=False),
     "cost": Part("cost.csv", cost.COLUMNS, cost.KEY, cost.table, tests=False),
 }
-LOOK: Final = (
-    *("date", "polyref", "commit", "set", "metrics", "uses", "ks", "placebos", "resamples", "seed", "part"),
-    "references",
-)
 
 
 def main() -> None:
@@ -132,11 +128,12 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
     try:
+        here = clean_commit() if args.test else commit()
         names = wanted(args.sets, test=args.test)
         for part in args.parts or [name for name, part in PARTS.items() if part.tests or not args.test]:
             if args.test and not PARTS[part].tests:
                 raise UsageError(f"`parts` has {part}, which has nothing to do with test sets")
-            make(part, names, args)
+            make(part, names, args, here)
     except PolyrefError as error:
         sys.exit(f"error: {error}")
 
@@ -158,33 +155,53 @@ def wanted(names: Sequence[str] | None, *, test: bool) -> list[str]:
     ]
 
 
-def make(name: str, sets: Sequence[str], args: argparse.Namespace) -> None:
+def make(name: str, sets: Sequence[str], args: argparse.Namespace, here: str) -> None:
     """One table; looks at test sets are in the ledger before their rows are."""
     part = PARTS[name]
-    found = list(part.rows(sets, args))
+    specs = {one.partition("=")[0]: one for one in args.references}
+    found = [from_commit(row, here, *models_behind(row, specs, args.work)) for row in part.rows(sets, args)]
     if args.test and part.judged:
         for one in sets:
-            note_look(args.out / "ledger.csv", name, one, args)
-    update(args.out / part.file, part.columns, part.key, found)
+            note_look(args.out / "ledger.csv", name, one, args, here)
+    update(args.out / part.file, (*part.columns, *ORIGIN), part.key, found)
     if part.plot is not None:
         draw, image = part.plot
         draw(read(args.out / part.file), args.images / image)
 
 
-def note_look(path: Path, part: str, name: str, args: argparse.Namespace) -> None:
+def models_behind(row: Mapping[str, Any], specs: Mapping[str, str], work: Path) -> list[str]:
+    """The models of a row's metrics and of who wrote its references (name -> how it was asked for)."""
+    alone = f"bertscore {row['encoder']}" if "encoder" in row else row.get("metric", "")
+    by = row.get("references")
+    return [
+        *(_models_of(metric, work) for metric in row.get("members", alone).split(" + ")),
+        _writers(specs.get(by, by)) if isinstance(by, str) and by not in {"", "llm"} else "",
+    ]
+
+
+@cache
+def _models_of(metric: str, work: Path) -> str:
+    name, _, encoder = metric.partition(" ")
+    if name.partition("-")[0] not in NEURAL:
+        return ""
+    return models_of(metric_of(name, "max", work, **({"model": encoder} if encoder else {})))
+
+
+@cache
+def _writers(spec: str) -> str:
+    return Generator.parse(spec).models
+
+
+def note_look(path: Path, part: str, name: str, args: argparse.Namespace, here: str) -> None:
     """Append a look at a test set to the ledger."""
     which = SETS[name]
     look = {
-        "date": date.today().isoformat(),
-        "polyref": __version__,
-        "commit": commit(),
         "set": f"{which.folder} {which.pair} {which.reference} {which.gold}",
         "resamples": quality.RESAMPLES if part in {"quality", "noise"} else args.resamples,
         "seed": args.seed,
         "part": part,
-        **looked_at(part, name, args),
     }
-    write(path, LOOK, [*read(path), look])
+    note(path, commit=here, **look, **looked_at(part, name, args))
 
 
 def looked_at(part: str, name: str, args: argparse.Namespace) -> dict[str, Any]:
@@ -205,12 +222,6 @@ def looked_at(part: str, name: str, args: argparse.Namespace) -> dict[str, Any]:
     if part == "quality":
         return {**known, "uses": " ".join(quality.USES), "references": "systems", "ks": "0 1"}
     return {**known, "uses": " ".join(quality.NOISE_USES), "ks": f"0 {best}"}
-
-
-def commit() -> str:
-    """The commit of this script's checkout, with a + where files differ from it; empty outside of one."""
-    asked = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty=+", "--exclude=*"]
-    return run(asked, capture_output=True, text=True, check=False).stdout.strip()
 
 
 if __name__ == "__main__":

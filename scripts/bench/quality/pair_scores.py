@@ -13,9 +13,11 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
+from looks import models_in
 
 from polyref.metrics.base import Metric
 from polyref.metrics.embedding.bertscore import BERTScore
+from polyref.metrics.likelihood import SequenceMetric
 from polyref.metrics.likelihood.bartscore import BARTScore
 from polyref.metrics.pairs import PairMetric
 from polyref.metrics.registry import get_metric
@@ -23,7 +25,7 @@ from polyref.metrics.registry import get_metric
 Floats = npt.NDArray[np.float64]
 
 #: Metrics whose scores of pairs are kept here, and so not in polyref's own cache.
-_NEURAL: Final = ("bertscore", "esim", "prism", "bartscore")
+NEURAL: Final = ("bertscore", "esim", "prism", "bartscore")
 #: Options of a metric that say what becomes of the scores of pairs.
 _COMBINING: Final = ("combine", "weights", "gamma", "temperature", "blend")
 #: What Prism calls the directions of BARTScore.
@@ -39,7 +41,7 @@ def metric_of(name: str, use: str, work: Path, **options: Any) -> Metric:
     if direction:
         options |= {"direction": direction, "model": "shipped"}
     extra = {"prism": {"jobs": 1}, "bartscore": {"jobs": 1}}.get(name, {})
-    extra |= {"cache": False} if name in _NEURAL else {}
+    extra |= {"cache": False} if name in NEURAL else {}
     metric = get_metric(name, combine=use, **extra, **options)
     return _keeping(metric, work / "pairs") if isinstance(metric, PairMetric) else metric
 
@@ -50,7 +52,8 @@ def _keeping(metric: PairMetric, folder: Path) -> PairMetric:
         return _from_prism(metric, folder)
     kind = type(metric)
     unlike = {name: value for name, value in metric.options.items() if name not in _COMBINING}
-    digest = hashlib.sha256(json.dumps(unlike, sort_keys=True, default=str).encode()).hexdigest()[:12]
+    decided = json.dumps([unlike, *_described_model(metric)], sort_keys=True, default=str)
+    digest = hashlib.sha256(decided.encode()).hexdigest()[:12]
     store = _store(folder / f"{metric.name}-{digest}.sqlite")
     compute = _matched if isinstance(metric, BERTScore) else kind._pairs
 
@@ -59,6 +62,18 @@ def _keeping(metric: PairMetric, folder: Path) -> PairMetric:
 
     members = {"_pairs": pairs, "_count": PairMetric._count}
     return type(kind.__name__, (kind,), members)(**{one.name: getattr(metric, one.name) for one in fields(metric)})
+
+
+def models_of(metric: Metric) -> str:
+    """The models of a metric with hashes of what they hold; empty for one without."""
+    return models_in([*metric._describe(None, sentence=False), *_described_model(metric)])
+
+
+def _described_model(metric: Metric) -> list[str]:
+    """What the options of Prism and BARTScore do not say of their model, of which they have the name alone."""
+    if not isinstance(metric, SequenceMetric):
+        return []
+    return [part for part in metric._model_parts() if not part.startswith("cut:")]
 
 
 def _from_prism(metric: BARTScore, folder: Path) -> PairMetric:

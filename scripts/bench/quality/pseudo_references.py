@@ -20,15 +20,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-from evidence import commit
 from tasks import COLUMNS, DE, KEY, ZH, Run, note_look, rows_of
 
 import polyref
-from polyref.errors import PolyrefError, UsageError
+from polyref.errors import PolyrefError
 from polyref.eval.data.evaluation_set import EvalSet
 from polyref.references import ReferenceSet
 
 sys.path.append(str(Path(__file__).parent.parent))
+from looks import clean_commit, commit, from_commit
 from raw_tables import update
 
 #: A good system and a middling one.
@@ -47,9 +47,7 @@ def main() -> None:
     parser.add_argument("--test", action="store_true", help="look at the test set, with pseudo-references")
     args = parser.parse_args()
     try:
-        here = commit()
-        if args.test and (not here or here.endswith("+")):
-            raise UsageError("the checkout has changes: a look at a test set is from a commit", remedy="commit first")
+        here = clean_commit() if args.test else commit()
         if args.test:
             found = list(stand_ins(args.data, "zh-en"))
             added = {"outputs of two systems instead of refA": ""}
@@ -57,7 +55,7 @@ def main() -> None:
             note_look(args.out / "ledger.csv", run, here, "")
         else:
             found = [*post_edits(args.data, "en-de"), *stand_ins(args.data, "en-de")]
-        update(args.out / "pseudo-references.csv", COLUMNS, KEY, found)
+        update(args.out / "pseudo-references.csv", COLUMNS, KEY, (from_commit(row, here) for row in found))
     except PolyrefError as error:
         sys.exit(f"error: {error}")
 

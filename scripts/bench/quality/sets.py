@@ -12,7 +12,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from looks import TEST_SETS
 
+import polyref
 from polyref.augment import augment, filter_chain
 from polyref.errors import DataError, UsageError
 from polyref.eval.data.evaluation_set import EvalSet
@@ -36,7 +38,11 @@ class Set:
     reference: str
     gold: str
     other: str | None = None  # another human reference
-    frozen: bool = False
+
+    @property
+    def frozen(self) -> bool:
+        """Whether it is a test set."""
+        return (self.folder, self.pair) in TEST_SETS
 
 
 class Loaded:
@@ -109,11 +115,35 @@ class Generator:
         return cls(name, spec, options)
 
     @property
-    def signature(self) -> str:
-        """What decides its references."""
-        listed = self.spec == "human" or self.spec.startswith("list:")
-        model = self.spec if listed else "+".join(one.signature for one in self._generators())
-        return repr((model, sorted(item for item in self.options.items() if item[0] != "dtype")))
+    def listed(self) -> bool:
+        """Whether its references are somebody's texts, and no model writes them."""
+        return self.spec == "human" or self.spec.startswith("list:")
+
+    @property
+    def models(self) -> str:
+        """Signatures of its models; empty where it has none."""
+        return "" if self.listed else "+".join(one.signature for one in self._generators())
+
+    def signature(self, loaded: Loaded, k: int) -> str:
+        """A hash of what decides its references of a set: texts, models, options, filters and code."""
+        path = self._listed_in(loaded)
+        others = loaded.evalset.references([loaded.set.other]) if self.spec == "human" and loaded.set.other else []
+        decided = [
+            self.models or self.spec,
+            sorted(item for item in self.options.items() if item[0] != "dtype"),
+            filter_chain(self.filters, loaded.target).name,
+            k,
+            [[segment.id, *(ref.text for ref in segment.refs)] for segment in loaded.part()],
+            hashlib.sha256(path.read_bytes()).hexdigest() if path is not None and path.is_file() else None,
+            others,
+            _code(),
+        ]
+        return hashlib.sha256(json.dumps(decided).encode()).hexdigest()[:16]
+
+    @property
+    def filters(self) -> str:
+        """The name of its filters; somebody's texts are left as they are."""
+        return self.options.get("filter", "none" if self.listed else "default")
 
     def augment(self, loaded: Loaded, k: int, work: Path) -> Augmented | None:
         """The set with up to k added references a segment; None where this generator has nothing for the set."""
@@ -125,16 +155,21 @@ class Generator:
             lists = [[text for text in texts[n] if text is not None] for n in loaded.chosen]
             return self._from_lists(loaded, lists, k)
         if self.spec.startswith("list:"):
-            one = loaded.set
-            path = Path(self.spec[5:].format(folder=one.folder, pair=one.pair, ref=one.reference))
-            return self._from_lists(loaded, _read_lists(path, loaded), k) if path.is_file() else None
+            path = self._listed_in(loaded)
+            return self._from_lists(loaded, _read_lists(path, loaded), k) if path and path.is_file() else None
         return self._generate(loaded, k, work)
+
+    def _listed_in(self, loaded: Loaded) -> Path | None:
+        if not self.spec.startswith("list:"):
+            return None
+        one = loaded.set
+        return Path(self.spec[5:].format(folder=one.folder, pair=one.pair, ref=one.reference))
 
     def _generators(self) -> list[Paraphraser]:
         return [_load(one, self.options.get("dtype", MEASURED_IN.get(one))) for one in self.spec.split("+")]
 
     def _from_lists(self, loaded: Loaded, lists: Sequence[Sequence[str]], k: int) -> Augmented:
-        chain = filter_chain(self.options.get("filter", "none"), loaded.target)
+        chain = filter_chain(self.filters, loaded.target)
         segments = []
         for segment, texts in zip(loaded.part(), lists, strict=True):
             selection = chain.start([ref.text for ref in segment.originals])
@@ -158,13 +193,24 @@ class Generator:
             loaded.part(),
             paraphrasers,
             k,
-            filters=self.options.get("filter", "default"),
+            filters=self.filters,
             decoding=decoding,
             lang=loaded.target,
             **extra,
         )
         described = "|".join(str(refset.meta.get(key)) for key in ("generator", "decoding", "filters", "select"))
         return Augmented(refset, described)
+
+
+@cache
+def _code() -> str:
+    """A hash of the package: filters and decoding change with it, and their names may stay."""
+    found = hashlib.sha256()
+    home = Path(polyref.__file__).parent
+    for path in sorted(home.rglob("*")):
+        if path.suffix in {".py", ".txt", ".json", ".toml"} and path.is_file():
+            found.update(f"{path.relative_to(home)}\0".encode() + path.read_bytes() + b"\0")
+    return found.hexdigest()
 
 
 @cache

@@ -16,11 +16,9 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date
 from pathlib import Path
 from typing import Any, Final
 
-from evidence import LOOK, commit
 from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
 
 import polyref
@@ -28,13 +26,15 @@ from polyref.errors import PolyrefError, UsageError
 from polyref.references import ReferenceSet
 
 sys.path.append(str(Path(__file__).parent.parent))
-from raw_tables import read, update, write
+from looks import ORIGIN, TEST_SETS, clean_commit, commit, from_commit, models_in, note
+from raw_tables import update
 
 KEY: Final = ("run", "gold", "references", "metric", "k", "level", "statistic")
 COLUMNS: Final = (
     *KEY,
     *("segments", "value", "low", "high", "gain", "gain_low", "gain_high", "p"),
     *("beyond", "beyond_low", "beyond_high", "p_beyond", "claim", "verdict", "withheld"),
+    *ORIGIN,
 )
 SHOWN: Final = ("kendall-without-ties", "acc23", "pearson", "pairwise-accuracy")
 MAXIMUM: Final = ("bleu", "chrf++")
@@ -55,7 +55,6 @@ class Run:
         ks: Numbers of them.
         golds: Its judgements.
         metrics: With ``max``, if they do not say otherwise.
-        test: Whether it is a test set.
         placebos: How many.
         options: Of ``polyref.evaluate``.
     """
@@ -68,17 +67,21 @@ class Run:
     ks: tuple[int, ...]
     golds: tuple[str, ...] = ("mqm",)
     metrics: tuple[str, ...] = (*MAXIMUM, *OTHERS)
-    test: bool = True
     placebos: int = PLACEBOS
     options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def test(self) -> bool:
+        """Whether it is a test set."""
+        return (self.folder, self.pair) in TEST_SETS
 
 
 DE: Final = {"llm": "wmt22/paraphrases/en-de.refA.jsonl"}
 ZH: Final = {"llm": "wmt22/paraphrases/zh-en.refA.jsonl"}
 JUDGED: Final = ("relevance", "coherence", "fluency", "consistency")
 RUNS: Final = (
-    Run("wmt22-de", "wmt22.mqm", "en-de", "refA", DE, (0, 1, 5, 10), test=False),
-    Run("wmt22-de", "wmt22.mqm", "en-de", "refA", {"person": "ref:refB"}, (0, 1), test=False),
+    Run("wmt22-de", "wmt22.mqm", "en-de", "refA", DE, (0, 1, 5, 10)),
+    Run("wmt22-de", "wmt22.mqm", "en-de", "refA", {"person": "ref:refB"}, (0, 1)),
     Run("wmt22-zh", "wmt22.mqm", "zh-en", "refA", ZH, (0, 1, 2, 3, 5, 7, 10), metrics=MAXIMUM),
     Run("wmt22-zh", "wmt22.mqm", "zh-en", "refA", ZH, (0, 1, 5, 10), metrics=OTHERS),
     Run("wmt22-zh", "wmt22.mqm", "zh-en", "refA", {"person": "ref:refB"}, (0, 1)),
@@ -109,11 +112,9 @@ def main() -> None:
     args = parser.parse_args()
     try:
         chosen = wanted(args.runs, test=args.test)
-        here = commit()
-        if args.test and (not here or here.endswith("+")):
-            raise UsageError("the checkout has changes: a look at a test set is from a commit", remedy="commit first")
+        here = clean_commit() if args.test else commit()
         for run in chosen:
-            found = list(measured(run, args.data))
+            found = [from_commit(row, here, row["models"]) for row in measured(run, args.data)]
             if run.test:
                 note_look(args.out / "ledger.csv", run, here, args.reason)
             update(args.out / "tasks.csv", COLUMNS, KEY, found)
@@ -173,6 +174,7 @@ def rows_of(rows: Sequence[Mapping[str, Any]], head: Mapping[str, Any]) -> Itera
             **head,
             "references": row["generator"],
             **{name: row[name] for name in ("metric", "k", "level", "statistic", "segments")},
+            "models": models_in(row["signature"].split("|")),
             **_numbers(("value", "low", "high"), row["value"], row["ci"]),
             **(
                 {
@@ -205,9 +207,6 @@ def note_look(path: Path, run: Run, here: str, reason: str) -> None:
     """Append a look at a test set to the ledger."""
     said = [" ".join(run.added), *(f"{name} {value}" for name, value in run.options.items()), reason]
     look = {
-        "date": date.today().isoformat(),
-        "polyref": polyref.__version__,
-        "commit": here,
         "set": f"{run.folder} {run.pair} {run.ref} {' '.join(run.golds)}",
         "metrics": " ".join(run.metrics),
         "ks": " ".join(map(str, run.ks)),
@@ -217,7 +216,7 @@ def note_look(path: Path, run: Run, here: str, reason: str) -> None:
         "part": "tasks",
         "references": "; ".join(filter(None, said)),
     }
-    write(path, LOOK, [*read(path), look])
+    note(path, commit=here, **look)
 
 
 def _place(row: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -26,7 +26,11 @@ ADDED: Final = 10
 
 def table(_: Sequence[str], args: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """The rows of cost.csv."""
-    threads = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(__file__).parent.parent)}
+    threads = {
+        **os.environ,
+        "OMP_NUM_THREADS": "1",
+        "PYTHONPATH": os.pathsep.join(map(str, Path(__file__).parents[1:3])),
+    }
     for metric in METRICS:
         command = [sys.executable, __file__, metric, str(args.data)]
         done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=threads)
