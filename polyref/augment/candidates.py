@@ -6,26 +6,20 @@ import math
 import re
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypedDict
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from polyref.comparison import dice, ngrams
 from polyref.errors import ModelError, UsageError
-from polyref.paraphrase.loading import OPTIONS, find_generator, load_paraphraser, named_generator
 from polyref.paraphrase.paraphraser import Paraphraser
-from polyref.paraphrase.rewriting.options import GENERATORS
-from polyref.processes import available
 from polyref.references import Segment
 
 if TYPE_CHECKING:
-    from polyref.engine import Engine
     from polyref.paraphrase.decoding import Decoding
     from polyref.paraphrase.paraphraser import NBest, Paraphraser
-    from polyref.paraphrase.rewriting.options import RewritingOptions
 
 
 @dataclass(frozen=True)
@@ -189,107 +183,6 @@ SHARD_SEGMENTS: Final = 64
 GIVEN_SEGMENTS: Final = 1024
 #: Digits kept of log-probabilities: most differences of float arithmetic between batches and machines are below.
 _LOGPROB_DIGITS: Final = 4
-#: Texts that make another process worth its start: it loads torch and the model before it begins.
-FEWEST: Final = 64
-
-
-class Loading(TypedDict, total=False):
-    """With which options generators are loaded: see :func:`polyref.load_paraphraser`.
-
-    ``jobs`` may be None: one process a core, where there are texts for it.
-    """
-
-    device: str
-    dtype: str | None
-    threads: int | None
-    jobs: int | None
-    memory: int | None
-    cache: bool
-    prefix: str | None
-    prism_a: float
-    prism_b: float
-    backend: str
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """A generator that is to write candidates.
-
-    Attributes:
-        model: A paraphraser, or what ``load_paraphraser`` takes.
-        decoding: How it searches; None is its default.
-        rewriting: How it is asked, if it is a language model.
-    """
-
-    model: Paraphraser | str | Path
-    decoding: Decoding | None = None
-    rewriting: RewritingOptions | None = None
-
-    def load(self, options: Mapping[str, Any], lang: str | None, source_lang: str | None = None) -> Paraphraser:
-        """The paraphraser, which is loaded unless it is given."""
-        if isinstance(self.model, Paraphraser):
-            return self.model
-        return load_paraphraser(self.model, lang=lang, source_lang=source_lang, **options)
-
-    def options(
-        self,
-        loading: Loading,
-        generators: Sequence[Wanted],
-        texts: int,
-        engine: Engine | None = None,
-        also: Collection[str] = (),
-    ) -> dict[str, Any]:
-        """Those options of loading that it has a use for, and those that none of the generators has, to be refused.
-
-        ``also`` are options that something else has a use for.
-        """
-        given: dict[str, Any] = {**loading}
-        own = self._taken(given)
-        used = own.union(also, *(one._taken(given) for one in generators))
-        idle = {name for name, plain in OPTIONS.items() if given.get(name) in (None, plain) or name in used}
-        given["rewriting"] = self.rewriting
-        if "jobs" in given:
-            given |= processes_for(loading, texts, self.rewriting, engine)
-        return {name: value for name, value in given.items() if name in own or name not in idle}
-
-    def _taken(self, loading: Mapping[str, Any]) -> frozenset[str]:
-        if isinstance(self.model, Paraphraser):
-            return frozenset()
-        try:
-            return named_generator(str(self.model), loading.get("backend", "polyref"))[0].taken()
-        except ModelError:  # which is said when it is loaded
-            return frozenset(OPTIONS)
-
-
-def is_language_model(model: Paraphraser | str | Path) -> bool:
-    """Whether a name is that of a language model, which is asked by :class:`RewritingOptions`."""
-    found = None if isinstance(model, Paraphraser) else find_generator(str(model))
-    return found is not None and found[0].name in GENERATORS
-
-
-def processes_for(
-    loading: Loading, texts: int, rewriting: RewritingOptions | None = None, engine: Engine | None = None
-) -> dict[str, int | None]:
-    """``jobs`` and ``threads`` of ``load_paraphraser``: as asked, or one process a core where nothing else is said.
-
-    Who asks for a number of processes gets one thread in each, so that the number does not matter to the last digit.
-    """
-    jobs, threads = loading["jobs"], loading.get("threads")
-    if rewriting is not None:
-        if jobs not in (None, 1):
-            raise UsageError(f"`jobs` is {jobs}, but language models are asked by one process", remedy="`concurrency`")
-        if engine is not None:
-            remedy = "run the model behind a server on the cluster: `base_url`, `concurrency`"
-            raise UsageError("`engine` is for networks, but language models are asked by one process", remedy=remedy)
-        return {"jobs": 1, "threads": threads}
-    if engine is not None:
-        return {"jobs": 1, "threads": threads or 1}
-    if jobs is not None:
-        return {"jobs": jobs, "threads": threads or 1}
-    if threads is not None or loading.get("device", "cpu") != "cpu" or loading.get("backend") == "fairseq":
-        return {"jobs": 1, "threads": threads}
-    jobs = max(1, min(available(), texts // FEWEST))
-    return {"jobs": jobs, "threads": None if jobs == 1 else 1}
 
 
 @dataclass(frozen=True)

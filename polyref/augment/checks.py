@@ -15,7 +15,7 @@ from polyref.errors import UsageError
 from polyref.languages import base
 from polyref.models.language_recognition import foreign_words, known_languages, other_language
 from polyref.options import Option
-from polyref.paraphrase.markup import same_markup
+from polyref.paraphrase.sentences import same_markup
 from polyref.paraphrase.tidying import several as holds_several
 from polyref.paraphrase.tidying import talks
 

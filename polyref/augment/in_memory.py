@@ -6,27 +6,18 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from polyref.augment.candidates import (
-    Dropped,
-    Generated,
-    Loading,
-    Select,
-    Several,
-    Source,
-    Wanted,
-    is_language_model,
-    selection,
-)
+from polyref.augment.candidates import Dropped, Generated, Select, Several, Source, selection
 from polyref.augment.filters import PRESETS, FilterChain, filter_chain, fitting_chain, names_models
-from polyref.augment.inputs import Given, Rows, check_sources, in_context, language_of, translatable
+from polyref.augment.inputs import Given, Rows, check_sources, in_context, translatable
 from polyref.augment.lists import as_lists, open_lists, open_peers
 from polyref.augment.pipeline import OVERGENERATE, Augmentation, Tally, filtered_sentences
 from polyref.errors import DataError, UsageError
 from polyref.languages import split_pair
 from polyref.models.device import use_threads
 from polyref.paraphrase.decoding import Decoding
+from polyref.paraphrase.loading import DEFAULT_K, Loading, Wanted, is_language_model, language_of
 from polyref.paraphrase.paraphraser import Paraphraser
 from polyref.paraphrase.rewriting.options import RewritingOptions
 from polyref.references import ReferenceSet, Segment, as_reference_set
@@ -36,9 +27,6 @@ if TYPE_CHECKING:
 
     from polyref.engine import Engine
     from polyref.models.language_recognition import Language
-
-#: Paraphrases of a segment where nobody names a number.
-DEFAULT_K: Final = 10
 
 
 @dataclass(frozen=True)

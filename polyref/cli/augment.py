@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from polyref.augment.candidates import Generated, Source, Wanted
+from polyref.augment.candidates import Generated, Source
 from polyref.augment.filters import PRESETS, filters_in
 from polyref.augment.in_memory import AugmentOptions, plan
 from polyref.augment.inputs import open_inputs
@@ -30,6 +30,7 @@ from polyref.cli.printing import bars, json_object, say, tell
 from polyref.engine import Engine
 from polyref.errors import UsageError
 from polyref.formats import Reading
+from polyref.paraphrase.loading import Wanted
 from polyref.progress import listening
 from polyref.references import Segment
 from polyref.tables import shown
@@ -166,7 +167,8 @@ def command(
     say(tally.summary(work.filters.reasons, work.k))
     filters = filters_in(preset, work.source.needs)
     _say_filters(filters)
-    rows = [row for one in work.source.paraphrasers if (row := summary(one, rewriting))]
+    asked = work.source.paraphrasers if any(one.rewriting for one in generators) else ()
+    rows = [row for one in asked if (row := summary(one, rewriting))]
     for warning in tally.warnings(translated=work.source_lang is not None):
         tell("warning", warning)
     if as_json:

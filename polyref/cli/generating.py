@@ -11,14 +11,23 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from polyref.augment.candidates import FEWEST, Loading, Wanted, is_language_model
 from polyref.cli.options import HeadedCommand, HeadedOption, click_option, was_given
 from polyref.cli.printing import say, tell
 from polyref.engine import ADDRESS, ENGINES, GPUS
 from polyref.errors import UsageError
 from polyref.models.language_recognition import Language
 from polyref.paraphrase import DiverseBeam, Paraphraser, SearchOptions
-from polyref.paraphrase.loading import PRISM_B, LoadingOptions, check_penalty, generators, options_of
+from polyref.paraphrase.loading import (
+    FEWEST,
+    PRISM_B,
+    Loading,
+    LoadingOptions,
+    Wanted,
+    check_penalty,
+    generators,
+    is_language_model,
+    options_of,
+)
 from polyref.paraphrase.rewriting.options import RewritingOptions, parse_body
 from polyref.paraphrase.sentences import LONG, MODES
 from polyref.store import file_sha256

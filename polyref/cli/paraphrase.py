@@ -9,8 +9,6 @@ from typing import Any
 
 import click
 
-from polyref.augment.in_memory import DEFAULT_K
-from polyref.augment.inputs import language_of
 from polyref.cli.files import reading_options, refuse_overwriting
 from polyref.cli.generating import (
     GeneratingCommand,
@@ -26,6 +24,7 @@ from polyref.cli.printing import bars, json_object, tell
 from polyref.errors import UsageError
 from polyref.formats import Reading
 from polyref.paraphrase import DiverseBeam, SearchOptions
+from polyref.paraphrase.loading import DEFAULT_K, language_of
 from polyref.paraphrase.sentences import by_sentences
 from polyref.progress import listening
 from polyref.references import ReferenceSet
@@ -127,4 +126,5 @@ def command(
         tell("warning", f"{name}: {text} longer than the model reads; it saw the beginning")
     for reason, count in sorted(failed.items()):
         tell("warning", f"{name}: {count} line{'s' * (count > 1)} failed and got no paraphrases: {reason}")
-    summary(paraphraser, rewriting)
+    if wanted.rewriting is not None:
+        summary(paraphraser, rewriting)

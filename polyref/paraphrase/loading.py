@@ -1,17 +1,19 @@
-"""Generators by name, of polyref and of other packages, and how they are loaded."""
+"""Generators by name, of polyref and of other packages: how they are loaded, and for which language."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 from polyref.cache import default_cache
-from polyref.errors import ModelError, UsageError
+from polyref.errors import DataError, ModelError, UsageError
 from polyref.models.device import devices, own_device
+from polyref.models.language_recognition import Language, known_languages, recognised
 from polyref.models.opening import find
 from polyref.options import Option, fields_of
 from polyref.paraphrase.decoding import check_choice, check_numbers, setting
@@ -20,9 +22,14 @@ from polyref.paraphrase.paraphraser import Paraphraser
 from polyref.paraphrase.rewriting.options import GENERATORS as REWRITING
 from polyref.paraphrase.rewriting.options import RewritingOptions
 from polyref.plugins import Plugins, owner
+from polyref.processes import available
+from polyref.references import Segment
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
+
+    from polyref.engine import Engine
+    from polyref.paraphrase.decoding import Decoding
 
 BACKENDS: Final = ("polyref", "fairseq", "ctranslate2")
 #: What networks compute in on the CPU, and elsewhere; all but float32 are approximate.
@@ -332,3 +339,161 @@ def _load(name_or_path: str | Path, options: LoadingOptions, cache: bool) -> Par
 
 def _reloaded(name_or_path: str | Path, options: LoadingOptions, cache: bool) -> Paraphraser:
     return _load(name_or_path, replace(options, device=own_device(options.device)), cache)
+
+
+#: Paraphrases of a segment where nobody names a number.
+DEFAULT_K: Final = 10
+#: Texts that make another process worth its start: it loads torch and the model before it begins.
+FEWEST: Final = 64
+
+
+class Loading(TypedDict, total=False):
+    """With which options generators are loaded: see :func:`polyref.load_paraphraser`.
+
+    ``jobs`` may be None: one process a core, where there are texts for it.
+    """
+
+    device: str
+    dtype: str | None
+    threads: int | None
+    jobs: int | None
+    memory: int | None
+    cache: bool
+    prefix: str | None
+    prism_a: float
+    prism_b: float
+    backend: str
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A generator that is to write paraphrases.
+
+    Attributes:
+        model: A paraphraser, or what ``load_paraphraser`` takes.
+        decoding: How it searches; None is its default.
+        rewriting: How it is asked, if it is a language model.
+    """
+
+    model: Paraphraser | str | Path
+    decoding: Decoding | None = None
+    rewriting: RewritingOptions | None = None
+
+    def load(self, options: Mapping[str, Any], lang: str | None, source_lang: str | None = None) -> Paraphraser:
+        """The paraphraser, which is loaded unless it is given."""
+        if isinstance(self.model, Paraphraser):
+            return self.model
+        return load_paraphraser(self.model, lang=lang, source_lang=source_lang, **options)
+
+    def options(
+        self,
+        loading: Loading,
+        generators: Sequence[Wanted],
+        texts: int,
+        engine: Engine | None = None,
+        also: Collection[str] = (),
+    ) -> dict[str, Any]:
+        """Those options of loading that it has a use for, and those that none of the generators has, to be refused.
+
+        ``also`` are options that something else has a use for.
+        """
+        given: dict[str, Any] = {**loading}
+        own = self._taken(given)
+        used = own.union(also, *(one._taken(given) for one in generators))
+        idle = {name for name, plain in OPTIONS.items() if given.get(name) in (None, plain) or name in used}
+        given["rewriting"] = self.rewriting
+        if "jobs" in given:
+            given |= processes_for(loading, texts, self.rewriting, engine)
+        return {name: value for name, value in given.items() if name in own or name not in idle}
+
+    def _taken(self, loading: Mapping[str, Any]) -> frozenset[str]:
+        if isinstance(self.model, Paraphraser):
+            return frozenset()
+        try:
+            return named_generator(str(self.model), loading.get("backend", "polyref"))[0].taken()
+        except ModelError:  # which is said when it is loaded
+            return frozenset(OPTIONS)
+
+
+def is_language_model(model: Paraphraser | str | Path) -> bool:
+    """Whether a name is that of a language model, which is asked by :class:`RewritingOptions`."""
+    found = None if isinstance(model, Paraphraser) else find_generator(str(model))
+    return found is not None and found[0].name in REWRITING
+
+
+def processes_for(
+    loading: Loading, texts: int, rewriting: RewritingOptions | None = None, engine: Engine | None = None
+) -> dict[str, int | None]:
+    """``jobs`` and ``threads`` of ``load_paraphraser``: as asked, or one process a core where nothing else is said.
+
+    Who asks for a number of processes gets one thread in each, so that the number does not matter to the last digit.
+    """
+    jobs, threads = loading["jobs"], loading.get("threads")
+    if rewriting is not None:
+        if jobs not in (None, 1):
+            raise UsageError(f"`jobs` is {jobs}, but language models are asked by one process", remedy="`concurrency`")
+        if engine is not None:
+            remedy = "run the model behind a server on the cluster: `base_url`, `concurrency`"
+            raise UsageError("`engine` is for networks, but language models are asked by one process", remedy=remedy)
+        return {"jobs": 1, "threads": threads}
+    if engine is not None:
+        return {"jobs": 1, "threads": threads or 1}
+    if jobs is not None:
+        return {"jobs": jobs, "threads": threads or 1}
+    if threads is not None or loading.get("device", "cpu") != "cpu" or loading.get("backend") == "fairseq":
+        return {"jobs": 1, "threads": threads}
+    jobs = max(1, min(available(), texts // FEWEST))
+    return {"jobs": jobs, "threads": None if jobs == 1 else 1}
+
+
+#: Generators of polyref that write English alone, where no model of one's own is named.
+_ENGLISH: Final = ("shipped", "lexical")
+#: Segments that are read to tell a language.
+_ENOUGH: Final = 1000
+
+
+def language_of(
+    segments: Iterable[Segment],
+    generators: Sequence[Paraphraser | str | Path] = (),
+    *,
+    pair: str | None = None,
+    meta: Mapping[str, Any] | None = None,
+    file: str | None = None,
+) -> tuple[str, Language | None]:
+    """The code of the language of references, where no option names it; and the language, where the texts told it.
+
+    The ``generators`` are not loaded for it: where all of them write one language, it is that, and whether the texts
+    are in it is another question. Where the texts do not tell, the name of their ``file`` may: ``refs.de``.
+    """
+    recorded = (meta or {}).get("lang")
+    recorded = recorded[-1] if isinstance(recorded, list) and recorded else recorded
+    if pair and "-" in pair:
+        return pair.split("-")[1], None
+    if isinstance(recorded, str) and recorded:
+        return recorded, None
+    written = {_only_language(one) for one in generators}
+    if len(written) == 1 and (only := written.pop()):
+        return only, None
+    first = list(islice((segment for segment in segments if segment.originals), _ENOUGH))
+    named = {segment.lang for segment in first}
+    if len(named) == 1 and (only := named.pop()):
+        return only, None
+    told = recognised(ref.text for segment in first for ref in segment.originals)
+    name = (file or "").removesuffix(".gz").removesuffix(".xz")
+    told = told or known_languages().get(Path(name).suffix[1:].lower())
+    if told is None:
+        raise DataError(
+            "the language of these texts cannot be told: they are few, or mixed",
+            file=file,
+            remedy="name it with `lang`, such as en, de or zh",
+        )
+    return told.code, told
+
+
+def _only_language(generator: Paraphraser | str | Path) -> str | None:
+    if isinstance(generator, Paraphraser):
+        return generator.lang or (generator.languages[0] if len(generator.languages) == 1 else None)
+    if generator == "shipped/en":
+        return "en"
+    found = find_generator(str(generator))
+    return "en" if found and found[0].name in _ENGLISH and found[1] is None else None

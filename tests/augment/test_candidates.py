@@ -37,7 +37,7 @@ def no_model(monkeypatch: pytest.MonkeyPatch) -> None:
     def load(*args: Any, **options: Any) -> None:
         raise AssertionError("a model was loaded")
 
-    monkeypatch.setattr("polyref.augment.candidates.load_paraphraser", load)
+    monkeypatch.setattr("polyref.paraphrase.loading.load_paraphraser", load)
 
 
 def nbest(path: Path, texts: Sequence[str] = TEXTS, k: int = 8) -> Path:
@@ -298,7 +298,7 @@ def test_pipes_and_other_folders(polyref: Callable[..., Any], refs: Path, tmp_pa
 def test_a_generator_beside_a_list(
     polyref: Callable[..., Any], refs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("polyref.augment.candidates.load_paraphraser", lambda name, **options: RuleParaphraser())
+    monkeypatch.setattr("polyref.paraphrase.loading.load_paraphraser", lambda name, **options: RuleParaphraser())
     (tmp_path / "plain").write_text("Ann gave 5 euros.\n\nThe dog was barking.\nAll night it rained.\n")
     result = polyref(
         *(

@@ -28,7 +28,7 @@ def _blocks(text: str, language: str) -> list[str]:
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     paraphraser = RuleParaphraser()
-    monkeypatch.setattr("polyref.augment.candidates.load_paraphraser", lambda *args, **options: paraphraser)
+    monkeypatch.setattr("polyref.paraphrase.loading.load_paraphraser", lambda *args, **options: paraphraser)
     monkeypatch.setattr("polyref.paraphrase.load_paraphraser", lambda *args, **options: paraphraser)
     monkeypatch.chdir(tmp_path)
     for name in ("refs.en", "refA.en", "refB.en"):

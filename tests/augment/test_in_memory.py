@@ -64,7 +64,7 @@ def loaded(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, dict[str, Any]]]:
         calls.append((name, options))
         return RuleParaphraser()
 
-    monkeypatch.setattr("polyref.augment.candidates.load_paraphraser", load)
+    monkeypatch.setattr("polyref.paraphrase.loading.load_paraphraser", load)
     return calls
 
 

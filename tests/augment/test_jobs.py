@@ -8,11 +8,11 @@ import pytest
 from click.testing import CliRunner
 
 from polyref.augment import augment
-from polyref.augment.candidates import processes_for
 from polyref.cli.augment import command as augment_command
 from polyref.cli.paraphrase import command as paraphrase_command
 from polyref.paraphrase import load_paraphraser
 from polyref.paraphrase.in_processes import InProcesses
+from polyref.paraphrase.loading import processes_for
 from polyref.processes import available
 
 PLACES = ("Harbour", "Station", "Market", "Mill", "Garden", "Bridge", "Castle")

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from polyref.augment import augment
-from polyref.augment.inputs import language_of
 from polyref.errors import DataError
 from polyref.models.language_recognition import recognised
+from polyref.paraphrase.loading import language_of
 from polyref.references import ReferenceSet
 
 GERMAN = [

@@ -64,7 +64,7 @@ def models(monkeypatch: pytest.MonkeyPatch) -> dict[str, Named]:
     def load(name: str, **options: Any) -> Named:
         return loaded.setdefault(name, Named(name))
 
-    monkeypatch.setattr("polyref.augment.candidates.load_paraphraser", load)
+    monkeypatch.setattr("polyref.paraphrase.loading.load_paraphraser", load)
     return loaded
 
 

@@ -26,7 +26,7 @@ RULES = runpy.run_path(str(Path(__file__).parent.parent / "shared" / "rule_parap
 @pytest.fixture
 def rules(monkeypatch: pytest.MonkeyPatch) -> Any:
     paraphraser = RULES["RuleParaphraser"]()
-    monkeypatch.setattr("polyref.augment.candidates.load_paraphraser", lambda name, **options: paraphraser)
+    monkeypatch.setattr("polyref.paraphrase.loading.load_paraphraser", lambda name, **options: paraphraser)
     return paraphraser
 
 
@@ -37,7 +37,7 @@ def no_model(monkeypatch: pytest.MonkeyPatch) -> None:
     def load(*args: Any, **options: Any) -> None:
         raise AssertionError("the model was loaded")
 
-    monkeypatch.setattr("polyref.augment.candidates.load_paraphraser", load)
+    monkeypatch.setattr("polyref.paraphrase.loading.load_paraphraser", load)
 
 
 @pytest.fixture

@@ -29,7 +29,7 @@ def rules(monkeypatch: pytest.MonkeyPatch) -> None:
         assert name == "shipped"
         return paraphraser
 
-    monkeypatch.setattr("polyref.augment.candidates.load_paraphraser", load)
+    monkeypatch.setattr("polyref.paraphrase.loading.load_paraphraser", load)
 
 
 def test_the_example_texts() -> None:

@@ -218,7 +218,7 @@ def test_settings_are_refused_before_any_model_loads(
     def load(*_: Any, **__: Any) -> None:
         raise AssertionError("a model is being loaded")
 
-    monkeypatch.setattr("polyref.augment.candidates.load_paraphraser", load)
+    monkeypatch.setattr("polyref.paraphrase.loading.load_paraphraser", load)
     for options in (
         ["--beam", "5", "--groups", "2"],
         ["--nbest", "0"],

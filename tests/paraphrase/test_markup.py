@@ -16,7 +16,7 @@ from polyref.augment import augment
 from polyref.augment.filters import filter_chain
 from polyref.augment.pipeline import Tally
 from polyref.paraphrase import Decoding, Hypothesis, NBest, Paraphraser
-from polyref.paraphrase.markup import markup, pieces
+from polyref.paraphrase.sentences import markup, pieces
 from polyref.references import ReferenceSet
 
 HTML = "<p>The bridge opened in spring.</p><p>Nobody came.<br>It rained.</p>"

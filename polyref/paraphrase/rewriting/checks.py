@@ -15,9 +15,9 @@ from typing import Any, Final
 from polyref.comparison import words
 from polyref.errors import ModelError
 from polyref.languages import base
-from polyref.paraphrase.markup import same_markup
 from polyref.paraphrase.rewriting.answers import CROSSED_OUT
 from polyref.paraphrase.rewriting.options import TextInContext
+from polyref.paraphrase.sentences import same_markup
 from polyref.paraphrase.tidying import lines, several, talks, tidied
 
 #: What is no text: control characters, marks that turn the direction of writing, halves of surrogate pairs, and what

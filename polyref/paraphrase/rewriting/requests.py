@@ -17,8 +17,8 @@ from polyref.errors import DataError, UsageError
 from polyref.json_files import read_toml
 from polyref.models.language_recognition import language_name
 from polyref.paraphrase.decoding import check_number
-from polyref.paraphrase.markup import markup
 from polyref.paraphrase.rewriting.options import RewritingOptions, TextInContext, is_text
+from polyref.paraphrase.sentences import markup
 from polyref.textfiles import read_lines
 
 FOLDER: Final = Path(__file__).parent / "prompts"
