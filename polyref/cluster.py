@@ -11,10 +11,10 @@ import logging
 import os
 import socket
 import sys
+import tempfile
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, Final, Generic, TypeVar
 
 from polyref.errors import PolyrefError, UsageError
@@ -111,17 +111,20 @@ class RayWorkers(Generic[T, R]):
         logging.getLogger("ray.data").setLevel(logging.ERROR)
         if self._ray.is_initialized():
             return
-        _speak_on_stderr(self._ray)
+        # Ray prints on stdout, where results go, what happens to workers and nodes; there is no option for it. Its logs
+        # have it, too, and work that is lost for good is an error.
+        self._ray._private.worker.print_worker_logs = lambda *what, **how: None
         where = "" if self._address is None else f" at {self._address}"
         try:
             _check_reachable(self._address)
-            self._ray.init(
-                self._address,
-                include_dashboard=False,
-                log_to_driver=False,
-                logging_level=logging.ERROR,
-                runtime_env={"env_vars": _ENVIRONMENT},
-            )
+            with _silent_start():
+                self._ray.init(
+                    self._address,
+                    include_dashboard=False,
+                    log_to_driver=False,
+                    logging_level=logging.ERROR,
+                    runtime_env={"env_vars": _ENVIRONMENT},
+                )
         except (ConnectionError, RuntimeError, ValueError, OSError) as error:
             raise PolyrefError(
                 f"no Ray cluster can be reached or started{where}: {_written_lines(error)[0]}",
@@ -161,13 +164,23 @@ class _Actor:
             return _Failure(error)
 
 
-@cache
-def _speak_on_stderr(ray: Any) -> None:
-    """Ray prints what happens to workers and nodes on stdout, where results go; there is no option for it."""
-    place = ray._private.worker
-    printed = getattr(place, "print_worker_logs", None)
-    if printed is not None:
-        place.print_worker_logs = lambda data, _stream, *rest, **more: printed(data, sys.stderr, *rest, **more)
+@contextmanager
+def _silent_start() -> Iterator[None]:
+    """Leave out of stderr that Ray took its level of logging from ``_QUIET``, which its C++ says whatever the level."""
+    sys.stderr.flush()
+    stderr = os.dup(2)
+    with tempfile.TemporaryFile() as said:
+        os.dup2(said.fileno(), 2)
+        try:
+            yield
+        finally:
+            sys.stderr.flush()
+            os.dup2(stderr, 2)
+            os.close(stderr)
+            said.seek(0)
+            for line in said:
+                if b"RAY_BACKEND_LOG_LEVEL" not in line:
+                    os.write(2, line)
 
 
 def _check_reachable(address: str | None) -> None:

@@ -212,6 +212,7 @@ class Source(ABC):
         decoding: How they are made, for headers and signatures.
         facts: What else the header says of it.
         several: Whether it is several sources, which take turns.
+        longest: Most candidates of a segment, if they were made elsewhere; None where some are made now.
         shard: Segments to ask for at a time.
         ahead: Shards that are worth asking for before the first one is there.
         paraphrasers: The generators.
@@ -222,6 +223,7 @@ class Source(ABC):
     signature: str
     decoding: str
     facts: Mapping[str, Any] = {}
+    longest: int | None = None
     shard: int = GIVEN_SEGMENTS
     ahead: int = 0
     several: bool = False
@@ -333,6 +335,8 @@ class Several(Source):
         self.shard = min(source.shard for source in sources)
         self.ahead = max(source.ahead for source in sources)
         self.paraphrasers = tuple(one for source in sources for one in source.paraphrasers)
+        longest = [source.longest for source in sources]
+        self.longest = None if None in longest else sum(one or 0 for one in longest)
         self.prepare(())
         self.decoding = " + ".join(source.decoding for source in sources)
         asked = [item for source in sources for item in source.needs.items()]

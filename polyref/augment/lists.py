@@ -35,6 +35,8 @@ class Listed(Source):
     def __init__(self, files: Sequence[Rows], references: Rows, kind: str = "paraphrase") -> None:
         self.decoding = "given" if kind == "paraphrase" else "peers"
         self._readers = [_Reader(file, references, rank, kind) for rank, file in enumerate(files)]
+        # Of systems, nobody can have more.
+        self.longest = sum(reader.longest for reader in self._readers) if kind == "paraphrase" else None
         named = [item for file in files for item in file.files]
         self.signature = "+".join(f"{item['name']}|sha:{item['sha256'][:12]}" for item in named)
         meta = files[0].meta
@@ -137,10 +139,11 @@ class _Reader:
                 file=file.names[0],
                 remedy="a file without ids of its own needs one line a segment, in the same order",
             )
-        matched = found = 0
+        matched = found = self.longest = 0
         for place, segment in enumerate(references.segments()):
             there = self.candidates(segment, place)
             found += len(there)
+            self.longest = max(self.longest, len(there))
             self.needs.update(one.need for one in there)
             matched += not self._by_line and file.place_of(segment.id) is not None
         if not self._by_line and matched < len(file):

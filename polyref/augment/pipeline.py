@@ -32,6 +32,9 @@ from polyref.progress import work as piece_of_work
 from polyref.references import Reference, Segment
 from polyref.tables import text_table
 
+#: Candidates asked for per wanted paraphrase: filters drop about half of a small model's n-best list.
+OVERGENERATE: Final = 2
+
 
 @dataclass
 class Tally:
@@ -100,12 +103,18 @@ class Tally:
         """The reasons that are given, then those that came up besides."""
         return dict.fromkeys((*known, *sorted(reason for reason, count in self.dropped.items() if count)))
 
-    def summary(self, reasons: Iterable[str], k: int) -> str:
-        """The outcomes as a table, and how many segments got fewer than ``k``."""
+    def summary(self, reasons: Iterable[str], k: int, longest: int | None = None) -> str:
+        """The outcomes as a table, how many segments got fewer than ``k``, and whether ``longest`` lists are why."""
         total = max(self.candidates, 1)
         lines = [[name, str(count), f"{100 * count / total:.1f}"] for name, count in self.outcomes(reasons)]
         table = text_table(["candidates", "count", "%"], lines)
         short = f"polyref: {self.short} of {self.segments} segments got fewer than {k} new references"
+        if longest is not None and longest < OVERGENERATE * k:
+            share = 100 * self.dropped.total() / total
+            short += (
+                f"\npolyref: the lists hold {longest} candidate{'s' * (longest != 1)} a segment at most, of which the "
+                f"filter drops {share:.0f} %: longer lists give more (polyref paraphrase -k {OVERGENERATE * k})"
+            )
         return f"{table}\n{short}" if self.short else table
 
     def warnings(self, *, translated: bool = False) -> list[str]:
@@ -161,8 +170,6 @@ def _filtered_again(reload: Callable[[], Paraphraser], filters: FilterChain, lan
     return filtered_sentences(reload(), filters, lang, mode, copies=copies)
 
 
-#: Candidates asked for per wanted paraphrase: filters drop about half of a small model's n-best list.
-OVERGENERATE: Final = 2
 #: What a header says of a run only where it applies; polyref 0.1.0 wrote ``share`` and ``candidates``.
 _OPTIONAL: Final = ("lists", "share", "merge", "candidates", "select", "seed", "source_lang")
 

@@ -164,7 +164,7 @@ def command(
             return
         said = partial(_say_resumed, output)
         tally = augment_file(inputs, output, work, dropped, progress=True, engine=options.engine, resumed=said)
-    say(tally.summary(work.filters.reasons, work.k))
+    say(tally.summary(work.filters.reasons, work.k, work.source.longest))
     filters = filters_in(preset, work.source.needs)
     _say_filters(filters)
     asked = work.source.paraphrasers if any(one.rewriting for one in generators) else ()

@@ -78,6 +78,19 @@ def test_an_nbest_list_gives_what_its_generator_would(polyref: Callable[..., Any
     assert found.meta["inputs"] == direct.meta["inputs"] or found.meta["inputs"][0]["name"] == "refs.en"
 
 
+def test_lists_too_short_for_k_are_named_as_the_reason(polyref: Callable[..., Any], refs: Path, tmp_path: Path) -> None:
+    """A list as long as references are wanted, of which the filter takes some away."""
+    short, long = nbest(tmp_path / "short.jsonl", k=4), nbest(tmp_path / "long.jsonl", k=8)
+    command = ["augment", refs, "-k", "4", "-o", tmp_path / "out.jsonl", "--lang", "en", "--candidates"]
+    told = polyref(*command, short)
+    assert "of 4 segments got fewer than 4 new references\npolyref: the lists hold 4 candidates a segment at most" in (
+        told.err
+    )
+    assert "longer lists give more (polyref paraphrase -k 8)" in told.err
+    (tmp_path / "out.jsonl").unlink()
+    assert "the lists hold" not in polyref(*command, long).err
+
+
 def test_no_torch_is_loaded(refs: Path, tmp_path: Path) -> None:
     program = (
         "import sys; from polyref.cli.main import cli; import contextlib\n"

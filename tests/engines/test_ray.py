@@ -164,6 +164,7 @@ def test_augmenting_with_somebody_killed(
     assert killed_at and 1 <= killed_at[0] < 6, "killed in the middle of the work"
     assert output.read_bytes() == expected
     assert made.out == "", "what Ray says of workers is not part of the output"
+    assert "raylet" not in made.err and "logging.cc" not in made.err, made.err
     assert not journal.exists()
 
 
