@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -108,8 +109,8 @@ def find_pair(pair: str, there: Iterable[str], file: str | Path | None = None) -
         return pair
     fits: dict[int, list[str]] = {}
     for other in known:
-        if (distance := _pair_distance(pair, other)) is not None:
-            fits.setdefault(distance, []).append(other)
+        if (far := _pair_distance(pair, other)) is not None:
+            fits.setdefault(far, []).append(other)
     found = fits[min(fits)] if fits else []
     if len(found) > 1:
         raise UsageError(f"{pair} may be any of {', '.join(found)}", file=file, remedy="name one of them")
@@ -117,15 +118,20 @@ def find_pair(pair: str, there: Iterable[str], file: str | Path | None = None) -
 
 
 def _pair_distance(asked: str, other: str) -> int | None:
-    """0: the same; 1: a script or region is open; 2: a variety of the language; None: another pair."""
+    """The greater :func:`distance` of the two languages; None for another pair."""
     codes, others = split_pair(asked), split_pair(other)
     if codes is None or others is None:
         return None
-    found = [_distance(code, known) for code, known in zip(codes, others, strict=True)]
+    found = [distance(code, known) for code, known in zip(codes, others, strict=True)]
     return None if None in found else max(one for one in found if one is not None)
 
 
-def _distance(asked: str, other: str) -> int | None:
+@lru_cache(maxsize=4096)
+def distance(asked: str, other: str) -> int | None:
+    """How far a code is from the one that is asked for.
+
+    0: the same; 1: one of them leaves a script or region open; 2: a variety of the language; None: another language.
+    """
     ours, theirs = _parts(asked), _parts(other)
     variety = ours[0] != theirs[0]
     if variety:

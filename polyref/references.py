@@ -155,6 +155,7 @@ class ReferenceSet:
         form: str | None = None,
         fields: Mapping[str, str] | None = None,
         pair: str | None = None,
+        lang: str | None = None,
     ) -> ReferenceSet:
         """Read a reference set from files in any form that polyref knows.
 
@@ -168,16 +169,18 @@ class ReferenceSet:
                 ``source``, ``output``, ``doc`` or ``lang``. For XML, SGML and folders, the names of the references to
                 take. Where nothing is said, usual names are known.
             pair: Language pair, ``SRC-TGT``, of what holds several.
+            lang: Language of the references, for XLIFF and TMX: ``en`` is ``en-US`` too. None is the one beside the
+                source.
 
         Raises:
             DataError: A file is missing, empty or broken (file, line and reason are named), in no form that can be
                 read, or lengths differ.
             UsageError: No path, ``-`` twice, several files of a form that has one, or an unknown form, role, set or
-                pair.
+                pair, or several languages fit.
         """
         forms = _forms()
         with ExitStack() as stack:
-            opened = forms.open_references(paths, stack, forms.Reading(form, dict(fields or {}), pair))
+            opened = forms.open_references(paths, stack, forms.Reading(form, dict(fields or {}), pair, lang=lang))
             return cls(tuple(opened.segments), opened.meta)
 
     def save(self, path: str | Path) -> None:

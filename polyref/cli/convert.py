@@ -22,7 +22,7 @@ def command() -> None:
 @click.argument("references", nargs=-1, metavar="IN...")
 @click.argument("target", metavar="OUT")
 @click.option("--to", metavar="FORM", help=f"Form to write: {', '.join(WRITTEN)}. [default: what OUT's suffix says]")
-@reading_options()
+@reading_options(lang=True)
 def refs(references: tuple[str, ...], reading: Reading, target: str, to: str | None) -> None:
     """Write references in another form.
 
@@ -36,6 +36,8 @@ def refs(references: tuple[str, ...], reading: Reading, target: str, to: str | N
     polyref convert refs refs.polyref.jsonl wmt22 --to mt-metrics-eval -l zh-en
     """  # noqa: D301
     refuse_overwriting(references, target)
-    found = ReferenceSet.load(*references, form=reading.form, fields=reading.fields, pair=reading.pair)
+    found = ReferenceSet.load(
+        *references, form=reading.form, fields=reading.fields, pair=reading.pair, lang=reading.lang
+    )
     if lost := found.export(target, to, pair=reading.pair):
         tell("note", f"{display_name(target)} cannot hold {'; '.join(lost)}")

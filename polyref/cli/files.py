@@ -13,7 +13,7 @@ import click
 
 from polyref.cli.options import HeadedOption
 from polyref.errors import UsageError
-from polyref.formats import PLACE, Reading, matching, takes_pair
+from polyref.formats import PLACE, Reading, matching, takes_lang, takes_pair
 from polyref.formats.test_sets import FOLDER, SCHEME
 from polyref.store import is_journal
 from polyref.textfiles import display_name, is_remote, without_scheme
@@ -24,8 +24,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 FILES: Final = "Files"
 #: What forms are called.
 FORMS: Final = (
-    "plain, normal, simple, nbest, json, lists, tsv, csv, sacrebleu-tsv, xml, sgml, general, human-evaluation, "
-    "metrics-task or a plug-in's"
+    "plain, normal, simple, nbest, json, lists, tsv, csv, sacrebleu-tsv, xml, sgml, xliff, tmx, general, "
+    "human-evaluation, metrics-task or a plug-in's"
 )
 _option = partial(click.option, cls=HeadedOption, heading=FILES)
 fields_option = _option(
@@ -56,7 +56,9 @@ def fields_from(values: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def reading_options(*, flag: str = "--format", sets: bool = True, sources: bool = False) -> Callable[[F], F]:
+def reading_options(
+    *, flag: str = "--format", sets: bool = True, sources: bool = False, lang: bool = False
+) -> Callable[[F], F]:
     """Add ``--format``, ``--fields`` and ``-l``; the command gets them as a ``reading``.
 
     Args:
@@ -64,6 +66,8 @@ def reading_options(*, flag: str = "--format", sets: bool = True, sources: bool 
         sets: Add ``-t`` for test sets by name too. The command then has references in the parameter ``references``, to
             which the set that is named is added.
         sources: Whether ``--source`` may stand in the place of references.
+        lang: Add ``--lang`` too. A command without it says the language of texts itself, by an option ``lang``, or as
+            one of those for making references.
     """
 
     def decorate(command: F) -> F:
@@ -71,6 +75,9 @@ def reading_options(*, flag: str = "--format", sets: bool = True, sources: bool 
         def gathered(**values: Any) -> Any:
             test_set = values.pop("test_set", None)
             reading = Reading(values.pop("form"), fields_from(values.pop("fields")), values.pop("pair"))
+            making = values.get("making")
+            code = values.pop("lang") if lang else making.language if making else values["lang"]
+            reading = replace(reading, lang=code)
             if sets:
                 instead = values.get("source") if sources else None
                 values["references"] = _references(values["references"], test_set, instead)
@@ -79,9 +86,13 @@ def reading_options(*, flag: str = "--format", sets: bool = True, sources: bool 
             named = values.get("to") == FOLDER.name or values.get("lang", "") is None
             if reading.pair is not None and files and not named:
                 _check_pair(files, reading, values)
+            if lang or (making and not (making.model or making.candidates)):
+                _check_lang([*files, *values.get("inputs", ())], reading, making)
             return command(reading=reading, **values)
 
         made: Any = gathered
+        if lang:
+            made = _option("--lang", metavar="CODE", help="Language of the texts, of XLIFF and TMX.")(made)
         made = _option("-l", "--language-pair", "pair", metavar="PAIR", help="Of a set with several.")(made)
         if sets:
             what = "References of a test set that sacreBLEU has, instead of REFS."
@@ -101,6 +112,13 @@ def _check_pair(references: Sequence[str], reading: Reading, values: Mapping[str
             f"-l {reading.pair} has no use with {display_name(references[0])}, which holds one language pair",
             remedy="leave -l out",
         )
+
+
+def _check_lang(paths: Sequence[str], reading: Reading, making: object) -> None:
+    """Refuse a language of files that do not say theirs."""
+    if reading.lang is not None and not takes_lang(paths, replace(reading, fields={})):
+        where = "without --model or --candidates," if making else f"with {display_name(paths[0])},"
+        raise UsageError(f"--lang has no use {where} but with XLIFF and TMX", remedy="leave it out")
 
 
 def _references(references: Sequence[str], test_set: str | None, source: str | None) -> tuple[str, ...]:

@@ -34,7 +34,7 @@ class Looking:
 
 @click.command("inspect", cls=HeadedCommand)
 @click.argument("references", nargs=-1, metavar="REFS...")
-@reading_options()
+@reading_options(lang=True)
 @click.option("-i", "--input", "inputs", multiple=True, metavar="SYS", help="System outputs to look for among them.")
 @click.option("-o", "--output", metavar="FILE", help="Write an HTML page as well; -: to stdout, instead of the text.")
 @click.option("--dropped", metavar="FILE", help="Refused candidates, as `polyref augment --dropped` wrote them.")
@@ -73,7 +73,9 @@ def command(
     if inputs:
         refset, systems, _ = read_scored(references, inputs, None, reading)
     else:
-        refset = ReferenceSet.load(*references, form=reading.form, fields=reading.fields, pair=reading.pair)
+        refset = ReferenceSet.load(
+            *references, form=reading.form, fields=reading.fields, pair=reading.pair, lang=reading.lang
+        )
     name = " ".join(Path(display_name(path)).name for path in references)
     with listening(bars):
         found = inspect(refset, name=name, dropped=dropped, systems=systems if inputs else None, **how)

@@ -71,8 +71,7 @@ class MakingOptions:
         None,
         flag="--lang",
         metavar="CODE",
-        needs=MAKERS,
-        help="Language of the references.",
+        help="Language of the references; of XLIFF and TMX, which of theirs are the references.",
         otherwise="told by them",
     )
 

@@ -82,7 +82,7 @@ def command(
     refuse_overwriting([file, rewriting["prompt"]], output, journals=journals, models=[loading["model"]])
     check_writable(output)
     name = display_name(file)
-    given = ReferenceSet.load(file, form=reading.form, fields=reading.fields, pair=reading.pair)
+    given = ReferenceSet.load(file, form=reading.form, fields=reading.fields, pair=reading.pair, lang=reading.lang)
     language = None
     if lang is None:
         lang, language = language_of(given, [loading["model"]], pair=reading.pair, meta=given.meta, file=name)

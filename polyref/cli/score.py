@@ -224,8 +224,8 @@ def command(
 
     REFS is a reference set (what `polyref augment` writes, or JSONL with "reference" and "paraphrases"), plain text
     files with one segment a line (several are several human references), or references in any other form: TSV, CSV,
-    JSON, n-best lists, WMT XML and SGML, the folder of a test set. SYS is plain text, or outputs in one of these forms;
-    a file may hold several systems. With -k 0 the scores are sacreBLEU's.
+    JSON, n-best lists, WMT XML and SGML, XLIFF, TMX, the folder of a test set. SYS is plain text, or outputs in one of
+    these forms; a file may hold several systems. With -k 0 the scores are sacreBLEU's.
 
     \b
     polyref score refs.en -i sysA.en sysB.en -m prism

@@ -7,7 +7,7 @@ points of the group ``polyref.formats``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from itertools import chain, islice
 from pathlib import Path
@@ -56,6 +56,7 @@ __all__ = [
     "read_outputs",
     "save",
     "segment_line",
+    "takes_lang",
     "takes_pair",
     "write_segments",
 ]
@@ -64,65 +65,26 @@ __all__ = [
 _LOOKED_AT: Final = 1 << 20
 LOOKED_AT: Final = 100
 
+_FORMS: Final = (
+    *(PLAIN, NORMAL, SIMPLE, NBEST, KEYED, LISTS, TSV, CSV, SACREBLEU, COMET, XML, SGML, GENERAL),
+    *(EVALUATION, METRICS_TASK, FOLDER),
+)
+#: Forms whose module is opened for markup alone.
+_TRANSLATIONS: Final = {name: f"polyref.formats.translations:{name.upper()}" for name in ("xliff", "tmx")}
 #: Every form that can be read, by name, and those of other packages.
 FORMATS: Final = Plugins(
     "file format",
     "polyref.formats",
-    {
-        form.name: form
-        for form in (
-            PLAIN,
-            NORMAL,
-            SIMPLE,
-            NBEST,
-            KEYED,
-            LISTS,
-            TSV,
-            CSV,
-            SACREBLEU,
-            XML,
-            SGML,
-            GENERAL,
-            EVALUATION,
-            METRICS_TASK,
-            FOLDER,
-        )
-    },
+    {form.name: form for form in _FORMS if form is not COMET} | _TRANSLATIONS,
     "a Format of that name",
     lambda name, found: isinstance(found, Format) and found.name == name,
 )
 #: A file is in the first of these that matches it. Forms of other packages are asked between the two.
 _FIRST: Final = (NBEST, SIMPLE, NORMAL)
 _LAST: Final = (GENERAL, EVALUATION, METRICS_TASK, KEYED, LISTS, SGML, XML, TSV, CSV, PLAIN)
-#: Every form that can be written, by name.
-WRITTEN: Final[Mapping[str, Format]] = {
-    form.name: form
-    for form in (
-        NORMAL,
-        PLAIN,
-        SIMPLE,
-        NBEST,
-        KEYED,
-        LISTS,
-        TSV,
-        CSV,
-        SACREBLEU,
-        COMET,
-        XML,
-        SGML,
-        GENERAL,
-        FOLDER,
-    )
-}
-_SUFFIXES: Final = {
-    ".jsonl": NORMAL,
-    ".json": COMET,
-    ".tsv": TSV,
-    ".csv": CSV,
-    ".xml": XML,
-    ".sgm": SGML,
-    ".sgml": SGML,
-}
+#: Every form that can be written, by name, and by the suffixes of names.
+WRITTEN: Final[Mapping[str, Format]] = {form.name: form for form in (NORMAL, *_FORMS) if form.writing}
+_SUFFIXES: Final = {suffix: form for form in _FORMS for suffix in form.suffixes}
 #: Where the names of references go in the name of a file for each.
 PLACE: Final = "{}"
 
@@ -141,12 +103,17 @@ def _detected(name: str, lines: Sequence[str]) -> Format:
     for added, form in () if found else FORMATS.loaded().items():
         if tried(_matching, (form,), name, start, where=f"the file format {added} on {name}"):
             return form  # type: ignore[no-any-return]
-    return found or _matching(_LAST, name, start) or PLAIN
+    translations = [FORMATS.load_own(form) for form in _TRANSLATIONS] if start.sign == "<" else []
+    return found or _matching((*translations, *_LAST), name, start) or PLAIN
 
 
 def _matching(forms: Sequence[Format], name: str, start: Start) -> Format | None:
-    asked = (form for form in forms if not form.begins or start.sign in form.begins)
-    return next((form for form in asked if form.matches(name, start)), None)
+    first = start.written[0] if start.written else ""
+    for form in forms:
+        begins = not form.begins or start.sign in form.begins
+        if begins and (form.holds in first or unpacked(name).endswith(form.suffixes)) and form.matches(name, start):
+            return form
+    return None
 
 
 def is_text(name: str, lines: Sequence[str]) -> bool:
@@ -202,17 +169,27 @@ def located(paths: Sequence[str | Path], reading: Reading) -> tuple[list[str | P
 
 
 def takes_pair(paths: Sequence[str | Path], reading: Reading) -> bool:
-    """Whether one of some paths may hold several language pairs, so that ``reading.pair`` has a use.
+    """Whether one of some paths may hold several language pairs, so that ``reading.pair`` has a use."""
+    return any(str(path).startswith(SCHEME) or Path(without_scheme(path)).is_dir() for path in paths) or _some(
+        paths, reading, lambda form: form.pairs
+    )
 
-    Of what can be read once only that is not known, and taken to be so.
-    """
+
+def takes_lang(paths: Sequence[str | Path], reading: Reading) -> bool:
+    """Whether one of some paths may say the languages of its texts, so that ``reading.lang`` has a use."""
+    return _some(paths, reading, lambda form: form.langs)
+
+
+def _some(paths: Sequence[str | Path], reading: Reading, fits: Callable[[Format], bool]) -> bool:
+    """Whether one of some files is in a form that fits. Of what can be read once only, that is taken to be so."""
     for path in paths:
         local = without_scheme(path)
-        if str(path).startswith(SCHEME) or is_remote(path) or not Path(local).is_file():
+        if is_remote(path) or not (Path(local).is_file() or Path(local).is_dir() or str(path).startswith(SCHEME)):
             return True
-        with ExitStack() as stack:
-            if opened_lines(local, stack, reading)[1].pairs:
-                return True
+        if Path(local).is_file():
+            with ExitStack() as stack:
+                if fits(opened_lines(local, stack, reading)[1]):
+                    return True
     return False
 
 

@@ -23,6 +23,7 @@ class Reading:
         form: Name of their format; None tells it by content.
         fields: Key or column -> its role, such as ``reference`` (:data:`polyref.formats.columns.ROLES`).
         pair: Language pair, ``SRC-TGT``, of what holds several.
+        lang: Language of the texts that are wanted, of what holds several.
         whole: Whether to take all that a file says. Without, what others write gives the texts of references, and
             their ids where it has any, and nothing else: the set is that of the same references in plain text.
     """
@@ -32,6 +33,7 @@ class Reading:
     pair: str | None = None
     whole: bool = True
     encoding: str | None = None
+    lang: str | None = None
 
 
 #: A user who says nothing.
@@ -116,7 +118,10 @@ class Format:
         several: Whether several files make one set.
         json: Whether it is JSON, which is UTF-8.
         pairs: Whether a file may hold several language pairs.
+        langs: Whether it says the languages of its texts, of which one is to be chosen.
         begins: Characters one of which such a file begins with, if these say so much: others are not asked about.
+        holds: What its first line holds, or else its name ends in one of the ``suffixes``: others are not asked about.
+        suffixes: Of files that polyref writes in it unless told otherwise.
         writing: How polyref writes it; None where it does not.
     """
 
@@ -127,7 +132,10 @@ class Format:
     several: bool = False
     json: bool = False
     pairs: bool = False
+    langs: bool = False
     begins: str = ""
+    holds: str = ""
+    suffixes: tuple[str, ...] = ()
     writing: Writing | None = None
 
 
@@ -151,6 +159,11 @@ def one_file_with_ids(
 def never(name: str, start: Start) -> bool:
     """No file is told to be in a form that has to be named."""
     return False
+
+
+def by_suffix(name: str, start: Start, suffix: str) -> bool:
+    """Whether a name ends so, before the suffix of its packing."""
+    return unpacked(name).endswith(suffix)
 
 
 def object_in(line: str) -> dict[str, Any] | None:

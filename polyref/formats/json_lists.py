@@ -264,6 +264,7 @@ COMET: Final = Format(
     never,
     one_file_with_ids("json", _keyed_segments),
     json=True,
+    suffixes=(".json",),
     writing=Writing(
         ALL - {"source", "none", "ragged", "empty", "spaces", "lines", "returns", "tabs"},
         _comet_lines,

@@ -355,7 +355,9 @@ PLAIN: Final = Format(
     several=True,
     writing=Writing(ALL - {"several", "extras", "returns", "tabs", "spaces", "empty"}),
 )
-NORMAL: Final = Format("normal", _is_normal, _open_normal, json=True, writing=Writing(frozenset()))
+NORMAL: Final = Format(
+    "normal", _is_normal, _open_normal, json=True, suffixes=(".jsonl",), writing=Writing(frozenset())
+)
 SIMPLE: Final = Format(
     "simple",
     _is_simple,

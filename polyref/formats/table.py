@@ -14,7 +14,17 @@ from itertools import chain
 from typing import Final
 
 from polyref.errors import DataError
-from polyref.formats.base import Format, Lines, Outputs, Start, never, one_file_with_ids, unpacked, without_blank_end
+from polyref.formats.base import (
+    Format,
+    Lines,
+    Outputs,
+    Start,
+    by_suffix,
+    never,
+    one_file_with_ids,
+    unpacked,
+    without_blank_end,
+)
 from polyref.formats.columns import (
     ALL,
     PARTS,
@@ -135,10 +145,6 @@ def _cells(made: SetInColumns) -> Iterator[list[str]]:
         yield [*(getattr(segment, part) or "" for part in parts), *cells]
 
 
-def _is_csv(name: str, start: Start) -> bool:
-    return unpacked(name).endswith(".csv")
-
-
 def _csv_lines(made: SetInColumns) -> Iterator[str]:
     for row in _cells(made):
         line = io.StringIO()
@@ -156,15 +162,18 @@ TSV: Final = Format(
     _is_tsv,
     one_file_with_ids("tsv", partial(_segments, separator="\t")),
     partial(_outputs, separator="\t"),
+    holds="\t",
+    suffixes=(".tsv",),
     writing=Writing(
         frozenset({"none", "empty", "lines", "tabs", "logprob", "keys", "meta"}), _tsv_lines, readable=names_in_tables
     ),
 )
 CSV: Final = Format(
     "csv",
-    _is_csv,
+    partial(by_suffix, suffix=".csv"),
     one_file_with_ids("csv", partial(_segments, separator=",")),
     partial(_outputs, separator=","),
+    suffixes=(".csv",),
     writing=Writing(
         frozenset({"none", "empty", "returns", "logprob", "keys", "meta"}), _csv_lines, readable=names_in_tables
     ),

@@ -28,12 +28,12 @@ from polyref.references import Segment
 from polyref.textfiles import holds_more, is_packed, most_lines, most_unpacked, unpacks_to_more
 
 #: Bytes or characters that are given to the parser at a time.
-_BLOCK: Final = 1 << 20
-_ROOTS: Final = frozenset({"dataset", "collection", "doc"})
-_EXPECTED: Final = "expected WMT's XML, which begins with <dataset>"
+BLOCK: Final = 1 << 20
 _MARKUP: Final = re.compile(
     r"\s*<(\?xml|!doctype|html|tmx|xliff|tei|mteval|srcset|refset|tstset|dataset|collection|doc|seg)\b", re.I
 )
+_ROOTS: Final = frozenset({"dataset", "collection", "doc"})
+_EXPECTED: Final = "expected WMT's XML, which begins with <dataset>"
 _TAG: Final = re.compile(r"<(/?)(srcset|refset|tstset|doc|seg)\b([^<>]*)>", re.IGNORECASE)
 _ATTRIBUTE: Final = re.compile(r"""(?<![\w:-])([\w:-]{1,64})\s*=\s*(?:"([^"]*)"|'([^']*)')""")
 _ENTITY: Final = re.compile(r"&(?:amp|lt|gt|quot|apos|#\d{1,7}|#[xX][0-9a-fA-F]{1,6});")
@@ -41,6 +41,120 @@ _ENTITY: Final = re.compile(r"&(?:amp|lt|gt|quot|apos|#\d{1,7}|#[xX][0-9a-fA-F]{
 _LONGEST: Final = 1 << 24
 #: What XML 1.0 has no way to write.
 _UNWRITABLE: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def is_markup(start: Start) -> bool:
+    """Whether a file begins as XML, SGML or HTML does."""
+    return bool(start.written) and _MARKUP.match(start.written[0]) is not None
+
+
+class MarkupReader(ABC):
+    """What readers of markup share: a file, and where in it they are."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+
+    @property
+    @abstractmethod
+    def line(self) -> int:
+        """Where the reader is."""
+
+    def fault(self, message: str, remedy: str | None = None) -> DataError:
+        """An error at that place."""
+        return DataError(message, file=self.file, line=self.line, remedy=remedy)
+
+
+class XmlReader(MarkupReader):
+    """Reads XML from blocks of bytes or of text.
+
+    Args:
+        file: Its name for messages.
+        expected: What the file should have been, for messages.
+        separator: What stands between the namespace of a name and the name; None leaves names as they are.
+        doctype: Whether it may name a DTD, which is not read. In none may it declare anything itself.
+    """
+
+    def __init__(self, file: str, expected: str, *, separator: str | None = None, doctype: bool = False) -> None:
+        super().__init__(file)
+        self.expected, self._doctypes = expected, doctype
+        self._first = ""
+        self._room = most_lines() if is_packed(file) else sys.maxsize
+        self.parser: Any = expat.ParserCreate(namespace_separator=separator)
+        self.parser.buffer_text = True
+        self.parser.StartDoctypeDeclHandler = self._doctype
+        self.parser.SkippedEntityHandler = self._entity
+        self.parser.StartElementHandler = self._element
+        self.parser.EndElementHandler = self._end
+        self.parser.CharacterDataHandler = self._text
+
+    @property
+    def line(self) -> int:
+        """Where the parser is."""
+        line: int = self.parser.CurrentLineNumber
+        return line
+
+    def feed(self, blocks: Iterable[bytes] | Iterable[str]) -> Iterator[None]:
+        """Read blocks of any size, with a pause after each piece that the parser gets."""
+        try:
+            yield from self._feed(blocks)
+        except expat.ExpatError as error:
+            start = self._first.lstrip("\ufeff\ufffd\0 \t\r\n")
+            if not start.startswith("<"):
+                found = f"is no XML: the first line is {looks(start.partition(chr(10))[0])}"
+                raise DataError(found, file=self.file, line=1, remedy=self.expected) from None
+            raise DataError(f"broken XML: {expat.ErrorString(error.code)}", file=self.file, line=error.lineno) from None
+        except (LookupError, ValueError) as error:
+            # What Expat does not know itself goes to Python's codecs, which know one-byte encodings alone.
+            raise DataError(
+                f"cannot be decoded: {error}", file=self.file, line=1, remedy="convert it to UTF-8"
+            ) from None
+
+    def _feed(self, blocks: Iterable[Any]) -> Iterator[None]:
+        """In pieces that grow with what is not ended: Expat begins anew at the start of a tag or comment every time."""
+        held: list[Any] = []
+        size = fed = 0
+        for block in blocks:
+            held.append(block)
+            size += len(block)
+            if size >= max(BLOCK, fed - self.parser.CurrentByteIndex):
+                fed += self._parse(held)
+                size = 0
+                yield
+        self._parse(held)
+        self.parser.Parse(b"", True)
+        yield
+
+    def _parse(self, held: list[Any]) -> int:
+        """Give what is held to Expat, which reads text as UTF-8; the number of its bytes."""
+        if not held:
+            return 0
+        text = held[0][:0].join(held)
+        held.clear()
+        self._first = self._first or (text.decode("utf-8", "replace") if isinstance(text, bytes) else text)[:BLOCK]
+        self.parser.Parse(text, False)
+        return len(text) if isinstance(text, bytes) else len(text.encode("utf-8"))
+
+    def _doctype(self, _name: str, _system: str | None, _public: str | None, declares: int) -> None:
+        if declares or not self._doctypes:
+            raise self.fault("a document type declaration, which is not read")
+
+    def _entity(self, name: str, _parameter: object) -> None:
+        raise self.fault(f"the entity &{name};, which XML itself does not have: DTDs are not read")
+
+    def _element(self, name: str, attributes: dict[str, str]) -> None:
+        self._room -= 1
+        if self._room < 0:
+            raise holds_more(self.file, "elements", line=self.line)
+        self._start(name, attributes)
+
+    @abstractmethod
+    def _start(self, name: str, attributes: dict[str, str]) -> None: ...
+
+    @abstractmethod
+    def _end(self, name: str) -> None: ...
+
+    @abstractmethod
+    def _text(self, data: str) -> None: ...
 
 
 def read_xml(file: Path, source_language: str | None = None) -> list[Document]:
@@ -57,39 +171,27 @@ def read_xml(file: Path, source_language: str | None = None) -> list[Document]:
 
 
 def _blocks(stream: IO[bytes] | gzip.GzipFile, room: int, file: Path, reader: _XmlReader) -> Iterator[bytes]:
-    while block := stream.read(_BLOCK):
+    while block := stream.read(BLOCK):
         room -= len(block)
         if room < 0:
             raise unpacks_to_more(file, line=reader.parser.CurrentLineNumber)
         yield block
 
 
-class _Builder(ABC):
-    """What readers of markup do at tags: they fill the texts of a document.
+class _Builder(MarkupReader):
+    """What readers of WMT's markup do at tags: they fill the texts of a document.
 
     Attributes:
-        file: Its name, for messages.
         document: The one that the reader is in.
         texts: Number -> text of the source, reference or output that the reader is in.
         segment: Number of the last segment.
         pieces: Text of the segment that the reader is in; None outside of segments.
     """
 
-    def __init__(self, file: str) -> None:
-        self.file = file
-        self.document: Document | None = None
-        self.texts: dict[int, str] | None = None
-        self.segment = 0
-        self.pieces: list[str] | None = None
-
-    @property
-    @abstractmethod
-    def line(self) -> int:
-        """Where the reader is."""
-
-    def fault(self, message: str) -> DataError:
-        """An error at the place where the reader is."""
-        return DataError(message, file=self.file, line=self.line)
+    document: Document | None = None
+    texts: dict[int, str] | None = None
+    segment = 0
+    pieces: list[str] | None = None
 
     def open_segment(self, texts: Mapping[int, str], attributes: Mapping[str, str]) -> None:
         """Begin the segment of a tag."""
@@ -102,7 +204,7 @@ class _Builder(ABC):
         self.segment, self.pieces = number, []
 
 
-class _XmlReader(_Builder):
+class _XmlReader(_Builder, XmlReader):
     """Reads documents, from blocks of bytes or of text.
 
     Args:
@@ -112,77 +214,23 @@ class _XmlReader(_Builder):
     """
 
     def __init__(self, file: str, source_language: str | None = None, *, sources: bool = True) -> None:
-        super().__init__(file)
+        XmlReader.__init__(self, file, _EXPECTED)
         self.source_language = source_language
         self.sources = sources
         self.found: list[Document] = []
         self.collection: str | None = None
         self.known: set[tuple[str | None, str]] = set()
-        self.first = ""
         self.rooted = False
-        self.room = most_lines() if is_packed(file) else sys.maxsize
-        self.parser: Any = expat.ParserCreate()
-        self.parser.buffer_text = True
-        self.parser.StartDoctypeDeclHandler = self._doctype
-        self.parser.StartElementHandler = self._start
-        self.parser.EndElementHandler = self._end
-        self.parser.CharacterDataHandler = self._text
-
-    @property
-    def line(self) -> int:
-        """Where the parser is."""
-        line: int = self.parser.CurrentLineNumber
-        return line
 
     def read(self, blocks: Iterable[bytes] | Iterable[str]) -> list[Document]:
         """The documents in blocks of any size."""
-        try:
-            self._feed(blocks)
-        except expat.ExpatError as error:
-            start = self.first.lstrip("\ufeff\ufffd\0 \t\r\n")
-            if not start.startswith("<"):
-                found = f"is no XML: the first line is {looks(start.partition(chr(10))[0])}"
-                raise DataError(found, file=self.file, line=1, remedy=_EXPECTED) from None
-            raise DataError(f"broken XML: {expat.ErrorString(error.code)}", file=self.file, line=error.lineno) from None
-        except (LookupError, ValueError) as error:
-            # What Expat does not know itself goes to Python's codecs, which know one-byte encodings alone.
-            raise DataError(
-                f"cannot be decoded: {error}", file=self.file, line=1, remedy="convert it to UTF-8"
-            ) from None
+        for _ in self.feed(blocks):
+            pass
         return self.found
 
-    def _feed(self, blocks: Iterable[Any]) -> None:
-        """In pieces that grow with what is not ended: Expat begins anew at the start of a tag or comment every time."""
-        held: list[Any] = []
-        size = fed = 0
-        for block in blocks:
-            held.append(block)
-            size += len(block)
-            if size >= max(_BLOCK, fed - self.parser.CurrentByteIndex):
-                fed += self._parse(held)
-                size = 0
-        self._parse(held)
-        self.parser.Parse(b"", True)
-
-    def _parse(self, held: list[Any]) -> int:
-        """Give what is held to Expat, which reads text as UTF-8; the number of its bytes."""
-        if not held:
-            return 0
-        text = held[0][:0].join(held)
-        held.clear()
-        self.first = self.first or (text.decode("utf-8", "replace") if isinstance(text, bytes) else text)[:_BLOCK]
-        self.parser.Parse(text, False)
-        return len(text) if isinstance(text, bytes) else len(text.encode("utf-8"))
-
-    def _doctype(self, *_: object) -> None:
-        raise self.fault("a document type declaration, which is not read")
-
     def _start(self, name: str, attributes: dict[str, str]) -> None:
-        self.room -= 1
-        if self.room < 0:
-            raise holds_more(self.file, "elements", line=self.line)
         if not self.rooted and name not in _ROOTS:
-            raise DataError(f"is markup (<{shortened(name)[1:-1]}>)", file=self.file, line=self.line, remedy=_EXPECTED)
+            raise self.fault(f"is markup (<{shortened(name)[1:-1]}>)", _EXPECTED)
         self.rooted = True
         if name == "collection":
             self.collection = attributes.get("id")
@@ -261,18 +309,14 @@ class _XmlReader(_Builder):
                     )
 
 
-def _is_markup(start: Start) -> bool:
-    return bool(start.written) and _MARKUP.match(start.written[0]) is not None
-
-
 def _is_xml(name: str, start: Start) -> bool:
     """WMT's XML; markup that is neither that nor SGML is refused, for it is hardly text."""
     text = "\n".join(start.lines)
-    if not _is_markup(start) or re.search(r"<(dataset|collection)\b", text, re.IGNORECASE):
-        return _is_markup(start)
+    if not is_markup(start) or re.search(r"<(dataset|collection)\b", text, re.IGNORECASE):
+        return is_markup(start)
     root = re.search(r"<([A-Za-z][\w:.-]*)", text)
     raise DataError(
-        f"is markup ({'<' + root[1] + '>' if root else 'XML'}), and neither WMT's XML nor its SGML",
+        f"is markup ({'<' + root[1] + '>' if root else 'XML'}), and neither WMT's XML or SGML nor XLIFF or TMX",
         file=name,
         line=1,
         remedy="extract the texts, one a line; `form` plain reads every line as text",
@@ -430,7 +474,7 @@ def _read_sgml(files: Sequence[Lines]) -> list[Document]:
 
 
 def _is_sgml(name: str, start: Start) -> bool:
-    return _is_markup(start) and re.search(r"<(srcset|refset|tstset)\b", "\n".join(start.lines), re.I) is not None
+    return is_markup(start) and re.search(r"<(srcset|refset|tstset)\b", "\n".join(start.lines), re.I) is not None
 
 
 def _open_sgml(files: Sequence[Lines]) -> Opened:
@@ -528,6 +572,7 @@ XML: Final = Format(
     _xml_outputs,
     pairs=True,
     begins="<",
+    suffixes=(".xml",),
     writing=DocumentWriting(
         frozenset({"id", "lines", "logprob", "keys", "meta"}),
         _xml_lines,
@@ -541,6 +586,7 @@ SGML: Final = Format(
     _sgml_outputs,
     several=True,
     begins="<",
+    suffixes=(".sgm", ".sgml"),
     writing=DocumentWriting(
         frozenset({"id", "source", "lines", "spaces", "logprob", "keys", "meta"}),
         _sgml_lines,

@@ -300,7 +300,7 @@ def test_sets_of_sacrebleu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     ("name", "text", "message"),
     [
         ("a.txt", "<html>\n<p>x</p>\n", r"a\.txt:1: is markup \(<html>\), and neither WMT's .*`form` plain"),
-        ("a.txt", '<?xml version="1.0"?>\n<tmx>\n', r"is markup \(<tmx>\)"),
+        ("a.txt", '<?xml version="1.0"?>\n<tei>\n', r"is markup \(<tei>\)"),
         ("a.txt", "x\ty\nz\tw\n", "a table of 2 columns that are not named"),
         ("a.txt", '{"x": 1}\n{"x": 2}\n', "none of x is known to be a reference"),
         ("a.tsv", "id\treference\n1\n", r"a\.tsv:2: 1 columns, expected 2"),

@@ -16,7 +16,7 @@ from polyref.formats.columns import ROLES, role_of
 from polyref.references import Reference, ReferenceSet, Segment
 
 PAGE = (Path(__file__).resolve().parent.parent.parent / "docs" / "reference" / "file-formats.md").read_text("utf-8")
-READ = [form.name for form in FORMATS.own.values()]
+READ = list(FORMATS.own)
 
 
 def test_every_form_is_on_the_page_and_in_the_help() -> None:
@@ -25,7 +25,7 @@ def test_every_form_is_on_the_page_and_in_the_help() -> None:
     assert set(re.findall(r"`([\w-]+)`", first)) == set(READ)
     assert all(f"`{name}`" in PAGE or f"`--to {name}`" in PAGE for name in WRITTEN)
     outputs = {name for line in table.splitlines() for name in re.findall(r"`([\w-]+)` †", line.split("|")[1])}
-    assert outputs == {form.name for form in FORMATS.own.values() if form.outputs is not None}
+    assert outputs == {name for name in READ if FORMATS.load_own(name).outputs is not None}
     named = FORMS.split(" or a")[0].split(", ")
     assert set(named) == set(READ) - {"mt-metrics-eval"}
 
