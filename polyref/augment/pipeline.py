@@ -46,6 +46,7 @@ class Tally:
         empty: References that are empty or white space: kept, not paraphrased.
         truncated: References longer than the paraphraser reads: kept whole, paraphrased from their beginning.
         short: Segments with something to paraphrase that got fewer than k.
+        none: Those of them that got none.
         candidates: Candidates looked at.
         kept: Candidates that became references.
         surplus: Candidates that passed the filter but were not selected.
@@ -58,6 +59,7 @@ class Tally:
     empty: int = 0
     truncated: int = 0
     short: int = 0
+    none: int = 0
     candidates: int = 0
     kept: int = 0
     surplus: int = 0
@@ -87,7 +89,7 @@ class Tally:
         """All counts as plain values; ``reasons`` are those that the filter can give, in their order."""
         dropped = {reason: self.dropped[reason] for reason in self._reasons(reasons)}
         before = {name: getattr(self, name) for name in ("segments", "references", "candidates", "kept", "surplus")}
-        after = {name: getattr(self, name) for name in ("short", "empty", "truncated")}
+        after = {name: getattr(self, name) for name in ("short", "none", "empty", "truncated")}
         failed = {"failed": dict(sorted(self.failed.items()))} if self.failed else {}
         return {**before, "dropped": dropped, **after, **failed}
 
@@ -109,6 +111,7 @@ class Tally:
         lines = [[name, str(count), f"{100 * count / total:.1f}"] for name, count in self.outcomes(reasons)]
         table = text_table(["candidates", "count", "%"], lines)
         short = f"polyref: {self.short} of {self.segments} segments got fewer than {k} new references"
+        short += f", {self.none} of them none" if self.none else ""
         if longest is not None and longest < OVERGENERATE * k:
             share = 100 * self.dropped.total() / total
             short += (
@@ -371,6 +374,7 @@ class Augmentation:
         tally.kept += len(chosen)
         tally.surplus += len(checked.passed) - len(chosen)
         tally.short += bool(paraphrased(checked.segment)) and len(chosen) < self.k
+        tally.none += bool(paraphrased(checked.segment)) and not chosen
         if translated and checked.dropped and not chosen and not segment.refs:
             tally.failed["nothing passed the filter"] += 1
         return replace(segment, refs=(*segment.refs, *(_reference(one, translated=translated) for one in chosen)))

@@ -89,6 +89,11 @@ def test_lists_too_short_for_k_are_named_as_the_reason(polyref: Callable[..., An
     assert "longer lists give more (polyref paraphrase -k 8)" in told.err
     (tmp_path / "out.jsonl").unlink()
     assert "the lists hold" not in polyref(*command, long).err
+    (tmp_path / "out.jsonl").unlink()
+    copies = lines(tmp_path / "copies.jsonl", [{"text": text, "paraphrases": [{"text": text}]} for text in TEXTS])
+    told = polyref(*command, copies)
+    assert "3 of 4 segments got fewer than 4 new references, 3 of them none\n" in told.err
+    assert told.err.count("none") == 1, "no warning for each"
 
 
 def test_no_torch_is_loaded(refs: Path, tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ def test_augment(tmp_path: Path) -> None:
     (tmp_path / "refs").write_text("".join(f"The cat number {n} sat there .\n" for n in range(300)))
     kills = _kills(
         """
-import polyref.augment.candidates as sources
+import polyref.paraphrase.loading as sources
 from rule_paraphraser import RuleParaphraser
 sources.load_paraphraser = lambda *args, **options: RuleParaphraser()
 work = lambda: polyref("augment", "refs", "-k", 3, "-o", out / "x.jsonl", "--dropped", out / "no.jsonl", "--quiet")

@@ -77,7 +77,7 @@ def expected(references: Path) -> bytes:
 
 
 def augmenting(references: Path, output: Path) -> list[str]:
-    return [str(references), "-k", "1", "-o", str(output)]
+    return [str(references), "-k", "1", "-o", str(output), "--no-cache"]
 
 
 def actors() -> list[int]:

@@ -73,7 +73,7 @@ class RuleParaphraser(Paraphraser):
 
 
 if __name__ == "__main__":
-    import polyref.augment.candidates as sources
+    import polyref.paraphrase.loading as sources
     from polyref.cli.main import main
 
     paraphraser = RuleParaphraser(Path(sys.argv[1]), int(sys.argv[2]))
