@@ -28,7 +28,7 @@ def own_device(names: str) -> str:
     found = devices(names)
     for name in found if len(found) > 1 else ():
         torch_device(name)
-    return found[place() % len(found)]
+    return found[place() % len(found)] if len(found) > 1 else found[0]
 
 
 def torch_device(name: str) -> torch.device:
