@@ -442,7 +442,8 @@ def processes_for(
         return {"jobs": jobs, "threads": threads or 1}
     if threads is not None or loading.get("device", "cpu") != "cpu" or loading.get("backend") == "fairseq":
         return {"jobs": 1, "threads": threads}
-    jobs = max(1, min(available(), texts // FEWEST))
+    most = texts // FEWEST
+    jobs = min(available(), most) if most > 1 else 1
     return {"jobs": jobs, "threads": None if jobs == 1 else 1}
 
 
