@@ -202,7 +202,7 @@ def read_outputs(path: str | Path, reading: Reading = AS_TOLD) -> Outputs:
             raise UsageError(
                 f"is in the {form.name} form, which holds references, not the outputs of a system",
                 file=lines.name,
-                remedy=f"name a file of outputs; `form` {PLAIN.name} reads every line as one",
+                remedy=f"name a file of outputs; references come first: polyref score {lines.name} -i SYS",
             )
         return form.outputs(lines)
 

@@ -22,6 +22,7 @@ from polyref.formats.base import (
     by_suffix,
     never,
     one_file_with_ids,
+    shortened,
     unpacked,
     without_blank_end,
 )
@@ -83,11 +84,12 @@ class _Table:
             self.columns = columns(numbers, fields, wanted, file.name, number)
         else:
             raise DataError(
-                f"a table of {len(first)} columns that are not named",
+                f"a table of {len(first)} columns that are not named as known: {', '.join(map(shortened, first))}",
                 file=file.name,
                 line=number,
-                remedy=f"say what they are: `fields` {len(first)}=reference; `form` sacrebleu-tsv takes every column "
-                "for a reference, `form` plain takes tabs for text",
+                remedy=f"say what they are: by names in the first row, `fields` {first[-1].strip()[:40] or len(first)}"
+                f"=reference, or where it is text already, `fields` {len(first)}=reference; `form` sacrebleu-tsv takes "
+                "every column for a reference, `form` plain takes tabs for text",
             )
         self._rows = rows if named else chain([(number, first)], rows)
 

@@ -382,7 +382,13 @@ def _check_outputs(systems: Mapping[str, Sequence[str]], references: ReferenceSe
         if isinstance(outputs, str):
             raise ValueError(f"the outputs of {name!r} are one string, expected one string a segment")
         if len(outputs) != total:
-            raise DataError(f"{name} has {len(outputs)} segments, but the references have {total}")
+            turned = total and all(len(segment.refs) == len(outputs) for segment in references)
+            raise DataError(
+                f"{name} has {len(outputs)} segments, but the references have {total}",
+                remedy="a list for each stream, as sacreBLEU has them, is turned by list(zip(*refs))"
+                if turned
+                else None,
+            )
         for place, output in enumerate(outputs):
             if not isinstance(output, str):
                 raise DataError(f"{name} has {output!r} for segment {references[place].id}, expected a text")

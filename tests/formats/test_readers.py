@@ -368,3 +368,16 @@ def test_what_is_not_wmts_xml_is_said_to_be_something_else(tmp_path: Path, text:
     with pytest.raises(DataError) as error:
         ReferenceSet.load(tmp_path / "x", form="xml")
     assert str(error.value) == f"{tmp_path / 'x'}:1: {fault} (expected WMT's XML, which begins with <dataset>)"
+
+
+def test_a_header_that_is_not_known_names_its_columns(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.tsv", "german\tenglish\nEins.\tOne.\n")
+    with pytest.raises(DataError, match=r"not named as known: 'german', 'english' .*`fields` english=reference, or"):
+        ReferenceSet.load(path)
+    assert texts(path, fields={"english": "reference"}) == [["One."]]
+
+
+def test_references_given_as_outputs_are_told_where_they_go(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.jsonl", '{"id": 1, "refs": [{"text": "One."}]}\n')
+    with pytest.raises(UsageError, match=r"\(name a file of outputs; references come first: polyref score .* -i SYS"):
+        read_outputs(path)

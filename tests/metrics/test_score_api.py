@@ -258,3 +258,12 @@ def test_a_language_that_no_metric_reads_is_refused() -> None:
     for metrics in ("chrf", get_metric("bleu"), {"x": get_metric("bleu")}):
         with pytest.raises(UsageError, match="`target_lang` is given, but none of `metrics`"):
             polyref.score(GOOD, REFERENCES, metrics, target_lang="zh")
+
+
+def test_references_in_the_order_of_sacrebleu_are_told() -> None:
+    with pytest.raises(
+        DataError, match=r"has 3 segments, but the references have 2 .* is turned by list\(zip\(\*refs\)\)"
+    ):
+        polyref.score(["a", "b", "c"], [["a", "b", "c"], ["x", "y", "z"]], "chrf")
+    with pytest.raises(DataError, match=r"references have 2$"):
+        polyref.score(["a", "b", "c"], [["a"], ["x"]], "chrf")
