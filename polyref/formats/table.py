@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import csv
 import io
+import warnings
 from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import chain
 from typing import Final
 
-from polyref.errors import DataError
+from polyref.errors import DataError, PolyrefWarning
 from polyref.formats.base import (
     Format,
     Lines,
@@ -82,6 +83,15 @@ class _Table:
             self.columns = columns([cell.strip() for cell in first], fields, wanted, file.name, number)
         elif fields:
             self.columns = columns(numbers, fields, wanted, file.name, number)
+            second = next(rows, None)
+            rows = rows if second is None else chain([second], rows)
+            texts = [place for place, one in enumerate(self.columns) if one.role in wanted]
+            # One word each, where texts of several follow.
+            names = all(cell.strip() and " " not in cell.strip() for cell in first)
+            if second and names and all(" " in cell for place, cell in enumerate(second[1]) if place in texts):
+                name = first[texts[0]].strip()
+                said = f"the first row is taken as text: if it names the columns, say `fields` {name}=..."
+                warnings.warn(f"{file.name}:{number}: {said}", PolyrefWarning, stacklevel=2)
         else:
             raise DataError(
                 f"a table of {len(first)} columns that are not named as known: {', '.join(map(shortened, first))}",

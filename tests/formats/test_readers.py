@@ -375,6 +375,9 @@ def test_a_header_that_is_not_known_names_its_columns(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"not named as known: 'german', 'english' .*`fields` english=reference, or"):
         ReferenceSet.load(path)
     assert texts(path, fields={"english": "reference"}) == [["One."]]
+    write(path, "german\tenglish\nEins und zwei.\tOne and two.\n")
+    with pytest.warns(PolyrefWarning, match=r"a\.tsv:1: the first row is taken as text: .*`fields` english=\.\.\."):
+        assert texts(path, fields={"2": "reference"}) == [["english"], ["One and two."]]
 
 
 def test_references_given_as_outputs_are_told_where_they_go(tmp_path: Path) -> None:
