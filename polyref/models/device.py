@@ -44,6 +44,15 @@ def torch_device(name: str) -> torch.device:
     return torch.device(name)
 
 
+def spare_memory(device: str, processes: int = 1) -> int | None:
+    """Bytes that a batch may take on a GPU that so many processes share: half of what is free. None: no GPU."""
+    import torch
+
+    if torch.device(device).type != "cuda":
+        return None
+    return int(torch.cuda.mem_get_info(device)[0]) // 2 // processes
+
+
 def use_threads(threads: int | None) -> None:
     """Let torch compute with so many threads (None: leave them as they are)."""
     import torch

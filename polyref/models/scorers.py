@@ -35,7 +35,7 @@ from polyref.models.checkpoints.text import (
     load_tokenizer,
     squeezed,
 )
-from polyref.models.device import own_device, torch_device
+from polyref.models.device import own_device, spare_memory, torch_device
 from polyref.models.elsewhere import Elsewhere, worker_model
 from polyref.models.forced import DTYPES, ForcedScorer, Rows, Stretch, Tokens
 from polyref.models.networks.attention import Layer, padded
@@ -46,8 +46,12 @@ from polyref.models.networks.transformer import Transformer
 from polyref.models.opening import LONGEST_SOURCE, Found, find
 from polyref.progress import tell
 
-#: Most target positions of a batch, padding included.
+#: Most positions of a batch on the CPU, padding included.
 _BATCH: Final = 1024
+#: The same on a GPU, whatever its memory, and what a position holds there: states, and weights of attention.
+_MOST: Final = 1 << 16
+_STATES_HELD: Final = 64
+_WEIGHTS_HELD: Final = 1 << 12
 #: Most logits held at once (float32: 64 MB).
 _LOGITS: Final = 1 << 24
 
@@ -68,9 +72,15 @@ def _log_probabilities(hidden: Tensor, project: Callable[[Tensor], Tensor], toke
 class _BatchedScorer(ForcedScorer):
     """Targets in batches by length, the longest first: a batch that does not fit shows at once."""
 
-    #: Most target positions of a batch, padding included.
-    _positions = _BATCH
+    #: Most positions of a batch of sources, and of targets, padding included.
+    _read = _positions = _BATCH
     _pad: int
+
+    def _fill(self, device: str, width: int) -> None:
+        """On a GPU, what its memory is good for with a network of this width."""
+        if (spare := spare_memory(device)) is not None:
+            most = max(spare // (4 * (_STATES_HELD * width + _WEIGHTS_HELD)), _BATCH)
+            self._read = self._positions = min(most, _MOST)
 
     def _score(self, sources: list[Tokens], targets: list[Tokens], start: int | None) -> list[Row]:
         with torch.inference_mode():
@@ -109,7 +119,7 @@ class _EncodedFirst(_BatchedScorer):
         distinct = sorted(set(sources), key=lambda tokens: (-len(tokens), tokens))
         start = 0
         while start < len(distinct):
-            batch = distinct[start : start + max(_BATCH // len(distinct[start]), 1)]
+            batch = distinct[start : start + max(self._read // len(distinct[start]), 1)]
             start += len(batch)
             encoded = self._encode(padded(batch, self._pad), torch.tensor([len(tokens) for tokens in batch]))
             states.update((tokens, row[: len(tokens)].clone()) for tokens, row in zip(batch, encoded))
@@ -193,6 +203,7 @@ class LeanScorer(_BatchedScorer):
         super().__init__(codec, segmenter, limits=limits, width=network.config.dim, **about)
         self._network = network
         self._pad = network.pad
+        self._fill(str(network.device), network.config.dim)
 
     def _picked(
         self, sources: list[Tokens], states: dict[Tokens, Tensor], wanted: Tensor, real: Tensor, start: int | None
@@ -204,7 +215,7 @@ class LeanScorer(_BatchedScorer):
         # Sources are encoded with the first batch that needs them.
         missing = sorted((tokens for tokens in distinct if tokens not in states), key=len)
         while missing:
-            size = max(_BATCH // len(missing[-1]), 1)
+            size = max(self._read // len(missing[-1]), 1)
             part, missing = missing[-size:], missing[:-size]
             encoded, _ = network.encode_states(part)
             states.update((tokens, row[: len(tokens)].clone()) for tokens, row in zip(part, encoded))
@@ -268,6 +279,7 @@ class PointerScorer(_EncodedFirst):
             note=f"closeness:{network.closeness}",
         )
         self._network: PointerTransformer = network
+        self._fill(device, network.config.d_model)
         self._vocabulary = Product(network.embedding.weight.detach(), None)
         _packed(network)
 
@@ -308,8 +320,8 @@ class HuggingFaceScorer(_EncodedFirst):
         self._pad = model.pad
         # What the encoder gives: some decoders ask for more of it than the states.
         self._kind: type[Any] = dict
-        # Here the logits of all positions of a batch are held at once.
         self._positions = min(_BATCH, max(4 * _LOGITS // model.vocab_size, 1))
+        self._fill(str(model.device), width + 2 * model.vocab_size // _STATES_HELD)
         _packed(model.model)
 
     def _mask(self, lengths: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 from polyref.cache import default_cache
 from polyref.errors import DataError, ModelError, UsageError
-from polyref.models.device import devices, own_device
+from polyref.models.device import devices, own_device, spare_memory
 from polyref.models.language_recognition import Language, known_languages, recognised
 from polyref.models.opening import find
 from polyref.options import Option, fields_of
@@ -325,7 +325,7 @@ def _load(name_or_path: str | Path, options: LoadingOptions, cache: bool) -> Par
         raise UsageError(f"`jobs` is {jobs}, but {generator.name} runs in one process", remedy="`concurrency`")
     threads = options.threads or (1 if jobs > 1 and "threads" in generator.taken() else None)
     # A process of several loads for itself, on the device that is its own.
-    reload = partial(_reloaded, name_or_path, replace(options, threads=threads, jobs=1), cache)
+    reload = partial(_reloaded, name_or_path, replace(options, threads=threads, jobs=1), cache, jobs)
     if jobs > 1:
         made: Paraphraser = InProcesses(reload, jobs)
     else:
@@ -337,8 +337,12 @@ def _load(name_or_path: str | Path, options: LoadingOptions, cache: bool) -> Par
     return made
 
 
-def _reloaded(name_or_path: str | Path, options: LoadingOptions, cache: bool) -> Paraphraser:
-    return _load(name_or_path, replace(options, device=own_device(options.device)), cache)
+def _reloaded(name_or_path: str | Path, options: LoadingOptions, cache: bool, jobs: int) -> Paraphraser:
+    device, memory = own_device(options.device), options.memory
+    if memory is None and jobs > (places := len(devices(options.device))):
+        spare = spare_memory(device, -(-jobs // places))
+        memory = None if spare is None else max(spare >> 20, 1)
+    return _load(name_or_path, replace(options, device=device, memory=memory), cache)
 
 
 #: Paraphrases of a segment where nobody names a number.

@@ -15,7 +15,7 @@ from polyref import __version__
 from polyref.cache import Cache
 from polyref.errors import UsageError
 from polyref.languages import resolve
-from polyref.models.device import arithmetic
+from polyref.models.device import arithmetic, spare_memory
 from polyref.paraphrase.decoding import STRENGTH, WINDOW, Decoding, DiverseBeam, check_k, in_full
 from polyref.paraphrase.paraphraser import Hypothesis, NBest, Paraphraser
 from polyref.paraphrase.search import Candidate, SearchOptions, StepHook, StepModel
@@ -43,11 +43,9 @@ class Limits(TypedDict):
 
 def batch_limits(memory: int | None, device: str) -> Limits:
     """What a batch may take: ``memory`` MB, else 1024, or half of what is free on a GPU, where nothing else counts."""
-    import torch
-
-    if torch.device(device).type != "cuda":
-        return {"rows": ROWS, "memory": MEMORY if memory is None else memory << 20}
-    return {"rows": sys.maxsize, "memory": torch.cuda.mem_get_info(device)[0] // 2 if memory is None else memory << 20}
+    spare = spare_memory(device)
+    rows, most = (ROWS, MEMORY) if spare is None else (sys.maxsize, spare)
+    return {"rows": rows, "memory": most if memory is None else memory << 20}
 
 
 def written(lang: str | None, languages: Sequence[str], prefix: Sequence[object]) -> str:

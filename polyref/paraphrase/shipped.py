@@ -15,11 +15,13 @@ from polyref.languages import base
 from polyref.models.checkpoints.pointer import load_pointer
 from polyref.models.checkpoints.text import SentencePieceCodec
 from polyref.models.device import torch_device, use_threads
+from polyref.models.networks.attention import padded
 from polyref.models.opening import find
 from polyref.paraphrase.copy_penalty import CopyPenaltyRules
 from polyref.paraphrase.decoding import DiverseBeam
 from polyref.paraphrase.loading import DTYPE_SHIPPED, LoadingOptions, check_dtype, told_dtype
 from polyref.paraphrase.search import StepHook
+from polyref.paraphrase.search.state import forbid, is_far
 from polyref.paraphrase.search_paraphraser import BothRules, Rules, SearchParaphraser, batch_limits
 
 if TYPE_CHECKING:
@@ -59,6 +61,8 @@ class NoAddedRepeats:
     ) -> None:
         self.n = n
         self.free = torch.tensor(sorted(free), dtype=torch.long, device=device)
+        if is_far(self.free.device):  # [S, L]; -1 is no token
+            self.sources = torch.nn.functional.pad(padded(sources, -1), (0, n), value=-1).to(device)
         self.counts = [Counter(zip(*(source[at:] for at in range(n)), strict=False)) for source in sources]
 
     def __call__(self, sentences: Tensor, prefixes: Tensor, scores: Tensor) -> None:
@@ -69,12 +73,23 @@ class NoAddedRepeats:
         windows = prefixes.unfold(2, n, 1)  # [S, W, t - n + 1, n]
         last = prefixes[:, :, None, prefixes.shape[2] - n + 1 :]
         same = (windows[..., : n - 1] == last).all(-1) & ~torch.isin(windows, self.free).any(-1)
+        if is_far(same.device):
+            self._by_places(self.sources[sentences], windows, last, same, scores)
+            return
         rows, columns, places = same.nonzero(as_tuple=True)
         found = torch.stack([sentences[rows], rows, columns], 1).tolist()
         had = Counter((*at, *ngram) for at, ngram in zip(found, windows[rows, columns, places].tolist(), strict=True))
         for (sentence, row, column, *ngram), times in had.items():
             if times >= max(1, self.counts[sentence][tuple(ngram)]):
                 scores[row, column, ngram[-1]] = -math.inf
+
+    def _by_places(self, sources: Tensor, windows: Tensor, last: Tensor, same: Tensor, scores: Tensor) -> None:
+        """The same without asking the device: every place is compared with every other, and with the source's."""
+        tokens, given = windows[..., -1], sources.unfold(1, self.n, 1)[:, None]  # [S, W, P]; [S, 1, L - n + 1, n]
+        times = (same[..., None, :] & (tokens[..., None, :] == tokens[..., None])).sum(-1)
+        begun = (given[..., : self.n - 1] == last).all(-1)
+        allowed = (begun[..., None, :] & (given[..., None, :, -1] == tokens[..., None])).sum(-1)
+        forbid(scores, tokens, same & (times >= allowed.clamp_min(1)))
 
 
 class Digits:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +14,19 @@ import tiny_encoders
 import tiny_seq2seq
 import torch
 from emulated import NAME, Device, emulated
+from hypothesis import given
+from hypothesis import strategies as st
 from tiny_causal import save
 
+from polyref.models.device import spare_memory
 from polyref.models.encoders import load_encoder
 from polyref.models.scorers import load_scorer
 from polyref.paraphrase import SearchOptions, load_paraphraser
-from polyref.paraphrase.search import state
+from polyref.paraphrase.search import search, state
+from polyref.paraphrase.search.paper import PaperRule
+from polyref.paraphrase.search.state import Beams, Choice, Step
+from polyref.paraphrase.search_paraphraser import batch_limits
+from polyref.paraphrase.shipped import NoAddedRepeats
 
 pytestmark = pytest.mark.usefixtures("quiet_transformers")
 
@@ -103,6 +112,92 @@ def test_forced_scores_are_those_of_the_cpu(name: str, lang: str | None, tmp_pat
         found = rows(NAME)
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["shipped", "bart"])
+def test_the_host_waits_twice_a_step_at_most(name: str, tmp_path: Path) -> None:
+    """For what has ended, and for the words of what has: however many sentences and groups there are."""
+    if name == "bart":
+        name = str(tiny_seq2seq.write_bart(tmp_path))
+    steps = 0
+
+    def counted(self: PaperRule, step: Step, beams: Beams) -> Choice:
+        nonlocal steps
+        steps += 1
+        return advance(self, step, beams)
+
+    advance = PaperRule.advance
+    with pytest.MonkeyPatch.context() as patch, emulated() as device:
+        found = load_paraphraser(name, device=NAME, cache=False, dtype="float32")
+        before = device.waits
+        patch.setattr(PaperRule, "advance", counted)
+        list(found.generate(TEXTS, 4, decoding=replace(SEARCH, beam=8, groups=4)))
+    # Before the first step: sources, limits, what the rules read.
+    assert steps > 8 and device.waits - before <= 2 * steps + 16, device.waited
+
+
+class Coarse:
+    """A model with few different scores, by the last token alone."""
+
+    pad, unk, eos, start, vocab_size, max_target, normalized = 0, 1, 3, 2, 40, 12, True
+
+    def __init__(self, seed: int, device: str = "cpu") -> None:
+        values = torch.randint(-6, 0, (40, 40), generator=torch.Generator().manual_seed(seed)) / 4
+        self.table, self.device = values.to(device), torch.device(device)
+
+    def encode(self, sources: Sequence[Sequence[int]]) -> None:
+        """Nothing of the sources is used."""
+
+    def step(self, state: None, tokens: torch.Tensor) -> torch.Tensor:
+        return self.table[tokens]
+
+    def reorder(self, state: None, sentences: torch.Tensor, parents: torch.Tensor) -> None:
+        """Nothing is kept."""
+
+
+@pytest.mark.parametrize("semantics", ["paper", "fairseq", "hf"])
+def test_equal_scores_are_in_order_on_a_device(semantics: Any) -> None:
+    """Most places are contested, the last one too."""
+    options = replace(SEARCH, beam=6, semantics=semantics, no_repeat_ngram=2 if semantics == "paper" else 0)
+    for seed in range(3):
+        sources, prefixes = [[4, 5, 3], [6, 3]], [[7], [8, 9]]
+        expected = search(Coarse(seed), sources, options, prefixes)
+        with emulated():
+            assert search(Coarse(seed, NAME), sources, options, prefixes) == expected
+
+
+@given(st.data())
+def test_phrases_are_forbidden_as_on_the_cpu(data: st.DataObject) -> None:
+    few = st.integers(1, 4)
+    sources = data.draw(st.lists(st.lists(few, max_size=9), min_size=1, max_size=3))
+    t = data.draw(st.integers(1, 9))
+    prefixes = torch.tensor(
+        data.draw(
+            st.lists(
+                st.lists(st.lists(few, min_size=t, max_size=t), min_size=2, max_size=2),
+                min_size=len(sources),
+                max_size=len(sources),
+            )
+        )
+    )
+    numbers, expected = torch.arange(len(sources)), torch.zeros(len(sources), 2, 6)
+    NoAddedRepeats(sources, [4], 3)(numbers, prefixes, expected)
+    with emulated():
+        found = torch.zeros(len(sources), 2, 6, device=NAME)
+        NoAddedRepeats(sources, [4], 3, NAME)(numbers.to(NAME), prefixes.to(NAME), found)
+        assert found.tolist() == expected.tolist()
+
+
+def test_batches_fill_what_memory_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (8 << 30, 80 << 30))
+    assert spare_memory("cpu") is None
+    assert spare_memory("cuda:1") == 4 << 30 and spare_memory("cuda:1", processes=2) == 2 << 30
+    assert batch_limits(None, "cuda") == {"rows": sys.maxsize, "memory": 4 << 30}
+    assert batch_limits(100, "cuda")["memory"] == 100 << 20
+    scorer = load_scorer("shipped")
+    before = scorer._read
+    scorer._fill("cuda", 384)
+    assert before == 1024 and scorer._read == scorer._positions == (4 << 30) // (4 * (64 * 384 + 4096)) > 30_000
 
 
 @pytest.mark.parametrize("name", ["bert", "roberta", "shipped"])

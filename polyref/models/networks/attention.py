@@ -27,16 +27,16 @@ class RowState:
         """Tokens fed."""
         return self.cache.length
 
-    def select(self, sentences: Tensor, rows: Tensor, owners: Tensor) -> None:
-        """Which rows come next."""
+    def select(self, sentences: Tensor, rows: Tensor, owners: Tensor, sizes: list[int] | None = None) -> None:
+        """Which rows come next (``sizes``: how many of each sentence, where that is known)."""
         self.cache.select(rows)
-        self.groups = Groups(owners, len(sentences))
+        self.groups = Groups(owners, len(sentences), sizes)
 
     def reorder(self, sentences: Tensor, parents: Tensor) -> None:
         """The same, where every sentence has as many rows."""
-        width = len(self.cache) // self.groups.count
-        owners = torch.arange(len(sentences), device=parents.device).repeat_interleave(parents.shape[1])
-        self.select(sentences, (sentences[:, None] * width + parents).flatten(), owners)
+        before, (count, width) = len(self.cache) // self.groups.count, parents.shape
+        owners = torch.arange(count * width, device=parents.device) // width
+        self.select(sentences, (sentences[:, None] * before + parents).flatten(), owners, [width] * count)
 
     def buffer(self, rows: int, vocab: int, device: torch.device) -> Tensor:
         """``[rows, vocab]`` float32: fresh memory of this size would be mapped page by page on every step."""
@@ -60,34 +60,33 @@ class DecoderState(RowState):
     bias: Tensor | None
     sentences: Sentences | None = None
 
-    def select(self, sentences: Tensor, rows: Tensor, owners: Tensor) -> None:
-        count = self.groups.count
-        if len(sentences) < count or not torch.equal(sentences, torch.arange(count, device=sentences.device)):
+    def select(self, sentences: Tensor, rows: Tensor, owners: Tensor, sizes: list[int] | None = None) -> None:
+        if len(sentences) < self.groups.count:
             self.cross = [(k[sentences], v[sentences]) for k, v in self.cross]
             self.bias = None if self.bias is None else self.bias[sentences]
             if self.sentences is not None:
                 self.sentences = self.sentences.select(sentences.tolist())
-        super().select(sentences, rows, owners)
+        super().select(sentences, rows, owners, sizes)
 
 
 class Groups:
     """Rows of each sentence as a rectangle, for the products with its cross-attention keys and values.
 
-    ``owners`` ``[R]``: the sentence of every row, ascending; ``sizes``: rows of each sentence.
+    ``owners`` ``[R]``: the sentence of every row, ascending; ``sizes``: rows of each sentence (None: they are counted).
     """
 
-    def __init__(self, owners: Tensor, count: int) -> None:
+    def __init__(self, owners: Tensor, count: int, sizes: list[int] | None = None) -> None:
         self.owners = owners
         self.count = count
-        sizes = torch.bincount(owners, minlength=count)
-        self.sizes: list[int] = sizes.tolist()
+        self.sizes: list[int] = sizes or torch.bincount(owners, minlength=count).tolist()
         self._width = max(self.sizes)
         self._even = len(owners) == count * self._width
         if not self._even:
-            first = sizes.cumsum(0) - sizes
+            each = torch.tensor(self.sizes, device=owners.device)
+            first = each.cumsum(0) - each
             places = torch.arange(self._width, device=owners.device)
             # Short sentences repeat their last row.
-            self._spread = (first[:, None] + torch.minimum(places, sizes[:, None] - 1)).flatten()
+            self._spread = (first[:, None] + torch.minimum(places, each[:, None] - 1)).flatten()
             self._back = owners * self._width + torch.arange(len(owners), device=owners.device) - first[owners]
 
     def spread(self, x: Tensor) -> Tensor:
@@ -245,7 +244,11 @@ class AncestryCache:
 
     def _collect(self, rows: int) -> None:
         """Drop what no row descends from, and leave room for some steps."""
-        kept, inverse = torch.unique(self._paths, return_inverse=True)
+        if self._paths.device.type == "cpu":
+            kept, inverse = torch.unique(self._paths, return_inverse=True)
+        else:  # every row gets its own: the host would have to wait for which of them are the same
+            kept = self._paths.flatten()
+            inverse = torch.arange(len(kept), device=kept.device)
         self._paths = inverse.view(self._paths.shape)
         capacity = len(kept) + max(_STEPS * rows, len(kept) // 2)
         for number, table in enumerate(self._tables):

@@ -24,7 +24,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from polyref.models.networks.attention import AncestryCache, Groups, RowState, norm, padded
+from polyref.models.networks import attention
+from polyref.models.networks.attention import AncestryCache, Groups, RowState, norm, padded, split_heads
 from polyref.models.networks.matmul import Precision, Product
 
 #: Multiplies activations by a dropout mask; given by the trainer, absent at inference.
@@ -259,7 +260,7 @@ class PointerTransformer(nn.Module):
         changes = ((part.data_ptr(), 0 if part.is_inference() else part._version) for part in self.parameters())
         key = (precision, self.shortlist, *changes)
         if self._packed is None or self._packed[0] != key:
-            self._packed = key, PointerDecoder(self, precision)
+            self._packed = key, (PointerDecoder if self.device.type == "cpu" else BatchedDecoder)(self, precision)
         return self._packed[1]
 
     @torch.inference_mode()
@@ -332,15 +333,42 @@ class PointerState(RowState):
     """
 
     decoder: PointerDecoder
-    sentences: list[_Sentence]
     distinct: Tensor
     places: Tensor
 
-    def select(self, sentences: Tensor, rows: Tensor, owners: Tensor) -> None:
+    def select(self, sentences: Tensor, rows: Tensor, owners: Tensor, sizes: list[int] | None = None) -> None:
         if len(sentences) < self.groups.count:
-            self.sentences = [self.sentences[i] for i in sentences.tolist()]
-            self.distinct, self.places = self.distinct[sentences], self.places[sentences]
-        super().select(sentences, rows, owners)
+            self.keep(sentences)
+        super().select(sentences, rows, owners, sizes)
+
+    def keep(self, sentences: Tensor) -> None:
+        """Leave only these sentences in."""
+        self.distinct, self.places = self.distinct[sentences], self.places[sentences]
+
+
+@dataclass(kw_only=True)
+class _ListedState(PointerState):
+    """Sentences one by one, each with its own length."""
+
+    sentences: list[_Sentence]
+
+    def keep(self, sentences: Tensor) -> None:
+        self.sentences = [self.sentences[i] for i in sentences.tolist()]
+        super().keep(sentences)
+
+
+@dataclass(kw_only=True)
+class _BatchedState(PointerState):
+    """Keys ``[S, H, d/H, L]`` and values ``[S, H, L, d/H]`` a layer; the pointer, ``[S, d, L]``; the bias."""
+
+    cross: list[tuple[Tensor, Tensor]]
+    pointer_keys: Tensor
+    bias: Tensor
+
+    def keep(self, sentences: Tensor) -> None:
+        self.cross = [(k[sentences], v[sentences]) for k, v in self.cross]
+        self.pointer_keys, self.bias = self.pointer_keys[sentences], self.bias[sentences]
+        super().keep(sentences)
 
 
 class _Block:
@@ -396,7 +424,7 @@ class PointerDecoder:
         self._never = torch.tensor(network.never_written, device=network.device)
 
     def encode(self, sources: Sequence[Sequence[int]]) -> PointerState:
-        network, dim = self._network, self._dim
+        network = self._network
         lengths = [len(source) for source in sources]
         tokens = padded(sources, PAD).to(network.device)
         real = tokens != PAD
@@ -414,20 +442,24 @@ class PointerDecoder:
             [self._keys_values(kv) for kv in torch.split(block.cross_kv(memory).to(self._inner), lengths)]
             for block in self._decoder
         ]
-        distinct, places = _distinct(tokens)
-        return PointerState(
-            cache=AncestryCache(
-                *(len(cross), self._heads, dim, len(sources)),
-                device=network.device,
-                dtype=memory.dtype,
-                inner=self._inner,
-            ),
-            groups=Groups(torch.arange(len(sources), device=network.device), len(sources)),
-            decoder=self,
+        return _ListedState(
             sentences=[_Sentence(list(layers), key.t().contiguous()) for *layers, key in zip(*cross, keys)],
-            distinct=F.pad(distinct, (0, _rounded(distinct.shape[1]) - distinct.shape[1]), value=PAD),
-            places=places,
+            **self._begun(tokens, memory.dtype),
         )
+
+    def _begun(self, tokens: Tensor, dtype: torch.dtype) -> dict[str, Any]:
+        """What every state begins with, of sources ``[S, L]``."""
+        count, device = len(tokens), tokens.device
+        distinct, places = _distinct(tokens)
+        return {
+            "cache": AncestryCache(
+                *(len(self._decoder), self._heads, self._dim, count), device=device, dtype=dtype, inner=self._inner
+            ),
+            "groups": Groups(torch.arange(count, device=device), count, [1] * count),
+            "decoder": self,
+            "distinct": F.pad(distinct, (0, _rounded(distinct.shape[1]) - distinct.shape[1]), value=PAD),
+            "places": places,
+        }
 
     def step_rows(self, state: PointerState, tokens: Tensor) -> Tensor:
         """Log-probabilities ``[R, V]``."""
@@ -435,14 +467,17 @@ class PointerDecoder:
         state.cache.extend()
         for index, block in enumerate(self._decoder):
             x = block.out(state.cache.attend(index, block.qkv(_normed(x, block.norm))), x)
-            queries = self._heads_first(block.cross_q(_normed(x, block.cross_norm)).to(self._inner))
-            split = zip(torch.split(queries, state.groups.sizes, 1), state.sentences)
-            mixed = _joined([_attend(q, *sentence.cross[index]) for q, sentence in split])
+            mixed = self._crossed(state, index, block.cross_q(_normed(x, block.cross_norm)).to(self._inner))
             x = block.feed_forward(block.cross_out(mixed.to(x.dtype), x))
         x = _normed(x, self._decoder_norm)
         return self._mixture(state, x, self._shares(state, x))
 
-    def _shares(self, state: PointerState, x: Tensor) -> Tensor:
+    def _crossed(self, state: Any, index: int, queries: Tensor) -> Tensor:
+        """What queries ``[R, d]`` of a layer find in their sources: ``[R, d]``."""
+        split = zip(torch.split(self._heads_first(queries), state.groups.sizes, 1), state.sentences)
+        return _joined([_attend(q, *sentence.cross[index]) for q, sentence in split])
+
+    def _shares(self, state: Any, x: Tensor) -> Tensor:
         """Log-shares of the vocabulary (column 0) and of the source positions, -inf beyond them."""
         query, sentinel = self._query(x).tensor_split((self._dim,), dim=1)
         shares = x.new_full((len(x), _rounded(1 + state.places.shape[1])), -math.inf)
@@ -477,6 +512,35 @@ class PointerDecoder:
         copied = shares.new_zeros(distinct.shape).scatter_add_(1, state.places[owners], shares.exp()[:, 1:])
         scores.scatter_(1, distinct, torch.logaddexp(scores.gather(1, distinct), copied.log_()))
         return scores.index_fill_(1, self._never, -math.inf)
+
+
+class BatchedDecoder(PointerDecoder):
+    """On an accelerator: all sentences at once, filled up to the longest; a start for each would take longer."""
+
+    def encode(self, sources: Sequence[Sequence[int]]) -> PointerState:
+        network = self._network
+        tokens = padded(sources, PAD).to(network.device)
+        memory = network.encode_batch(tokens)
+        cross = []
+        for block in self._decoder:
+            k, v = (split_heads(part, self._heads) for part in block.cross_kv(memory).chunk(2, -1))
+            cross.append((k.transpose(2, 3).contiguous(), v.contiguous()))
+        return _BatchedState(
+            cross=cross,
+            pointer_keys=network._pointer_keys(tokens, memory),
+            bias=network.padding_mask(tokens),
+            **self._begun(tokens, memory.dtype),
+        )
+
+    def _crossed(self, state: Any, index: int, queries: Tensor) -> Tensor:
+        (k, v), groups = state.cross[index], cast(Groups, state.groups)
+        q = split_heads(groups.spread(queries), self._heads)
+        return groups.back(attention.join_heads(attention.attend(q, k, v, state.bias)))
+
+    def _shares(self, state: Any, x: Tensor) -> Tensor:
+        query, sentinel = self._query(x).tensor_split((self._dim,), dim=1)
+        scores = torch.bmm(state.groups.spread(query), state.pointer_keys) + state.bias[:, 0]
+        return torch.log_softmax(torch.cat([sentinel[:, :1], state.groups.back(scores)], 1), -1)
 
 
 def inner_type(precision: Precision, outer: torch.dtype) -> torch.dtype:

@@ -236,7 +236,7 @@ class Transformer:
             cross.append((split_heads(k, heads).transpose(2, 3).contiguous(), split_heads(v, heads).contiguous()))
         rows = torch.arange(len(states), device=self.device)
         cache = AncestryCache(len(cross), heads, self.config.dim, len(states), device=self.device, dtype=states.dtype)
-        state = DecoderState(cross=cross, bias=bias, cache=cache, groups=Groups(rows, len(states)))
+        state = DecoderState(cross=cross, bias=bias, cache=cache, groups=Groups(rows, len(states), [1] * len(states)))
         blocks = [layer.cross for layer in self.decoder_layers if layer.cross]
         if all(block.q.reversible and block.out.reversible for block in blocks):
             state.sentences = Sentences.begin(len(states), states.shape[1], bias)

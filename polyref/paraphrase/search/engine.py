@@ -16,7 +16,7 @@ from polyref.paraphrase.search.huggingface import HfBeamRule, HfGroupRule, Saved
 from polyref.paraphrase.search.paper import PaperRule
 from polyref.paraphrase.search.protocol import Candidate, StepHook
 from polyref.paraphrase.search.sampling import SamplingRule
-from polyref.paraphrase.search.state import NEVER, Beams, Choice, Constraints, Layout, Step
+from polyref.paraphrase.search.state import NEVER, Beams, Choice, Constraints, Layout, Step, is_far
 
 
 class Rule(Protocol):
@@ -108,12 +108,11 @@ def run(
         kept = [position for position, done in enumerate(choice.done) if not done]
         if not kept:
             return rule.results()
-        positions = torch.tensor(kept, device=model.device)
+        positions = beams.keep(kept)
         parents, rows = choice.parents, beams.layout.rows
         if len(kept) < len(choice.done):
-            beams.keep(positions)
             parents, rows = parents[positions], rows[positions]
-        if by_row is None:
+        if by_row is None or is_far(model.device):  # how many prefixes are distinct would be worth a wait
             beams.layout = Layout.dense(len(parents), parents.shape[1], parents.device)
             model.reorder(state, positions, parents)
         else:

@@ -63,10 +63,7 @@ class FairseqRule:
         top, parent, token = (torch.stack(values, dim=2).flatten(1) for values in zip(*found))
         ends = (token == self._model.eos) & (top > NEVER)
         self._finish(step, beams, ends[:, :beam], parent, token, top)
-        done = [
-            len(self._finished[sentence]) >= beam or step.t >= self._limits[sentence]
-            for sentence in beams.sentences.tolist()
-        ]
+        done = [len(self._finished[sentence]) >= beam or step.t >= self._limits[sentence] for sentence in beams.numbers]
         cum, parents, tokens = going_on((top, parent, token), ends, beam)
         return Choice(parents, tokens, cum, done)
 

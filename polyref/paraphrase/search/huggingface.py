@@ -120,7 +120,7 @@ class SavedGeneration:
             first = beams.tokens.shape[1] == 1
             tokens = beams.tokens.expand(-1, scores.shape[1], -1) if first else beams.tokens[:, rows]
             made = scores.clone()
-            for place, sentence in enumerate(beams.sentences.tolist()):
+            for place, sentence in enumerate(beams.numbers):
                 made[place] = processors[sentence](tokens[place], made[place])
             return made
 
@@ -303,7 +303,7 @@ class HfGroupRule(_HfRule):
 
     def advance(self, step: Step, beams: Beams) -> Choice:
         """One step over all groups, in order."""
-        sentences = beams.sentences.tolist()
+        sentences = beams.numbers
         selector = Selector(step, as_topk=True)
         kept = []
         for group in range(self._groups):
@@ -362,7 +362,7 @@ class HfBeamRule(_HfRule):
 
     def advance(self, step: Step, beams: Beams) -> Choice:
         """One step."""
-        sentences = beams.sentences.tolist()
+        sentences = beams.numbers
         pools = [self._pools[sentence][0] for sentence in sentences]
         chosen = self._top(step, beams, 0, Selector(step, as_topk=True))
         top, _, token = chosen

@@ -42,7 +42,7 @@ class SamplingRule:
 
     def advance(self, step: Step, beams: Beams) -> Choice:
         """Draw one token for every live hypothesis."""
-        sentences, beam = beams.sentences.tolist(), self._options.beam
+        sentences, beam = beams.numbers, self._options.beam
         parents = torch.arange(beam, device=step.scores.device).expand(len(sentences), beam)
         if step.t == 0:
             parents = torch.zeros_like(parents)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from polyref.paraphrase.search.state import Step
+from polyref.paraphrase.search.state import Step, is_far
 
 #: Sizes of a block, the first that divides the vocabulary: then no tokens are left over.
 SIZES = (64, 96, 128, 32, *range(65, 129), *range(63, 32, -1))
@@ -21,15 +21,21 @@ _SMALL = 1024
 
 
 class Selector:
-    """Selection over one step's scores; ``as_topk`` orders equal ones as ``torch.topk`` does over all of them."""
+    """Selection over one step's scores; ``as_topk`` orders equal ones as ``torch.topk`` does over all of them.
 
-    def __init__(self, step: Step, *, as_topk: bool = False) -> None:
+    ``doubtful``: nothing is asked of the device. Where the last one taken equals one that is not, ``doubt`` (a bool of
+    every sentence) says so, and the selection must be made again.
+    """
+
+    def __init__(self, step: Step, *, as_topk: bool = False, doubtful: bool = False) -> None:
         self._scores = step.scores.contiguous()
         self._rows = step.rows
         self._as_topk = as_topk
         self._vocab = step.scores.shape[-1]
         self._size = next((size for size in SIZES if self._vocab % size == 0), SIZES[0])
-        self._blocks = self._vocab // self._size if self._vocab >= _SMALL else 0
+        # Blocks save the processor memory traffic. An accelerator would have to be asked which of them were touched.
+        self._blocks = self._vocab // self._size if self._vocab >= _SMALL and not is_far(self._scores.device) else 0
+        self.doubt = torch.zeros(len(step.forced), dtype=torch.bool, device=self._scores.device) if doubtful else None
         self._tail = self._vocab - self._blocks * self._size
         self._maxima = self._main(self._scores).amax(dim=-1) if self._blocks else None
         self._counts: Tensor | None = None
@@ -66,7 +72,13 @@ class Selector:
             top, index = self._from_blocks(self._rows[:, slots], self._maxima, cum, most + 1, strength)
         tied = top.diff(dim=1) == 0  # two of -inf differ by what is not a number
         top, index = top[:, :most], index[:, :most]
-        if bool(tied.any()):
+        if self.doubt is not None:
+            self.doubt |= tied[:, most - 1 :].any(dim=1)
+            # In the order of their places, then, stably, of their scores.
+            index, order = index.sort(dim=1)
+            top, order = top.gather(1, order).sort(dim=1, descending=True, stable=True)
+            index = index.gather(1, order)
+        elif bool(tied.any()):
             again = tied.any(dim=1).nonzero()[:, 0]
             top[again], index[again] = self._ordered(slots, cum, most, strength, again)
         slot = index // self._vocab

@@ -16,6 +16,16 @@ from polyref.paraphrase.search.protocol import Candidate, StepHook
 NEVER = float("-inf")
 
 
+def is_far(device: torch.device) -> bool:
+    """Whether the host would have to wait for what a tensor holds: on an accelerator, where little is asked."""
+    return device.type != "cpu"
+
+
+def sent(values: Sequence[object], device: torch.device) -> Tensor:
+    """A list as a tensor on a device, without waiting for it."""
+    return torch.tensor(values).to(device, non_blocking=True)
+
+
 @dataclass(frozen=True)
 class Layout:
     """Which row of the network stands for each of the W slots of S sentences.
@@ -87,7 +97,8 @@ class Choice:
 class Beams:
     """Live hypotheses."""
 
-    sentences: Tensor  # [S] index in the list given to the search
+    numbers: list[int]  # index of every sentence in the list given to the search
+    sentences: Tensor  # [S] the same
     tokens: Tensor  # [S, W, t + 1] int64, the start token first
     #: ``[S, W, t, 3]`` float32, for every token: the model's log-probability, the score after penalties (the
     #: diversity penalty left out), and the running score (all included).
@@ -99,6 +110,7 @@ class Beams:
     def begin(cls, count: int, start: int, device: torch.device) -> Beams:
         """One empty hypothesis a sentence."""
         return cls(
+            list(range(count)),
             torch.arange(count, device=device),
             torch.full((count, 1, 1), start, dtype=torch.int64, device=device),
             torch.zeros((count, 1, 0, 3), device=device),
@@ -121,10 +133,15 @@ class Beams:
         self.trace = torch.cat((rows(self.trace, choice.parents), new[:, :, None]), dim=2)
         self.cum = choice.cum
 
-    def keep(self, positions: Tensor) -> None:
-        """Leave only these sentences (positions in the batch) in."""
+    def keep(self, kept: Sequence[int]) -> Tensor:
+        """Leave only these sentences (positions in the batch, ascending) in; the positions as a tensor."""
+        if len(kept) == len(self.numbers):
+            return torch.arange(len(kept), device=self.sentences.device)
+        positions = sent(kept, self.sentences.device)
+        self.numbers = [self.numbers[i] for i in kept]
         self.sentences = self.sentences[positions]
         self.tokens, self.trace, self.cum = self.tokens[positions], self.trace[positions], self.cum[positions]
+        return positions
 
     def hypotheses(
         self, step: Step, positions: Tensor, parents: Tensor, tokens: Tensor, cum: Tensor
@@ -135,6 +152,16 @@ class Beams:
         # A list a row, not a list a token: thousands of small lists would set the garbage collector off.
         traces = torch.cat((self.trace[positions, parents], new), dim=1).transpose(1, 2).tolist()
         return [(tuple(word), trace) for word, trace in zip(words, traces)]
+
+    def chosen_hypotheses(
+        self, step: Step, at: Sequence[tuple[int, int]], parents: Tensor, tokens: Tensor, cum: Tensor
+    ) -> list[tuple[tuple[int, ...], list[list[float]]]]:
+        """The same of the candidates ``at`` (sentence, number) out of ``[S, N]``, moved to the host all at once."""
+        words = torch.cat((rows(self.tokens, parents)[:, :, 1:], tokens[..., None]), dim=2)
+        traces = torch.cat((rows(self.trace, parents), _values(step, parents, tokens, cum)[:, :, None]), dim=2)
+        moved = torch.cat((words[..., None].double(), traces.double()), dim=3).cpu()
+        found = [moved[place].t().tolist() for place in at]
+        return [(tuple(map(int, word)), trace) for word, *trace in found]
 
 
 def candidate(tokens: tuple[int, ...], trace: list[list[float]], score: float, group: int, finished: bool) -> Candidate:
@@ -172,8 +199,14 @@ def pad_columns(values: Tensor, width: int, fill: float) -> Tensor:
     return torch.nn.functional.pad(values, (0, missing), value=fill) if missing > 0 else values
 
 
+def forbid(scores: Tensor, tokens: Tensor, where: Tensor) -> None:
+    """Never tokens ``[..., n]`` in ``scores`` ``[..., V]``, where it says so ``[..., n]``."""
+    least = scores.new_full(tokens.shape, -NEVER).masked_fill_(where, NEVER)
+    scores.scatter_reduce_(-1, tokens, least, "amin")
+
+
 def _without_broken(values: Tensor, broken: Tensor) -> Tensor:
-    return values.masked_fill(values.isnan(), NEVER) if bool(broken.any()) else values
+    return values.masked_fill(values.isnan(), NEVER) if is_far(values.device) or bool(broken.any()) else values
 
 
 class Constraints:
@@ -243,10 +276,11 @@ class Constraints:
             scores[:, self._model.unk] -= options.unkpen
         last = self._max[beams.sentences] <= t
         forced = torch.zeros_like(last)
+        any_last = any(self.limits[number] <= t for number in beams.numbers)
         if options.semantics == "hf":
-            if options.forced_eos and bool(last.any()):
+            if options.forced_eos and any_last:
                 self._force(base, scores, last[owners], torch.full_like(owners, eos), None)
-        elif bool(last.any()):
+        elif any_last:
             # The hooks are overridden here: a hypothesis that may not end would be lost.
             self._force(base, scores, last[owners], torch.full_like(owners, eos), ending)
         if self._prefixes is not None and t < self._prefixes.shape[1]:
@@ -258,7 +292,7 @@ class Constraints:
         short = (self._min[beams.sentences] > t) & ~forced & ~last
         if fairseq and self._prefixes is not None and t < self._prefixes.shape[1]:
             # Places of the prefix that force nothing are under no least length either.
-            short &= torch.tensor([self.prefix_lengths[i] <= t for i in beams.sentences.tolist()], device=short.device)
+            short &= sent([self.prefix_lengths[number] <= t for number in beams.numbers], short.device)
         for end in self.ends:
             scores[:, end].masked_fill_(short[owners], NEVER)
         if options.no_repeat_ngram and not fairseq:
@@ -290,6 +324,14 @@ class Constraints:
 
     def _force(self, base: Tensor, scores: Tensor, where: Tensor, tokens: Tensor, values: Tensor | None) -> None:
         """Leave only ``tokens[i]`` to rows in ``where``, at ``values[i]`` (None: at no cost)."""
+        if is_far(scores.device):
+            where, token = where[:, None], tokens.clamp_min(0)[:, None]
+            wanted = torch.zeros_like(scores[:, :1]) if values is None else values[:, None]
+            wanted = torch.where(where, wanted, scores.gather(1, token))
+            scores.masked_fill_(where, NEVER).scatter_(1, token, wanted)
+            if values is None:
+                base.scatter_(1, token, base.gather(1, token).masked_fill(where, 0.0))
+            return
         at = where.nonzero()[:, 0]
         if not len(at):
             return
@@ -310,5 +352,4 @@ class Constraints:
         repeated = (grams[..., :-1] == history[:, None, history.shape[1] - size + 1 :]).all(dim=-1)
         if spared is not None:
             repeated &= ~spared[:, None]
-        row, place = repeated.nonzero(as_tuple=True)
-        scores[row, grams[row, place, -1]] = NEVER
+        forbid(scores, grams[..., -1], repeated)
