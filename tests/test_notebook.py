@@ -1,69 +1,81 @@
-"""The notebook of the documentation runs from top to bottom, and shows what it promises."""
+"""The notebook of the documentation runs from top to bottom, and shows what it stored."""
 
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Any
 
 import pytest
-
-NOTEBOOK = Path(__file__).resolve().parent.parent / "docs/notebook.ipynb"
+from shown import assert_shown
 
 pytestmark = pytest.mark.slow
 
+nbformat = pytest.importorskip("nbformat", reason="needs nbformat, nbclient and ipykernel")
+for needed in ("nbclient", "ipykernel", "matplotlib"):
+    pytest.importorskip(needed, reason=f"needs {needed}")
+notebook = pytest.importorskip("docs.notebook")
+
+
+def _code(found: Any) -> list[Any]:
+    return [cell for cell in found.cells if cell.cell_type == "code"]
+
 
 @pytest.fixture(scope="module")
-def nbformat() -> Any:
-    return pytest.importorskip("nbformat", reason="needs nbformat, nbclient and ipykernel")
+def stored() -> list[Any]:
+    found = nbformat.read(notebook.NOTEBOOK, as_version=4)
+    nbformat.validate(found)
+    return _code(found)
 
 
 @pytest.fixture(scope="module")
-def ran(nbformat: Any, tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
+def ran(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
     """The code cells after a run in a folder of their own."""
-    nbclient = pytest.importorskip("nbclient", reason="needs nbclient and ipykernel")
-    pytest.importorskip("ipykernel", reason="needs ipykernel")
-    pytest.importorskip("matplotlib", reason="the notebook draws a plot")
     folder = tmp_path_factory.mktemp("notebook")
-    notebook = nbformat.read(NOTEBOOK, as_version=4)
     with pytest.MonkeyPatch.context() as patch:
         # The kernel is of this environment, whatever is installed for the user.
         for name in ("JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "JUPYTER_CONFIG_DIR", "IPYTHONDIR", "TMPDIR"):
             (folder / name).mkdir()
             patch.setenv(name, str(folder / name))
-        patch.setenv("PYTHONPATH", os.pathsep.join([str(NOTEBOOK.parent.parent), os.environ.get("PYTHONPATH", "")]))
-        client = nbclient.NotebookClient(
-            notebook, timeout=600, kernel_name="python3", resources={"metadata": {"path": str(folder)}}
-        )
-        client.execute()
-    return [cell for cell in notebook.cells if cell.cell_type == "code"]
+        root = str(notebook.NOTEBOOK.parent.parent)
+        patch.setenv("PYTHONPATH", os.pathsep.join([root, os.environ.get("PYTHONPATH", "")]))
+        return _code(notebook.run(folder))
 
 
-def _outputs(cells: list[Any], kind: str) -> list[str]:
-    return [output.data[kind] for cell in cells for output in cell.outputs if kind in output.get("data", {})]
+def _texts(cell: Any) -> list[str]:
+    """What a cell prints, and what it displays as text and as HTML."""
+    printed = [output.text for output in cell.outputs if output.get("name") == "stdout"]
+    displayed = [output.get("data", {}) for output in cell.outputs]
+    return printed + [data[kind] for data in displayed for kind in ("text/plain", "text/html") if kind in data]
 
 
-def test_it_is_kept_without_outputs(nbformat: Any) -> None:
-    notebook = nbformat.read(NOTEBOOK, as_version=4)
-    nbformat.validate(notebook)
-    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
-    assert len(code) > 8
-    assert all(cell.outputs == [] and cell.execution_count is None for cell in code)
+def _images(cells: list[Any]) -> list[str]:
+    displayed = [output.get("data", {}) for cell in cells for output in cell.outputs]
+    return [data["image/png"] for data in displayed if "image/png" in data]
 
 
-def test_sets_scores_and_results_have_rich_displays(ran: list[Any]) -> None:
-    shown = _outputs(ran, "text/html")
-    assert len(shown) >= 5
+def test_every_output_is_the_stored_one(stored: list[Any], ran: list[Any]) -> None:
+    assert len(stored) == len(ran) > 8
+    compared = 0
+    for kept, found in zip(stored, ran, strict=True):
+        assert kept.execution_count == found.execution_count
+        for expected, printed in zip(_texts(kept), _texts(found), strict=True):
+            assert_shown(expected, printed)
+            compared += 1
+    assert compared >= 14
+
+
+def test_sets_scores_and_results_have_rich_displays(stored: list[Any]) -> None:
+    shown = [text for cell in stored for text in _texts(cell)]
     for part in ("made by polyref-en", "self-BLEU", "parBLEU k=10", "<caption>Kendall"):
-        assert any(part in html for html in shown), part
-    assert not [output for cell in ran for output in cell.outputs if output.output_type == "error"]
+        assert any(part in text for text in shown), part
 
 
-def test_the_plot_is_drawn(ran: list[Any]) -> None:
-    (image,) = _outputs(ran, "image/png")
-    assert len(image) > 5000
+def test_the_plot_is_drawn(stored: list[Any], ran: list[Any]) -> None:
+    for cells in (stored, ran):
+        (image,) = _images(cells)
+        assert len(image) > 5000
 
 
-def test_nothing_is_warned_of(ran: list[Any]) -> None:
-    said = [output.text for cell in ran for output in cell.outputs if output.get("name") == "stderr"]
-    assert not [text for text in said if "Warning" in text]
+def test_nothing_fails_or_is_warned_of(stored: list[Any], ran: list[Any]) -> None:
+    outputs = [output for cell in (*stored, *ran) for output in cell.outputs]
+    assert not [output for output in outputs if output.output_type == "error" or output.get("name") == "stderr"]

@@ -2,12 +2,14 @@
 
 ``<!-- commands -->`` becomes the help of every command, ``<!-- public names -->`` the documentation of every name that
 ``polyref`` exports, with a table of the options that a function declares, and ``<!-- include: PATH -->`` the Markdown
-file of that path in the repository.
+file of that path in the repository. Notebooks become pages with the outputs that they hold.
 """
 
 from __future__ import annotations
 
+import html
 import inspect
+import json
 import posixpath
 import re
 from collections.abc import Iterator, Sequence
@@ -15,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from mkdocs.structure.files import File
 
 import polyref
 from polyref.cli.main import cli
@@ -24,8 +27,19 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 WIDTH = 110
 
 
+def on_files(files: Any, config: Any) -> Any:
+    """Add a page for each notebook, beside the notebook itself."""
+    for file in list(files):
+        if file.src_uri.endswith(".ipynb"):
+            cells = json.loads(file.content_string)["cells"]
+            page = file.src_uri.removesuffix(".ipynb") + ".md"
+            files.append(File.generated(config, page, content="\n\n".join(map(_cell, cells))))
+    return files
+
+
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Fill in the generated parts of a page."""
+    markdown = re.sub(r"(\]\((?!\w+:)[^)\s]+)\.ipynb\)", r"\1.md)", markdown)
     if "<!-- commands -->" in markdown:
         context = click.Context(cli, info_name="polyref", max_content_width=WIDTH, terminal_width=WIDTH)
         markdown = markdown.replace("<!-- commands -->", "\n\n".join(_command(cli, context)))
@@ -35,9 +49,28 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     return re.sub(r"<!-- include: (\S+) -->", lambda found: _included(found[1], page.file.src_uri), markdown)
 
 
-def on_page_content(html: str, **_: Any) -> str:
+def on_page_content(content: str, **_: Any) -> str:
     """Show names in docstrings without their Sphinx roles."""
-    return re.sub(r":(?:attr|class|data|func|meth|mod):(<code>)~?", r"\1", html)
+    return re.sub(r":(?:attr|class|data|func|meth|mod):(<code>)~?", r"\1", content)
+
+
+def _cell(cell: Any) -> str:
+    """A cell of a notebook as Markdown, with its outputs."""
+    source = "".join(cell["source"])
+    if cell["cell_type"] == "markdown":
+        return source
+    return "\n\n".join([f"```python\n{source}\n```", *map(_output, cell["outputs"])])
+
+
+def _output(output: Any) -> str:
+    """An image, else HTML, else text."""
+    shown = {kind: "".join(value) for kind, value in output.get("data", {"text/plain": output.get("text", "")}).items()}
+    if "image/png" in shown:
+        return f"![{html.escape(shown['text/plain'])}](data:image/png;base64,{shown['image/png'].strip()})"
+    if "text/html" in shown:
+        # Markdown's HTML ends at a blank line.
+        return f'<div class="output">{re.sub(chr(10) + "+", chr(10), shown["text/html"])}</div>'
+    return f"```text\n{shown['text/plain']}\n```"
 
 
 class _Tables(click.HelpFormatter):
