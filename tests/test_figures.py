@@ -549,6 +549,19 @@ def sentences() -> Iterable[tuple[str, str, list[Figure]]]:
     ]
     assert len(gains) == 5
     yield BENCHMARKS, "any of the five systems with z of .20 or more brings BLEU # to #", [low(gains), high(gains)]
+    one = {"work": "augment", "workers": 1}
+    speed = figure("speed-jobs", "references_per_second", **one)
+    yield (
+        "docs/how-to/run-on-a-cluster.md",
+        "one process augments # references a second and takes # MB",
+        [speed, figure("speed-jobs", "peak_mb", **one)],
+    )
+    hours = 1_000_000 / speed.value / 3600
+    yield (
+        "docs/how-to/run-on-a-cluster.md",
+        "a million references take # core-hours, some # minutes on 128 cores",
+        [Figure(hours), Figure(hours * 60 / 128)],
+    )
     crowd = {"pool": "all", "metric": "bleu", "use": "max"}
     rise = [figure("people", "value", **crowd, references=n, statistic="kendall-tau-b-items").value for n in (1, 7)]
     yield BENCHMARKS, "from 1 to 7 references BLEU rises by # within segments", [Figure(rise[1] - rise[0])]
