@@ -24,6 +24,7 @@ from wmt_items import rows_of, write_items
 
 from polyref.augment.filters import read_filter
 from polyref.cache import Cache
+from polyref.chat.answers import Answers
 from polyref.errors import PolyrefError, UsageError
 from polyref.eval.api import evaluate
 from polyref.eval.data.archive import MetricsTaskArchive
@@ -46,7 +47,6 @@ from polyref.metrics.statistics import Statistics
 from polyref.models.checkpoints.seq2seq import read_fairseq_checkpoint
 from polyref.models.checkpoints.text import FairseqDictionary
 from polyref.models.opening import read_config, read_weights
-from polyref.paraphrase.rewriting.answers import Answers
 from polyref.publishing import publish_together
 from polyref.references import Reference, ReferenceSet, Segment
 from polyref.store import Journal, _checksum

@@ -26,6 +26,7 @@ from tiny_encoders import bert
 
 from polyref.augment.filters import read_filter
 from polyref.augment.pipeline import Tally
+from polyref.chat.answers import Answers
 from polyref.errors import DataError, ModelError, PolyrefError
 from polyref.eval.data.releases import open_release
 from polyref.formats import read_outputs
@@ -36,7 +37,6 @@ from polyref.models.checkpoints.pointer import load_pointer
 from polyref.models.checkpoints.seq2seq import load_checkpoint, read_fairseq_checkpoint
 from polyref.models.encoders import load_encoder
 from polyref.models.opening import SHIPPED, check_archive, find, read_config, read_weights
-from polyref.paraphrase.rewriting.answers import Answers
 from polyref.publishing import publish_together
 from polyref.references import ReferenceSet
 from polyref.store import Journal, _checksum, pack

@@ -189,7 +189,7 @@ def _write_requests(source: Source, segments: Iterable[Segment], path: str) -> N
     texts = [ref.text for segment in segments for ref in segment.originals if ref.text.strip()]
     for _ in paraphraser.paraphrase(texts, source.asked):
         pass
-    count = write_batch(paraphraser.unanswered.values(), path)
+    count = write_batch(paraphraser.asker.unanswered.values(), path)
     say(f"polyref: {count} requests for {len(texts)} references are in {path}")
 
 

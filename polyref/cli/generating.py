@@ -386,8 +386,8 @@ def summary(paraphraser: Paraphraser, given: Mapping[str, Any]) -> dict[str, Any
         row["cost"] = round(usage.cost(given["price"]), 6)
         said += f", cost {row['cost']:.4f}"
     say(said)
-    if paraphraser.without:
-        tell("warning", f"the server refuses {', '.join(paraphraser.without)}: requests were sent without")
+    if paraphraser.asker.without:
+        tell("warning", f"the server refuses {', '.join(paraphraser.asker.without)}: requests were sent without")
     if paraphraser.said:
         tell("warning", f"of a request that failed the server says: {paraphraser.said} (--body changes requests)")
     if usage.other:

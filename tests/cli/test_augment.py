@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from polyref.augment import filter_chain
-from polyref.paraphrase.rewriting.answers import Answer, Answers
+from polyref.chat.answers import Answer, Answers
 from polyref.references import ReferenceSet
 
 RULES = runpy.run_path(str(Path(__file__).parent.parent / "shared" / "rule_paraphraser.py"))

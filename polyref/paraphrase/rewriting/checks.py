@@ -12,10 +12,10 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
+from polyref.chat.answers import CROSSED_OUT
 from polyref.comparison import words
 from polyref.errors import ModelError
 from polyref.languages import base
-from polyref.paraphrase.rewriting.answers import CROSSED_OUT
 from polyref.paraphrase.rewriting.options import TextInContext
 from polyref.paraphrase.sentences import same_markup
 from polyref.paraphrase.tidying import lines, several, talks, tidied

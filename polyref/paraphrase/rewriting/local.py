@@ -16,15 +16,16 @@ from typing import Any, Final
 import torch
 import transformers
 
+from polyref.chat.answers import Answer, Answers
+from polyref.chat.asking import GivenUpError
 from polyref.errors import ModelError, UsageError
 from polyref.models.checkpoints.text import load_tokenizer
 from polyref.models.device import torch_device, use_threads
 from polyref.models.opening import hash_model, load_network
 from polyref.paraphrase.decoding import check_choice
 from polyref.paraphrase.loading import DTYPES_ELSEWHERE, LoadingOptions
-from polyref.paraphrase.rewriting.answers import Answer, Answers
 from polyref.paraphrase.rewriting.options import RewritingOptions
-from polyref.paraphrase.rewriting.rewriter import GivenUpError, Rewriter
+from polyref.paraphrase.rewriting.rewriter import Rewriter
 
 #: Parts of a request that mean something here; the form of the answer is asked for in words alone.
 _PARTS: Final = frozenset(

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-import json
-from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
 from jinja2 import StrictUndefined, TemplateError
 from jinja2.sandbox import SandboxedEnvironment
 
+from polyref.chat.requests import Request
 from polyref.errors import DataError, UsageError
 from polyref.json_files import read_toml
 from polyref.models.language_recognition import language_name
 from polyref.paraphrase.decoding import check_number
-from polyref.paraphrase.rewriting.options import RewritingOptions, TextInContext, is_text
+from polyref.paraphrase.rewriting.options import RewritingOptions, TextInContext
 from polyref.paraphrase.sentences import markup
 from polyref.textfiles import read_lines
 
@@ -123,30 +121,15 @@ def _try(prompt: Prompt, path: Path) -> None:
 KEEP: Final = (
     "The text holds markup. All of it stays, as it is and in its order; only the words between change. It is: "
 )
-#: Digits of a key: half a SHA-256, short enough for the ``custom_id`` of a batch.
-_KEY: Final = 32
 
 
 @dataclass(frozen=True)
-class Request:
-    """One request for one answer."""
+class RewriteRequest(Request):
+    """A request for rewrites of a text."""
 
     text: TextInContext  # what is to be rewritten
     wanted: int  # rewrites that the answer should have
     listed: bool  # whether the answer is a JSON object; else it is the rewrite itself
-    number: int  # tells the samples of a text apart, from 0
-    body: Mapping[str, Any]
-
-    @cached_property
-    def key(self) -> str:
-        """Hash of all that the answer depends on, the server left out."""
-        content = json.dumps([self.number, self.body], ensure_ascii=False, sort_keys=True)
-        return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:_KEY]
-
-    @property
-    def sendable(self) -> bool:
-        """Whether it is text: what holds half of a surrogate pair is none."""
-        return is_text(json.dumps(self.body["messages"], ensure_ascii=False))
 
 
 class Requests:
@@ -164,7 +147,7 @@ class Requests:
         self.language, self.source_language = language, source_language
         self.temperature = prompt.temperature if options.temperature is None else options.temperature
 
-    def first(self, text: TextInContext, k: int) -> list[Request]:
+    def first(self, text: TextInContext, k: int) -> list[RewriteRequest]:
         """The requests for ``k`` rewrites of a text: one, or one a sample."""
         if self.options.form == "list":
             return [self._request(text, k, True, 0, self._messages(text, k))]
@@ -176,14 +159,14 @@ class Requests:
         kept = ", ".join(mark for mark in dict.fromkeys(markup(text)) if any(map(str.isalpha, mark)))
         return [*before, {**asked, "content": f"{asked['content']}\n\n{KEEP}{kept}"}] if kept else [*before, asked]
 
-    def repair(self, request: Request, answer: str, fault: str) -> Request:
+    def repair(self, request: RewriteRequest, answer: str, fault: str) -> RewriteRequest:
         """The request that follows an answer that cannot be used."""
         messages = self.prompt.repaired(request.body["messages"], answer, fault)
         return self._request(request.text, request.wanted, request.listed, request.number, messages)
 
     def _request(
         self, text: TextInContext, wanted: int, listed: bool, number: int, messages: list[dict[str, str]]
-    ) -> Request:
+    ) -> RewriteRequest:
         body: dict[str, Any] = {
             "model": self.model,
             "messages": messages,
@@ -194,7 +177,8 @@ class Requests:
         if listed:
             body["response_format"] = _schema(wanted)
         body |= self.options.body
-        return Request(text, wanted, listed, number, {name: part for name, part in body.items() if part is not None})
+        sent = {name: part for name, part in body.items() if part is not None}
+        return RewriteRequest(number, sent, text, wanted, listed)
 
 
 def _enough(text: str, wanted: int, translated: bool) -> int:

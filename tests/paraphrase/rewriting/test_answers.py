@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from polyref.chat.answers import Answer, NoAnswerError, read_completion
 from polyref.paraphrase.rewriting import TextInContext
-from polyref.paraphrase.rewriting.answers import Answer, NoAnswerError, read_completion, rewrites_in
+from polyref.paraphrase.rewriting.answers import rewrites_in
 from polyref.paraphrase.rewriting.checks import Checks
 from polyref.paraphrase.rewriting.requests import load_prompt
 from polyref.paraphrase.tidying import tidied

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from chat_server import ChatServer, no_trouble
 
+from polyref.chat.answers import Answers
 from polyref.errors import DataError
-from polyref.paraphrase.rewriting.answers import Answers, read_batch
+from polyref.paraphrase.rewriting.answers import read_batch
 
 REFS = ["The committee will meet again in the town.", "", "Prices rose fast last year.", "Nobody has seen the ferry."]
 

@@ -9,10 +9,10 @@ from types import SimpleNamespace
 import pytest
 from chat_server import ChatServer
 
+from polyref.chat import asking, server
+from polyref.chat.asking import GivenUpError, Patience, TransientError
+from polyref.chat.server import Server
 from polyref.errors import ModelError
-from polyref.paraphrase.rewriting import RewritingOptions, rewriter, server
-from polyref.paraphrase.rewriting.rewriter import GivenUpError, Patience, TransientError
-from polyref.paraphrase.rewriting.server import Server
 
 #: Of seconds since 1970: Friday, 13 February 2009, 23:31:30 GMT.
 NOW = 1234567890.0
@@ -37,7 +37,7 @@ def test_only_failures_in_a_row_end_a_run() -> None:
 
 
 def test_a_failure_counts_when_its_last_try_failed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rewriter, "_FIRST_WAIT", 0.0)
+    monkeypatch.setattr(asking, "_FIRST_WAIT", 0.0)
     patience = Patience(2, 0)
     tries = 0
 
@@ -77,8 +77,8 @@ class _Clock:
 
 def test_the_other_threads_wait_too_where_the_server_asks_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = _Clock()
-    monkeypatch.setattr(rewriter, "time", clock)
-    monkeypatch.setattr(rewriter, "threading", SimpleNamespace(Lock=threading.Lock, Event=lambda: clock))
+    monkeypatch.setattr(asking, "time", clock)
+    monkeypatch.setattr(asking, "threading", SimpleNamespace(Lock=threading.Lock, Event=lambda: clock))
     patience = Patience(1, 0)
     asked: dict[str, list[float]] = {"one": [], "other": []}
 
@@ -125,7 +125,7 @@ def test_a_rate_limit_says_how_long(monkeypatch: pytest.MonkeyPatch) -> None:
     body = {"model": "tiny", "messages": [{"role": "user", "content": "> It is late."}]}
     for trouble, after in (("429", 0.05), ("503", None)):
         with ChatServer(lambda *about, trouble=trouble: trouble).running() as url:  # type: ignore[misc]
-            asked = Server("tiny", RewritingOptions(base_url=url))
+            asked = Server("tiny", url)
             with pytest.raises(TransientError) as caught:
                 asked.answer(body)
             asked.close()

@@ -16,11 +16,11 @@ from chat_server import FINGERPRINT, ODD, RULES, ChatServer
 from heard import Heard
 
 from polyref import load_paraphraser
+from polyref.chat.server import Server
 from polyref.errors import ModelError, UsageError
 from polyref.paraphrase import DiverseBeam
 from polyref.paraphrase.rewriting import RewritingOptions, TextInContext
 from polyref.paraphrase.rewriting.rewriter import Rewriter
-from polyref.paraphrase.rewriting.server import Server
 from polyref.paraphrase.sentences import by_sentences
 from polyref.progress import listening
 from polyref.references import ReferenceSet
@@ -144,12 +144,12 @@ def test_source_and_neighbours_are_shown(asking: Asking) -> None:
 def test_a_word_in_place_of_a_key_is_left_in_answers(asking: Asking, monkeypatch: pytest.MonkeyPatch) -> None:
     rewriter, server = asking()
     monkeypatch.setenv("OPENAI_API_KEY", "town")
-    named = Server("tiny", rewriter._options)
+    named = Server("tiny", str(rewriter._options.base_url))
     body = rewriter.requests.first(TextInContext(TEXT), 1)[0].body
     assert "in the town" in named.answer(body).content
     assert server.headers[-1]["authorization"] == "Bearer town"
     monkeypatch.setenv("OPENAI_API_KEY", "in the town next")
-    assert "again [key] week" in Server("tiny", rewriter._options).answer(body).content
+    assert "again [key] week" in Server("tiny", str(rewriter._options.base_url)).answer(body).content
 
 
 def test_empty_texts_are_not_sent(asking: Asking) -> None:
@@ -327,7 +327,7 @@ def test_a_part_that_the_server_refuses_by_name_is_left_out(asking: Asking, tmp_
         assert found.paraphrases == rewrites(0), found.failure
         # The first request finds it out, and the others know.
         assert [part in body for body in server.requests] == [True, False, False]
-        assert f"|without:{part}|" in rewriter.signature and rewriter.without == (part,)
+        assert f"|without:{part}|" in rewriter.signature and rewriter.asker.without == (part,)
         rewriter.close()
         later, _ = asking(**options)
         later("Prices rose fast last year.", k=1)
@@ -341,7 +341,7 @@ def test_several_parts_can_be_refused_and_those_of_the_user_are_not_left_out(ask
     with server.running() as url:
         rewriter, _ = asking(base_url=url)
         assert rewriter(TEXT, k=1).paraphrases == rewrites(0)
-        assert rewriter.without == ("temperature", "max_tokens")
+        assert rewriter.asker.without == ("temperature", "max_tokens")
         server.refuses = ("top_p",)
         with pytest.raises(ModelError, match=r"not accepted \(400\): error 400 top_p, .*\(`body` changes or takes out"):
             asking(base_url=url, body={"top_p": 0.9})
@@ -352,7 +352,7 @@ def test_a_part_that_one_request_may_not_have_is_left_out_of_that_one(asking: As
     assert rewriter(TEXT, k=1).failure == "request not accepted (400)"
     assert ["seed" in body for body in server.requests] == [True, True, False]
     rewriter("Prices rose fast last year.", k=1)
-    assert "seed" in server.requests[-1] and not rewriter.without
+    assert "seed" in server.requests[-1] and not rewriter.asker.without
 
 
 def test_a_request_that_is_not_accepted_fails_alone(asking: Asking) -> None:
@@ -396,7 +396,7 @@ def test_a_server_that_answers_nothing_any_more_ends_the_run(asking: Asking) -> 
 
 
 def test_a_server_that_wants_to_be_left_alone_for_hours_is_left_alone(asking: Asking) -> None:
-    from polyref.paraphrase.rewriting.rewriter import Patience, TransientError
+    from polyref.chat.asking import Patience, TransientError
 
     def call() -> None:
         raise TransientError("rate limit", after=7200.0)
@@ -406,7 +406,7 @@ def test_a_server_that_wants_to_be_left_alone_for_hours_is_left_alone(asking: As
 
 
 def test_waits_double_and_vary_with_the_seed() -> None:
-    from polyref.paraphrase.rewriting.rewriter import Patience
+    from polyref.chat.asking import Patience
 
     waits = [Patience(3, 0).wait("key", attempt) for attempt in range(12)]
     assert waits == [Patience(9, 0).wait("key", attempt) for attempt in range(12)]
@@ -523,14 +523,14 @@ def test_a_text_that_is_none_fails_alone(asking: Asking) -> None:
 def test_a_key_that_is_none_is_refused_without_saying_it(monkeypatch: pytest.MonkeyPatch, key: str) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", key)
     with pytest.raises(UsageError, match="OPENAI_API_KEY has characters that no key has") as caught:
-        Server("tiny", RewritingOptions(base_url="http://127.0.0.1:9/v1"))
+        Server("tiny", "http://127.0.0.1:9/v1")
     assert "sk-" not in str(caught.value)
 
 
 def test_an_address_that_holds_the_key_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-0123456789")
     with pytest.raises(UsageError, match="`base_url` holds the key") as caught:
-        Server("tiny", RewritingOptions(base_url="http://127.0.0.1:9/sk-0123456789/v1"))
+        Server("tiny", "http://127.0.0.1:9/sk-0123456789/v1")
     assert "sk-0" not in str(caught.value)
 
 
