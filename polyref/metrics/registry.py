@@ -156,6 +156,7 @@ METRICS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "chrf": ("polyref.metrics.ngram.chrf:CHRF", {}),
     "chrf++": ("polyref.metrics.ngram.chrf:CHRF", {"word_order": 2}),
     "ter": ("polyref.metrics.ngram.ter:TER", {}),
+    "rouge": ("polyref.metrics.ngram.rouge:ROUGE", {}),
     "esim": ("polyref.metrics.esim.metric:ESIM", {}),
     "bertscore": ("polyref.metrics.embedding.bertscore:BERTScore", {}),
     "laser-lm": ("polyref.metrics.embedding.laser_lm:LaserLM", {}),
