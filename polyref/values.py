@@ -10,7 +10,6 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from numbers import Integral, Real
 from typing import Any, NoReturn
-from urllib.parse import urlsplit
 
 from polyref.errors import UsageError
 
@@ -99,21 +98,6 @@ def as_texts(texts: Sequence[str], name: str) -> list[str]:
 
 def _fail(name: str, value: Any, expected: str) -> NoReturn:
     raise UsageError(f"`{name}` is {value!r}, expected {expected}")
-
-
-def check_url(url: str) -> None:
-    """Refuse what is no address of a server, or holds a key. The message does not repeat the address."""
-    try:
-        parts = urlsplit(url)
-        fine = parts.scheme in ("http", "https") and bool(parts.hostname)
-    except ValueError:
-        fine = False
-    if not fine:
-        raise UsageError("`base_url` is no address of a server, expected one such as http://localhost:8000/v1")
-    if parts.username or parts.password or parts.query or parts.fragment:
-        raise UsageError(
-            "`base_url` has a user, a password or a query", remedy="keys are taken from OPENAI_API_KEY alone"
-        )
 
 
 def is_text(text: str) -> bool:

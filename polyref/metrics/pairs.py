@@ -8,9 +8,9 @@ matrix: adding a number of references costs no further scoring.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,8 @@ import numpy.typing as npt
 from polyref.metrics.base import Metric, Texts
 from polyref.metrics.combination import MAXIMUM, Blend, Combination, Compared, Maximum, MaximumEach, Mean
 from polyref.metrics.statistics import Floats, Integers
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,16 +60,8 @@ class PairMetric(Metric):
         return (*self.measures, "segments")
 
     def _count(self, texts: Texts) -> npt.NDArray[Any]:
-        cuts = texts.cuts
-        known: dict[tuple[str, str], int] = {}
-        total, used = len(texts.references), cuts[-1]
-        places = np.full((len(texts.systems), total, int(used.max(initial=0))), -1, dtype=np.int64)
-        for n, refs in enumerate(texts.references):
-            for s, system in enumerate(texts.systems):
-                for r in range(int(used[n])):
-                    places[s, n, r] = known.setdefault((refs[r], system[n]), len(known))
-        scored = self._pairs(list(known))
-        return with_segments(self._combined(scored, places, texts, cuts), cuts)
+        pairs, places = placed(texts, lambda _, reference, output: (reference, output))
+        return with_segments(self._combined(self._pairs(pairs), places, texts, texts.cuts), texts.cuts)
 
     def _combined(self, scored: Floats, places: Integers, texts: Texts, cuts: Integers) -> npt.NDArray[np.float64]:
         """Combine the references of every segment, ``cuts`` of them: shape (K, S, N, M), zeros where there is none.
@@ -80,7 +74,8 @@ class PairMetric(Metric):
             return np.zeros((len(cuts), systems, segments, scored.shape[1] if scored.ndim == 2 else 0))
         single = scored[np.maximum(places, 0)]
         single[places < 0] = 0.0
-        pairs = _Pairs(single.transpose(1, 0, 2, 3), self.measure, texts.originals, type(self).combination or MAXIMUM)
+        usual, better = type(self).combination or MAXIMUM, 1 if self.higher_is_better else -1
+        pairs = _Pairs(single.transpose(1, 0, 2, 3), self.measure, texts.originals, usual, better)
         values, chosen = self.combination.count(pairs, cuts, texts.weights)
         if chosen is not None and texts.chosen is not None:
             texts.chosen[:] = chosen
@@ -95,17 +90,33 @@ class _Pairs(Compared):
 
     linear = True
 
-    def __init__(self, single: Floats, measure: int, originals: Integers, usual: Combination) -> None:
+    def __init__(self, single: Floats, measure: int, originals: Integers, usual: Combination, better: int) -> None:
         super().__init__(originals, usual)
-        self._single, self._measure = single, measure
+        self._single, self._measure, self._better = single, measure, better
 
     @property
     def single(self) -> Floats:
         return self._single
 
     def score(self, values: npt.NDArray[Any]) -> Floats:
-        found: Floats = values[..., self._measure]
+        found: Floats = self._better * values[..., self._measure]  # it only says which reference is best
         return found
+
+
+def placed(texts: Texts, compared: Callable[[int, str, str], T]) -> tuple[list[T], Integers]:
+    """What is to be scored, each thing once, and which of it every cell of systems, segments and references is.
+
+    ``compared`` says what that is, of a segment's number, a reference and an output. Shape (S, N, R), -1 where there
+    is no reference.
+    """
+    known: dict[T, int] = {}
+    used = texts.cuts[-1]
+    places = np.full((len(texts.systems), len(texts.references), int(used.max(initial=0))), -1, dtype=np.int64)
+    for n, refs in enumerate(texts.references):
+        for s, system in enumerate(texts.systems):
+            for r in range(int(used[n])):
+                places[s, n, r] = known.setdefault(compared(n, refs[r], system[n]), len(known))
+    return list(known), places
 
 
 def with_segments(values: npt.NDArray[np.float64], cuts: Integers) -> npt.NDArray[np.float64]:

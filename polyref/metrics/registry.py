@@ -166,6 +166,8 @@ METRICS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "bartscore": ("polyref.metrics.likelihood.bartscore:BARTScore", {}),
     "bartscore-src": ("polyref.metrics.likelihood.bartscore:BARTScoreSrc", {}),
     "peer": ("polyref.metrics.likelihood.peer:Peer", {}),
+    "metricx": ("polyref.metrics.learned.metricx:MetricX", {}),
+    "metricx-src": ("polyref.metrics.learned.metricx:MetricXSource", {}),
 }
 
 

@@ -140,14 +140,23 @@ def _minilm() -> Path:
     return Path(found.submodule_search_locations[0]) / "model"
 
 
+def find_tokenizer(name: str) -> Path:
+    """A folder with a tokeniser: one of this machine, or, without weights, that of a name of the Hugging Face hub."""
+    if Path(name).is_dir():
+        return Path(name)
+    if not _HUB_NAME.fullmatch(name):
+        raise ModelError("no such folder of a tokeniser", file=name, remedy="give a folder, or a hub name owner/model")
+    return _downloaded(name, ("*.json", "*.model", "*.txt"))
+
+
 @lru_cache
-def _downloaded(name: str) -> Path:
+def _downloaded(
+    name: str, files: tuple[str, ...] = ("*.json", "*.safetensors", "*.bin", "*.model", "*.spm", "*.txt")
+) -> Path:
     from huggingface_hub import snapshot_download
 
     try:
-        found = snapshot_download(
-            name, allow_patterns=["*.json", "*.safetensors", "*.bin", "*.model", "*.spm", "*.txt"]
-        )
+        found = snapshot_download(name, allow_patterns=list(files))
     except Exception as error:
         reason = str(error).split("\n")[0]
         raise ModelError(

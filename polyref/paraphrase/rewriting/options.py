@@ -7,11 +7,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from polyref.errors import UsageError
 from polyref.json_files import try_json
 from polyref.paraphrase.decoding import check_choice, check_numbers, setting
-from polyref.values import check_url, is_text
+from polyref.values import is_text
 
 
 class TextInContext(str):
@@ -115,6 +116,21 @@ class RewritingOptions:
         check_body(self.body)
         if self.base_url is not None:
             check_url(self.base_url)
+
+
+def check_url(url: str) -> None:
+    """Refuse what is no address of a server, or holds a key. The message does not repeat the address."""
+    try:
+        parts = urlsplit(url)
+        fine = parts.scheme in ("http", "https") and bool(parts.hostname)
+    except ValueError:
+        fine = False
+    if not fine:
+        raise UsageError("`base_url` is no address of a server, expected one such as http://localhost:8000/v1")
+    if parts.username or parts.password or parts.query or parts.fragment:
+        raise UsageError(
+            "`base_url` has a user, a password or a query", remedy="keys are taken from OPENAI_API_KEY alone"
+        )
 
 
 def parse_body(text: str) -> dict[str, Any]:

@@ -1,0 +1,168 @@
+"""MetricX's network (Juraska et al. 2023, 2024): mT5, of which one decoder step gives a number instead of a word.
+
+The number is the logit of one unused word after the decoder's start; everything else of the vocabulary is left out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import torch
+import transformers
+
+from polyref.errors import ModelError
+from polyref.models.checkpoints.text import load_tokenizer
+from polyref.models.device import own_device, torch_device
+from polyref.models.elsewhere import worker_model
+from polyref.models.opening import (
+    check_numbers,
+    faults_of,
+    find,
+    find_tokenizer,
+    from_folder,
+    hash_files,
+    hash_model,
+    read_weights,
+)
+from polyref.progress import tell
+
+#: ``<extra_id_10>``, whose logit is the error.
+_NUMBER: Final = 250_089
+#: The worst error, and MQM's scale.
+_MOST: Final = 25.0
+#: Most tokens of a batch on devices that need batches.
+_BATCH: Final = 4096
+#: Where models of the hub have their tokeniser: their own folders hold none.
+_TOKENIZER: Final = "google/mt5-xl"
+_FILES: Final = ("tokenizer.json", "spiece.model")
+
+Tokens = tuple[int, ...]
+
+
+class MetricXModel:
+    """A checkpoint with its tokeniser.
+
+    Attributes:
+        name: For signatures.
+        digest: SHA-256 over weights, settings and the tokeniser's files, 64 hex digits.
+    """
+
+    def __init__(self, model: str, tokenizer: str | None, device: str, dtype: str) -> None:
+        found = find(model, "forced scores")
+        if found.family != "mt5":
+            raise ModelError(f"its model_type is {found.family!r}, expected mt5, which MetricX is", file=found.folder)
+        self.name, self._folder = found.name, found.folder
+        words = _words(found.folder, tokenizer, named=not Path(model).is_dir())
+        own = [words / name for name in ("tokenizer.json", "tokenizer_config.json", "spiece.model")]
+        parts = (hash_model(found.folder), hash_files([file for file in own if file.is_file()]))
+        self.digest = hashlib.sha256("|".join(parts).encode()).hexdigest()
+        self._tokenizer = _fast(load_tokenizer(words), words)
+        self._device, self._dtype = torch_device(device), getattr(torch, dtype)
+        self._network: tuple[Any, Any, torch.Tensor] | None = None
+
+    def tokens(self, texts: Sequence[str], longest: int) -> list[tuple[Tokens, bool]]:
+        """Ids of texts, and whether one is cut: ``longest`` with the end of sentence, which is then taken off."""
+        if not texts:
+            return []
+        found = self._tokenizer(list(texts))["input_ids"]
+        return [(tuple(ids[:-1][: longest - 1]), len(ids) > longest) for ids in found]
+
+    def compute(self, texts: Sequence[Tokens]) -> list[float]:
+        """Errors of texts, 0 to 25: alone on the CPU, else with others of their length, so that nothing is padded."""
+        found = dict.fromkeys(texts, 0.0)
+        waiting = sorted(found, key=len)
+        while waiting:
+            size = 1 if self._device.type == "cpu" else max(1, _BATCH // len(waiting[-1]))
+            batch = [text for text in waiting[-size:] if len(text) == len(waiting[-1])]
+            del waiting[-len(batch) :]
+            found.update(zip(batch, self._errors(batch), strict=True))
+            tell(len(batch))
+        return [found[text] for text in texts]
+
+    @torch.inference_mode()
+    def _errors(self, batch: Sequence[Tokens]) -> list[float]:
+        self._network = self._network or self._loaded()
+        encoder, decoder, row = self._network
+        states = encoder(input_ids=torch.tensor(batch, device=self._device)).last_hidden_state
+        start = torch.zeros((len(batch), 1), dtype=torch.int64, device=self._device)
+        hidden = decoder(input_ids=start, encoder_hidden_states=states, use_cache=False).last_hidden_state[:, 0]
+        errors: list[float] = (hidden @ row).float().clamp(0.0, _MOST).tolist()
+        return errors
+
+    def _loaded(self) -> tuple[Any, Any, torch.Tensor]:
+        folder = self._folder
+        weights = read_weights(folder)
+        shared = next((weights[name] for name in _SHARED if name in weights), None)
+        if shared is not None:
+            weights |= dict.fromkeys(_SHARED, shared)
+        with faults_of(folder):
+            # Written out, attention adds up as the original's does.
+            config = from_folder("AutoConfig", folder, attn_implementation="eager")
+            with torch.device("meta"):
+                network: Any = transformers.MT5ForConditionalGeneration(config)
+        wanted = {name: tuple(value.shape) for name, value in network.state_dict().items()}
+        _check_shapes(wanted, weights, folder)
+        weights = {name: weights[name] for name in wanted}
+        check_numbers(weights.items(), folder)
+        network.load_state_dict(weights, assign=True)
+        network = network.to(dtype=self._dtype).eval().requires_grad_(False)
+        head = network.lm_head.weight
+        if len(head) <= _NUMBER:
+            raise ModelError(f"lm_head.weight has {len(head)} rows, expected more than {_NUMBER}", file=folder)
+        row = head[_NUMBER].clone().to(self._device)
+        network.lm_head = None
+        network.to(self._device)
+        return network.get_encoder(), network.get_decoder(), row
+
+
+_SHARED: Final = ("shared.weight", "encoder.embed_tokens.weight", "decoder.embed_tokens.weight")
+
+
+def _check_shapes(wanted: dict[str, tuple[int, ...]], weights: dict[str, torch.Tensor], folder: Path) -> None:
+    """Refuse weights that are missing or of other sizes: nothing is drawn at random."""
+    if lacking := [name for name in wanted if name not in weights]:
+        more = f" and {len(lacking) - 1} more" if len(lacking) > 1 else ""
+        raise ModelError(f"no MetricX: its files lack {lacking[0]}{more}", file=folder)
+    for name, shape in wanted.items():
+        if (found := tuple(weights[name].shape)) != shape:
+            raise ModelError(f"weight {name!r} has shape {found}, expected {shape} by config.json", file=folder)
+
+
+def _words(folder: Path, tokenizer: str | None, *, named: bool) -> Path:
+    """Where the tokeniser is."""
+    if tokenizer is not None:
+        return find_tokenizer(tokenizer)
+    if any((folder / name).is_file() for name in _FILES):
+        return folder
+    if named:
+        return find_tokenizer(_TOKENIZER)
+    raise ModelError(
+        f"no tokeniser, expected {' or '.join(_FILES)}",
+        file=folder,
+        remedy=f"`tokenizer` names a folder with mT5's, or {_TOKENIZER}",
+    )
+
+
+def _fast(tokenizer: Any, folder: Path) -> Any:
+    """mT5's tokeniser as Transformers 4 made it of ``spiece.model``, with which MetricX was trained.
+
+    Transformers 5 splits at spaces first, which loses a space at the end of a text.
+    """
+    from tokenizers import Regex, normalizers, pre_tokenizers
+
+    if not (folder / "tokenizer.json").is_file():
+        inner = tokenizer.backend_tokenizer
+        own = [] if inner.normalizer is None else [inner.normalizer]
+        inner.normalizer = normalizers.Sequence([*own, normalizers.Replace(Regex(" {2,}"), " ")])
+        inner.pre_tokenizer = pre_tokenizers.Metaspace(replacement="▁", prepend_scheme="always", split=True)
+    return tokenizer
+
+
+def worker(model: str, tokenizer: str | None, device: str, dtype: str, digest: str) -> Any:
+    """What a worker does: :meth:`MetricXModel.compute` of the same model."""
+    load = partial(MetricXModel, model, tokenizer, own_device(device), dtype)
+    return worker_model(load, model, digest).compute

@@ -1,0 +1,217 @@
+"""MetricX against its own classes on tiny random checkpoints of the published layout (tests/data/learned/README.md)."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from polyref import Reference, ReferenceSet, Segment, score
+from polyref.errors import DataError, ModelError, UsageError
+from polyref.metrics import registry
+from polyref.metrics.base import Metric
+from polyref.metrics.learned import metricx
+from polyref.models.networks.metricx import MetricXModel
+
+HERE = Path(__file__).parents[2] / "data" / "learned"
+#: Absolute; of scores of 0 to 25. What bfloat16 rounds depends on torch's version.
+CLOSE = {"float32": 1e-4, "bfloat16": 0.5}
+NAMES = ["metricx-23-tiny", "metricx-23-qe-tiny", "metricx-24-hybrid-tiny", "metricx-24-hybrid-tiny-bfloat16"]
+
+
+def _unpacked(data: Path, name: str, folder: Path) -> Path:
+    """A checkpoint as it is published, with its tokeniser: 250,112 words make it large."""
+    folder = folder / name
+    folder.mkdir()
+    for file in [*(data / "metricx" / name).iterdir(), *next((data / "metricx").glob("tokenizer-*")).iterdir()]:
+        if file.suffix == ".gz":
+            with gzip.open(file) as packed, (folder / file.stem).open("wb") as plain:
+                shutil.copyfileobj(packed, plain)
+        elif not (folder / file.name).exists():
+            shutil.copyfile(file, folder / file.name)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    made: dict[str, Path] = {}
+
+    def unpacked(name: str) -> Path:
+        return made.setdefault(name, _unpacked(HERE, name, tmp_path_factory.mktemp("metricx")))
+
+    return unpacked
+
+
+def _rows(data: Path) -> dict[str, dict[str, Any]]:
+    lines = (data / "inputs.jsonl").read_text("utf-8").splitlines()
+    return {row["id"]: row for row in map(json.loads, lines)}
+
+
+def _metric(mode: str, model: Path, **options: Any) -> Metric:
+    return registry.get_metric("metricx-src" if mode == "qe" else "metricx", model=str(model), cache=False, **options)
+
+
+def _check(data: Path, name: str, model: Path, longest: int) -> None:
+    """Ids of all texts, and errors of those up to so many tokens."""
+    golden = json.loads((data / "metricx-goldens" / f"{name}.json").read_text("utf-8"))
+    texts, dtype = _rows(data), golden["dtype"]
+    for mode, found in golden["modes"].items():
+        metric: Any = _metric(mode, model, dtype=dtype)
+        triples = [
+            (one["hyp"], "" if row["ref"] is None else one["refs"][row["ref"]], one["src"])
+            for row in found["rows"]
+            for one in [texts[row["id"]]]
+        ]
+        inputs = [metric._input(*triple) for triple in triples]
+        ids = metric.network.tokens(inputs, golden["max_input_length"])
+        for (own, cut), row in zip(ids, found["rows"], strict=True):
+            assert (len(own), cut) == (row["n_tokens"], row["truncated"])
+            expected = row["input_ids"]
+            ends = expected if isinstance(expected, dict) else {"first": expected, "last": expected[-16:]}
+            assert list(own[: len(ends["first"])]) == ends["first"] and list(own[-16:]) == ends["last"]
+        short = [n for n, row in enumerate(found["rows"]) if row["n_tokens"] <= longest]
+        errors = metric.network.compute([ids[n][0] for n in short])
+        expected = [found["rows"][n]["score"] for n in short]
+        np.testing.assert_allclose(errors, expected, rtol=0, atol=CLOSE[dtype])
+        assert min(expected) == 0 and len(short) > 20
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_scores_are_those_of_metricx(checkpoint: Callable[[str], Path], name: str) -> None:
+    _check(HERE, name, checkpoint(name), longest=60)
+
+
+@pytest.mark.data
+@pytest.mark.slow
+def test_scores_are_those_of_metricx_on_all_texts(tmp_path: Path) -> None:
+    data = Path(os.environ["POLYREF_DATA"]) / "learned-golden"
+    for name in sorted(path.stem for path in (data / "metricx-goldens").glob("*.json")):
+        _check(data, name, _unpacked(data, name, tmp_path), longest=2000)
+
+
+def _set(rows: list[dict[str, Any]]) -> ReferenceSet:
+    """The first reference is human, the others are added."""
+    segments = [
+        Segment(
+            id=row["id"],
+            source=row["src"],
+            refs=tuple(Reference(text, "human" if n == 0 else "paraphrase") for n, text in enumerate(row["refs"])),
+        )
+        for row in rows
+    ]
+    return ReferenceSet(tuple(segments))
+
+
+@pytest.fixture
+def some() -> list[dict[str, Any]]:
+    return [row for row in _rows(HERE).values() if len(row["refs"]) > 1 and len(row["hyp"]) < 100][:6]
+
+
+def test_every_pair_is_computed_once_for_all_ks(
+    checkpoint: Callable[[str], Path], some: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[tuple[int, ...]] = []
+    compute = MetricXModel.compute
+
+    def counted(self: MetricXModel, texts: Any) -> list[float]:
+        read.extend(texts)
+        return compute(self, texts)
+
+    monkeypatch.setattr(MetricXModel, "compute", counted)
+    model, refset = checkpoint("metricx-24-hybrid-tiny"), _set(some)
+    outputs = {"A": [row["hyp"] for row in some], "B": [row["refs"][0] for row in some]}
+    table = score(outputs, refset, {"m": _metric("ref", model), "best": _metric("ref", model, combine="max")})
+    assert len(read) == 2 * len(set(read)), "the second metric keeps nothing, the first reads nothing twice"
+    cells = [
+        (texts[n], ref, row["src"]) for texts in outputs.values() for n, row in enumerate(some) for ref in row["refs"]
+    ]
+    assert len(set(read)) == len(set(cells))
+    one: Any = _metric("ref", model)
+    ids = one.network.tokens([one._input(*cell) for cell in cells], 1536)
+    each = {cell[:2]: compute(one.network, [own])[0] for cell, (own, _) in zip(cells, ids, strict=True)}
+    by = {(r["system"], r["metric"], r["k"]): r["score"] for r in table.rows}
+    for name, texts in outputs.items():
+        own = [[each[texts[n], ref] for ref in row["refs"]] for n, row in enumerate(some)]
+        most = max(len(row["refs"]) for row in some) - 1
+        assert by[name, "m", most] == pytest.approx(np.mean([np.mean(row) for row in own]), abs=1e-9)
+        assert by[name, "best", most] == pytest.approx(np.mean([min(row) for row in own]), abs=1e-9)
+        assert by[name, "best", 0] == by[name, "m", 0] == pytest.approx(np.mean([row[0] for row in own]), abs=1e-9)
+    assert "MetricX ↓" in str(table) and "parMetricX" in str(table)
+    signatures = {row["metric"]: row["signature"] for row in table.rows}
+    assert "combine:mean" in signatures["m"] and "combine:min" in signatures["best"]
+    assert "|release:24|longest:1536|" in signatures["m"]
+
+
+def test_a_text_has_the_same_bytes_in_any_company_and_from_the_cache(
+    checkpoint: Callable[[str], Path], some: list[dict[str, Any]]
+) -> None:
+    model = checkpoint("metricx-23-tiny")
+    metric: Any = registry.get_metric("metricx", model=str(model))
+    pairs = [(ref, row["hyp"]) for row in some for ref in row["refs"]]
+    first = metric._pairs(pairs)
+    fresh: Any = registry.get_metric("metricx", model=str(model))
+    fresh.network.compute = None  # not asked
+    assert fresh._pairs(pairs[::-1])[::-1].tobytes() == first.tobytes()
+    alone: Any = _metric("ref", model)
+    assert np.concatenate([alone._pairs([pair]) for pair in pairs]).tobytes() == first.tobytes()
+
+
+@pytest.mark.slow
+def test_processes_give_the_same(
+    checkpoint: Callable[[str], Path], some: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(metricx, "_WORTH", 1)
+    monkeypatch.setattr(metricx, "_PIECE", 100)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        pairs = [(ref, row["hyp"]) for row in some for ref in row["refs"]]
+        one, two = (_metric("ref", checkpoint("metricx-23-tiny"), jobs=jobs) for jobs in (1, 2))
+        assert two._pairs(pairs).tobytes() == one._pairs(pairs).tobytes()  # type: ignore[attr-defined]
+        two._others.close()  # type: ignore[attr-defined]
+    finally:
+        torch.set_num_threads(threads)
+
+
+def test_what_is_no_metricx_is_refused(checkpoint: Callable[[str], Path], tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="metricx needs a model"):
+        registry.get_metric("metricx")
+    with pytest.raises(UsageError, match="does not say which MetricX it is"):
+        registry.get_metric("metricx", model="somebody/else")
+    good = checkpoint("metricx-23-qe-tiny")
+    weights = load_file(good / "model.safetensors")
+    folder = tmp_path / "metricx-23"
+    shutil.copytree(good, folder, ignore=shutil.ignore_patterns("*.safetensors"))
+
+    def refused(change: dict[str, torch.Tensor | None], message: str) -> None:
+        changed = {name: change.get(name, value) for name, value in weights.items()}
+        save_file({name: value for name, value in changed.items() if value is not None}, folder / "model.safetensors")
+        with pytest.raises(ModelError, match=message):
+            score(["a"], ["b"], _metric("qe", folder), sources=["c"])
+
+    norm = "encoder.final_layer_norm.weight"
+    refused({norm: None}, f"its files lack {norm}")
+    refused({"lm_head.weight": None}, "its files lack lm_head.weight")
+    refused({norm: weights[norm] * float("nan")}, f"weight '{norm}' holds nan")
+    refused({norm: weights[norm][:-1].clone()}, rf"weight '{norm}' has shape \(15,\), expected \(16,\)")
+    (folder / "spiece.model").unlink()
+    with pytest.raises(ModelError, match=r"no tokeniser, expected tokenizer.json or spiece.model"):
+        _metric("qe", folder).options  # noqa: B018
+
+
+def test_what_the_release_reads_has_to_be_there(checkpoint: Callable[[str], Path]) -> None:
+    for name, mode, refs in (("metricx-24-hybrid-tiny", "ref", ["b"]), ("metricx-23-qe-tiny", "qe", ["b"])):
+        with pytest.raises(DataError, match="has no source, which MetricX"):
+            score(["a"], refs, _metric(mode, checkpoint(name)))
+    table = score(["a"], ["b"], _metric("qe", checkpoint("metricx-23-qe-tiny")), sources=["c"])
+    assert table.rows[0]["signature"].startswith("MetricX-src|model:metricx-23-qe-tiny|")
+    assert "refs:" not in table.rows[0]["signature"] and "combine" not in table.rows[0]["signature"]
