@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from polyref.cache import default_cache
+
 # How long an example takes depends on what else the machine does.
 settings.register_profile("polyref", deadline=None)
 settings.load_profile("polyref")
@@ -39,11 +41,21 @@ def data_dir() -> Path:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _cache_of_the_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Tests neither read nor fill the user's cache."""
+def _cache_of_fixtures(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What is made for several tests neither reads nor fills the user's cache."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("POLYREF_CACHE", str(tmp_path_factory.mktemp("cache")))
         yield
+
+
+@pytest.fixture(autouse=True)
+def _cache_of_the_test(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Each test begins with an empty cache: none finds what another one left."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("POLYREF_CACHE", str(tmp_path_factory.mktemp("cache")))
+        default_cache.cache_clear()
+        yield
+    default_cache.cache_clear()
 
 
 @pytest.fixture

@@ -261,19 +261,25 @@ def test_which_test_holds_its_level() -> None:
 
 def test_metrics_against_sacrebleu() -> None:
     columns = ("polyref_cpu_seconds", "sacrebleu_cpu_seconds", "ratio")
-    alone = "k = 100 alone, sacreBLEU with cached references"
     tasks = {
-        f"BLEU, {alone}": f"BLEU, {alone}",
+        **{
+            f"{metric}, {number} references": f"{metric}, {number} references, corpus and sentences"
+            for metric in ("BLEU", "chrF++")
+            for number in (11, 101)
+        },
         "BLEU, paired bootstrap, text read": "BLEU, paired bootstrap, 1875 segments, text read",
-        f"chrF++, {alone}": f"chrF++, {alone}",
         "chrF++, paired bootstrap, text read": "chrF++, paired bootstrap, 1875 segments, text read",
-        "TER, k = 10, 990 pairs": "TER, k = 10, 990 pairs",
+        "TER, 11 references": "TER, 11 references, 330 pairs",
+        "TER, 101 references": "TER, 101 references, 3030 pairs",
     }
     check_table(
         table(BENCHMARKS, "Metrics"),
-        ["polyref", "sacreBLEU", "ratio"],
+        ["polyref, C", "sacreBLEU", "ratio", "ratio, NumPy"],
         {
-            name: [[figure("speed-metrics", column, path="C", task=task)] for column in columns]
+            name: [
+                *([figure("speed-metrics", column, path="C", task=task)] for column in columns),
+                [figure("speed-metrics", "ratio", path="NumPy", task=task)],
+            ]
             for name, task in tasks.items()
         },
     )
