@@ -35,5 +35,5 @@ def test_what_may_be_skipped_is_there() -> None:
     for line in (SKIPS.parent / "skipped.tsv").read_text("utf-8").splitlines():
         if not line.startswith("#"):
             most, file, reason = line.split("\t")
-            text = (REPOSITORY / file).read_text("utf-8")
-            assert int(most) > 0 and reason in text, line
+            files = [REPOSITORY / file] if file != "*" else list((REPOSITORY / "tests").rglob("*.py"))
+            assert int(most) > 0 and any(reason in path.read_text("utf-8") for path in files), line
