@@ -71,6 +71,10 @@ class _Table:
         number, first = next(rows, (0, []))
         if not number:
             raise DataError("the file is empty, expected a table", file=file.name)
+        if not first:
+            raise DataError(
+                "the row is empty, expected names of columns", file=file.name, line=number, remedy="take it out"
+            )
         self.fields = fields = file.reading.fields
         numbers = [str(place) for place in range(1, len(first) + 1)]
         named = not all_references and (has_names(first) or (bool(fields) and set(fields) <= set(first)))

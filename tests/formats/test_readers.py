@@ -380,6 +380,12 @@ def test_a_header_that_is_not_known_names_its_columns(tmp_path: Path) -> None:
         assert texts(path, fields={"2": "reference"}) == [["english"], ["One and two."]]
 
 
+def test_a_table_that_begins_with_an_empty_row_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "table.csv").write_text("\nid,reference\n1,A cat.\n")
+    with pytest.raises(DataError, match=r"table\.csv:1: the row is empty, expected names of columns \(take it out\)"):
+        ReferenceSet.load(tmp_path / "table.csv")
+
+
 def test_references_given_as_outputs_are_told_where_they_go(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", '{"id": 1, "refs": [{"text": "One."}]}\n')
     with pytest.raises(UsageError, match=r"\(name a file of outputs; references come first: polyref score .* -i SYS"):
