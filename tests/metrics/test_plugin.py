@@ -55,7 +55,7 @@ def test_help_shows_it(site: Path) -> None:
     done = run(site, "-m", "polyref", "score", "--help")
     assert done.returncode == 0, done.stderr
     help_text = " ".join(done.stdout.split())
-    assert "metricx-src, overlap." in help_text
+    assert "src, overlap." in help_text
     own = help_text[help_text.index("Options of overlap:") :]
     assert "--overlap-beta X Weight of recall against precision. [default: 1] [x>0]" in own
     assert "--overlap-lowercase Ignore case." in own
