@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from polyref.comparison import dice, ngrams
 from polyref.errors import ModelError, UsageError
+from polyref.paraphrase.decoding import in_full
 from polyref.paraphrase.paraphraser import Paraphraser
 from polyref.references import Segment
 
@@ -126,7 +127,7 @@ class MarginalRelevance:
     @property
     def name(self) -> str:
         """For signatures, parameters included."""
-        return f"mmr:{self.balance:g}"
+        return f"mmr:{in_full(self.balance)}"
 
     def order(self, candidates: Sequence[Candidate], have: Sequence[str], k: int) -> list[Candidate]:
         """Up to ``k`` of the candidates, first choice first, for a segment that has some references already."""

@@ -15,6 +15,7 @@ from polyref.errors import UsageError
 from polyref.languages import base
 from polyref.models.language_recognition import foreign_words, known_languages, other_language
 from polyref.options import Option
+from polyref.paraphrase.decoding import in_full
 from polyref.paraphrase.sentences import same_markup
 from polyref.paraphrase.tidying import several as holds_several
 from polyref.paraphrase.tidying import talks
@@ -288,7 +289,7 @@ def length(
         below = slack if stub is None else 0
         return expected * low - below // part <= found <= expected * high + slack // part
 
-    return Check(f"length{low:g}-{high:g}", accepts)
+    return Check(f"length{in_full(low)}-{in_full(high)}", accepts)
 
 
 #: What stands between groups of three digits, in any language.
@@ -375,7 +376,7 @@ def translated_length(low: float, high: float, slack: int) -> Check:
         expected, found = _size(source), _size(candidate)
         return expected * low - slack // 3 <= found <= expected * high + slack
 
-    return Check(f"length{low:g}-{high:g}", accepts)
+    return Check(f"length{in_full(low)}-{in_full(high)}", accepts)
 
 
 def _size(text: str) -> float:

@@ -10,6 +10,7 @@ from typing import Annotated, Final
 from polyref.augment.checks import Check, check
 from polyref.comparison import WORD, join_groups, words
 from polyref.options import Option
+from polyref.paraphrase.decoding import in_full
 
 #: Starts where a run of marks does: tried at each of them, a long run would take the square of its length.
 _SENTENCE_END: Final = re.compile(r"(?<![.!?…:])[.!?…:]+[\"'”’)\]]*\s|[\n\"“„«]")
@@ -147,7 +148,7 @@ def omission(allowed: Annotated[float, Option(least=0, most=1)] = 0.1, *, deleti
         gained = (found - expected).total()
         return lost == 0 or ((gained > 0 or deletion) and lost - gained <= allowed * expected.total())
 
-    return Check(f"omission{allowed:g}" if deletion else "omission", accepts)
+    return Check(f"omission{in_full(allowed)}" if deletion else "omission", accepts)
 
 
 def _content(text: str) -> Counter[str]:

@@ -50,6 +50,7 @@ from polyref.metrics.copies import (
     warnings_of_originals,
     without_circular,
 )
+from polyref.metrics.signature import exact
 from polyref.references import ORIGINAL_KINDS, ReferenceSet
 from polyref.store import file_sha256
 from polyref.textfiles import without_scheme
@@ -479,7 +480,7 @@ def _signature(evalset: EvaluationSet, gold: Gold, choices: Choices, found: Scor
         choices["perm_both"] is not None and f"perm-both:{choices['perm_both']}",
         part is not None and part.described,
         choices["correction"] is not None and f"correction:{choices['correction']}",
-        bootstrap.resamples and f"bootstrap:{over}*{bootstrap.resamples}|ci:{bootstrap.confidence:g}",
+        bootstrap.resamples and f"bootstrap:{over}*{bootstrap.resamples}|ci:{exact(bootstrap.confidence)}",
         drawn and f"seed:{bootstrap.seed}",
     ]
     if found.references is None:

@@ -239,7 +239,7 @@ class SetInColumns:
     def documents(self) -> list[tuple[str, list[int]]]:
         """Name of every document and the places of its segments."""
         found: dict[tuple[str, object], list[int]] = {}
-        documents = [(one.doc or NO_DOCUMENT, one.extra.get("collection")) for one in self.segments]
+        documents = [(one.doc or NO_DOCUMENT, repr(one.extra.get("collection"))) for one in self.segments]
         for key, group in groupby(range(len(documents)), key=documents.__getitem__):
             places = list(group)
             if key in found:
@@ -301,12 +301,14 @@ def json_parts(segment: Segment, taken: Callable[[str], bool]) -> dict[str, Any]
 
 #: What a form can hold besides the texts of references: parts of a segment; ``names`` of references, their ``kinds``,
 #: or at least which are ``paraphrases``; ``several`` human ones of a segment, added ones (``extras``) beside them,
-#: ``ragged`` numbers of them, and ``none`` at all; references that are ``empty``; ``spaces`` at the ends of texts,
+#: ``ragged`` numbers of them, ``bare`` of human ones, and ``none`` at all; other ``langs`` of some segments, and some
+#: without a source (``bare sources``); references that are ``empty``; ``spaces`` at the ends of texts,
 #: ``lines``, line ends of Windows (``returns``) and ``tabs`` in them; ``logprob``; ``keys`` of segments that polyref
 #: does not know; ``meta``.
 ALL: Final = frozenset(
     {
-        *("id", "source", "doc", "lang", "kinds", "paraphrases", "names", "several", "extras", "ragged", "none"),
+        *("id", "source", "bare sources", "doc", "lang", "langs", "kinds", "paraphrases", "names"),
+        *("several", "extras", "ragged", "none", "bare"),
         *("empty", "spaces", "lines", "returns", "tabs", "logprob", "keys", "meta"),
     }
 )
@@ -345,7 +347,9 @@ DocumentWriting: Final = partial(Writing, first=DEFAULT_NAME, readable=names_in_
 def losses(made: SetInColumns, writing: Writing) -> list[str]:
     """What is lost when a set is written, one phrase each, with counts."""
     segments = made.segments
-    texts = [ref.text for segment in segments for ref in segment.refs]
+    lang, sourced = made.languages[1], any(one.source is not None for one in segments)
+    sources = [one.source or "" for one in segments if "source" in writing.holds]
+    texts = [*(ref.text for segment in segments for ref in segment.refs), *sources]
     counts = [len(segment.refs) for segment in segments]
     taken = writing.taken or (lambda key: False)
     further = [max(len(one.originals) - 1, 0) for one in segments]
@@ -358,13 +362,27 @@ def losses(made: SetInColumns, writing: Writing) -> list[str]:
         ("source", "sources", "segment", [one.source is not None for one in segments]),
         ("doc", "documents", "segment", [one.doc is not None for one in segments]),
         ("lang", "languages", "segment", [one.lang is not None for one in segments]),
+        ("langs", "languages", "segment", ["lang" in writing.holds and one.lang != lang for one in segments]),
+        (
+            "bare sources",
+            "no source: an empty one is written",
+            "segment",
+            [sourced and one.source is None for one in segments],
+        ),
         ("keys", "other keys", "segment", [bool(one.extra.keys() - writing.keys) for one in segments]),
         ("", "other keys", "segment", [any(map(taken, one.extra)) for one in segments]),
         ("ragged", "different numbers of references: the first is repeated", "segment", ragged),
         ("none", "no reference at all: an empty one is written", "segment", [not count for count in counts]),
+        (
+            "bare",
+            "no human reference: an empty one is written",
+            "segment",
+            [bool(one.refs) and not one.originals for one in segments],
+        ),
         ("several", "further human references, which are left out", "reference", further),
         ("extras", "added references, which are left out", "reference", added),
         ("empty", "whether a reference is empty or absent", "reference", empty),
+        ("empty", "whether a source is empty or absent", "segment", [one.source == "" for one in segments]),
         ("lines", "line ends, which become spaces", "text", ["\n" in text or "\r" in text for text in texts]),
         ("returns", "line ends of Windows, which become line feeds", "text", ["\r\n" in text for text in texts]),
         ("tabs", "tabs, which become spaces", "text", ["\t" in text for text in texts]),
@@ -412,7 +430,7 @@ def _lost(ref: Reference, holds: frozenset[str]) -> Sequence[str]:
     # The normal form alone holds these.
     names = [name for name in ("weight", "generator") if getattr(ref, name) is not None]
     names += ["other keys"] if ref.extra.keys() - {NAME} else []
-    if ref.logprob is not None and "logprob" not in holds:
+    if ref.logprob is not None and ("logprob" not in holds or ref.original):
         names.append("logprob")
     if ref.kind == "postedit" and "kinds" not in holds:
         names.append("kind")

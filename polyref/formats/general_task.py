@@ -403,7 +403,7 @@ GENERAL: Final = Format(
     json=True,
     pairs=True,
     begins="{",
-    writing=DocumentWriting(frozenset({"id", "logprob", "meta"}), _general_lines),
+    writing=DocumentWriting(frozenset({"id", "langs", "logprob", "meta"}), _general_lines),
 )
 EVALUATION: Final = Format(
     "human-evaluation",

@@ -372,6 +372,6 @@ NBEST: Final = Format(
     json=True,
     begins="{",
     writing=Writing(
-        frozenset({"none", "source", "doc", "lang", "several", "names", "kinds", "keys", "meta"}), _nbest_lines
+        frozenset({"none", "bare", "source", "doc", "lang", "several", "names", "kinds", "keys", "meta"}), _nbest_lines
     ),
 )

@@ -193,6 +193,7 @@ FOLDER: Final = Format(
     _open,
     several=True,
     writing=DocumentWriting(
-        frozenset({"id", "lang", "lines", "spaces", "logprob", "keys", "meta"}), keys=frozenset({"domain"})
+        frozenset({"id", "lang", "bare sources", "lines", "spaces", "logprob", "keys", "meta"}),
+        keys=frozenset({"domain"}),
     ),
 )

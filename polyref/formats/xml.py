@@ -574,7 +574,7 @@ XML: Final = Format(
     begins="<",
     suffixes=(".xml",),
     writing=DocumentWriting(
-        frozenset({"id", "lines", "logprob", "keys", "meta"}),
+        frozenset({"id", "langs", "lines", "logprob", "keys", "meta"}),
         _xml_lines,
         frozenset({"domain", "origlang", "collection", "seg", "src_lang"}),
     ),
@@ -588,7 +588,7 @@ SGML: Final = Format(
     begins="<",
     suffixes=(".sgm", ".sgml"),
     writing=DocumentWriting(
-        frozenset({"id", "source", "lines", "spaces", "logprob", "keys", "meta"}),
+        frozenset({"id", "source", "langs", "lines", "spaces", "logprob", "keys", "meta"}),
         _sgml_lines,
         frozenset({"domain", "origlang", "seg", "src_lang"}),
     ),

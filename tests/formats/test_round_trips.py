@@ -258,8 +258,8 @@ LOST = {
     "tsv": ["other keys (1 segment)", "whether a reference is empty or absent (1 reference)", LINES,
             "tabs, which become spaces (1 text)", HEADER, MOST],
     "csv": ["other keys (1 segment)", "whether a reference is empty or absent (1 reference)", HEADER, MOST],
-    "xml": ["ids (2 segments)", "other keys (1 segment)", LINES, HEADER, MOST],
-    "sgml": ["ids (2 segments)", "sources (2 segments)", "other keys (1 segment)", LINES,
+    "xml": ["ids (2 segments)", "languages (1 segment)", "other keys (1 segment)", LINES, HEADER, MOST],
+    "sgml": ["ids (2 segments)", "sources (2 segments)", "languages (1 segment)", "other keys (1 segment)", LINES,
              "spaces at the ends (1 text)", HEADER, MOST],
 }  # fmt: skip
 
