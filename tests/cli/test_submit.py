@@ -120,7 +120,7 @@ def test_fewer_references_than_asked_for(
     [
         (["--year", "2019"], 2, "2019 is not in the range"),
         (["--year", "2023", "--ref", "refB"], 2, "say what the task calls them: --reference"),
-        (["--year", "2023", "-m", "comet"], 2, "unknown metric 'comet'"),
+        (["--year", "2023", "-m", "yisi"], 2, "unknown metric 'yisi'"),
         (["--year", "2023", "--name", "a b"], 2, "the metric's name 'a b'"),
         (
             ["--year", "2024", "--name", ".."],

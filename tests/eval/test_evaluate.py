@@ -231,7 +231,7 @@ def test_report_and_data_frame(choices: dict[str, Any], tmp_path: Path, monkeypa
         ({"ks": -1}, "`ks` is -1, expected 0 or more"),
         ({"confidence": 1}, "`confidence` is 1.0, expected between 0 and 1"),
         ({"correction": "guess"}, "`correction` is 'guess', expected one of holm, bonferroni, bh"),
-        ({"metrics": ["bleu", "comet"]}, "no stored scores of 'comet'"),
+        ({"metrics": ["bleu", "yisi"]}, "no stored scores of 'yisi'"),
         ({"references": None}, "k = 2 without added references (give them with `references`)"),
         ({"ref": ()}, "several references: refA, refB (choose with `ref`)"),
         ({"gold": ("mqm", "wmt-z")}, "one set has one `gold`, not 2"),
