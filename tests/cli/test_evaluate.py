@@ -297,7 +297,7 @@ def test_windows_line_ends_change_nothing(polyref: Callable[..., Any], minimal: 
         (["-l", "de-en", "--ref", "refC"], "no reference 'refC'"),
         (["-l", "de-en", "--ref", "refA", "-k", "3"], "k = 3 without added references (give them with --refs)"),
         (["-l", "de-en", "--ref", "refA", "-m", "parbleu"], "parbleu without added references (give them with --refs)"),
-        (["-l", "de-en", "--ref", "refA", "-m", "COMET"], "no stored scores of 'COMET' for de-en, there are in"),
+        (["-l", "de-en", "--ref", "refA", "-m", "YiSi"], "no stored scores of 'YiSi' for de-en, there are in"),
         (["-l", "de-en", "--ref", "refA", "-m", "bleu", "--chrf-beta", "3"], "--chrf-beta is given, but none of"),
         (["-l", "de-en", "-m", "length", "-lc"], "--lowercase has no use"),
         (["-l", "de-en", "--ref", "refA", "--sys-gold", "esa"], "no system-level judgement 'esa'"),
