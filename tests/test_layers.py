@@ -73,12 +73,12 @@ def test_folders_and_modules_are_of_a_size_to_read(root: Path) -> None:
     [
         ("references", 8, 2_000),
         ("metrics.ngram.chrf", 15, 3_500),
-        ("paraphrase.search.engine", 12, 1_860),  # 90 of them let a device work without being asked
+        ("paraphrase.search.engine", 12, 1_800),
         ("metrics.api", 35, 6_500),
         # These still take too many lines: only ever lower a number.
-        ("metrics.likelihood.prism", 35, 9_290),
-        ("metrics.embedding.bertscore", 35, 8_220),
-        ("augment.in_memory", 48, 13_510),
+        ("metrics.likelihood.prism", 35, 9_200),
+        ("metrics.embedding.bertscore", 35, 8_160),
+        ("augment.in_memory", 48, 13_500),
         ("eval.api", 68, 20_000),
     ],
 )

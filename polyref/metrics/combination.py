@@ -403,14 +403,9 @@ def idle(name: str, chosen: Sequence[str], kinds: Iterable[type[Combination]]) -
 
 
 def at_cuts(running: npt.NDArray[Any], cuts: Integers) -> npt.NDArray[Any]:
-    """What the first references give, for every number of references; zeros where none counts.
+    """What the first references give, for every number of references; zeros where none counts: shape (K, S, B, ...).
 
-    Args:
-        running: Shape (B, S, R, ...): entry j is what references 0 .. j give.
-        cuts: Shape (K, B): how many references count.
-
-    Returns:
-        Shape (K, S, B, ...).
+    Entry j of ``running`` (B, S, R, ...) is what references 0 .. j give; ``cuts`` (K, B) says how many count.
     """
     picked = running[np.arange(len(running)), :, np.maximum(cuts - 1, 0)]
     picked[cuts == 0] = 0
@@ -439,15 +434,9 @@ def _coarse(values: Floats) -> Floats:
 
 
 def weighted_mean(values: npt.NDArray[Any], weights: Floats, cuts: Integers) -> Floats:
-    """Weighted means over the first references, for every number of references; zeros where none has weight.
+    """Weighted means of values (B, S, R, ...) over the first references, as :func:`at_cuts` gives them.
 
-    Args:
-        values: Shape (B, S, R, ...), by reference.
-        weights: Shape (B, R), not normalised.
-        cuts: Shape (K, B).
-
-    Returns:
-        Shape (K, S, B, ...).
+    Weights (B, R) need not be normalised. Zeros where none has weight.
     """
     spread = weights.reshape(len(weights), 1, -1, *[1] * (values.ndim - 3))
     sums = at_cuts(np.cumsum(values * spread, axis=2, dtype=np.float64), cuts)

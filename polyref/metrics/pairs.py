@@ -15,9 +15,11 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from polyref.engine import ADDRESS, CACHE, DEVICE, ENGINE, GPUS, JOBS, Engine
 from polyref.metrics.base import Metric, Texts
 from polyref.metrics.combination import MAXIMUM, Blend, Combination, Compared, Maximum, MaximumEach, Mean
 from polyref.metrics.statistics import Floats, Integers
+from polyref.options import option
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,6 +83,23 @@ class PairMetric(Metric):
 
     def _score(self, values: npt.NDArray[Any], *, sentence: bool) -> Floats:
         return mean_of(values[..., self.measure], values[..., -1])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Networked:
+    """The options of metrics that ask a network: where it computes, who else does, and what is kept."""
+
+    device: str = option("cpu", **DEVICE)
+    jobs: int | None = option(None, **JOBS)
+    engine: str = option("local", **ENGINE)
+    address: str | None = option(None, **ADDRESS)
+    gpus: float | None = option(None, **GPUS)
+    cache: bool = option(True, **CACHE)
+
+    @property
+    def workers(self) -> Engine:
+        """Who computes."""
+        return Engine.on(self.device, self.engine, self.jobs, self.address, self.gpus)
 
 
 class _Pairs(Compared):

@@ -26,9 +26,11 @@ def devices(names: str) -> list[str]:
 def own_device(names: str) -> str:
     """The device of a list on which this process computes: they go round the processes."""
     found = devices(names)
-    for name in found if len(found) > 1 else ():
+    if len(found) == 1:
+        return found[0]
+    for name in found:
         torch_device(name)
-    return found[place() % len(found)] if len(found) > 1 else found[0]
+    return found[place() % len(found)]
 
 
 def torch_device(name: str) -> torch.device:
@@ -66,9 +68,7 @@ def use_threads(threads: int | None) -> None:
 def arithmetic(device: str = "cpu", threads: int | None = None) -> tuple[str, ...]:
     """What moves the last digits of a network's sums: what was computed with other ones is not read from a cache.
 
-    Args:
-        device: Where it computes; of several, those of a process.
-        threads: CPU threads (None: as many as torch uses now).
+    Of several devices, those of a process; ``threads`` are the CPU's (None: as many as torch uses now).
     """
     import torch
 

@@ -53,16 +53,13 @@ class ForcedScorer(ABC):
     """A model that says how likely a target is given a source.
 
     Attributes:
-        name: Short name, for signatures.
         digest: First 12 hexadecimal digits of a hash of the model's content.
-        dtype: Of weights and activations.
         languages: Codes of the languages it knows; empty when it has no codes.
         monolingual: Whether it reads the language it writes and no other (the shipped paraphraser).
         marks_sources: Whether sources carry their language too (M2M100, NLLB, mBART; not Prism).
         max_source: Most source tokens, special ones included.
         max_target: Most target tokens, the end of sentence and the language tag included.
         note: More of what decides the numbers, for signatures (the shipped model's closeness).
-        device: Where it computes; of several, those of its processes.
         others: Who computes where there is much to do; None: this process.
         cache: Where forced scores are kept; None keeps none.
     """

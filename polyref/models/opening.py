@@ -97,7 +97,7 @@ def find(name: str | Path, use: Use) -> Found:
         if folder.is_dir():
             label = folder.resolve().name
         elif HUB_NAME.fullmatch(label) and not folder.exists():
-            folder = _downloaded(label)
+            folder = downloaded(label)
         else:
             own = "`shipped`, `minilm`" if use == "encoder" else "`shipped`"
             remedy = f"give a folder, {own}, or a hub name owner/model"
@@ -138,23 +138,17 @@ def _minilm() -> Path:
     return Path(found.submodule_search_locations[0]) / "model"
 
 
-def find_tokenizer(name: str) -> Path:
-    """A folder with a tokeniser: one of this machine, or, without weights, that of a name of the Hugging Face hub."""
-    if Path(name).is_dir():
-        return Path(name)
-    if not HUB_NAME.fullmatch(name):
-        raise ModelError("no such folder of a tokeniser", file=name, remedy="give a folder, or a hub name owner/model")
-    return _downloaded(name, ("*.json", "*.model", "*.txt"))
+#: What is fetched of a model.
+_FETCHED: Final = ("*.json", "*.safetensors", "*.bin", "*.model", "*.spm", "*.txt")
 
 
 @lru_cache
-def _downloaded(
-    name: str, files: tuple[str, ...] = ("*.json", "*.safetensors", "*.bin", "*.model", "*.spm", "*.txt")
-) -> Path:
+def downloaded(name: str, files: tuple[str, ...] = _FETCHED, *, fetch: bool = True) -> Path:
+    """The folder of some files of a model of the hub; without ``fetch``, of those that were fetched before."""
     from huggingface_hub import snapshot_download
 
     try:
-        found = snapshot_download(name, allow_patterns=list(files))
+        found = snapshot_download(name, allow_patterns=list(files), local_files_only=not fetch)
     except Exception as error:
         reason = str(error).split("\n")[0]
         raise ModelError(

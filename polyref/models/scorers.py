@@ -48,10 +48,8 @@ from polyref.progress import tell
 
 #: Most positions of a batch on the CPU, padding included.
 _BATCH: Final = 1024
-#: The same on a GPU, whatever its memory, and what a position holds there: states, and weights of attention.
-_MOST: Final = 1 << 16
-_STATES_HELD: Final = 64
-_WEIGHTS_HELD: Final = 1 << 12
+#: The same on a GPU, whatever its memory, and how many vectors and weights of attention a position holds there.
+_MOST, _VECTORS, _WEIGHTS = 1 << 16, 64, 1 << 12
 #: Most logits held at once (float32: 64 MB).
 _LOGITS: Final = 1 << 24
 
@@ -77,9 +75,9 @@ class _BatchedScorer(ForcedScorer):
     _pad: int
 
     def _fill(self, device: str, width: int) -> None:
-        """On a GPU, what its memory is good for with a network of this width."""
+        """On a GPU, as many as its memory is good for."""
         if (spare := spare_memory(device)) is not None:
-            most = max(spare // (4 * (_STATES_HELD * width + _WEIGHTS_HELD)), _BATCH)
+            most = max(spare // (4 * (_VECTORS * width + _WEIGHTS)), _BATCH)
             self._read = self._positions = min(most, _MOST)
 
     def _score(self, sources: list[Tokens], targets: list[Tokens], start: int | None) -> list[Row]:
@@ -321,7 +319,7 @@ class HuggingFaceScorer(_EncodedFirst):
         # What the encoder gives: some decoders ask for more of it than the states.
         self._kind: type[Any] = dict
         self._positions = min(_BATCH, max(4 * _LOGITS // model.vocab_size, 1))
-        self._fill(str(model.device), width + 2 * model.vocab_size // _STATES_HELD)
+        self._fill(str(model.device), width + 2 * model.vocab_size // _VECTORS)
         _packed(model.model)
 
     def _mask(self, lengths: Tensor) -> Tensor:

@@ -16,12 +16,13 @@ from polyref.models.checkpoints.pointer import load_pointer
 from polyref.models.checkpoints.text import SentencePieceCodec
 from polyref.models.device import torch_device, use_threads
 from polyref.models.networks.attention import padded
+from polyref.models.networks.batched import BatchedDecoder
 from polyref.models.opening import find
 from polyref.paraphrase.copy_penalty import CopyPenaltyRules
 from polyref.paraphrase.decoding import DiverseBeam
 from polyref.paraphrase.loading import DTYPE_SHIPPED, LoadingOptions, check_dtype, told_dtype
 from polyref.paraphrase.search import StepHook
-from polyref.paraphrase.search.state import forbid, is_far
+from polyref.paraphrase.search.state import far, forbid
 from polyref.paraphrase.search_paraphraser import BothRules, Rules, SearchParaphraser, batch_limits
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ class NoAddedRepeats:
     ) -> None:
         self.n = n
         self.free = torch.tensor(sorted(free), dtype=torch.long, device=device)
-        if is_far(self.free.device):  # [S, L]; -1 is no token
+        if far(self.free.device):  # [S, L]; -1 is no token
             self.sources = torch.nn.functional.pad(padded(sources, -1), (0, n), value=-1).to(device)
         self.counts = [Counter(zip(*(source[at:] for at in range(n)), strict=False)) for source in sources]
 
@@ -73,7 +74,7 @@ class NoAddedRepeats:
         windows = prefixes.unfold(2, n, 1)  # [S, W, t - n + 1, n]
         last = prefixes[:, :, None, prefixes.shape[2] - n + 1 :]
         same = (windows[..., : n - 1] == last).all(-1) & ~torch.isin(windows, self.free).any(-1)
-        if is_far(same.device):
+        if far(same.device):
             self._by_places(self.sources[sentences], windows, last, same, scores)
             return
         rows, columns, places = same.nonzero(as_tuple=True)
@@ -145,6 +146,8 @@ def load(argument: str | None, options: LoadingOptions) -> SearchParaphraser:
         raise ModelError("no model of the shipped kind", file=found.folder, remedy="leave `shipped:` out")
     model = load_pointer(found.folder)
     model.network.precision = cast("Precision", dtype)
+    if kind != "cpu":
+        model.network.decodes = BatchedDecoder
     if lang is not None and base(lang) != model.language:
         raise UsageError(f"{model.name} writes {model.language}, not {lang!r}", remedy="choose another `model`")
     codec = SentencePieceCodec(model.spm, model.network.eos)

@@ -375,7 +375,7 @@ def test_only_names_of_the_hub_are_looked_up_there(tmp_path: Path, monkeypatch: 
         return str(tmp_path)
 
     monkeypatch.setattr("huggingface_hub.snapshot_download", download)
-    monkeypatch.setattr(opening, "_downloaded", opening._downloaded.__wrapped__)
+    monkeypatch.setattr(opening, "downloaded", opening.downloaded.__wrapped__)
     for name in ("nope", "shiped", "no model", "model.pt"):
         with pytest.raises(ModelError, match=r"no such model folder .*hub name owner/model"):
             find(name, "encoder")

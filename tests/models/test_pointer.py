@@ -75,7 +75,7 @@ def test_pointer_reaches_source_tokens_only(network: PointerTransformer) -> None
         source = torch.tensor([[20, 30, 40, EOS]])
         memory = network.encode_batch(source)
         x = torch.randn(1, 2, 32)
-        generate, copy = network._pointer(x, network._pointer_keys(source, memory), network.padding_mask(source)[:, 0])
+        generate, copy = network._pointer(x, network.pointer_keys(source, memory), network.padding_mask(source)[:, 0])
     total = generate.exp()[..., 0] + copy.exp().sum(-1)
     assert total.tolist() == [pytest.approx([1.0, 1.0], abs=1e-5)]
 
@@ -96,7 +96,7 @@ def test_a_shortlist_draws_from_the_first_tokens_and_copies_all_others(network: 
             return log_softmax_at(found, embedding, targets)
 
         network(source, torch.tensor([written]), torch.tensor([[*written[1:], 20]]), keep)
-        generate, copy = network._pointer(states[0][None], network._pointer_keys(source, memory), mask[:, 0])
+        generate, copy = network._pointer(states[0][None], network.pointer_keys(source, memory), mask[:, 0])
         words = torch.softmax(states[0][-1] @ network.embedding.weight[:40].T, -1)
         expected = torch.zeros(60)
         expected[:40] = generate[0, -1].exp() * words

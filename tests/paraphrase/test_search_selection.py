@@ -11,6 +11,12 @@ from polyref.paraphrase.search.state import NEVER, Step
 FLAGS = torch.zeros(3, dtype=torch.bool)
 
 
+def step(scores: torch.Tensor) -> Step:
+    """A row for every slot of ``[S, W, V]``."""
+    rows = torch.arange(scores.shape[0] * scores.shape[1]).view(scores.shape[:2])
+    return Step(1, scores.flatten(0, 1), scores.flatten(0, 1), FLAGS, FLAGS, rows)
+
+
 @pytest.mark.parametrize("vocab", [7, 1024, 1500, 2004, 2027])
 @pytest.mark.parametrize("seed", range(4))
 def test_blocks_equal_a_full_sort(vocab: int, seed: int) -> None:
@@ -22,7 +28,7 @@ def test_blocks_equal_a_full_sort(vocab: int, seed: int) -> None:
     cum = torch.randn(3, 8, generator=generator)
     cum[1, 4:] = NEVER
     strength = torch.tensor([0.7, 0.0, 2.0])
-    selector = Selector(Step(1, scores, scores, FLAGS, FLAGS))
+    selector = Selector(step(scores))
     counts = torch.zeros(3, vocab)
     for part in (slice(0, 4), slice(1, None, 2), slice(4, 8)):
         expected = ((kept[:, part] - strength[:, None, None] * counts[:, None]) + cum[:, part, None]).flatten(1)
@@ -46,7 +52,7 @@ def test_equal_scores_have_an_order(vocab: int, as_topk: bool) -> None:
     scores = torch.randint(-6, 0, (3, 6, vocab), generator=generator) / 4
     cum = torch.randint(-2, 0, (3, 6), generator=generator).float()
     counts = torch.zeros(3, vocab)
-    selector = Selector(Step(1, scores, scores, FLAGS, FLAGS), as_topk=as_topk)
+    selector = Selector(step(scores), as_topk=as_topk)
     for part in (slice(0, 3), slice(3, 6)):
         values = (torch.sub(scores[:, part], counts[:, None], alpha=0.5) + cum[:, part, None]).flatten(1)
         top, row, token = selector.best(part, cum[:, part], 6, 0.5)
@@ -63,7 +69,7 @@ def test_a_penalty_is_rounded_as_fairseq_or_as_transformers_does(vocab: int) -> 
     scores = torch.randn(3, 4, vocab, generator=generator)
     counted = torch.randint(0, vocab, (3, 5), generator=generator)
     counts = torch.zeros(3, vocab).scatter_add_(1, counted, torch.full((3, 5), 3.0))
-    selector = Selector(Step(1, scores, scores, FLAGS, FLAGS))
+    selector = Selector(step(scores))
     selector.count(counted, torch.full((3, 5), 3.0))
     zero = torch.zeros(3, 4)
     once = torch.add(scores, counts[:, None], alpha=-0.7).flatten(1)  # fairseq/search.py, DiverseBeamSearch.step

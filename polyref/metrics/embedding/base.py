@@ -7,35 +7,23 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from polyref.engine import ADDRESS, CACHE, DEVICE, ENGINE, GPUS, JOBS, Engine
-from polyref.metrics.pairs import PairMetric
+from polyref.metrics.pairs import Networked, PairMetric
 from polyref.models.embeddings import Encoding
 from polyref.models.encoders import Encoder, load_encoder
 from polyref.options import option
 
 
 @dataclass(frozen=True, kw_only=True)
-class EncoderMetric(PairMetric):
+class EncoderMetric(Networked, PairMetric):
     """A metric on the token vectors of one layer of an encoder."""
 
     model: str = option("shipped", help="The encoder: shipped, minilm, a folder or a hub name.", metavar="MODEL")
     layer: int | None = option(None, help="Which of its layers.", otherwise="the best that is known, or the last")
-    device: str = option("cpu", **DEVICE)
-    jobs: int | None = option(None, **JOBS)
-    engine: str = option("local", **ENGINE)
-    address: str | None = option(None, **ADDRESS)
-    gpus: float | None = option(None, **GPUS)
-    cache: bool = option(True, **CACHE)
 
     @cached_property
     def encoder(self) -> Encoder:
         """The encoder."""
         return load_encoder(self.model, self.device)
-
-    @property
-    def workers(self) -> Engine:
-        """Who encodes."""
-        return Engine.on(self.device, self.engine, self.jobs, self.address, self.gpus)
 
     def _encoding(self, dtype: str = "float32") -> Encoding:
         return Encoding(self.model, self.encoder.digest, self.depth, self.device, dtype, self.cache)

@@ -12,10 +12,9 @@ another two passes, and all of them share the one with the source.
 from __future__ import annotations
 
 import hashlib
-import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -24,11 +23,12 @@ import numpy as np
 import numpy.typing as npt
 
 from polyref.cache import default_cache
-from polyref.engine import ADDRESS, CACHE, DEVICE, ENGINE, GPUS, JOBS, MODELS, Engine
-from polyref.errors import PolyrefWarning, UsageError
+from polyref.engine import MODELS, Engine
+from polyref.errors import UsageError
 from polyref.metrics.base import Texts
 from polyref.metrics.combination import MEAN, Combination
-from polyref.metrics.pairs import PairMetric, placed, with_segments
+from polyref.metrics.learned import in_pieces, uncut, without_references
+from polyref.metrics.pairs import Networked, PairMetric, placed, with_segments
 from polyref.metrics.statistics import Floats
 from polyref.models.device import arithmetic, own_device
 from polyref.models.elsewhere import Elsewhere, worker_model
@@ -60,7 +60,7 @@ Compared = tuple[str, str | None, str | None]
 
 
 @dataclass(frozen=True, kw_only=True)
-class COMET(PairMetric):
+class COMET(Networked, PairMetric):
     """COMET. Higher is better; scores of different models cannot be compared."""
 
     combination: Combination = MEAN
@@ -72,12 +72,6 @@ class COMET(PairMetric):
         None, help="What UniTE and XCOMET read beside the output.", choices=READS, otherwise="all that they can"
     )
     dtype: str = option("float32", help="What the network computes in.", choices=DTYPES, flag="--dtype", heading=MODELS)
-    device: str = option("cpu", **DEVICE)
-    jobs: int | None = option(None, **JOBS)
-    engine: str = option("local", **ENGINE)
-    address: str | None = option(None, **ADDRESS)
-    gpus: float | None = option(None, **GPUS)
-    cache: bool = option(True, **CACHE)
 
     family: ClassVar[str] = "comet"
     name = "comet"
@@ -144,17 +138,7 @@ class COMET(PairMetric):
     def _count(self, texts: Texts) -> npt.NDArray[Any]:
         sources: Sequence[str | None] = texts.sources if self.needs_sources else [None] * len(texts.sources)
         if not self.needs_references:
-            # As if every segment had one reference, which is not read.
-            ones = np.ones((1, len(sources)), dtype=np.int64)
-            alone = replace(
-                texts,
-                references=[("",)] * len(sources),
-                cuts=ones,
-                originals=ones[0],
-                weights=ones.T.astype(np.float64),
-                chosen=None,
-            )
-            return np.repeat(self._compared(alone, sources), len(texts.cuts), axis=0)
+            return np.repeat(self._compared(without_references(texts), sources), len(texts.cuts), axis=0)
         return self._compared(texts, sources)
 
     def _compared(self, texts: Texts, sources: Sequence[str | None]) -> npt.NDArray[Any]:
@@ -172,9 +156,8 @@ class COMET(PairMetric):
     @cached_property
     def passes(self) -> Passes:
         """What goes through the network."""
-        engine = Engine.on(self.device, self.engine, self.jobs, self.address, self.gpus)
         how = (self.model, self.encoder, self.device, self.dtype)
-        return Passes(self.checkpoint, how, engine, self.cache)
+        return Passes(self.checkpoint, how, self.workers, self.cache)
 
     def _scored(self, compared: Sequence[Compared]) -> Floats:
         """Scores, shape (P, 1)."""
@@ -186,15 +169,7 @@ class COMET(PairMetric):
 
     def _tokens(self, texts: Sequence[str]) -> list[tuple[int, ...]]:
         model = self.checkpoint
-        found = model.tokens(texts)
-        if cut := sum(long for _, long in found):
-            some = "1 text is" if cut == 1 else f"{cut} texts are"
-            warnings.warn(
-                f"{some} longer than {model.name} reads: {model.longest} tokens of it are scored, from its beginning",
-                PolyrefWarning,
-                stacklevel=2,
-            )
-        return [ids for ids, _ in found]
+        return uncut(model.tokens(texts), model.name, model.longest)
 
     def _regression(self, compared: Sequence[Compared], tokens: Mapping[str, tuple[int, ...]]) -> Row:
         from polyref.models.checkpoints.comet import Input
@@ -324,14 +299,7 @@ class Passes:
         if not by_others:
             yield from self._model.compute(missing)
             return
-        pieces: list[list[Input]] = [[]]
-        tokens = 0
-        for one in sorted(missing, key=lambda one: (-len(one.ids), one)):
-            if tokens > _PIECE:
-                pieces.append([])
-                tokens = 0
-            pieces[-1].append(one)
-            tokens += len(one.ids)
+        pieces = in_pieces(missing, lambda one: len(one.ids), _PIECE)
         for piece, rows in zip(pieces, self._others.map(pieces), strict=True):
             yield from zip(piece, rows, strict=True)
 

@@ -12,9 +12,8 @@ from __future__ import annotations
 
 import hashlib
 import re
-import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -23,11 +22,12 @@ import numpy as np
 import numpy.typing as npt
 
 from polyref.cache import default_cache
-from polyref.engine import ADDRESS, CACHE, DEVICE, ENGINE, GPUS, JOBS, MODELS, Engine
-from polyref.errors import ModelError, PolyrefWarning, UsageError
+from polyref.engine import MODELS
+from polyref.errors import ModelError, UsageError
 from polyref.metrics.base import Texts
 from polyref.metrics.combination import MEAN, Blend, Combination, Maximum, Mean
-from polyref.metrics.pairs import PairMetric, placed, with_segments
+from polyref.metrics.learned import in_pieces, uncut, without_references
+from polyref.metrics.pairs import Networked, PairMetric, placed, with_segments
 from polyref.metrics.statistics import Floats
 from polyref.models.device import arithmetic, own_device
 from polyref.models.elsewhere import Elsewhere
@@ -46,7 +46,7 @@ _PIECE: Final = 16_384
 
 
 @dataclass(frozen=True, kw_only=True)
-class MetricX(PairMetric):
+class MetricX(Networked, PairMetric):
     """MetricX against references."""
 
     higher_is_better: ClassVar[bool] = False
@@ -67,12 +67,6 @@ class MetricX(PairMetric):
         otherwise="the model's own, or google/mt5-xl for a model of the hub",
     )
     dtype: str = option("float32", help="What the network computes in.", choices=DTYPES, flag="--dtype", heading=MODELS)
-    device: str = option("cpu", **DEVICE)
-    jobs: int | None = option(None, **JOBS)
-    engine: str = option("local", **ENGINE)
-    address: str | None = option(None, **ADDRESS)
-    gpus: float | None = option(None, **GPUS)
-    cache: bool = option(True, **CACHE)
 
     name = "metricx"
     label = "MetricX"
@@ -145,22 +139,14 @@ class MetricX(PairMetric):
     def _errors(self, inputs: Sequence[str]) -> Floats:
         """Errors of texts, shape (P, 1)."""
         longest = _LONGEST[self._release]
-        tokens = self.network.tokens(inputs, longest)
-        if cut := sum(long for _, long in tokens):
-            some = "1 text is" if cut == 1 else f"{cut} texts are"
-            warnings.warn(
-                f"{some} longer than {self.network.name} reads: {longest} tokens of it are scored, from its beginning",
-                PolyrefWarning,
-                stacklevel=2,
-            )
-        found = self._computed(list(dict.fromkeys(ids for ids, _ in tokens)))
-        return np.array([found[ids] for ids, _ in tokens], dtype=np.float64).reshape(-1, 1)
+        tokens = uncut(self.network.tokens(inputs, longest), self.network.name, longest)
+        found = self._computed(list(dict.fromkeys(tokens)))
+        return np.array([found[ids] for ids in tokens], dtype=np.float64).reshape(-1, 1)
 
     @cached_property
     def _others(self) -> Elsewhere[list[Tokens], list[float]]:
-        engine = Engine.on(self.device, self.engine, self.jobs, self.address, self.gpus)
         build = partial(_worker, self.model, self.tokenizer, self.device, self.dtype, self.network.digest)
-        return Elsewhere(build, engine, _WORTH)
+        return Elsewhere(build, self.workers, _WORTH)
 
     def _computed(self, texts: Sequence[Tokens]) -> dict[Tokens, float]:
         """Errors of distinct texts: those that the cache has, and new ones, which are kept piece by piece."""
@@ -171,7 +157,7 @@ class MetricX(PairMetric):
         keys = {ids: hashlib.sha256(f"{about}{ids}".encode()).digest() for ids in texts} if cache else {}
         known = cache.get(list(keys.values())) if cache else {}
         found = {ids: float(np.frombuffer(known[key], "<f4")[0]) for ids, key in keys.items() if key in known}
-        pieces = list(_pieces([ids for ids in texts if ids not in found]))
+        pieces = in_pieces([ids for ids in texts if ids not in found], len, _PIECE)
         with work("scoring", "pairs", len(texts)) as advance, telling(advance):
             tell(len(found))
             done = others.map(pieces) if others else map(self.network.compute, pieces)
@@ -205,30 +191,7 @@ class MetricXSource(MetricX):
         return f"source: {source} candidate: {output}"
 
     def _count(self, texts: Texts) -> npt.NDArray[Any]:
-        segments = len(texts.sources)
-        # As if every segment had one reference, which is not read.
-        alone = replace(
-            texts,
-            references=[("",)] * segments,
-            cuts=np.ones((1, segments), dtype=np.int64),
-            originals=np.ones(segments, dtype=np.int64),
-            weights=np.ones((segments, 1)),
-            chosen=None,
-        )
-        return np.repeat(super()._count(alone), len(texts.cuts), axis=0)
-
-
-def _pieces(texts: Sequence[Tokens]) -> list[list[Tokens]]:
-    """Texts of like lengths together, the longest first: what does not fit shows at once."""
-    pieces: list[list[Tokens]] = []
-    room = 0
-    for ids in sorted(texts, key=len, reverse=True):
-        if len(ids) > room:
-            pieces.append([])
-            room = _PIECE
-        pieces[-1].append(ids)
-        room -= len(ids)
-    return pieces
+        return np.repeat(super()._count(without_references(texts)), len(texts.cuts), axis=0)
 
 
 def _worker(

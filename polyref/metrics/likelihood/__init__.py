@@ -16,10 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from polyref.cache import default_cache
-from polyref.engine import ADDRESS, CACHE, DEVICE, ENGINE, GPUS, JOBS, MODELS, Engine
+from polyref.engine import MODELS, Engine
 from polyref.errors import UsageError
 from polyref.metrics.base import Metric, Texts
-from polyref.metrics.pairs import mean_of
+from polyref.metrics.pairs import Networked, mean_of
 from polyref.metrics.signature import flat
 from polyref.metrics.statistics import Floats, Statistics
 from polyref.models.forced import DTYPES
@@ -32,9 +32,6 @@ if TYPE_CHECKING:
 
 #: Key of the statistics' ``meta`` under which the model's part of the signature is kept.
 _MODEL: Final = "sequence_model"
-#: Options that change no score.
-_WHERE: Final = ("device", "jobs", "engine", "address", "gpus", "cache")
-
 #: The texts of a job: what is read, what is written.
 TextPair = tuple[str, str]
 
@@ -48,7 +45,7 @@ def _loaded(model: str, device: str, dtype: str, engine: Engine, cache: bool) ->
 
 
 @dataclass(frozen=True, kw_only=True)
-class SequenceMetric(Metric):
+class SequenceMetric(Networked, Metric):
     """A metric that asks a sequence-to-sequence model how likely texts are; without a name of one it cannot be made.
 
     How the model is named is said at :func:`polyref.models.scorers.load_scorer`.
@@ -64,12 +61,6 @@ class SequenceMetric(Metric):
         otherwise="en",
     )
     dtype: str = option("float32", help="What the network computes in.", choices=DTYPES, flag="--dtype", heading=MODELS)
-    device: str = option("cpu", **DEVICE)
-    jobs: int | None = option(None, **JOBS)
-    engine: str = option("local", **ENGINE)
-    address: str | None = option(None, **ADDRESS)
-    gpus: float | None = option(None, **GPUS)
-    cache: bool = option(True, **CACHE)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -83,7 +74,8 @@ class SequenceMetric(Metric):
     @property
     def options(self) -> dict[str, Any]:
         """The options that scores depend on: not where they are computed."""
-        return {name: value for name, value in super().options.items() if name not in _WHERE}
+        where = Networked.__dataclass_fields__
+        return {name: value for name, value in super().options.items() if name not in where}
 
     @property
     def languages(self) -> tuple[str, ...]:
@@ -97,8 +89,7 @@ class SequenceMetric(Metric):
     @cached_property
     def scorer(self) -> ForcedScorer:
         """The model, loaded at the first use."""
-        engine = Engine.on(self.device, self.engine, self.jobs, self.address, self.gpus)
-        return _loaded(self.model, self.device, self.dtype, engine, self.cache)
+        return _loaded(self.model, self.device, self.dtype, self.workers, self.cache)
 
     @cached_property
     def _cut(self) -> set[TextPair]:

@@ -28,11 +28,13 @@ from torch import Tensor, nn
 
 from polyref.errors import ModelError, PolyrefError
 from polyref.json_files import Record, described
+from polyref.models.checkpoints.learned import split_as_before, taken
 from polyref.models.checkpoints.text import load_tokenizer
 from polyref.models.opening import (
     HUB_NAME,
     check_archive,
     check_attention,
+    downloaded,
     faults_of,
     from_folder,
     hash_files,
@@ -316,14 +318,7 @@ class Checkpoint:
         if settings.words is not None:
             labels = len(settings.labels) + 1
             expected |= {"hidden2tag.weight": (labels, width), "hidden2tag.bias": (labels,)}
-        missing = [name for name in expected if name not in self._weights]
-        if missing:
-            more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-            raise ModelError(f"lacks the weight {missing[0]!r}{more}", remedy="is the file complete?")
-        for name, shape in expected.items():
-            if (found := tuple(self._weights[name].shape)) != shape:
-                raise ModelError(f"weight {name!r} has shape {found}, expected {shape}", remedy="do its settings fit?")
-        self._weights = {name: self._weights[name] for name in expected}
+        self._weights = taken(expected, self._weights)
 
     @property
     def width(self) -> int:
@@ -369,7 +364,7 @@ def _found(name: str) -> tuple[str, Path, bool]:
     if not path.is_dir() and not fetched:
         remedy = "give a folder with checkpoints/model.ckpt, that file, or a hub name owner/model"
         raise ModelError("no such model", file=name, remedy=remedy)
-    folder = _downloaded(name, (*_WEIGHTS, _HPARAMS)) if fetched else path
+    folder = downloaded(name, (*_WEIGHTS, _HPARAMS)) if fetched else path
     for one in _WEIGHTS:
         if (folder / one).is_file():
             return name if fetched else folder.resolve().name, folder / one, fetched
@@ -424,19 +419,6 @@ def _is_hub_name(name: str) -> bool:
     return HUB_NAME.fullmatch(name) is not None and not Path(name).exists()
 
 
-def _downloaded(name: str, files: Sequence[str], fetch: bool = True) -> Path:
-    """The folder of these files of a name of the hub; without ``fetch``, where they were put before."""
-    from huggingface_hub import snapshot_download
-
-    try:
-        return Path(snapshot_download(name, allow_patterns=list(files), local_files_only=not fetch))
-    except Exception as error:
-        raise ModelError(
-            f"{name!r} is no folder here, and the Hugging Face hub did not give it: {_first_line(error)}",
-            remedy="name a folder, or check the name and the network",
-        ) from None
-
-
 def _first_line(error: Exception) -> str:
     return str(error).strip().split("\n")[0]
 
@@ -448,7 +430,7 @@ def _folder(name: str, file: Path, what: str, fetch: bool) -> Path:
             return place / name
     with nullcontext() if fetch else suppress(ModelError):
         if _is_hub_name(name):
-            return _downloaded(name, _FETCHED, fetch)
+            return downloaded(name, _FETCHED, fetch=fetch)
     raise ModelError(
         f"its {what} is {name!r}, which is no folder here",
         file=file,
@@ -469,7 +451,7 @@ def _tokenizer(folder: Path) -> Any:
 
     Transformers 5 puts together a new one from its words, which treats white space otherwise.
     """
-    from tokenizers import Regex, Tokenizer, normalizers, pre_tokenizers
+    from tokenizers import Tokenizer
 
     if (path := folder / "tokenizer.json").is_file():
         try:
@@ -480,8 +462,4 @@ def _tokenizer(folder: Path) -> Any:
         found.no_padding()
         return found
     found = load_tokenizer(folder).backend_tokenizer
-    if (folder / "sentencepiece.bpe.model").is_file():
-        spaces = normalizers.Replace(Regex(" {2,}"), " ")
-        found.normalizer = normalizers.Sequence([one for one in (found.normalizer, spaces) if one is not None])
-        found.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="always")
-    return found
+    return split_as_before(found) if (folder / "sentencepiece.bpe.model").is_file() else found

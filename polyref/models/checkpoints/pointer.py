@@ -37,7 +37,6 @@ class PointerModel:
 
     Attributes:
         language: ISO 639-1 code of the one language it writes.
-        strength: Default diversity strength.
         min_score: Candidates below this length-normalised log-probability are not offered (None: all are).
         digest: First 12 hex digits of the SHA-256 over its files.
     """

@@ -77,14 +77,7 @@ _FUSED_COPIES: Final = ("in_proj_", "out_proj_", "fc1_", "fc2_")
 
 @dataclass(frozen=True)
 class FairseqParts:
-    """What lies in a fairseq directory, before a network is made of it.
-
-    Attributes:
-        settings: Architecture and task as the checkpoint states them.
-        state: The checkpoint's tensors under fairseq's names, copies and version marks included.
-        weights: The network's weights under polyref's names.
-        sentencepiece: File of the SentencePiece model.
-    """
+    """What lies in a fairseq directory: settings and ``state`` as it has them, weights by polyref's names."""
 
     settings: Mapping[str, Any]
     state: Mapping[str, Tensor]

@@ -28,7 +28,7 @@ class RowState:
         return self.cache.length
 
     def select(self, sentences: Tensor, rows: Tensor, owners: Tensor, sizes: list[int] | None = None) -> None:
-        """Which rows come next (``sizes``: how many of each sentence, where that is known)."""
+        """Which rows come next; ``sizes`` of each sentence, where they are known."""
         self.cache.select(rows)
         self.groups = Groups(owners, len(sentences), sizes)
 

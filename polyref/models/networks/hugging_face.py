@@ -158,15 +158,9 @@ class CausalModel:
     r"""A ``PreTrainedModel`` for text generation as a ``StepModel``: its sources are prompts.
 
     All tokens that end a line are one event here, the end of sentence: its probability is the sum of theirs. A
-    hypothesis is therefore one line, whichever token ends it.
-
-    Args:
-        model: The model, in evaluation mode.
-        ends: Tokens that end a line or a text; the first one stands for all.
-        pad: A token that is never written.
-        unk: The unknown token.
-        closing: Tokens with a line end that is not their beginning, such as ``.\n``: nothing but the end follows them.
-        longest: Most positions, where the configuration does not say.
+    hypothesis is therefore one line, whichever token ends it. The first of the ``ends`` stands for all. ``closing``
+    are tokens with a line end that is not their beginning, such as ``.\n``: nothing but the end follows them.
+    ``longest`` is the most positions where the configuration does not say.
     """
 
     normalized = True

@@ -93,15 +93,10 @@ def packs(tensor: Tensor) -> bool:
 
 
 class Product:
-    """``activation(x @ weight.T + bias)``, or the product added to something.
+    """``activation(x @ weight.T + bias)``, or the product added to something; the weight is ``[outputs, inputs]``.
 
-    Args:
-        weight: ``[outputs, inputs]``.
-        bias: ``[outputs]`` or None.
-        activation: Applied to the result; one of :func:`activate`.
-        precision: What it is computed in (None: :func:`computing_in`'s); other than float32 for float32 weights on the
-            CPU only.
-        keep: Keep the weights as they are given for :meth:`plain`, where they are rounded.
+    ``precision`` is what it is computed in (None: :func:`computing_in`'s); other than float32 for float32 weights on
+    the CPU only. ``keep``: the weights are kept as they are given for :meth:`plain`, where they are rounded.
     """
 
     #: Whether :meth:`plain` gives the weights back: those of float32 on the CPU.

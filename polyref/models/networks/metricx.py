@@ -15,14 +15,16 @@ import torch
 import transformers
 
 from polyref.errors import ModelError
+from polyref.models.checkpoints.learned import split_as_before, taken
 from polyref.models.checkpoints.text import load_tokenizer
 from polyref.models.device import own_device, torch_device
 from polyref.models.elsewhere import worker_model
 from polyref.models.opening import (
+    HUB_NAME,
     check_numbers,
+    downloaded,
     faults_of,
     find,
-    find_tokenizer,
     from_folder,
     hash_files,
     hash_model,
@@ -60,7 +62,9 @@ class MetricXModel:
         own = [words / name for name in ("tokenizer.json", "tokenizer_config.json", "spiece.model")]
         parts = (hash_model(found.folder), hash_files([file for file in own if file.is_file()]))
         self.digest = hashlib.sha256("|".join(parts).encode()).hexdigest()
-        self._tokenizer = _fast(load_tokenizer(words), words)
+        self._tokenizer = load_tokenizer(words)
+        if not (words / "tokenizer.json").is_file():
+            split_as_before(self._tokenizer.backend_tokenizer)
         self._device, self._dtype = torch_device(device), getattr(torch, dtype)
         self._network: tuple[Any, Any, torch.Tensor] | None = None
 
@@ -105,8 +109,8 @@ class MetricXModel:
             with torch.device("meta"):
                 network: Any = transformers.MT5ForConditionalGeneration(config)
         wanted = {name: tuple(value.shape) for name, value in network.state_dict().items()}
-        _check_shapes(wanted, weights, folder)
-        weights = {name: weights[name] for name in wanted}
+        with faults_of(folder):
+            weights = taken(wanted, weights)
         check_numbers(weights.items(), folder)
         network.load_state_dict(weights, assign=True)
         network = network.to(dtype=self._dtype).eval().requires_grad_(False)
@@ -122,24 +126,14 @@ class MetricXModel:
 _SHARED: Final = ("shared.weight", "encoder.embed_tokens.weight", "decoder.embed_tokens.weight")
 
 
-def _check_shapes(wanted: dict[str, tuple[int, ...]], weights: dict[str, torch.Tensor], folder: Path) -> None:
-    """Refuse weights that are missing or of other sizes: nothing is drawn at random."""
-    if lacking := [name for name in wanted if name not in weights]:
-        more = f" and {len(lacking) - 1} more" if len(lacking) > 1 else ""
-        raise ModelError(f"no MetricX: its files lack {lacking[0]}{more}", file=folder)
-    for name, shape in wanted.items():
-        if (found := tuple(weights[name].shape)) != shape:
-            raise ModelError(f"weight {name!r} has shape {found}, expected {shape} by config.json", file=folder)
-
-
 def _words(folder: Path, tokenizer: str | None, *, named: bool) -> Path:
     """Where the tokeniser is."""
     if tokenizer is not None:
-        return find_tokenizer(tokenizer)
+        return _named(tokenizer)
     if any((folder / name).is_file() for name in _FILES):
         return folder
     if named:
-        return find_tokenizer(_TOKENIZER)
+        return _named(_TOKENIZER)
     raise ModelError(
         f"no tokeniser, expected {' or '.join(_FILES)}",
         file=folder,
@@ -147,19 +141,13 @@ def _words(folder: Path, tokenizer: str | None, *, named: bool) -> Path:
     )
 
 
-def _fast(tokenizer: Any, folder: Path) -> Any:
-    """mT5's tokeniser as Transformers 4 made it of ``spiece.model``, with which MetricX was trained.
-
-    Transformers 5 splits at spaces first, which loses a space at the end of a text.
-    """
-    from tokenizers import Regex, normalizers, pre_tokenizers
-
-    if not (folder / "tokenizer.json").is_file():
-        inner = tokenizer.backend_tokenizer
-        own = [] if inner.normalizer is None else [inner.normalizer]
-        inner.normalizer = normalizers.Sequence([*own, normalizers.Replace(Regex(" {2,}"), " ")])
-        inner.pre_tokenizer = pre_tokenizers.Metaspace(replacement="▁", prepend_scheme="always", split=True)
-    return tokenizer
+def _named(name: str) -> Path:
+    """The folder of a tokeniser that is named."""
+    if Path(name).is_dir():
+        return Path(name)
+    if not HUB_NAME.fullmatch(name):
+        raise ModelError("no such folder of a tokeniser", file=name, remedy="give a folder, or a hub name owner/model")
+    return downloaded(name, ("*.json", "*.model", "*.txt"))
 
 
 def worker(model: str, tokenizer: str | None, device: str, dtype: str, digest: str) -> Any:

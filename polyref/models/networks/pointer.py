@@ -24,8 +24,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from polyref.models.networks import attention
-from polyref.models.networks.attention import AncestryCache, Groups, RowState, norm, padded, split_heads
+from polyref.models.networks.attention import AncestryCache, Groups, RowState, norm, padded
 from polyref.models.networks.matmul import Precision, Product
 
 #: Multiplies activations by a dropout mask; given by the trainer, absent at inference.
@@ -112,6 +111,8 @@ class PointerTransformer(nn.Module):
     normalized: bool = True
     #: What is no text: padding, bos, control tokens and the mask.
     never_written: tuple[int, ...] = (PAD, BOS, *range(CLOSENESS, MASK + 1))
+    #: What decodes with its weights.
+    decodes: type[PointerDecoder]
 
     def __init__(self, config: PointerConfig, closeness: int = 1, shortlist: int | None = None) -> None:
         super().__init__()
@@ -190,7 +191,7 @@ class PointerTransformer(nn.Module):
             x = x + _maybe(drop, layer.feed_forward(x))
             yield x
 
-    def _pointer_keys(self, source: Tensor, memory: Tensor) -> Tensor:
+    def pointer_keys(self, source: Tensor, memory: Tensor) -> Tensor:
         previous = self.embedding(self.previous(source))
         return cast(Tensor, self.pointer_key(torch.cat([memory, previous], -1))).transpose(1, 2)
 
@@ -216,18 +217,11 @@ class PointerTransformer(nn.Module):
         drop: Dropout | None = None,
         memory: Tensor | None = None,
     ) -> Tensor:
-        """Log-probabilities of the targets.
+        """Log-probabilities ``[M]`` (nats, float32) of the M target tokens that are not padding, row by row.
 
-        Args:
-            source: ``[N, L]`` token ids ending in eos, padded with 0.
-            target_in: ``[N, T]`` decoder inputs: the control token, then the target.
-            target_out: ``[N, T]`` the target, then eos; padding is skipped.
-            vocabulary: Log-softmax at the targets: ``(states [M, d], embedding [V, d], targets [M]) -> [M]``.
-            drop: Dropout to apply, or None.
-            memory: ``[N, L, d]`` what :meth:`encode_batch` gave for the sources, where it is known already.
-
-        Returns:
-            ``[M]`` log-probabilities (nats, float32) of the M target tokens that are not padding, row by row.
+        Sources ``[N, L]`` end in eos and are padded with 0; ``target_in`` ``[N, T]`` is the control token, then the
+        target, and ``target_out`` the target, then eos. ``vocabulary`` is the log-softmax at the targets, of states
+        ``[M, d]``, embedding ``[V, d]`` and targets ``[M]``; ``memory`` is what :meth:`encode_batch` gave.
         """
         if memory is None:
             memory = self.encode_batch(source, drop)
@@ -245,7 +239,7 @@ class PointerTransformer(nn.Module):
             x = x + _maybe(drop, cross.mix(cross.split(cross.q(layer.norm_cross(x))), k, v, mask))
             x = x + _maybe(drop, layer.feed_forward(x))
         x = self.decoder_norm(x)
-        generate, copy = self._pointer(x, self._pointer_keys(source, memory), mask[:, 0])
+        generate, copy = self._pointer(x, self.pointer_keys(source, memory), mask[:, 0])
         same = target_out[:, :, None] == source[:, None, :]
         copied = torch.logsumexp(copy.masked_fill(~same, -1e4), -1)
         real = target_out != PAD
@@ -260,7 +254,7 @@ class PointerTransformer(nn.Module):
         changes = ((part.data_ptr(), 0 if part.is_inference() else part._version) for part in self.parameters())
         key = (precision, self.shortlist, *changes)
         if self._packed is None or self._packed[0] != key:
-            self._packed = key, (PointerDecoder if self.device.type == "cpu" else BatchedDecoder)(self, precision)
+            self._packed = key, self.decodes(self, precision)
         return self._packed[1]
 
     @torch.inference_mode()
@@ -354,20 +348,6 @@ class _ListedState(PointerState):
 
     def keep(self, sentences: Tensor) -> None:
         self.sentences = [self.sentences[i] for i in sentences.tolist()]
-        super().keep(sentences)
-
-
-@dataclass(kw_only=True)
-class _BatchedState(PointerState):
-    """Keys ``[S, H, d/H, L]`` and values ``[S, H, L, d/H]`` a layer; the pointer, ``[S, d, L]``; the bias."""
-
-    cross: list[tuple[Tensor, Tensor]]
-    pointer_keys: Tensor
-    bias: Tensor
-
-    def keep(self, sentences: Tensor) -> None:
-        self.cross = [(k[sentences], v[sentences]) for k, v in self.cross]
-        self.pointer_keys, self.bias = self.pointer_keys[sentences], self.bias[sentences]
         super().keep(sentences)
 
 
@@ -514,33 +494,7 @@ class PointerDecoder:
         return scores.index_fill_(1, self._never, -math.inf)
 
 
-class BatchedDecoder(PointerDecoder):
-    """On an accelerator: all sentences at once, filled up to the longest; a start for each would take longer."""
-
-    def encode(self, sources: Sequence[Sequence[int]]) -> PointerState:
-        network = self._network
-        tokens = padded(sources, PAD).to(network.device)
-        memory = network.encode_batch(tokens)
-        cross = []
-        for block in self._decoder:
-            k, v = (split_heads(part, self._heads) for part in block.cross_kv(memory).chunk(2, -1))
-            cross.append((k.transpose(2, 3).contiguous(), v.contiguous()))
-        return _BatchedState(
-            cross=cross,
-            pointer_keys=network._pointer_keys(tokens, memory),
-            bias=network.padding_mask(tokens),
-            **self._begun(tokens, memory.dtype),
-        )
-
-    def _crossed(self, state: Any, index: int, queries: Tensor) -> Tensor:
-        (k, v), groups = state.cross[index], cast(Groups, state.groups)
-        q = split_heads(groups.spread(queries), self._heads)
-        return groups.back(attention.join_heads(attention.attend(q, k, v, state.bias)))
-
-    def _shares(self, state: Any, x: Tensor) -> Tensor:
-        query, sentinel = self._query(x).tensor_split((self._dim,), dim=1)
-        scores = torch.bmm(state.groups.spread(query), state.pointer_keys) + state.bias[:, 0]
-        return torch.log_softmax(torch.cat([sentinel[:, :1], state.groups.back(scores)], 1), -1)
+PointerTransformer.decodes = PointerDecoder
 
 
 def inner_type(precision: Precision, outer: torch.dtype) -> torch.dtype:

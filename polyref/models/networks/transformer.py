@@ -45,9 +45,7 @@ class TransformerConfig:
         scale: Factor of the token embeddings (sqrt(d) or 1).
         encoder_positions: ``fairseq`` (sinusoids, first token at ``pad + 1``), ``marian`` (sinusoids, first token at
             0), ``learned`` (weights ``encoder.positions``, row i for position i) or ``none``.
-        start: First decoder input.
         max_source: Most source tokens, the end of sentence included.
-        max_target: Most decoder positions.
     """
 
     dim: int

@@ -16,7 +16,7 @@ from polyref.paraphrase.search.huggingface import HfBeamRule, HfGroupRule, Saved
 from polyref.paraphrase.search.paper import PaperRule
 from polyref.paraphrase.search.protocol import Candidate, StepHook
 from polyref.paraphrase.search.sampling import SamplingRule
-from polyref.paraphrase.search.state import NEVER, Beams, Choice, Constraints, Layout, Step, is_far
+from polyref.paraphrase.search.state import NEVER, Beams, Choice, Constraints, Layout, Step, far
 
 
 class Rule(Protocol):
@@ -112,7 +112,7 @@ def run(
         parents, rows = choice.parents, beams.layout.rows
         if len(kept) < len(choice.done):
             parents, rows = parents[positions], rows[positions]
-        if by_row is None or is_far(model.device):  # how many prefixes are distinct would be worth a wait
+        if by_row is None or far(model.device):  # how many prefixes are distinct would be worth a wait
             beams.layout = Layout.dense(len(parents), parents.shape[1], parents.device)
             model.reorder(state, positions, parents)
         else:

@@ -35,17 +35,9 @@ _PROCESSED: Final[Mapping[str, Any]] = {
 }
 #: What would change the lists and has no counterpart here, with the value that changes nothing.
 _REFUSED: Final[Mapping[str, Any]] = {
-    "do_sample": False,
-    "guidance_scale": 1.0,
-    "watermarking_config": None,
-    "penalty_alpha": 0.0,
-    "dola_layers": None,
-    "constraints": None,
-    "force_words_ids": None,
-    "stop_strings": None,
-    "max_time": None,
-    "prompt_lookup_num_tokens": None,
-    "token_healing": False,
+    **{"do_sample": False, "guidance_scale": 1.0, "watermarking_config": None, "penalty_alpha": 0.0},
+    **dict.fromkeys(("dola_layers", "constraints", "force_words_ids", "stop_strings", "max_time")),
+    **{"prompt_lookup_num_tokens": None, "token_healing": False},
 }
 #: Longest value that is written out in a signature.
 _SHOWN: Final = 24

@@ -7,7 +7,6 @@ summed over the steps. Hypotheses never change groups.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -17,17 +16,7 @@ from polyref.models.step import StepModel
 from polyref.paraphrase.decoding import SearchOptions
 from polyref.paraphrase.search.protocol import Candidate
 from polyref.paraphrase.search.selection import Selector
-from polyref.paraphrase.search.state import (
-    NEVER,
-    Beams,
-    Choice,
-    Constraints,
-    Step,
-    candidate,
-    is_far,
-    pad_columns,
-    sent,
-)
+from polyref.paraphrase.search.state import NEVER, Beams, Choice, Constraints, Step, candidate, far, pad_columns, sent
 
 
 @dataclass
@@ -69,16 +58,18 @@ class PaperRule:
 
     def advance(self, step: Step, beams: Beams) -> Choice:
         """Advance the groups in order."""
-        far = is_far(step.scores.device)
-        return self._advance(step, beams, far) or self._advance(step, beams, False)  # type: ignore[return-value]
+        choice = self._advance(step, beams, unasked=True) if far(step.scores.device) else None
+        return choice or self._advance(step, beams, unasked=False)  # type: ignore[return-value]
 
-    def _advance(self, step: Step, beams: Beams, unasked: bool) -> Choice | None:
+    def _advance(self, step: Step, beams: Beams, *, unasked: bool) -> Choice | None:
         """The same; ``unasked``: the device is looked at once, at the end. None where it must be asked in between."""
         size, groups = self._rows, self._options.groups
         selector = Selector(step, doubtful=unasked)
         # A forced token is nobody's choice: it pays no penalty.
         strength = torch.where(step.forced | step.last, 0.0, self._options.strength)
-        chosen, ended = [], []
+        chosen: list[list[Tensor]] = []
+        ended: list[tuple[int, list[Tensor]]] = []
+        flags: list[Tensor] = []  # which candidates end, and in the end which selections are in doubt
         for group in range(groups):
             # The first step has one row: every group starts from it.
             first = 0 if step.t == 0 else group * size
@@ -88,9 +79,8 @@ class PaperRule:
             parent = row + first
             ends = (token == self._model.eos) & (top > NEVER)
             if unasked or bool(ends.any()):
-                ended.append((ends[:, :size], parent[:, :size], token[:, :size], top[:, :size]))
-                if not unasked:
-                    self._finish(step, beams, group, *ended[-1])
+                ended.append((group, [parent, token, top]))
+                flags.append(ends[:, :size])
                 # The best b that go on, in order; where there are fewer, dead rows follow.
                 top = top.masked_fill(ends, NEVER)
                 order = (top == NEVER).to(torch.int8).sort(dim=1, stable=True).indices
@@ -103,45 +93,31 @@ class PaperRule:
             if group + 1 < groups and self._options.strength:
                 selector.count(kept[2], (kept[0] > NEVER).float())
         cum, parents, tokens = (torch.stack(parts, dim=1) for parts in zip(*chosen))
-        best = cum[:, :, 0].tolist() if not unasked else self._looked_at(step, beams, selector, cum[:, :, 0], ended)
-        if best is None:
+        if selector.doubt is not None:
+            flags.append(selector.doubt[:, None])
+        seen = torch.cat((cum[:, :, 0], *flags), dim=1).tolist()
+        if selector.doubt is not None and any(row.pop() for row in seen):
             return None
-        alive = self._stop(step, beams.numbers, best)
+        self._finish(step, beams, [row[groups:] for row in seen], ended)
+        alive = self._stop(step, beams.numbers, [row[:groups] for row in seen])
         cum = cum.masked_fill(~sent(alive, cum.device)[:, :, None], NEVER)
         done = [not any(groups_alive) for groups_alive in alive]
         return Choice(parents.flatten(1), tokens.flatten(1), cum.flatten(1), done)
 
-    def _finish(
-        self, step: Step, beams: Beams, group: int, ends: Tensor, parent: Tensor, token: Tensor, top: Tensor
-    ) -> None:
-        positions, ranks = ends.nonzero(as_tuple=True)
-        if not len(positions):
+    def _finish(self, step: Step, beams: Beams, ends: list[list[float]], ended: list[tuple[int, list[Tensor]]]) -> None:
+        """Candidates that end enter the pools; ``ends``: which of the first b of every group ``ended``, by sentence."""
+        size = len(ends[0]) // max(len(ended), 1)
+        at = [(n // size, place, n % size) for place, row in enumerate(ends) for n, end in enumerate(row) if end]
+        if not at:
             return
-        at = (positions, ranks)
-        found = beams.hypotheses(step, positions, parent[at], token[at], top[at])
-        for position, (tokens, trace) in zip(positions.tolist(), found):
-            self._enter(beams.numbers[position], group, tokens, trace)
-
-    def _looked_at(
-        self, step: Step, beams: Beams, selector: Selector, best: Tensor, ended: Sequence[tuple[Tensor, ...]]
-    ) -> list[list[float]] | None:
-        """``best`` on the host, when what has ended has entered the pools; None where the selection is in doubt."""
-        ends, parents, tokens, top = (torch.cat(parts, dim=1) for parts in zip(*ended))
-        assert selector.doubt is not None
-        seen = torch.cat((selector.doubt[:, None], best, ends), dim=1).tolist()
-        if any(row[0] for row in seen):
-            return None
-        first = 1 + best.shape[1]
-        at = [(place, number) for place, row in enumerate(seen) for number, end in enumerate(row[first:]) if end]
-        width = len(ends[0]) // len(ended)
-        for (place, number), found in zip(at, beams.chosen_hypotheses(step, at, parents, tokens, top) if at else ()):
-            self._enter(beams.numbers[place], number // width, *found)
-        return [row[1:first] for row in seen]
-
-    def _enter(self, sentence: int, group: int, tokens: tuple[int, ...], trace: list[list[float]]) -> None:
-        length = max(len(tokens) - self._given[sentence], 1) ** self._lenpen
-        score = sum(trace[1]) / length
-        self._pools[sentence][group].add(trace[2][-1] / length, candidate(tokens, trace, score, group, True))
+        parents, tokens, top = (torch.stack(parts) for parts in zip(*(chosen for _, chosen in ended)))
+        which = sent(at, top.device).unbind(1)
+        found = beams.hypotheses(step, which[1], parents[which], tokens[which], top[which])
+        for (number, place, _), (words, trace) in zip(at, found):
+            sentence, group = beams.numbers[place], ended[number][0]
+            length = max(len(words) - self._given[sentence], 1) ** self._lenpen
+            score = sum(trace[1]) / length
+            self._pools[sentence][group].add(trace[2][-1] / length, candidate(words, trace, score, group, True))
 
     def _stop(self, step: Step, sentences: list[int], best: list[list[float]]) -> list[list[bool]]:
         """Which groups go on, given the running score of their best live hypothesis."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from polyref.paraphrase.search.state import Step, is_far
+from polyref.paraphrase.search.state import Step, far
 
 #: Sizes of a block, the first that divides the vocabulary: then no tokens are left over.
 SIZES = (64, 96, 128, 32, *range(65, 129), *range(63, 32, -1))
@@ -34,7 +34,7 @@ class Selector:
         self._vocab = step.scores.shape[-1]
         self._size = next((size for size in SIZES if self._vocab % size == 0), SIZES[0])
         # Blocks save the processor memory traffic. An accelerator would have to be asked which of them were touched.
-        self._blocks = self._vocab // self._size if self._vocab >= _SMALL and not is_far(self._scores.device) else 0
+        self._blocks = self._vocab // self._size if self._vocab >= _SMALL and not far(self._scores.device) else 0
         self.doubt = torch.zeros(len(step.forced), dtype=torch.bool, device=self._scores.device) if doubtful else None
         self._tail = self._vocab - self._blocks * self._size
         self._maxima = self._main(self._scores).amax(dim=-1) if self._blocks else None

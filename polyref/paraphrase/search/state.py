@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -16,8 +16,8 @@ from polyref.paraphrase.search.protocol import Candidate, StepHook
 NEVER = float("-inf")
 
 
-def is_far(device: torch.device) -> bool:
-    """Whether the host would have to wait for what a tensor holds: on an accelerator, where little is asked."""
+def far(device: torch.device) -> bool:
+    """Whether the host would have to wait for what a tensor holds: on an accelerator, so that little is asked there."""
     return device.type != "cpu"
 
 
@@ -73,14 +73,7 @@ class Step:
     scores: Tensor  # the same after penalties and constraints; may be the same tensor
     forced: Tensor  # [S] bool, a prefix token is forced
     last: Tensor  # [S] bool, the greatest length is reached
-    #: ``[S, W]`` row of every slot. Empty: ``base`` and ``scores`` are given as ``[S, W, V]``.
-    rows: Tensor = field(default_factory=lambda: torch.empty(0, dtype=torch.int64))
-
-    def __post_init__(self) -> None:
-        if not self.rows.numel():
-            sentences, width, _ = self.scores.shape
-            self.rows = Layout.dense(sentences, width, self.scores.device).rows
-            self.base, self.scores = self.base.flatten(0, 1), self.scores.flatten(0, 1)
+    rows: Tensor  # [S, W] int64 row of every slot
 
 
 @dataclass
@@ -148,19 +141,11 @@ class Beams:
     ) -> list[tuple[tuple[int, ...], list[list[float]]]]:
         """Tokens and trace (a list a column) of hypotheses that a token has just ended; all arguments are ``[N]``."""
         new = _values(step, parents[:, None], tokens[:, None], cum[:, None], positions)
-        words = torch.cat((self.tokens[positions, parents, 1:], tokens[:, None]), dim=1).tolist()
-        # A list a row, not a list a token: thousands of small lists would set the garbage collector off.
-        traces = torch.cat((self.trace[positions, parents], new), dim=1).transpose(1, 2).tolist()
-        return [(tuple(word), trace) for word, trace in zip(words, traces)]
-
-    def chosen_hypotheses(
-        self, step: Step, at: Sequence[tuple[int, int]], parents: Tensor, tokens: Tensor, cum: Tensor
-    ) -> list[tuple[tuple[int, ...], list[list[float]]]]:
-        """The same of the candidates ``at`` (sentence, number) out of ``[S, N]``, moved to the host all at once."""
-        words = torch.cat((rows(self.tokens, parents)[:, :, 1:], tokens[..., None]), dim=2)
-        traces = torch.cat((rows(self.trace, parents), _values(step, parents, tokens, cum)[:, :, None]), dim=2)
-        moved = torch.cat((words[..., None].double(), traces.double()), dim=3).cpu()
-        found = [moved[place].t().tolist() for place in at]
+        words = torch.cat((self.tokens[positions, parents, 1:], tokens[:, None]), dim=1)
+        traces = torch.cat((self.trace[positions, parents], new), dim=1).transpose(1, 2)
+        # All at once, in a type that holds both. A list a row, not a list a token: thousands of small lists would set
+        # the garbage collector off.
+        found = torch.cat((words[:, None].double(), traces.double()), dim=1).tolist()
         return [(tuple(map(int, word)), trace) for word, *trace in found]
 
 
@@ -206,7 +191,7 @@ def forbid(scores: Tensor, tokens: Tensor, where: Tensor) -> None:
 
 
 def _without_broken(values: Tensor, broken: Tensor) -> Tensor:
-    return values.masked_fill(values.isnan(), NEVER) if is_far(values.device) or bool(broken.any()) else values
+    return values.masked_fill(values.isnan(), NEVER) if far(values.device) or bool(broken.any()) else values
 
 
 class Constraints:
@@ -324,22 +309,12 @@ class Constraints:
 
     def _force(self, base: Tensor, scores: Tensor, where: Tensor, tokens: Tensor, values: Tensor | None) -> None:
         """Leave only ``tokens[i]`` to rows in ``where``, at ``values[i]`` (None: at no cost)."""
-        if is_far(scores.device):
-            where, token = where[:, None], tokens.clamp_min(0)[:, None]
-            wanted = torch.zeros_like(scores[:, :1]) if values is None else values[:, None]
-            wanted = torch.where(where, wanted, scores.gather(1, token))
-            scores.masked_fill_(where, NEVER).scatter_(1, token, wanted)
-            if values is None:
-                base.scatter_(1, token, base.gather(1, token).masked_fill(where, 0.0))
-            return
-        at = where.nonzero()[:, 0]
-        if not len(at):
-            return
-        token = tokens[at]
-        scores[at] = NEVER
-        scores[at, token] = 0.0 if values is None else values[at]
+        where, token = where[:, None], tokens.clamp_min(0)[:, None]
+        wanted = scores.new_zeros(1) if values is None else values[:, None]
+        wanted = torch.where(where, wanted, scores.gather(1, token))
+        scores.masked_fill_(where, NEVER).scatter_(1, token, wanted)
         if values is None:
-            base[at, token] = 0.0
+            base.scatter_(1, token, base.gather(1, token).masked_fill(where, 0.0))
 
     def _block_ngrams(self, tokens: Tensor, scores: Tensor, spared: Tensor | None) -> None:
         # Transformers counts the start token, which is often the end of sentence: an n-gram size of 1 then forbids to

@@ -199,8 +199,8 @@ def test_what_is_no_metricx_is_refused(checkpoint: Callable[[str], Path], tmp_pa
             score(["a"], ["b"], _metric("qe", folder), sources=["c"])
 
     norm = "encoder.final_layer_norm.weight"
-    refused({norm: None}, f"its files lack {norm}")
-    refused({"lm_head.weight": None}, "its files lack lm_head.weight")
+    refused({norm: None}, f"lacks the weight '{norm}'")
+    refused({"lm_head.weight": None}, "lacks the weight 'lm_head.weight'")
     refused({norm: weights[norm] * float("nan")}, f"weight '{norm}' holds nan")
     refused({norm: weights[norm][:-1].clone()}, rf"weight '{norm}' has shape \(15,\), expected \(16,\)")
     (folder / "spiece.model").unlink()
