@@ -46,7 +46,7 @@ class RayWorkers(Generic[T, R]):
             import ray
             import ray.data
         except ImportError as error:
-            raise UsageError(f"Ray cannot be imported: {error}", remedy="pip install 'polyref[ray]'") from None
+            raise UsageError(f"Ray cannot be imported: {error}", remedy="pip install 'ray[data]'") from None
         self._build, self._jobs, self._address, self._gpus = build, jobs, address, gpus
         self._ray: Any = ray
 

@@ -98,7 +98,7 @@ class Engine:
         if self.name not in ENGINES:
             raise UsageError(f"`engine` is {self.name!r}, expected one of {', '.join(ENGINES)}")
         if self.name == "ray" and find_spec("ray") is None:
-            raise UsageError("`engine` is ray, which is not installed", remedy="pip install 'polyref[ray]'")
+            raise UsageError("`engine` is ray, which is not installed", remedy="pip install 'ray[data]'")
         if self.jobs is not None and self.jobs < 1:
             raise UsageError(f"`jobs` is {self.jobs}, expected 1 or more")
         if not 0 <= self.gpus < math.inf or (self.gpus > 1 and self.gpus != int(self.gpus)):

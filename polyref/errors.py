@@ -25,7 +25,8 @@ class PolyrefError(Exception):
     def __init__(
         self, message: str, *, file: str | Path | None = None, line: int | None = None, remedy: str | None = None
     ) -> None:
-        self.message = message
+        # Names out of a broken file may hold halves of surrogate pairs, which cannot be written.
+        self.message = message.encode("utf-8", "backslashreplace").decode()
         self.file = str(file) if file is not None else None
         self.line = line
         self.remedy = remedy

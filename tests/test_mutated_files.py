@@ -44,6 +44,7 @@ from polyref.metrics import get_metric
 from polyref.metrics.embedding.bertscore import read_baseline
 from polyref.metrics.esim.network import read_card
 from polyref.metrics.statistics import Statistics
+from polyref.models.checkpoints.comet import _read_yaml
 from polyref.models.checkpoints.seq2seq import read_fairseq_checkpoint
 from polyref.models.checkpoints.text import FairseqDictionary
 from polyref.models.opening import read_config, read_weights
@@ -233,6 +234,17 @@ def corpus(home: Path) -> list[Case]:
                 b"<seg id='2'>c</seg>\n</doc>\n</refset>\n", ReferenceSet.load)  # fmt: skip
     add("outputs.sgm", b'<tstset setid="x" trglang="en" sysid="s">\n<doc docid="d">\n<seg id="1"> a &amp; b </seg>\n'
                        b"<seg id='2'>c</seg>\n</doc>\n</tstset>\n", read_outputs)  # fmt: skip
+    add("set.xlf", b'<?xml version="1.0"?>\n<xliff version="1.2"><file source-language="de" target-language="en">'
+                   b'<body>\n<trans-unit id="1"><source>a<x id="1"/></source><target>b &amp; <g id="2">c</g></target>\n'
+                   b"</trans-unit></body></file></xliff>\n", _references_and_outputs)  # fmt: skip
+    add("set2.xlf", b'<xliff version="2.0" srcLang="de" trgLang="en"><file id="f">\n<unit id="u"><segment id="s">'
+                b'<source>a</source><target>b <pc id="1">c</pc></target></segment></unit></file></xliff>\n',
+        _references_and_outputs)  # fmt: skip
+    add("set.tmx", b'<!DOCTYPE tmx SYSTEM "tmx14.dtd">\n<tmx version="1.4"><header srclang="de"/><body>\n<tu tuid="1">'
+                b'<tuv xml:lang="de"><seg>a</seg></tuv><tuv xml:lang="en-US"><seg>b<ph>x</ph></seg></tuv></tu>\n'
+                b"</body></tmx>\n",
+        _references_and_outputs)  # fmt: skip
+    add("comet/hparams.yaml", "class_identifier: regression_metric\nhidden_sizes: [3, 2]\n", _read_yaml)
     add("judged.jsonl", JUDGED, lambda path: read_training([path]))
     add("ranked.jsonl", '{"ref": "a", "better": "b", "worse": "c", "weight": 2}\n', lambda path: read_training([path]))
     add("filter.toml", FILTER, read_filter)

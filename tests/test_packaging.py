@@ -86,3 +86,10 @@ def test_what_is_announced_can_be_imported() -> None:
         assert getattr(polyref, name) is not None
     with pytest.raises(AttributeError, match="module 'polyref' has no attribute 'nonsense'"):
         polyref.nonsense  # noqa: B018
+
+
+def test_no_message_installs_polyref_from_an_index() -> None:
+    """It is on none yet: what is missing is named by its own package."""
+    for path in (ROOT / "polyref").rglob("*.*"):
+        if path.suffix in {".py", ".j2", ".md"}:
+            assert "polyref[" not in path.read_text("utf-8"), path

@@ -35,7 +35,7 @@ class Server:
             import openai
         except ImportError as error:
             raise ModelError(
-                f"the client of such servers cannot be imported: {error}", remedy="pip install 'polyref[llm]'"
+                f"the client of such servers cannot be imported: {error}", remedy="pip install openai py3langid"
             ) from None
         self.model = model
         self._openai = openai

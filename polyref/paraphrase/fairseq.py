@@ -46,7 +46,7 @@ def fairseq_version() -> str:
         except ImportError as error:
             raise ModelError(
                 f"fairseq cannot be imported: {error}",
-                remedy="pip install 'polyref[fairseq]' with Python 3.10 and pip < 24.1, or leave `backend` out",
+                remedy="pip install fairseq==0.12.2 with Python 3.10 and pip < 24.1, or leave `backend` out",
             ) from None
         except (ValueError, AttributeError, TypeError) as error:  # its dataclasses on Python 3.11 and later
             raise ModelError(

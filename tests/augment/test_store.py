@@ -56,6 +56,10 @@ def test_cut_at_any_byte_it_keeps_the_whole_records(tmp_path: Path) -> None:
             assert list(journal) == [*RECORDS[:kept], "again"]
 
 
+def test_an_error_can_be_written_whatever_it_names() -> None:
+    assert str(DataError("half \ud800 was 1", file="j")).encode() == b"j: half \\ud800 was 1"
+
+
 def test_a_damaged_record_and_all_after_it_are_done_again(tmp_path: Path) -> None:
     path = tmp_path / "j"
     whole = bytearray(_filled(path))

@@ -51,7 +51,7 @@ def test_without_ray_one_line_says_what_to_install(
     for command in (("augment", refs), ("score", refs, "-i", refs, "-m", "prism", "-q")):
         done = polyref(*command, "--engine", "ray")
         assert done.code == 2
-        assert done.err == "polyref: error: --engine is ray, which is not installed (pip install 'polyref[ray]')\n"
+        assert done.err == "polyref: error: --engine is ray, which is not installed (pip install 'ray[data]')\n"
 
 
 def test_who_is_asked_by_one_process_is_not_asked_by_an_engine(tmp_path: Path, polyref: Callable[..., Any]) -> None:

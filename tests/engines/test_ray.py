@@ -19,7 +19,7 @@ import pytest
 from polyref.engine import Engine
 from polyref.errors import DataError, PolyrefError
 
-ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'polyref[ray]'")
+ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'ray[data]'")
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:::ray[.]")]
 
 PLACES = ("Harbour", "Station", "Market", "Mill", "Garden", "Bridge", "Castle")

@@ -176,7 +176,7 @@ def test_proposals_are_no_references_unless_the_user_says_so(tmp_path: Path) -> 
     v2 = unit("v2", "1", "Eins.", "One.").replace("<segment>", f"{match}<segment>")
     for kind, units in (("v1", v1), ("v2", v2)):
         path = write(tmp_path / "a", kind, units)
-        with pytest.warns(PolyrefWarning, match=r"1 proposed translations are left out \(`fields` alt-trans=reference"):
+        with pytest.warns(PolyrefWarning, match=r"1 proposed translation is left out: `fields` alt-trans=reference"):
             assert load(path) == [("1", ["One."])]
         assert load(path, fields={"alt-trans": "reference"}) == [("1", ["One.", "An one."])]
         (segment,) = ReferenceSet.load(path, fields={"alt-trans": "paraphrase"})

@@ -23,7 +23,7 @@ def _lines(name: str) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def rows() -> list[dict[str, Any]]:
-    pytest.importorskip("rouge_score", reason="rouge-score is not installed: pip install 'polyref[rouge]'")
+    pytest.importorskip("rouge_score", reason="rouge-score is not installed: pip install rouge-score")
     return [*_lines("inputs.jsonl"), *_lines("inputs_rouge.jsonl")]
 
 

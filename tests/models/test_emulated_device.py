@@ -80,10 +80,11 @@ def test_lists_are_those_of_the_cpu(
     assert device.launches > 500
 
 
-def test_lists_of_the_shipped_model_are_those_of_the_cpu() -> None:
-    expected = lists("shipped")
+@pytest.mark.parametrize("penalty", [0.0, 0.5])
+def test_lists_of_the_shipped_model_are_those_of_the_cpu(penalty: float) -> None:
+    expected = lists("shipped", prism_a=penalty)
     with emulated():
-        same(lists("shipped", NAME), expected)
+        same(lists("shipped", NAME, prism_a=penalty), expected)
 
 
 def test_an_index_on_the_cpu_fails(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,7 +39,7 @@ class ROUGE(PairMetric):
     def __post_init__(self) -> None:
         super().__post_init__()
         if find_spec("rouge_score") is None:
-            raise UsageError("rouge needs rouge-score, which is not installed", remedy="pip install 'polyref[rouge]'")
+            raise UsageError("rouge needs rouge-score, which is not installed", remedy="pip install rouge-score")
 
     @property
     def label(self) -> str:

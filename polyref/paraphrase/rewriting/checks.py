@@ -144,7 +144,7 @@ def _identifier() -> Any:
     except ImportError as error:
         raise ModelError(
             f"the library that tells languages apart cannot be imported: {error}",
-            remedy="pip install 'polyref[llm]'",
+            remedy="pip install openai py3langid",
         ) from None
     return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
 
