@@ -55,6 +55,8 @@ MODEL: Final[Mapping[str, Any]] = {
     "references cost k runs.",
     "metavar": "MODEL",
 }
+#: A model, its encoder's place, device and type, and whether what is missing is fetched.
+How = tuple[str, str | None, str, str, bool]
 #: An output, its source and reference; None where they are not read.
 Compared = tuple[str, str | None, str | None]
 
@@ -64,7 +66,7 @@ class COMET(Networked, PairMetric):
     """COMET. Higher is better; scores of different models cannot be compared."""
 
     combination: Combination = MEAN
-    model: str = option("Unbabel/wmt22-comet-da", **MODEL)
+    model: str = option("", otherwise="Unbabel/wmt22-comet-da, where it was fetched before", **MODEL)
     encoder: str | None = option(
         None, help="Where its encoder's config.json and tokeniser are.", metavar="DIR", otherwise="where it says"
     )
@@ -74,6 +76,7 @@ class COMET(Networked, PairMetric):
     dtype: str = option("float32", help="What the network computes in.", choices=DTYPES, flag="--dtype", heading=MODELS)
 
     family: ClassVar[str] = "comet"
+    usual: ClassVar[str] = "Unbabel/wmt22-comet-da"
     name = "comet"
     label = "COMET"
     measures = ("score",)
@@ -94,7 +97,13 @@ class COMET(Networked, PairMetric):
         """The model."""
         from polyref.models.networks.comet import load_comet
 
-        return load_comet(self.model, self.encoder, own_device(self.device), self.dtype)
+        name, encoder, device, dtype, fetch = self._how
+        return load_comet(name, encoder, own_device(device), dtype, fetch=fetch)
+
+    @property
+    def _how(self) -> How:
+        # What nobody named is not fetched.
+        return self.model or self.usual, self.encoder, self.device, self.dtype, bool(self.model)
 
     @property
     def _asked(self) -> str | None:
@@ -156,8 +165,7 @@ class COMET(Networked, PairMetric):
     @cached_property
     def passes(self) -> Passes:
         """What goes through the network."""
-        how = (self.model, self.encoder, self.device, self.dtype)
-        return Passes(self.checkpoint, how, self.workers, self.cache)
+        return Passes(self.checkpoint, self._how, self.workers, self.cache)
 
     def _scored(self, compared: Sequence[Compared]) -> Floats:
         """Scores, shape (P, 1)."""
@@ -199,8 +207,9 @@ class COMETSource(COMET):
     needs_references: ClassVar[bool] = False
     needs_sources: ClassVar[bool] = True
 
-    model: str = option("Unbabel/wmt22-cometkiwi-da", **MODEL)
+    model: str = option("", otherwise="Unbabel/wmt22-cometkiwi-da, where it was fetched before", **MODEL)
 
+    usual: ClassVar[str] = "Unbabel/wmt22-cometkiwi-da"
     name = "comet-src"
     label = "COMET-src"
 
@@ -264,7 +273,7 @@ class Passes:
         encoded: Inputs that went through the network so far.
     """
 
-    def __init__(self, model: CometModel, how: tuple[str, str | None, str, str], engine: Engine, cache: bool) -> None:
+    def __init__(self, model: CometModel, how: How, engine: Engine, cache: bool) -> None:
         self._model, self._how, self._cache = model, how, cache
         self._others: Elsewhere[list[Input], list[Row]] = Elsewhere(partial(_worker, how, model.digest), engine, WORTH)
         self._held: OrderedDict[Input, Row] = OrderedDict()
@@ -317,12 +326,12 @@ class Passes:
             size -= self._held.popitem(last=False)[1].nbytes
 
 
-def _worker(how: tuple[str, str | None, str, str], digest: str) -> Callable[[list[Input]], list[Row]]:
+def _worker(how: How, digest: str) -> Callable[[list[Input]], list[Row]]:
     """What a worker does."""
     from polyref.models.networks.comet import load_comet
 
-    name, encoder, device, dtype = how
-    model = worker_model(lambda: load_comet(name, encoder, own_device(device), dtype), name, digest)
+    name, encoder, device, dtype, fetch = how
+    model = worker_model(lambda: load_comet(name, encoder, own_device(device), dtype, fetch=fetch), name, digest)
 
     def compute(inputs: list[Input]) -> list[Row]:
         rows = dict(model.compute(inputs))

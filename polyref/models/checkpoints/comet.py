@@ -226,9 +226,9 @@ class Checkpoint:
         digest: SHA-256 over the files that decide a score, 64 hex digits.
     """
 
-    def __init__(self, name: str, encoder: str | None = None) -> None:
+    def __init__(self, name: str, encoder: str | None = None, *, fetch: bool = True) -> None:
         """As :func:`polyref.models.networks.comet.load_comet`."""
-        self.name, self._file, fetched = _found(name)
+        self.name, self._file, fetched = _found(name, fetch)
         around = [folder / _HPARAMS for folder in self._file.parents[1::-1]]
         hparams = next((one for one in around if one.is_file()), None)
         said = {} if hparams is None else _read_yaml(hparams)
@@ -242,8 +242,10 @@ class Checkpoint:
             patched = said.get("layer_transformation") == "sparsemax_patch"
             self.settings = settings = _settings(kind, patched, Record(own, self._file))
         self._family = _FAMILIES[settings.encoder]
-        folder = _folder(encoder or settings.pretrained, self._file, "encoder", fetched or encoder is not None)
-        words = _with_tokenizer(folder, self._file, fetched)
+        folder = _folder(
+            encoder or settings.pretrained, self._file, "encoder", (fetched and fetch) or encoder is not None
+        )
+        words = _with_tokenizer(folder, self._file, fetched and fetch)
         self._folder = folder
         with faults_of(folder):
             self._config = self._configured()
@@ -354,7 +356,7 @@ class Checkpoint:
         return Input(tuple(ids), len(output), len(texts[0]))
 
 
-def _found(name: str) -> tuple[str, Path, bool]:
+def _found(name: str, fetch: bool) -> tuple[str, Path, bool]:
     """A model's name, the file of its weights, and whether it is the hub's."""
     path = Path(name).absolute()
     if path.is_file():
@@ -364,7 +366,15 @@ def _found(name: str) -> tuple[str, Path, bool]:
     if not path.is_dir() and not fetched:
         remedy = "give a folder with checkpoints/model.ckpt, that file, or a hub name owner/model"
         raise ModelError("no such model", file=name, remedy=remedy)
-    folder = downloaded(name, (*_WEIGHTS, _HPARAMS)) if fetched else path
+    try:
+        folder = downloaded(name, (*_WEIGHTS, _HPARAMS), fetch=fetch) if fetched else path
+    except ModelError:
+        if fetch:
+            raise
+        raise ModelError(
+            f"{name} is not on this machine, and nothing is fetched unasked",
+            remedy=f"name it to fetch it from the Hugging Face hub, or name a folder: model={name}",
+        ) from None
     for one in _WEIGHTS:
         if (folder / one).is_file():
             return name if fetched else folder.resolve().name, folder / one, fetched

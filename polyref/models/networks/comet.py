@@ -29,10 +29,10 @@ _PAIRS: Final = 1024
 class CometModel(Checkpoint):
     """A checkpoint whose network is built when it computes for the first time."""
 
-    def __init__(self, model: str, encoder: str | None, device: str, dtype: str) -> None:
+    def __init__(self, model: str, encoder: str | None, device: str, dtype: str, *, fetch: bool) -> None:
         """As :func:`load_comet`."""
         self._device, self._dtype = torch_device(device), getattr(torch, dtype)
-        super().__init__(model, encoder)
+        super().__init__(model, encoder, fetch=fetch)
 
     def _part(self, prefix: str, dtype: torch.dtype = torch.float32) -> dict[str, Tensor]:
         """Some of the weights, which are not held here any more."""
@@ -184,7 +184,9 @@ def _product(weights: Mapping[str, Tensor], name: str, device: torch.device) -> 
 
 
 @lru_cache(maxsize=2)
-def load_comet(model: str, encoder: str | None = None, device: str = "cpu", dtype: str = "float32") -> CometModel:
+def load_comet(
+    model: str, encoder: str | None = None, device: str = "cpu", dtype: str = "float32", *, fetch: bool = True
+) -> CometModel:
     """Open a checkpoint.
 
     Args:
@@ -193,8 +195,9 @@ def load_comet(model: str, encoder: str | None = None, device: str = "cpu", dtyp
             says, from the working directory, from the folders around the checkpoint, or on the hub.
         device: A torch device.
         dtype: What the encoder computes in; layers are mixed, and heads computed, in float32.
+        fetch: Whether the hub is asked for what is not on this machine.
 
     Raises:
         ModelError: There is none, or it is no checkpoint that is known, complete and plain.
     """
-    return CometModel(model, encoder, device, dtype)
+    return CometModel(model, encoder, device, dtype, fetch=fetch)

@@ -137,6 +137,17 @@ def test_references_count_by_the_mean_of_their_scores(combine: str, made: Any, m
     assert get_metric("comet", model="any").combination.name == "mean"
 
 
+def test_a_model_that_nobody_names_is_not_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    monkeypatch.setattr("huggingface_hub.snapshot_download", lambda name, **how: asked.append((name, how)) or 1 / 0)
+    for metric, name in (("comet", "Unbabel/wmt22-comet-da"), ("comet-src", "Unbabel/wmt22-cometkiwi-da")):
+        with pytest.raises(ModelError, match=rf"{name} is not on this machine, .*: model={name}"):
+            get_metric(metric, cache=False).checkpoint  # noqa: B018
+        with pytest.raises(ModelError, match="the Hugging Face hub did not give it"):
+            get_metric(metric, model=name, cache=False).checkpoint  # noqa: B018
+    assert [how["local_files_only"] for _, how in asked] == [True, False] * 2
+
+
 def test_passes_of_pairs_are_shared(models: Path) -> None:
     metric = COMET(model=str(models / "checkpoints" / "xcomet"), cache=False)
     metric.statistics(outputs(systems=1), reference_set(2), ks=[0, 1, 2])
