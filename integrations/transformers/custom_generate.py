@@ -180,9 +180,9 @@ def diverse_beam_search(
 
     def prepare(t: int, beams_: Beams, out: Tensor | Parts) -> Step:
         assert isinstance(out, Tensor)
-        scores = torch.log_softmax(out, dim=-1)
+        scores = torch.log_softmax(out, dim=-1).flatten(0, 1)
         last = torch.full((len(beams_.sentences),), t >= options.max_len_b, device=scores.device)
-        return Step(t, scores, scores, torch.zeros_like(last), last)
+        return Step(t, scores, scores, torch.zeros_like(last), last, beams_.layout.rows)
 
     found = run(network, state, live, prepare, rule)
     return _output(found, prompt, network.pad, generation_config, steps)

@@ -7,9 +7,9 @@ How to use it::
     tokens = embeddings.tokens(["a text", "another"])      # their ids, and which are special
 
 Texts are batched with others of exactly their length, so there is no padding and a text's vectors depend on nothing
-but the text: on the CPU to the last bit with the shipped encoder and those of BERT's family, otherwise to 1e-6. They
-are kept in memory, the latest used of them, and in the cache on the disk (:class:`polyref.cache.Cache`) under the hash
-of model, layers, options, what computes them and text.
+but the text: on the CPU to the last bit with the shipped encoder and those of BERT's family (heads of 16 or wider),
+otherwise to 1e-6. They are kept in memory, the latest used of them, and in the cache on the disk
+(:class:`polyref.cache.Cache`) under the hash of model, layers, options, what computes them and text.
 """
 
 from __future__ import annotations

@@ -189,7 +189,7 @@ def test_what_cannot_be_loaded_is_one_error(folders: Folders, tmp_path: Path, mo
     with pytest.raises(ModelError, match=r"shared_vocabulary\.json: found an object, expected a list"):
         load_paraphraser(f"ctranslate2:{tmp_path},{folder}")
     monkeypatch.setitem(sys.modules, "ctranslate2", None)
-    with pytest.raises(ModelError, match=r"CTranslate2 is not installed.*polyref\[ctranslate2\]"):
+    with pytest.raises(ModelError, match=r"CTranslate2 is not installed.*pip install ctranslate2"):
         load_paraphraser(f"ctranslate2:{converted},{folder}")
 
 

@@ -176,7 +176,7 @@ def test_its_lists_need_no_cache(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not MISSING, reason="fairseq is installed")
 def test_without_fairseq_it_says_what_to_do(tmp_path: Path, spm: bytes) -> None:
-    with pytest.raises(ModelError, match=r"fairseq cannot be imported.*polyref\[fairseq\].*Python 3\.10"):
+    with pytest.raises(ModelError, match=r"fairseq cannot be imported.*pip install fairseq==0\.12\.2.*Python 3\.10"):
         load_paraphraser(checkpoint(tmp_path / "m", spm), lang="en", backend="fairseq")
 
 

@@ -18,12 +18,13 @@ TEXT = (
 )
 
 
-def bert(folder: Path) -> Path:
+def bert(folder: Path, heads: int = HEADS) -> Path:
     """An uncased BERT that reads 24 tokens."""
     letters = "abcdefghijklmnopqrstuvwxyz0123456789"
     specials = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     words = list(dict.fromkeys([*specials, *TEXT.split(), *letters, *(f"##{letter}" for letter in letters)]))
-    _write(folder, "bert", "BertModel", {"vocab_size": len(words), "type_vocab_size": 2, "pad_token_id": 0}, LONGEST)
+    sizes = {"vocab_size": len(words), "type_vocab_size": 2, "pad_token_id": 0, "num_attention_heads": heads}
+    _write(folder, "bert", "BertModel", sizes, LONGEST)
     (folder / "vocab.txt").write_text("\n".join(words) + "\n", "utf-8")
     names = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
     options = {"tokenizer_class": "BertTokenizer", "do_lower_case": True, "model_max_length": LONGEST}

@@ -584,7 +584,7 @@ def test_a_library_that_is_not_installed_is_named(
 
     _identifier.cache_clear()
     monkeypatch.setitem(sys.modules, library, None)
-    with pytest.raises(ModelError, match=r"cannot be imported: .*pip install 'polyref\[llm\]'"):
+    with pytest.raises(ModelError, match=r"cannot be imported: .*pip install openai py3langid"):
         asking()
 
 
