@@ -77,6 +77,7 @@ FILTERS: Final = Plugins(
         "embedding": "polyref.augment.measures:Cosine",
         "forward": "polyref.augment.measures:Forced",
         "backward": "polyref.augment.measures:Backward",
+        "equivalence": "polyref.augment.measures:Equivalence",
         "fluency": "polyref.augment.measures:Fluency",
     },
     "a function that gives a Check, or a class with `score` and `weight`",

@@ -4,7 +4,7 @@
   rules for those.
 * forced score: mean log-probability of a token of one text given the other, under any encoder-decoder (Thompson and
   Post 2020a). Forward, p(candidate | reference), is low where the candidate adds or garbles; backward,
-  p(reference | candidate), where it leaves something out.
+  p(reference | candidate), where it leaves something out. Equivalence takes both, relative to each text given itself.
 * fluency: log-probability of the candidate under a causal language model, less that of the reference. A word that does
   not go with its neighbours, or a broken sentence, costs many nats; a rarer word costs some as well.
 """
@@ -90,6 +90,22 @@ class Backward(Forced):
     """The same of the reference, given the candidate."""
 
     backward = True
+
+
+class Equivalence(Forced):
+    """Mean log-probability (nats) of a token of each text given the other, less that given itself, summed.
+
+    A text given itself says how surprising its words are anyway, so a rare name costs nothing. At 0, each text follows
+    from the other as well as from itself. As a weight, a probability.
+    """
+
+    most = None
+
+    def score(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+        """The sums."""
+        jobs = [job for a, b in pairs for job in ((a, b), (b, b), (b, a), (a, a))]
+        values = np.array(super().score(jobs)).reshape(-1, 4)
+        return [float(value) for value in values @ (1, -1, 1, -1)]
 
 
 class Fluency:

@@ -13,6 +13,7 @@ from polyref.augment import Dropped, FilterChain, augment, filter_chain
 from polyref.augment.candidates import Candidate
 from polyref.augment.checks import Check
 from polyref.augment.filters import CHECKS, FILTERS, Measure, read_filter
+from polyref.augment.measures import Equivalence
 from polyref.errors import DataError, ModelError, UsageError
 from polyref.references import ReferenceSet
 
@@ -205,6 +206,11 @@ def test_models(write: Callable[[str], Path], polyref: Callable[..., Any], tmp_p
     # What was left out shows backward: the reference cannot be told from what remains.
     scores = backward.score(pairs[:4])
     assert scores[1] > scores[2] > scores[3]
+    # Both directions, less what each text is worth given itself: 0 for a copy, and the order of rightness.
+    both = Equivalence(lang="en").score(pairs[:4])
+    itself = [forward.score([(text, text)])[0] for _, text in pairs[:4]]
+    assert both[0] == pytest.approx(0, abs=1e-5) and both == sorted(both, reverse=True)
+    assert both == pytest.approx([a - b + c - itself[0] for a, b, c in zip(values, itself, scores)], abs=1e-4)
     # Neighbours do not matter.
     assert cosine.score(pairs[1:2]) == pytest.approx([near], abs=1e-5)
     assert backward.score(pairs[2:3]) == pytest.approx([scores[2]], abs=1e-5)
