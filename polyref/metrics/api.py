@@ -107,19 +107,21 @@ def score(
         check_language(metric, refset)
     facts = Facts(chosen, wanted)
     facts.add(outputs, refset)
+    taken = () if isinstance(references, ReferenceSet) else (*_either_way(refset),)
     if peers is not None:
         own = leave_one_out(outputs, refset)
         of_segments = [
             segment_scores(name, metric, outputs, own, allow_missing=allow_missing) for name, metric in chosen.items()
         ]
         shared = facts.digest.signature(tuple(chosen), [len(outputs) - 1], own[next(iter(own))].meta)
-        notes = [CONSENSUS, *facts.notes(), *notes_of_counts((), 0, of_segments)]
+        notes = [CONSENSUS, *taken, *facts.notes(), *notes_of_counts((), 0, of_segments)]
         return ScoreTable(tuple(of_segments), shared, tuple(notes), by_segment=True)
     results = []
     for name, metric in chosen.items():
         stats = metric.statistics(outputs, refset, ks=wanted, allow_missing=allow_missing)
         results += [measured(name, metric, stats, k, test, trials, seed) for k in wanted]
-    return replace(facts.table(results, asked, wanted, refset.meta), references=refset)
+    table = facts.table(results, asked, wanted, refset.meta)
+    return replace(table, references=refset, notes=(*taken, *table.notes))
 
 
 class _Doubts:
@@ -294,6 +296,16 @@ def without_trailing_space(references: ReferenceSet) -> ReferenceSet:
         for segment in references
     )
     return ReferenceSet(tuple(segments), references.meta)
+
+
+def _either_way(references: ReferenceSet) -> Iterator[str]:
+    """What to tell where lists of references could as well be streams: as many texts in each as there are lists."""
+    many = len(references)
+    if many > 1 and all(len(segment.refs) == many for segment in references):
+        yield (
+            f"`references` has {many} lists of {many} texts; each was taken for the references of a segment; if each "
+            "is a stream, as sacreBLEU has them, give list(zip(*refs))"
+        )
 
 
 def _with_sources(references: ReferenceSet, sources: Sequence[str]) -> ReferenceSet:

@@ -127,6 +127,23 @@ def measured(
     return MetricScores(name, metric.digits, scores, signature, found, details, coverage, mean, better)
 
 
+def lowered(results: Sequence[MetricScores]) -> str | None:
+    """One line on the columns whose mean over references is lower, for every system, than with the human ones alone."""
+    human = {one.metric: one.scores.system for one in results if not one.scores.k}
+    columns = [
+        _title(one, reached=False)
+        for one in results
+        if one.higher_is_better and "combine:mean" in one.signature.split("|") and one.metric in human
+        if bool((one.scores.system < human[one.metric]).all())
+    ]
+    if not columns:
+        return None
+    return (
+        f"{', '.join(columns)}: lower than without added references for every system, for it is the mean over all "
+        "references, and outputs fit the added ones less well than the human ones; compare systems within a column"
+    )
+
+
 @dataclass(frozen=True, repr=False, eq=False)
 class ScoreTable:
     """What :func:`~polyref.metrics.api.score` found.
@@ -155,8 +172,9 @@ class ScoreTable:
         yield from (
             ("warning", note) for note in (*self.notes, *(warnings_of_copies(self.copies) if self.copies else ()))
         )
-        if not self.by_segment and (better := advice(one.signature for one in self.results)):
-            yield "note", better
+        if not self.by_segment:
+            found = advice(one.signature for one in self.results), lowered(self.results)
+            yield from (("note", text) for text in found if text)
 
     @property
     def circular(self) -> list[dict[str, Any]]:

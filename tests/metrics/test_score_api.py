@@ -267,3 +267,21 @@ def test_references_in_the_order_of_sacrebleu_are_told() -> None:
         polyref.score(["a", "b", "c"], [["a", "b", "c"], ["x", "y", "z"]], "chrf")
     with pytest.raises(DataError, match=r"references have 2$"):
         polyref.score(["a", "b", "c"], [["a"], ["x"]], "chrf")
+
+
+def test_where_lists_could_be_streams_a_note_says_how_they_were_taken() -> None:
+    square = [["It rained.", "Rain fell."], ["No one came.", "Nobody came."]]
+    (note,) = polyref.score(["It rained.", "Nobody came."], square, "chrf").notes
+    assert "2 lists of 2 texts; each" in note and "list(zip(*refs))" in note
+    for other in ([row[:1] for row in square], [*square, ["a", "b"]], [["a"]], ReferenceSet.from_texts(square)):
+        assert polyref.score(["It rained."] * len(other), other, "chrf").notes == ()
+
+
+def test_a_mean_that_falls_for_every_system_says_why() -> None:
+    refset = ReferenceSet.from_texts([[text] for text in REFERENCES], paraphrases=[["xyz"] for _ in REFERENCES])
+    metrics = ["chrf(combine=mean)", "chrf", "ter(combine=mean)"]
+    ((kind, said),) = polyref.score({"a": GOOD}, refset, metrics, [0, 1]).messages
+    assert kind == "note" and said.startswith("chrf(combine=mean) k=1: lower than without added references for every")
+    found = polyref.score({"a": GOOD, "b": ["xyz"] * len(GOOD)}, refset, metrics, [0, 1])
+    assert [*found.messages] == [] == [*found.segment.messages]
+    assert [*polyref.score(GOOD, refset, metrics, 1).messages] == []
