@@ -18,6 +18,8 @@ import pytest
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 BENCHMARKS = "docs/benchmarks.md"
+WMT20 = "docs/how-to/reproduce-wmt20.md"
+DECODING = "docs/explanation/decoding.md"
 NUMBER = r"[+-]?(?:\d{1,3}(?:,\d{3})+|\d*)(?:\.\d+|(?<=\d))(?:e-\d+)?"
 
 
@@ -44,10 +46,15 @@ def page(name: str) -> str:
     return (REPOSITORY / name).read_text("utf-8")
 
 
-def table(name: str, heading: str) -> list[list[str]]:
-    """The first table below a heading: its head, and its rows."""
+@cache
+def table_text(name: str, heading: str, number: int = 0) -> str:
     _, text = re.split(rf"^#+ {re.escape(heading)}\n", page(name), maxsplit=1, flags=re.M)
-    lines = re.search(r"^\|.*?(?=\n\n|\Z)", text, re.M | re.S)[0].splitlines()
+    return re.findall(r"^\|.*?(?=\n\n|\Z)", text, re.M | re.S)[number]
+
+
+def table(name: str, heading: str, number: int = 0) -> list[list[str]]:
+    """A table below a heading, counted from 0: its head, and its rows."""
+    lines = table_text(name, heading, number).splitlines()
     cells = [[cell.strip() for cell in line.strip().strip("|").split("|")] for line in lines]
     return [cells[0], *cells[2:]]
 
@@ -219,6 +226,37 @@ def test_the_shipped_paraphraser() -> None:
     )
 
 
+def test_the_gains_of_the_card() -> None:
+    """Bold are those whose interval leaves out 0."""
+
+    def cell(name: str, metric: str, use: str) -> list[Figure]:
+        of = {"references": "shipped", "set": name, "metric": metric, "use": use, "k": 10}
+        of["statistic"] = "kendall-darr-without-ties" if name == "wmt19" else "kendall-tau-b-items"
+        columns = {"real": ("gain", "gain_low", "gain_high"), "difference": ("value", "low", "high")}
+        found = [[figure("evidence", c, **of, row=row).value for c in columns[row]] for row in columns]
+        return [Figure(value, lowest > 0 or highest < 0) for value, lowest, highest in found]
+
+    names = {"BLEU": "bleu", "chrF++": "chrf++"}
+    sets = ("development", "wmt19", "wmt22-zh")
+    check_table(
+        table("polyref/models/shipped/en/MODEL_CARD.md", "What its references are worth"),
+        ["development (WMT21: news, biomedical)", "WMT19 (lt-en, gu-en)", "WMT22 zh-en, 200 segments"],
+        {
+            f"{label}, {use}": [cell(name, metric, use) for name in sets]
+            for label, metric in names.items()
+            for use in USED
+        },
+    )
+
+
+def test_wrong_references_turn_no_gain_into_a_significant_loss() -> None:
+    named = ("set", "references", "metric", "use", "k", "statistic")
+    alike = {tuple(row[name] for name in named): row for row in raw("noise") if row["wrong"] == "0"}
+    for row in raw("noise"):
+        if Decimal(alike[tuple(row[name] for name in named)]["gain"]) > 0:
+            assert Decimal(row["high"] or 0) >= 0, row
+
+
 def test_how_much_they_say_that_systems_say() -> None:
     def row(references: str, k: int) -> list[list[Figure]]:
         of = {"set": "wmt22-zh", "references": references, "k": k}
@@ -349,6 +387,35 @@ def test_all_cores() -> None:
     )
 
 
+def test_the_table_of_wmt20() -> None:
+    def row(pair: str) -> list[list[Figure]]:
+        of = {"pair": pair, "statistic": "pearson"}
+        scores = [("BLEU", ["value"]), *((name, ["value", "gain", "p_williams"]) for name in ("parbleu", "parchrf++"))]
+        return [[plain(figure("wmt20", column, **of, metric=name))] for name, columns in scores for column in columns]
+
+    check_table(
+        table(WMT20, "System level"),
+        ["BLEU", "parBLEU", "gain", "p", "parCHRF++", "gain", "p"],
+        {pair: row(pair) for pair in ("de-en", "en-zh", "iu-en", "ja-en")},
+    )
+    below = {(row["pair"], row["metric"]) for row in raw("wmt20") if float(row["p_adjusted"] or 1) < 0.05}
+    assert below == {("de-en", "parchrf++")}
+
+
+def test_the_table_of_searched_lists() -> None:
+    names = {"fairseq": "fairseq 0.12.2", "transformers": "Transformers 4.56.2"}
+    check_table(
+        table(DECODING, "How exact", number=1),
+        ["settings", "lists", "equal"],
+        {
+            f"{names[row['against'].partition(' ')[0]]}, {row['searched']}": [
+                [Figure(Decimal(row[column]))] for column in ("settings", "lists", "equal")
+            ]
+            for row in raw("search-lists")
+        },
+    )
+
+
 def test_the_table_of_the_readme() -> None:
     def row(metric: str, statistic: str) -> list[list[Figure]]:
         of = {**LLM_ZH, "metric": metric, "statistic": statistic}
@@ -425,6 +492,12 @@ def rejections(test: str) -> list[dict[str, str]]:
 def outputs_alone(run: str, references: str) -> list[Figure]:
     of = {"run": f"{run}, without them", "references": references, "k": 0, "statistic": R}
     return [figure("pseudo-references", "value", **of, metric=metric) for metric in ("bleu", "chrf++")]
+
+
+def acc23_of_outputs(references: str) -> dict[tuple[str, str], Decimal]:
+    rows = [row for row in raw("pseudo-references") if "outputs of" in row["run"] and row["statistic"] == "acc23"]
+    rows = [row for row in rows if row["k"] == "0" and row["references"] == references]
+    return {(row["run"], row["metric"]): Decimal(row["value"]) for row in rows}
 
 
 def one_of_two(run: str, references: str, *metrics: str) -> list[Figure]:
@@ -584,7 +657,14 @@ def sentences() -> Iterable[tuple[str, str, list[Figure]]]:
             for references in ("shipped", "shipped-int8")
         ],
     )
-    equal = [Decimal(row["rejected"]) * 100 for row in raw("false-positives") if row["test"] == "paired-bs"]
+    tests = {
+        "paired-ar": "approximate randomisation (Riezler and Maxwell 2005)",
+        "paired-bs-shift": "also gives intervals",
+        "paired-bs": "to compare with published p-values",
+    }
+    for test, described in tests.items():
+        equal = [Decimal(row["rejected"]) * 100 for row in raw("false-positives") if row["test"] == test]
+        yield "docs/reference/metrics.md", f"{described} | # to # % |", [low(equal), high(equal)]
     yield BENCHMARKS, "calls equal systems different in # to # % of the trials", [low(equal), high(equal)]
     steps = ("pairwise-accuracy", "acc23")
     yield (
@@ -634,6 +714,38 @@ def sentences() -> Iterable[tuple[str, str, list[Figure]]]:
             for column in ("over_default", "over_low", "over_high")
         ],
     )
+    few = [row for row in raw("tasks") if (row["run"], row["references"]) == ("summeval", "llm") and row["k"] != "0"]
+    few = [row for row in few if row["metric"] in both and row["statistic"] == TAU]
+    better = [row for row in few if row["verdict"] == "better"]
+    assert all(shows(".02", Figure(Decimal(row["claim"]))) for row in better)
+    cells = [Figure(Decimal(len(rows))) for rows in (better, few)]
+    yield BENCHMARKS, "(`better` in # of # cells, with claims of .02)", cells
+    alone = {**acc23_of_outputs("refA alone")}
+    apart = [abs(value - alone[name]) for name, value in acc23_of_outputs("it and refA").items()]
+    first = [outputs_alone(f"en-de, {a}", references)[0] for references in ("refA alone", "it and refA")]
+    yield BENCHMARKS, "with outputs it stays within # of refA's, while r falls from # to #", [high(apart), *first]
+    chances = [1 - figure("evidence", "p", **over, metric=metric, use=use).value for metric in both for use in USED[1:]]
+    yield BENCHMARKS, "p # to #). At k = 1", [low(chances), high(chances)]
+    poor = [row for row in raw("generator-quality") if row["set"] == "lt" and float(row["human_score"]) < 0.2]
+    assert not [row for row in poor if row["statistic"] == "kendall-darr-without-ties" and float(row["gain_low"]) > 0]
+    yield BENCHMARKS, "from z = # downwards nothing gains", [most("human_score", 1, poor)]
+    single = [row for row in raw("people") if row["pool"] in ("R1", "R2", "R3", "R4") and row["references"] == "1"]
+    single = [row for row in single if (row["metric"], row["use"]) == ("bleu", "max")]
+    wide = [row for row in single if row["statistic"] == "kendall-tau-b-items"]
+    half = sum((Decimal(row["high"]) - Decimal(row["low"])) / 2 for row in wide) / len(wide)
+    yield BENCHMARKS, "The interval of a single reference is about ±#", [Figure(Decimal(half))]
+    shipped = [row for row in raw("references") if row["references"] in ("shipped", "shipped-int8")]
+    for kind in ("numbers", "negation", "names"):
+        assert most(f"{kind}_changed", 100, shipped).value < 1
+    usable = [Decimal(row["usable"]) for row in shipped]
+    yield BENCHMARKS, "# to # references of 10 are left a segment", [low(usable), high(usable)]
+    exact, whole = (figure("speed-augment", "peak_rss_mb", options=f"--dtype {dtype}") for dtype in ("float32", "int8"))
+    lean = figure("speed-search", "against_polyref", 100, shape="shipped", threads=1, program="polyref-int8")
+    yield BENCHMARKS, "Its search takes # % of the CPU time", [lean]
+    yield BENCHMARKS, "and the command # % of the memory", [Figure(100 * whole.value / exact.value)]
+    yield BENCHMARKS, "peak memory # MB in float32, # MB in int8, the default", [exact, whole]
+    corrected = figure("wmt20", "p_adjusted", pair="de-en", metric="parchrf++", statistic="pearson")
+    yield WMT20, "only parCHRF++ in de-en stays below 0.05 (#)", [plain(corrected)]
     darr = {"statistic": "kendall-darr-without-ties"}
     yield (
         BENCHMARKS,
@@ -685,6 +797,7 @@ def sentences() -> Iterable[tuple[str, str, list[Figure]]]:
 
 
 USES = ("", "(combine=expected)", "(combine=blend)")
+USED = ("max", "expected", "blend")
 
 
 def low(values: Iterable[Decimal]) -> Figure:
@@ -695,11 +808,58 @@ def high(values: Iterable[Decimal]) -> Figure:
     return Figure(max(values))
 
 
-@pytest.mark.parametrize(("name", "sentence", "figures"), list(sentences()))
+def pattern(sentence: str) -> str:
+    return re.escape(sentence).replace(r"\#", rf"(\*\*)?({NUMBER})(?:\*\*)?").replace(r"\ ", r"\s+")
+
+
+DECLARED = list(sentences())
+
+
+@pytest.mark.parametrize(("name", "sentence", "figures"), DECLARED)
 def test_figures_in_sentences(name: str, sentence: str, figures: list[Figure]) -> None:
-    pattern = re.escape(sentence).replace(r"\#", rf"(\*\*)?({NUMBER})(?:\*\*)?").replace(r"\ ", r"\s+")
-    (found,) = re.finditer(pattern, page(name))
+    (found,) = re.finditer(pattern(sentence), page(name))
     groups = found.groups()
     for bold, shown, expected in zip(groups[::2], groups[1::2], figures, strict=True):
         assert shows(shown, expected), f"{shown} for {expected.value}: {found[0]}"
         assert bool(bold) == expected.bold, found[0]
+
+
+PAGES = [
+    "README.md",
+    "CONTRIBUTING.md",
+    *(str(path.relative_to(REPOSITORY)) for path in (REPOSITORY / "docs").rglob("*.md")),
+]
+#: Tables with figures: each has a test above.
+TABLES = {"README.md": 1, BENCHMARKS: 11, WMT20: 1, DECODING: 0}
+FIGURE = r"(?<![\w.:-])[+-]?\d*\.\d+(?![\w.])|(?<![\w.])\d[\d,]*(?= ?(?:%|[KMG]B\b|x\b))|\b\d+ of \d+\b"
+PROGRAMS = "Python|torch|[Tt]ransformers|fairseq|CTranslate2|sacreBLEU|bert_score|Ray"
+VERSION = rf"\b(?:{PROGRAMS}) \d[\d.]*(?:(?:,| and| -) \d\.\d+)*"
+#: What is set or defined and not measured.
+SETTINGS = (
+    *("95 % intervals", "in 5 % of the trials", "less than 1 %", "a blend (.5;", "or 2 %. No segment", "L is 0.5"),
+    *(
+        "2.5 × 1.483 median",
+        "2.5 x 1.483 median",
+        "at temperature 0.7",
+        "while 4.56 applies",
+        "results of 4.56:",
+        "files of 34 MB",
+        "word F1 of 0.88",
+    ),
+    "(the tables write 0.12 for every value of\n0.05 or more)",
+)
+
+
+@pytest.mark.parametrize("name", [name for name in PAGES if "/reference/" not in name])
+def test_no_figure_is_without_a_table(name: str) -> None:
+    """Code and its output, which other tests run, are left out; so is what is tested above."""
+    text = page(name)
+    for _, sentence, _ in (one for one in DECLARED if one[0] == name):
+        text = re.sub(pattern(sentence), "", text)
+    text = re.sub(r"^ *```.*?^ *```$|^    \S.*?$|`[^`\n]*`|\]\([^)]*\)", "", text, flags=re.S | re.M)
+    for setting in SETTINGS:
+        text = text.replace(setting, "")
+    text = re.sub(VERSION, "", text)
+    tables = [one for one in re.findall(r"(?:^\|.*\n)+", text, re.M) if re.search(FIGURE, one)]
+    assert len(tables) == TABLES.get(name, 0), tables
+    assert [found[0] for found in re.finditer(FIGURE, re.sub(r"^\|.*$", "", text, flags=re.M))] == []

@@ -33,6 +33,8 @@ def scripts(monkeypatch: pytest.MonkeyPatch) -> None:
         ("seqscore", "COLUMNS", "speed-likelihood"),
         ("search", "COLUMNS", "speed-search"),
         ("search", "PARTS_COLUMNS", "speed-search-parts"),
+        ("augment", "COLUMNS", "speed-augment"),
+        ("search_lists", "COLUMNS", "search-lists"),
     ],
 )
 def test_columns_are_those_of_the_table(module: str, name: str, file: str) -> None:

@@ -5,8 +5,8 @@
 FOLDER is a fairseq checkpoint (M2M100's architecture for Transformers), TEXTS has one sentence a line. Settings are
 unusual on purpose: penalties, lengths, prefixes, beams of 1 to 200. A list is equal when its ranked tokens are, except
 where two scores differ by less than 1e-5, and its scores are within 1e-5 a list entry (a token, where they are sums).
-Of a list that is not, the closest race of the search is sought: the smallest gap between a candidate that was kept and
-one that was not, at the step where the two programs part. Writes a Markdown table.
+Writes a Markdown table, says what differs in lists that are not equal, and with ``--csv`` writes a raw table,
+docs/benchmarks/search-lists.csv.
 """
 
 from __future__ import annotations
@@ -16,9 +16,16 @@ import json
 import subprocess
 import sys
 import tempfile
+from importlib.metadata import version
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).parents[1]))
+from raw_tables import update
+
+COLUMNS = ("against", "searched", "settings", "lists", "equal", "largest_difference")
 TOLERANCE = 1e-5
+#: How polyref searches the texts.
+SEARCHED = (("alone", ()), ("in one batch", ("--batched",)))
 LENGTHS = {"max_len_a": 1.3, "max_len_b": 10}
 FAIRSEQ = [
     {"beam": 1},
@@ -162,7 +169,9 @@ def work(args):
         result = run_polyref(args, settings, name)
     else:
         result = run_fairseq(args, FAIRSEQ) if args.worker == "fairseq" else run_transformers(args, HF)
-    args.out.write_text(json.dumps(result), "utf-8")
+    program = "fairseq" if args.worker == "fairseq" else "transformers"
+    told = f"{program} {version(program)}" if args.worker in ("fairseq", "transformers4") else None
+    args.out.write_text(json.dumps([told, result]), "utf-8")
 
 
 def launch(python, folder, worker, args, scratch, *more):
@@ -174,7 +183,8 @@ def launch(python, folder, worker, args, scratch, *more):
     return json.loads(out.read_text("utf-8"))
 
 
-def compare(title, settings, ours, theirs):
+def compare(program, searched, settings, ours, theirs):
+    """The row of the tables, and what differs."""
     total = right = 0
     worst, notes = 0.0, []
     for setting, mine, real in zip(settings, ours, theirs, strict=True):
@@ -185,8 +195,9 @@ def compare(title, settings, ours, theirs):
                 worst = max(worst, difference)
             else:
                 notes.append(f"sentence {number} of {setting}: {describe_difference(a, b)}")
-    print(f"| {title} | {len(settings)} | {total} | {right} | {worst:.1e} |")
-    return notes
+    cells = (program, searched, len(settings), total, right, f"{worst:.1e}")
+    print(f"| {' | '.join(map(str, cells))} |", flush=True)
+    return dict(zip(COLUMNS, cells, strict=True)), notes
 
 
 def main():
@@ -196,6 +207,7 @@ def main():
     parser.add_argument("--lang", default="en")
     parser.add_argument("--fairseq", metavar="PYTHON", help="interpreter that has fairseq 0.12.2")
     parser.add_argument("--transformers4", metavar="PYTHON", help="interpreter that has transformers 4.31 - 4.56")
+    parser.add_argument("--csv", type=Path, metavar="FILE", help="raw table to write")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     parser.add_argument("--out", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--sources", type=Path, help=argparse.SUPPRESS)
@@ -205,16 +217,15 @@ def main():
     if args.worker:
         work(args)
         return
-    notes = []
+    found = []
     with tempfile.TemporaryDirectory() as name:
         scratch = Path(name)
-        print("| against | settings | lists | equal | greatest difference of a score |")
-        print("|---|---|---|---|---|")
+        print(f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}")
         if args.fairseq:
-            theirs = launch(args.fairseq, args.folder, "fairseq", args, scratch)
-            for title, more in (("fairseq, alone", ()), ("fairseq, in one batch", ("--batched",))):
-                ours = launch(sys.executable, args.folder, "polyref-fairseq", args, scratch, *more)
-                notes += compare(title, FAIRSEQ, ours, theirs)
+            program, theirs = launch(args.fairseq, args.folder, "fairseq", args, scratch)
+            for searched, more in SEARCHED:
+                _, ours = launch(sys.executable, args.folder, "polyref-fairseq", args, scratch, *more)
+                found.append(compare(program, searched, FAIRSEQ, ours, theirs))
         if args.transformers4:
             sys.path.append(str(Path(__file__).parents[2]))
             from convert_model import convert_to_huggingface
@@ -226,12 +237,14 @@ def main():
             sources = {"ids": [codec.encode(text) for text in args.texts], "tag": codec.prefix(args.lang)[0]}
             (scratch / "sources.json").write_text(json.dumps(sources), "utf-8")
             more = ("--sources", str(scratch / "sources.json"))
-            theirs = launch(args.transformers4, scratch / "hf", "transformers4", args, scratch, *more)
-            for title, more in (("Transformers, alone", ()), ("Transformers, in one batch", ("--batched",))):
-                ours = launch(sys.executable, args.folder, "polyref-hf", args, scratch, *more)
-                notes += compare(title, HF, ours, theirs)
-    for note in notes:
+            program, theirs = launch(args.transformers4, scratch / "hf", "transformers4", args, scratch, *more)
+            for searched, more in SEARCHED:
+                _, ours = launch(sys.executable, args.folder, "polyref-hf", args, scratch, *more)
+                found.append(compare(program, searched, HF, ours, theirs))
+    for note in [note for _, notes in found for note in notes]:
         print(f"\n{note}")
+    if args.csv:
+        update(args.csv, COLUMNS, COLUMNS[:2], [row for row, _ in found])
 
 
 if __name__ == "__main__":

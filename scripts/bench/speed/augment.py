@@ -3,7 +3,7 @@
 python scripts/bench/speed/augment.py REFS.en --references 2000 -k 10 [--threads 2] [-- any option of polyref augment]
 
 Runs the command in a process of its own, as a user does; loading the model is part of the time that is printed, and
-given apart. Prints one JSON object.
+given apart. Prints one JSON object; with ``--csv`` it is also a row of a raw table, docs/benchmarks/speed-augment.csv.
 """
 
 from __future__ import annotations
@@ -20,7 +20,13 @@ import time
 from itertools import islice
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).parents[1]))
+from raw_tables import update
+
 from polyref.textfiles import iter_lines
+
+COLUMNS = ("references", "words", "k", "threads", "options", "seconds", "start_up_seconds", "cpu_seconds")
+COLUMNS += ("references_per_second", "paraphrases_per_reference", "peak_rss_mb", "machine", "load_average")
 
 PROGRAM = [sys.executable, "-c", "from polyref.cli.main import main; main()", "augment"]
 
@@ -40,6 +46,7 @@ def main() -> None:
     parser.add_argument("--references", type=int, default=2000, metavar="N")
     parser.add_argument("-k", type=int, default=10)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--csv", type=Path, metavar="FILE", help="raw table to write")
     options, rest = parser.parse_known_args()
     passed = [argument for argument in rest if argument != "--"]
     with tempfile.TemporaryDirectory() as folder:
@@ -56,7 +63,7 @@ def main() -> None:
         "words": sum(len(line.split()) for line in lines),
         "k": options.k,
         "threads": options.threads,
-        "options": passed,
+        "options": " ".join(passed),
         "seconds": round(wall, 1),
         "start_up_seconds": round(start_up, 1),
         "cpu_seconds": round(cpu, 1),
@@ -65,9 +72,11 @@ def main() -> None:
         # Linux counts kilobytes; the largest child is the long run.
         "peak_rss_mb": round(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024, 1),
         "machine": f"{platform.machine()}, {os.cpu_count()} cores",
-        "load_average": [round(value, 2) for value in os.getloadavg()],
+        "load_average": round(os.getloadavg()[0], 2),
     }
     print(json.dumps(result))
+    if options.csv:
+        update(options.csv, COLUMNS, ("references", "words", "k", "threads", "options"), [result])
 
 
 if __name__ == "__main__":
