@@ -827,7 +827,7 @@ def test_figures_in_sentences(name: str, sentence: str, figures: list[Figure]) -
 PAGES = [
     "README.md",
     "CONTRIBUTING.md",
-    *(str(path.relative_to(REPOSITORY)) for path in (REPOSITORY / "docs").rglob("*.md")),
+    *sorted(str(path.relative_to(REPOSITORY)) for path in (REPOSITORY / "docs").rglob("*.md")),
 ]
 #: Tables with figures: each has a test above.
 TABLES = {"README.md": 1, BENCHMARKS: 11, WMT20: 1, DECODING: 0}
