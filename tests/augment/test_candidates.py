@@ -13,11 +13,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from kills import run_program
 from rule_paraphraser import RULES, RuleParaphraser
 
 from polyref.augment import augment
-from polyref.augment.candidates import SHARD_SEGMENTS
 from polyref.augment.pipeline import OVERGENERATE
 from polyref.errors import DataError, UsageError
 from polyref.references import ReferenceSet
@@ -388,25 +386,3 @@ def test_lists_from_python_take_turns_with_generators() -> None:
 def test_what_are_no_lists_is_refused(given: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         augment(TEXTS, candidates=given, lang="en")
-
-
-@pytest.mark.slow
-def test_kills_change_nothing(tmp_path: Path) -> None:
-    """At every dealing with the disk, with a list by line and one by id."""
-    texts = [f"Sentence {n} is here." if n % 7 else "" for n in range(2 * SHARD_SEGMENTS + 5)]
-    (tmp_path / "refs.en").write_text("\n".join(texts) + "\n")
-    nbest(tmp_path / "n.jsonl", texts, k=2)
-    reverse = [{"id": n + 1, "paraphrases": [f"Truly: {texts[n]}"] if texts[n] else []} for n in range(len(texts))]
-    lines(tmp_path / "r.jsonl", reverse[::-3])
-    program = """
-from pathlib import Path
-from kills import survives
-from polyref.cli.main import cli
-from polyref.augment.candidates import Source
-Source.shard = 64
-def work():
-    cli(["augment", "refs.en", "--candidates", "n.jsonl", "r.jsonl", "-k", "3", "-o", "place/out.jsonl",
-         "--dropped", "place/dropped.jsonl", "--filter", "none", "--quiet"], standalone_mode=False)
-print(survives(work, lambda: None, Path("place"), [{"out.jsonl"}, {"dropped.jsonl"}]))
-"""
-    assert int(run_program(program, tmp_path).split()[-1]) > 10

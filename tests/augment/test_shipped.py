@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import re
-import signal
-import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,8 +11,6 @@ from typing import Any
 import pytest
 
 from polyref.augment import Tally, augment
-from polyref.augment.candidates import SHARD_SEGMENTS
-from polyref.augment.writer import journal_path
 from polyref.comparison import comparison_key, digit_strings
 from polyref.paraphrase import Paraphraser, load_paraphraser
 from polyref.references import ReferenceSet
@@ -90,28 +85,6 @@ def test_a_line_of_10_000_characters(polyref: Callable[..., Any], tmp_path: Path
     if mode == "long":
         (paraphrase,) = first.extras
         assert len(paraphrase.text) > 0.5 * len(line)
-
-
-@pytest.mark.slow
-def test_kill_and_repeat(tmp_path: Path) -> None:
-    refs, whole, out = tmp_path / "refs", tmp_path / "whole.jsonl", tmp_path / "out.jsonl"
-    refs.write_text("".join(f"They saw {n} ships.\n" for n in range(2 * SHARD_SEGMENTS)))
-    subprocess.run([*COMMAND, refs, "-k", "1", "-o", whole], check=True, stderr=subprocess.DEVNULL)
-
-    process = subprocess.Popen([*COMMAND, refs, "-k", "1", "-o", out], stderr=subprocess.DEVNULL)
-    journal = journal_path(out)
-    while not journal.exists() or journal.read_bytes().count(b"\n") < 2:
-        assert process.poll() is None, "ended before it could be killed"
-        time.sleep(0.01)
-    process.send_signal(signal.SIGKILL)
-    assert process.wait() == -signal.SIGKILL
-    assert not out.exists()
-
-    done = subprocess.run([*COMMAND, refs, "-k", "1", "-o", out], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert f"{SHARD_SEGMENTS} segments are finished" in done.stderr
-    assert out.read_bytes() == whole.read_bytes()
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["out.jsonl", "refs", "whole.jsonl"]
 
 
 def test_the_same_command_with_another_filter_searches_nothing_again(

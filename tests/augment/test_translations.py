@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -122,35 +117,6 @@ def test_neighbours_are_shown_and_answers_checked(polyref: Callable[..., Any], g
         if f"German (de):\n> {texts[2]}" in str(body["messages"][1]["content"])
     )
     assert f"do not translate them:\n> {texts[1]}" in asked
-
-
-@pytest.mark.slow
-def test_a_run_that_is_killed_goes_on(german: None, tmp_path: Path) -> None:
-    texts = [f"Sentence number {n} was written by hand." for n in range(60)]
-    (tmp_path / "src").write_text("".join(f"{text}\n" for text in texts))
-    server = ChatServer()
-
-    def command(out: Path, url: str) -> list[str]:
-        return [
-            *(sys.executable, "-m", "polyref", "augment", "--source", str(tmp_path / "src"), "-l", "en-de", "-k", "2"),
-            *("--model", "openai:tiny", "--base-url", url, "--filter", "none", "-o", str(out), "--concurrency", "4"),
-        ]
-
-    environment = {key: value for key, value in os.environ.items() if key != "OPENAI_API_KEY"}
-    with server.running() as url:
-        server.hold_after(20)
-        process = subprocess.Popen(command(tmp_path / "out", url), stderr=subprocess.DEVNULL, env=environment)
-        while sum(server.given.values()) < 20:
-            assert process.poll() is None
-            time.sleep(0.02)
-        time.sleep(0.2)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        server.release()
-        for out in ("out", "whole"):
-            subprocess.run(command(tmp_path / out, url), check=True, env=environment, stderr=subprocess.DEVNULL)
-    assert (tmp_path / "out").read_bytes() == (tmp_path / "whole").read_bytes()
-    assert sum(server.given.values()) <= 60 + 60 + 1
 
 
 @pytest.fixture(scope="module")

@@ -29,8 +29,6 @@ def polyref(*arguments):
         assert not stop.code, sys.stderr.getvalue()
     finally:
         sys.stderr = said
-def nothing():
-    pass
 def older(*names):
     return lambda: [(out / name).write_text("old") for name in names]
 """
@@ -41,15 +39,18 @@ def _kills(program: str, folder: Path) -> int:
 
 
 def test_augment(tmp_path: Path) -> None:
-    (tmp_path / "refs").write_text("".join(f"The cat number {n} sat there .\n" for n in range(300)))
+    """A generator, and a list by line: what is taken up goes on at its line."""
+    texts = [f"The cat number {n} sat there ." for n in range(70)]
+    (tmp_path / "refs").write_text("".join(f"{text}\n" for text in texts))
+    (tmp_path / "list").write_text("".join(f"One says that {text}\n" for text in texts))
     kills = _kills(
         """
 import polyref.paraphrase.loading as sources
 from rule_paraphraser import RuleParaphraser
 sources.load_paraphraser = lambda *args, **options: RuleParaphraser()
-work = lambda: polyref("augment", "refs", "-k", 3, "-o", out / "x.jsonl", "--dropped", out / "no.jsonl", "--quiet")
-units = [{"x.jsonl"}, {"no.jsonl"}]
-print(survives(work, nothing, out, units) + survives(work, older("x.jsonl", "no.jsonl"), out, units))
+work = lambda: polyref("augment", "refs", "-k", 3, "-o", out / "x.jsonl", "--dropped", out / "no.jsonl", "--quiet",
+                       "--lang", "en", "--model", "rules", "--candidates", "list")
+print(survives(work, older("x.jsonl", "no.jsonl"), out, [{"x.jsonl"}, {"no.jsonl"}]))
 """,
         tmp_path,
     )
@@ -62,11 +63,11 @@ def test_score(tmp_path: Path) -> None:
     kills = _kills(
         """
 work = lambda: polyref("score", "refs", "-i", "sys", "-m", "bleu", "-k", 0, "--json", "-o", out / "scores")
-print(survives(work, nothing, out, [{"scores"}]) + survives(work, older("scores"), out, [{"scores"}]))
+print(survives(work, older("scores"), out, [{"scores"}]))
 """,
         tmp_path,
     )
-    assert kills >= 6
+    assert kills >= 3
 
 
 def test_evaluate(tmp_path: Path) -> None:
@@ -81,8 +82,7 @@ sys.stdout, shown = io.StringIO(), sys.stdout
 out.mkdir()
 evaluate(0)
 shutil.copytree(out / "report", "older")
-kills = survives(lambda: evaluate(0, 1), nothing, out, [{"report"}])
-kills += survives(lambda: evaluate(0, 1), lambda: shutil.copytree("older", out / "report"), out, [{"report"}])
+kills = survives(lambda: evaluate(0, 1), lambda: shutil.copytree("older", out / "report"), out, [{"report"}])
 print(kills, file=shown)
 """,
         tmp_path,
@@ -90,25 +90,23 @@ print(kills, file=shown)
     assert kills > 20
 
 
-@pytest.mark.parametrize("year", [2022, 2025])
-def test_submit(tmp_path: Path, year: int) -> None:
+def test_submit(tmp_path: Path) -> None:
     shutil.copytree(MINIMAL, tmp_path / "set")
     kills = _kills(
-        f"""
+        """
 def submit(k):
-    polyref("submit", "set", "-l", "de-en", "--ref", "refA", "--refs", "set/paraphrases/{{pair}}.refA.jsonl",
-            "-m", "bleu", "--name", "B", "--testset", "t", "--year", {year}, "-k", k, "-o", out)
+    polyref("submit", "set", "-l", "de-en", "--ref", "refA", "--refs", "set/paraphrases/{pair}.refA.jsonl",
+            "-m", "bleu", "--name", "B", "--testset", "t", "--year", 2025, "-k", k, "-o", out)
 out.mkdir()
 submit(0)
 shutil.copytree(out, "older")
 from polyref.publishing import finish_pending
 # What a killed process announced is finished by whoever comes next.
 last = lambda: finish_pending(out)
-files = {{path.name for path in out.iterdir()}}
+files = {path.name for path in out.iterdir()}
 assert len(files) == 3
-done = survives(lambda: submit(1), nothing, out, [files], last)
-done += survives(lambda: submit(1), lambda: shutil.copytree("older", out, dirs_exist_ok=True), out, [files], last)
-print(done)
+older = lambda: shutil.copytree("older", out, dirs_exist_ok=True)
+print(survives(lambda: submit(1), older, out, [files], last))
 """,
         tmp_path,
     )
@@ -125,7 +123,7 @@ def work():
 from polyref.publishing import finish_pending
 older = lambda: [(out / name).write_text("old") for name in units[0]]
 units, last = [{"pred.jsonl.gz", "M.provenance.json"}], lambda: finish_pending(out)
-print(survives(work, nothing, out, units, last) + survives(work, older, out, units, last))
+print(survives(work, older, out, units, last))
 """,
         tmp_path,
     )

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import shlex
-import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -141,38 +138,6 @@ def test_what_failed_is_asked_again_on_demand(polyref: Callable[..., Any], here:
     (kept,) = _kept()
     counts = [len(json.loads(line)["refs"]) for line in kept.read_text("utf-8").splitlines()[1:]]
     assert counts == [3, 3, 3, 3]
-
-
-@pytest.mark.slow
-def test_a_run_that_was_killed_is_taken_up(here: Path) -> None:
-    count = 200
-    for name in ("refs.en", "sysA.en"):
-        (here / name).write_text("".join(f"Sentence number {n} was written by hand.\n" for n in range(count)), "utf-8")
-    server = ChatServer()
-    with server.running() as url:
-        line = [sys.executable, "-m", "polyref", "score", "refs.en", "-i", "sysA.en", "-m", "parbleu", "-k", "2"]
-        line += ["--model", "openai:tiny", "--base-url", url, "--lang", "en"]
-        server.hold_after(90)
-        process = subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=os.environ)
-        until = time.monotonic() + 60
-        while sum(server.given.values()) < 90 or _answered() < 90:
-            assert process.poll() is None and time.monotonic() < until
-            time.sleep(0.02)
-        process.send_signal(signal.SIGKILL)
-        assert process.wait() == -signal.SIGKILL
-        assert _kept() == []
-        assert len(list(sets_folder().rglob("*.partial"))) == 1
-        server.release()
-        done = subprocess.run(line, capture_output=True, text=True, env=os.environ)
-    assert done.returncode == 0, done.stderr
-    assert "64 segments are finished" in done.stderr
-    assert set(server.given.values()) == {1}
-    assert len(_kept()) == 1
-    assert list(sets_folder().rglob("*.partial")) == []
-
-
-def _answered() -> int:
-    return sum(path.read_text("utf-8").count("\n") - 1 for path in sets_folder().rglob("*.answers"))
 
 
 @pytest.mark.slow

@@ -1,10 +1,9 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
-import os
-import signal
 import sqlite3
+import subprocess
+import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -349,27 +348,29 @@ def _broken(folder: Path) -> Cache:
     return Cache(folder)
 
 
-def _fill(folder: str, first: int) -> None:
-    cache = Cache(folder)
-    for start in range(first, first + 1_000_000, 20):
-        cache.put({key: key * 100 for key in keys(range(start, start + 20))})
+#: Puts batches of twenty values into the cache of a folder, without end.
+FILL = """
+import sys
+from polyref.cache import Cache
+cache, first = Cache(sys.argv[1]), int(sys.argv[2])
+for start in range(first, first + 1_000_000, 20):
+    keys = [n.to_bytes(32, "big") for n in range(start, start + 20)]
+    cache.put({key: key * 100 for key in keys})
+"""
 
 
 @pytest.mark.slow
 def test_several_processes_may_write_and_be_killed(tmp_path: Path) -> None:
-    spawn = multiprocessing.get_context("spawn")
-    writers = [spawn.Process(target=_fill, args=(str(tmp_path), n * 1_000_000)) for n in range(3)]
-    for writer in writers:
-        writer.start()
+    starts = [str(n * 1_000_000) for n in range(3)]
+    writers = [subprocess.Popen([sys.executable, "-c", FILL, tmp_path, start]) for start in starts]
     cache = Cache(tmp_path)
     deadline = time.monotonic() + 60
     while not all(cache.get(keys([n * 1_000_000 + 39])) for n in range(3)):
         assert cache.fault is None and time.monotonic() < deadline
         time.sleep(0.01)
     for writer in writers:
-        assert writer.pid is not None
-        os.kill(writer.pid, signal.SIGKILL)
-        writer.join()
+        writer.kill()
+        writer.wait()
     for n in range(3):
         wanted = keys(range(n * 1_000_000, n * 1_000_000 + 100_000))
         found = cache.get(wanted[:2000])

@@ -21,7 +21,7 @@ from typing import Any
 EVENTS = frozenset({"open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.truncate", "os.link"})
 KILLED = 9
 #: Sizes of a file at which a write to it is cut short.
-CUTS = 20
+CUTS = 5
 #: More dealings with the disk than any work has.
 ENDLESS = 1_000_000
 

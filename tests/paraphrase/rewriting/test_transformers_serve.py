@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import socket
 import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -67,24 +66,10 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 def _command(served: Served, folder: Path, *more: str) -> list[str]:
     (folder / "refs").write_text("".join(f"The ferry number {n} has not come back.\n" for n in range(COUNT)))
     return [
-        *(sys.executable, "-m", "polyref", "augment", str(folder / "refs"), "--lang", "en"),
-        *("-o", str(folder / "out"), "-k", "1"),
-        *(
-            "--model",
-            f"openai:{served.model}",
-            "--base-url",
-            served.url,
-            "--answer-form",
-            "samples",
-            "--max-tokens",
-            "40",
-        ),
-        *("--filter", "none", "--json", "--concurrency", "3", *more),
+        *("augment", str(folder / "refs"), "--lang", "en", "-o", str(folder / "out"), "-k", "1"),
+        *("--model", f"openai:{served.model}", "--base-url", served.url, "--answer-form", "samples"),
+        *("--max-tokens", "40", "--filter", "none", "--json", "--concurrency", "3", *more),
     ]
-
-
-def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT)
 
 
 def _records(folder: Path) -> list[dict[str, Any]]:
@@ -93,27 +78,17 @@ def _records(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line.partition(" ")[2]) for line in lines]
 
 
-def test_it_rewrites_and_a_killed_run_asks_nothing_twice(served: Served, tmp_path: Path) -> None:
+def test_it_rewrites_and_is_asked_nothing_twice(served: Served, tmp_path: Path, polyref: Callable[..., Any]) -> None:
     command = _command(served, tmp_path)
     before = served.asked()
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=ENVIRONMENT)
-    while len(_records(tmp_path)) < 12:
-        assert process.poll() is None, "ended before it could be killed"
-        time.sleep(0.05)
-    process.send_signal(signal.SIGKILL)
-    assert process.wait() == -signal.SIGKILL
-    kept = len(_records(tmp_path))
-
-    done = _run(command)
-    assert done.returncode == 0, done.stderr
+    done = polyref(*command)
+    assert done.code == 0, done.err
     records = _records(tmp_path)
-    assert len({record["key"] for record in records}) == len(records) > kept
-    # Of the requests of the killed run only those may come again that were under way.
-    assert len(records) <= served.asked() - before <= len(records) + 3
+    assert len({record["key"] for record in records}) == len(records) == served.asked() - before
 
     lines = [json.loads(line) for line in (tmp_path / "out").read_text("utf-8").splitlines()]
     made = [ref["text"] for line in lines[1:] for ref in line["refs"][1:]]
-    row = json.loads(done.stdout)["rows"][0]
+    row = done.json()["rows"][0]
     assert len(made) == row["kept"] > 0
     assert {word for text in made for word in text.split()} <= set(WORDS)
     assert len(made) + sum(row.get("failed", {}).values()) >= COUNT
@@ -123,24 +98,26 @@ def test_it_rewrites_and_a_killed_run_asks_nothing_twice(served: Served, tmp_pat
     assert all(record["answer"]["prompt_tokens"] > 50 for record in records)
 
     first = (tmp_path / "out").read_bytes()
-    again = _run(command)
-    assert again.returncode == 0 and json.loads(again.stdout)["rows"][0]["requests"]["requests"] == 0
+    again = polyref(*command)
+    assert again.code == 0 and again.json()["rows"][0]["requests"]["requests"] == 0
     assert (tmp_path / "out").read_bytes() == first
 
 
-def test_lists_that_are_none_are_recorded_as_failed(served: Served, tmp_path: Path) -> None:
+def test_lists_that_are_none_are_recorded_as_failed(
+    served: Served, tmp_path: Path, polyref: Callable[..., Any]
+) -> None:
     """It ignores the form that is asked for, and a model of random weights writes no JSON."""
     command = [*_command(served, tmp_path), "--answer-form", "list"]
     (tmp_path / "refs").write_text("The ferry has not come back.\n")
-    done = _run(command)
-    assert done.returncode == 0, done.stderr
-    (reason,) = json.loads(done.stdout)["rows"][0]["failed"]
+    done = polyref(*command)
+    assert done.code == 0, done.err
+    (reason,) = done.json()["rows"][0]["failed"]
     assert reason in ("no JSON list", "empty", "cut short")
 
 
-def test_what_it_refuses_is_said_at_once(served: Served, tmp_path: Path) -> None:
+def test_what_it_refuses_is_said_at_once(served: Served, tmp_path: Path, polyref: Callable[..., Any]) -> None:
     command = _command(served, tmp_path)
-    done = _run([f"openai:{tmp_path}" if part.startswith("openai:") else part for part in command])
-    assert done.returncode == 1
-    assert "the first request got no answer: request not accepted (400)" in done.stderr and "pinned" in done.stderr
+    done = polyref(*(f"openai:{tmp_path}" if part.startswith("openai:") else part for part in command))
+    assert done.code == 1
+    assert "the first request got no answer: request not accepted (400)" in done.err and "pinned" in done.err
     assert not (tmp_path / "out").exists()
