@@ -1,7 +1,7 @@
 """Tests that polyref recommends hold their level: of two equal things they find a difference in 5 % of the trials.
 
-A smaller form of the table in docs/benchmarks.md, on made-up texts and scores. 400 trials of a test that holds its
-level reject in .05 with a standard deviation of .011; the seeds are fixed.
+A smaller form of the table in docs/benchmarks.md, on made-up texts and scores. Trials of a test that holds its level
+reject in .05 with a standard deviation of .011 (400 trials) or .015 (200); the seeds are fixed.
 """
 
 from __future__ import annotations
@@ -12,12 +12,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from thorough import THOROUGH
 
 from polyref.metrics import get_metric
 from polyref.references import ReferenceSet
 
 BENCH = Path(__file__).resolve().parent.parent.parent / "scripts" / "bench"
 TRIALS = 400
+#: Of tests that compare metrics, which take long.
+LONG_TRIALS = 400 if THOROUGH else 200
 LOW, HIGH = 0.02, 0.08
 
 
@@ -87,7 +90,9 @@ def test_agreement_of_two_metrics() -> None:
     def of(scores: np.ndarray) -> object:
         return lambda chosen: scores[:, chosen].mean(axis=1)
 
-    rates = rejected(lambda number: agreement_trial([good, poor], [of(good), of(poor)], human, number, 60, 99), TRIALS)
+    rates = rejected(
+        lambda number: agreement_trial([good, poor], [of(good), of(poor)], human, number, 60, 99), LONG_TRIALS
+    )
     for test in ("PERM-SYSTEMS", "Williams", "PERM-BOTH systems", "PERM-BOTH segments"):
         assert LOW < rates[f"{test}, outputs exchanged"] < HIGH, rates
     # Where metrics are for or against whole systems, what is recommended against does not hold its level.

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_file
+from thorough import THOROUGH
 
 from polyref.cache import default_cache
 from polyref.errors import ModelError, PolyrefWarning, UsageError
@@ -72,17 +73,23 @@ def test_all_of_another_set(data_dir: Path, tmp_path: Path, monkeypatch: pytest.
     root = data_dir / "learned-golden"
     monkeypatch.chdir(root)
     rows = rows_of(root / "inputs.jsonl")
+    tags = {row["id"]: row["tag"] for row in rows}
+    if not THOROUGH:  # the last text of each kind
+        last = {row["tag"]: row["id"] for row in rows}
+        rows = [row for row in rows if last[row["tag"]] == row["id"]]
+    tried = {row["id"] for row in rows}
     tested = 0
     for path in sorted(root.glob("comet-2.2.7/*.json")):
         for mode, golden in json.loads(path.read_text("utf-8"))["modes"].items():
             metric = COMET(model=f"checkpoints/{path.stem}", reads=mode, cache=False)
             found = metric._scored(compared(rows, mode, output="hyp"))[:, 0]
-            assert np.abs(found - [row["score"] for row in golden["rows"]]).max() < 1e-5, path.stem
+            expected = [row["score"] for row in golden["rows"] if row["id"] in tried]
+            assert np.abs(found - expected).max() < 1e-5, path.stem
             tested += 1
-    assert tested == 26
-    tags = {row["id"]: row["tag"] for row in rows}
+    assert tested == 26 and len(tried) > 25
     for name, mode in (("reg-old-keys", "src+ref"), ("qe-old", "src")):
         old = json.loads((root / "comet-1.0.1" / f"{name}.json").read_text("utf-8"))["rows"]
+        old = [row for row in old if row["id"] in tried]
         metric = COMET(model=f"checkpoints/{name}", cache=False)
         away = np.abs(metric._scored(compared(rows, mode, output="hyp"))[:, 0] - [row["score"] for row in old])
         # 1.0 reads two tokens more of what is too long.

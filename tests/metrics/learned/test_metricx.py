@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from thorough import THOROUGH
 
 from polyref import Reference, ReferenceSet, Segment, score
 from polyref.errors import DataError, ModelError, UsageError
@@ -90,12 +90,10 @@ def test_scores_are_those_of_metricx(checkpoint: Callable[[str], Path], name: st
     _check(HERE, name, checkpoint(name), longest=60)
 
 
-@pytest.mark.data
-@pytest.mark.slow
-def test_scores_are_those_of_metricx_on_all_texts(tmp_path: Path) -> None:
-    data = Path(os.environ["POLYREF_DATA"]) / "learned-golden"
+def test_scores_are_those_of_metricx_on_all_texts(data_dir: Path, tmp_path: Path) -> None:
+    data = data_dir / "learned-golden"
     for name in sorted(path.stem for path in (data / "metricx-goldens").glob("*.json")):
-        _check(data, name, _unpacked(data, name, tmp_path), longest=2000)
+        _check(data, name, _unpacked(data, name, tmp_path), longest=2000 if THOROUGH else 300)
 
 
 def _set(rows: list[dict[str, Any]]) -> ReferenceSet:
