@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -41,18 +42,22 @@ def data_dir() -> Path:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _cache_of_fixtures(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """What is made for several tests neither reads nor fills the user's cache."""
+def _caches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Iterator[Path]]:
+    """Folders of caches. What is made for several tests neither reads nor fills the user's cache."""
+    # Not one `mktemp` a test: each reads the names of all folders that were made before.
+    folder = tmp_path_factory.mktemp("caches")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("POLYREF_CACHE", str(tmp_path_factory.mktemp("cache")))
-        yield
+        patch.setenv("POLYREF_CACHE", str(folder))
+        yield (folder / str(number) for number in count())
 
 
 @pytest.fixture(autouse=True)
-def _cache_of_the_test(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def _cache_of_the_test(_caches: Iterator[Path]) -> Iterator[None]:
     """Each test begins with an empty cache: none finds what another one left."""
+    place = next(_caches)
+    place.mkdir()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("POLYREF_CACHE", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("POLYREF_CACHE", str(place))
         default_cache.cache_clear()
         yield
     default_cache.cache_clear()

@@ -148,6 +148,14 @@ def train(run: Path, *arguments: str | Path) -> Done:
     return script("train", "--run", run, "--recipe", run / "recipe.toml", *OFTEN, *arguments)
 
 
+@pytest.fixture(scope="module")
+def straight(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that was never stopped; not to be changed."""
+    run = Path(shutil.copytree(prepared, tmp_path_factory.mktemp("straight") / "run"))
+    assert train(run).returncode == 0
+    return run
+
+
 def checkpoint(state: Path) -> dict[str, Any]:
     saved: dict[str, Any] = torch.load(state / "checkpoint.pt", weights_only=True)
     return saved
@@ -214,9 +222,8 @@ def test_leaks(action: str, code: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_killed_run_ends_with_the_same_weights(copy: Callable[[str], Path]) -> None:
-    straight, killed = copy("straight"), copy("killed")
-    assert train(straight).returncode == 0
+def test_a_killed_run_ends_with_the_same_weights(straight: Path, copy: Callable[[str], Path]) -> None:
+    killed = copy("killed")
     first = started(killed, *OFTEN)
     while not (killed / "checkpoint.pt").exists() and first.poll() is None:
         time.sleep(0.005)
@@ -239,9 +246,8 @@ def test_a_killed_run_ends_with_the_same_weights(copy: Callable[[str], Path]) ->
 
 
 @pytest.mark.slow
-def test_a_signal_ends_a_run_with_a_checkpoint(copy: Callable[[str], Path]) -> None:
-    straight, ended = copy("straight"), copy("ended")
-    assert train(straight).returncode == 0
+def test_a_signal_ends_a_run_with_a_checkpoint(straight: Path, copy: Callable[[str], Path]) -> None:
+    ended = copy("ended")
     first = started(ended, "--log", "1")
     while not (ended / "log.jsonl").exists() and first.poll() is None:
         time.sleep(0.005)
@@ -346,9 +352,8 @@ def test_a_cooldown_is_a_branch(copy: Callable[[str], Path]) -> None:
 
 
 @pytest.mark.slow
-def test_export(copy: Callable[[str], Path], tmp_path: Path) -> None:
-    run = copy("run")
-    assert train(run).returncode == 0
+def test_export(straight: Path, tmp_path: Path) -> None:
+    run = shutil.copytree(straight, tmp_path / "run")
     out = tmp_path / "model"
     done = script("export", "--run", run, "--recipe", run / "recipe.toml", "--out", out, "--name", "tiny")
     assert done.returncode == 0, done.stderr
