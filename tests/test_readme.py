@@ -136,5 +136,5 @@ def test_ci_runs_the_test_command_of_the_readme() -> None:
     done = subprocess.run([root / "scripts" / "readme_command", "test"], capture_output=True, text=True, check=True)
     command = done.stdout.strip()
     assert f"<!-- test -->\n```sh\n{command}\n```" in README
-    assert command.endswith("-m pytest -n 2")  # all tests, on two processes
+    assert command.endswith("-m pytest -n 2 --dist worksteal")  # all tests, on two processes
     assert "-c constraints.txt" in command
