@@ -41,12 +41,11 @@ def _rows(environment: dict[str, str], *arguments: str) -> list[dict[str, Any]]:
     return rows
 
 
-@pytest.mark.parametrize("over", ["segments", "both"])
 @pytest.mark.parametrize(
-    ("folder", "pair", "ref", "gold", "added"),
+    ("folder", "pair", "ref", "gold", "added", "over"),
     [
-        ("wmt22.mqm", "zh-en", "refA", "mqm", "wmt22/paraphrases/zh-en.refA.jsonl"),
-        ("wmt21.news", "zh-en", "refA", "mqm", "refB"),
+        ("wmt22.mqm", "zh-en", "refA", "mqm", "wmt22/paraphrases/zh-en.refA.jsonl", "both"),
+        ("wmt21.news", "zh-en", "refA", "mqm", "refB", "segments"),
     ],
 )
 def test_nothing_is_better_for_a_metric_that_sees_lengths_alone(
@@ -113,9 +112,14 @@ def test_how_much_length_alone_gives_is_said(data_dir: Path) -> None:
     assert left is not None and left.median == 0 and abs(left.mean) < 0.5 and left.beyond < 0.005
 
 
-@pytest.mark.parametrize("over", ["segments", "both"])
-@pytest.mark.parametrize(("folder", "pair", "ref", "gold"), [("wmt19", "lt-en", "ref", "darr"),
-                         ("wmt19", "gu-en", "ref", "darr"), ("wmt21.news", "zh-en", "refA", "mqm")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("folder", "pair", "ref", "gold", "over"),
+    [
+        ("wmt19", "lt-en", "ref", "darr", "segments"),
+        ("wmt19", "gu-en", "ref", "darr", "both"),
+        ("wmt21.news", "zh-en", "refA", "mqm", "both"),
+    ],
+)
 def test_lengths_alone_are_better_than_no_metric_that_reads(
     data_dir: Path, blind: dict[str, str], folder: str, pair: str, ref: str, gold: str, over: str
 ) -> None:
