@@ -49,15 +49,18 @@ def outputs(data_dir: Path) -> dict[str, list[str]]:
     return read_systems(data_dir / "wmt22" / "system-outputs" / "zh-en")
 
 
-# chrF takes sacreBLEU long: all systems where there is time.
+# chrF takes sacreBLEU long: every fourth segment, and one system, unless there is time. chrF alone is a part of chrF++.
 @pytest.mark.parametrize(
-    ("name", "systems"), [("bleu", 13), ("chrf", 3 if THOROUGH else 1), ("chrf++", 13 if THOROUGH else 2)]
+    ("name", "systems"),
+    [("bleu", 13), ("chrf", 3), ("chrf++", 13)] if THOROUGH else [("bleu", 13), ("chrf++", 1)],
 )
 def test_ten_paraphrases_equal_sacrebleu(
     name: str, systems: int, paraphrased: ReferenceSet, outputs: Mapping[str, list[str]], peer: Any, count: Any
 ) -> None:
     assert len(outputs) == 13
-    outputs = dict(list(outputs.items())[:systems])
+    part = slice(None, None, 1 if THOROUGH or name == "bleu" else 4)
+    paraphrased = ReferenceSet(paraphrased.segments[part])
+    outputs = {system: texts[part] for system, texts in list(outputs.items())[:systems]}
     metric = get_metric(name)
     stats = count(metric, outputs, paraphrased, [0, 10])
     scores = metric.aggregate(stats, k=10)
