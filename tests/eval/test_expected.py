@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import sacrebleu
 
-from polyref.eval.agreement import agreement
+from polyref.eval.agreement import Row, agreement
 from polyref.eval.data.evaluation_set import EvalSet
 from polyref.eval.data.reference_sets import reference_set
 from polyref.eval.series import ComputedSeries, Series, StoredSeries
@@ -61,6 +61,7 @@ class Measured:
         self.evalset = cache(lambda folder, pair: EvalSet(self.data / folder, pair))
         self.gold = cache(lambda folder, pair, name: self.evalset(folder, pair).gold(name))
         self.series: Callable[..., ComputedSeries] = cache(self._series)
+        self.agreement: Callable[..., list[Row]] = cache(self._agreement)
 
     def _read(self) -> Iterator[Expected]:
         for line in (self.data / "expected.tsv").read_text(encoding="utf-8").splitlines():
@@ -86,28 +87,33 @@ class Measured:
 
     def value(self, row: Expected) -> float:
         """The statistic of a row, as `polyref evaluate` computes it."""
-        evalset = self.evalset(row.folder, row.pair)
         k: int | None = 0
         refs = row.refs
-        series: Series
         if row.configuration.startswith("stored scores"):
-            folder = "metric-scores-first500" if "first 500" in row.configuration else "metric-scores"
-            series = StoredSeries(row.metric, evalset.stored(row.metric, folder=folder), evalset.directory)
             k = None
-        else:
-            if added := re.fullmatch(r"(\w+)\+(\d+) paraphrases?", refs):
-                refs, k = f"{added[1]}*", int(added[2])
-            elif any(r.refs.startswith(f"{refs}+") and "paraphrase" in r.refs for r in self.rows if r[:2] == row[:2]):
-                refs = f"{refs}*"  # the same statistics serve every k
-            series = self.series(row.folder, row.pair, refs, row.metric, row.configuration)
+        elif added := re.fullmatch(r"(\w+)\+(\d+) paraphrases?", refs):
+            refs, k = f"{added[1]}*", int(added[2])
+        elif any(r.refs.startswith(f"{refs}+") and "paraphrase" in r.refs for r in self.rows if r[:2] == row[:2]):
+            refs = f"{refs}*"  # the same statistics serve every k
         gold, level, statistic = self._wanted(row.statistic)
-        judged = self.gold(row.folder, row.pair, gold)
+        rows = self.agreement(row.folder, row.pair, refs, row.metric, row.configuration, gold)
+        (found,) = [r for r in rows if r.level == level and r.k == k and r.statistic == statistic]
+        return found.value
+
+    def _agreement(self, folder: str, pair: str, refs: str, metric: str, configuration: str, gold: str) -> list[Row]:
+        """Every statistic, for every k."""
+        evalset = self.evalset(folder, pair)
+        series: Series
+        if configuration.startswith("stored scores"):
+            scores = "metric-scores-first500" if "first 500" in configuration else "metric-scores"
+            series = StoredSeries(metric, evalset.stored(metric, folder=scores), evalset.directory)
+        else:
+            series = self.series(folder, pair, refs, metric, configuration)
+        judged = self.gold(folder, pair, gold)
         known, systems = None, [name for name in evalset.output_files if not evalset.is_human(name)]
         if evalset.has_texts:
             known = evalset.known(evalset.outputs(systems))
-        rows = agreement([series], judged, known=known, systems=systems, bootstrap=Bootstrap(0))
-        (found,) = [r for r in rows if r.level == level and r.k == k and r.statistic == statistic]
-        return found.value
+        return agreement([series], judged, known=known, systems=systems, bootstrap=Bootstrap(0))
 
     @staticmethod
     def _wanted(statistic: str) -> tuple[str, str, str]:
