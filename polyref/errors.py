@@ -6,19 +6,20 @@ The command line turns them into one line on stderr and their ``exit_code``; not
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from pathlib import Path
 
+_URL = re.compile(r"(://)(?:[^\s/?#'\"]*@)?([^\s?'\"]*)(?:\?[^\s'\"]*)?")
+
+
+def without_secrets(text: str) -> str:
+    """A text whose URLs have neither password nor query: whoever reads those may read the files."""
+    return _URL.sub(r"\1\2", text)
+
 
 class PolyrefError(Exception):
-    """A mistake that the user can correct.
-
-    Args:
-        message: What was found and what was expected.
-        file: The file concerned, or None.
-        line: 1-based line number in ``file``, or None.
-        remedy: What to do about it, or None.
-    """
+    """A mistake that the user can correct: what was found and expected, where (a 1-based line), and what to do."""
 
     exit_code = 1
 
@@ -26,10 +27,9 @@ class PolyrefError(Exception):
         self, message: str, *, file: str | Path | None = None, line: int | None = None, remedy: str | None = None
     ) -> None:
         # Names out of a broken file may hold halves of surrogate pairs, which cannot be written.
-        self.message = message.encode("utf-8", "backslashreplace").decode()
-        self.file = str(file) if file is not None else None
-        self.line = line
-        self.remedy = remedy
+        self.message = without_secrets(message.encode("utf-8", "backslashreplace").decode())
+        self.file = without_secrets(str(file)) if file is not None else None
+        self.line, self.remedy = line, remedy and without_secrets(remedy)
         super().__init__(str(self))
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -37,8 +37,7 @@ class PolyrefError(Exception):
 
     def __str__(self) -> str:
         place = "" if self.file is None else f"{self.file}: " if self.line is None else f"{self.file}:{self.line}: "
-        remedy = "" if self.remedy is None else f" ({self.remedy})"
-        return f"{place}{self.message}{remedy}"
+        return f"{place}{self.message}" + ("" if self.remedy is None else f" ({self.remedy})")
 
 
 def _same(

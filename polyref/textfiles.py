@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import IO, Any, BinaryIO, Final, cast
 from urllib.parse import unquote, urlsplit
 
-from polyref.errors import DataError, PolyrefError, UsageError
+from polyref.errors import DataError, PolyrefError, UsageError, without_secrets
 from polyref.publishing import published_file
 
 STDIN_NAME = "<stdin>"
@@ -50,8 +50,8 @@ _PACKAGES: Final = {
 
 
 def display_name(path: str | Path) -> str:
-    """The name of ``path`` for messages."""
-    return STDIN_NAME if str(path) == "-" else str(path)
+    """The name of ``path`` for messages and headers: of a URL, without password and query."""
+    return STDIN_NAME if str(path) == "-" else without_secrets(str(path))
 
 
 def standard_input() -> BinaryIO:
@@ -67,10 +67,10 @@ def open_unpacked(path: str | Path) -> BinaryIO:
     if is_remote(path):
         with reported(path):
             files, place = file_system(path)
-            source = files.open(place, "rb")
-    if str(path).endswith(".gz"):
+            source = io.BufferedReader(files.open(place, "rb"))  # fsspec's own files cannot read a part of a line
+    if display_name(path).endswith(".gz"):
         return cast(BinaryIO, gzip.open(source, "rb"))
-    if str(path).endswith(".xz"):
+    if display_name(path).endswith(".xz"):
         return cast(BinaryIO, lzma.open(source, "rb"))
     return cast(BinaryIO, source) if is_remote(path) else Path(source).open("rb")
 
@@ -285,7 +285,7 @@ def write_atomically(path: str | Path) -> Iterator[IO[str]]:
     """
     if is_remote(path):
         with tempfile.TemporaryDirectory(prefix="polyref-") as folder:
-            whole = Path(folder) / Path(path).name
+            whole = Path(folder) / Path(display_name(path)).name
             with write_atomically(whole) as stream:
                 yield stream
             with reported(path):
@@ -383,5 +383,5 @@ def reported(url: str | Path) -> Iterator[None]:
         package = _PACKAGES.get(scheme[1].lower() if scheme else "", "fsspec")
         raise DataError(f"cannot be opened: {error}", file=url, remedy=f"pip install {package}") from None
     except Exception as error:  # every file system has errors of its own
-        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        reason = re.sub(r"\?\S*", "", " ".join(f"{type(error).__name__}: {error}".split()))  # no query
         raise DataError(f"cannot be used: {reason}", file=url, remedy="check address and credentials") from None

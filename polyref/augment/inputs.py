@@ -237,13 +237,13 @@ class Inputs(Rows):
 
     def _readable(self, path: str | Path) -> Path:
         """A regular file with the contents of ``path`` (one that does not exist is reported by its reader)."""
-        given = Path(path)
         remote = is_remote(path)
+        given = Path(display_name(path) if remote else path)
         if not remote and str(path) != "-" and (given.is_file() or not given.exists() or given.is_dir()):
             return given
         folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="polyref-")))
         copy = folder / (given.name if remote else f"input{'' if str(path) == '-' else ''.join(given.suffixes)}")
-        self._names[str(copy)] = str(path) if remote else display_name(path)
+        self._names[str(copy)] = display_name(path)
         if remote:
             fetch(path, copy)
             return copy

@@ -14,7 +14,7 @@ from typing import Any, Final
 import click
 
 from polyref.cli.commands import in_flags
-from polyref.errors import PolyrefWarning
+from polyref.errors import PolyrefWarning, without_secrets
 from polyref.progress import Advance, bar
 from polyref.tables import shown
 
@@ -35,7 +35,7 @@ def quietness() -> int:
 def say(summary: str) -> None:
     """What was done, for people, on stderr."""
     if not quietness():
-        click.echo(summary, err=True)
+        click.echo(without_secrets(summary), err=True)
 
 
 #: Work that takes longer than this many seconds is announced.
@@ -92,7 +92,8 @@ def tell(kind: str, message: str) -> None:
         return
     context = click.get_current_context(silent=True)
     with suppress(OSError):  # stderr is full or broken: what nobody can read ends no work
-        click.echo(f"polyref: {kind}: {shown(in_flags(message, context.command if context else None))}", err=True)
+        said = in_flags(without_secrets(message), context.command if context else None)
+        click.echo(f"polyref: {kind}: {shown(said)}", err=True)
 
 
 def show_warning(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:

@@ -11,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
-from polyref.errors import DataError, UsageError
+from polyref.errors import DataError, UsageError, without_secrets
 from polyref.formats import LOOKED_AT, Reading, is_text, open_plain_outputs, open_references, read_outputs
 from polyref.metrics.base import Metric
 from polyref.metrics.streamed import Stretch, score_streamed, streams
@@ -90,10 +90,10 @@ def _parted(reading: Reading, form: str | None) -> tuple[Reading, Reading]:
 
 def _system_names(paths: Sequence[str]) -> list[str]:
     """A name for every system: its file name, or the path as given where two files have one name."""
-    # A file name need not be text; a system's name is written.
-    paths = [name_as_text(path) for path in paths]
-    if repeated := [path for path, count in Counter(paths).items() if count > 1]:
+    if repeated := [name_as_text(path) for path, count in Counter(paths).items() if count > 1]:
         raise UsageError(f"-i names {repeated[0]} twice", remedy="copy the file to score it against itself")
+    # A file name need not be text; a system's name is written.
+    paths = [without_secrets(name_as_text(path)) for path in paths]
     short = [display_name(path) if path == "-" else Path(path).name for path in paths]
     counts = Counter(short)
     return [name if counts[name] == 1 else path for name, path in zip(short, paths, strict=True)]
