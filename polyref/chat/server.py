@@ -1,7 +1,8 @@
 """A model behind any server that speaks OpenAI's protocol, by their own client.
 
 The server is the one that the user names, and no other: without an address nothing is sent, and redirections are not
-followed. The key comes from the environment, goes into the header of requests, and nowhere else.
+followed. The key comes from the environment, goes into the header of requests, and nowhere else. Nothing else that the
+environment holds for OpenAI's own servers is sent.
 """
 
 from __future__ import annotations
@@ -10,9 +11,13 @@ import email.utils
 import json
 import os
 import re
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
+from ipaddress import ip_address
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from polyref.chat.answers import CROSSED_OUT, Answer, NoAnswerError, read_completion, readable
 from polyref.chat.asking import GivenUpError, RefusedError, TransientError
@@ -22,15 +27,20 @@ from polyref.errors import ModelError, UsageError
 KEY: Final = "OPENAI_API_KEY"
 #: A key with fewer letters may be a word in place of one, such as EMPTY, for servers that want none.
 _WORD: Final = 12
-#: Bytes of an answer after which it is none.
+#: Bytes of an answer, headers and all, after which it is none.
 _LONGEST: Final = 16 << 20
+#: Headers that are sent; what the client adds from the environment, or to say what machine this is, is not.
+_HEADERS: Final = frozenset(("accept", "connection", "content-length", "content-type", "host", "transfer-encoding"))
 _SHOWN: Final = 300
 
 
 class Server:
-    """A server and a model of it."""
+    """A server and a model of it.
 
-    def __init__(self, model: str, base_url: str, timeout: float = 120.0) -> None:
+    ``plain_http`` allows the key to go to another machine where all on the way can read it.
+    """
+
+    def __init__(self, model: str, base_url: str, timeout: float = 120.0, *, plain_http: bool = False) -> None:
         try:
             import openai
         except ImportError as error:
@@ -45,20 +55,33 @@ class Server:
         self._spelt = _spellings(self._key) if self._key else None
         if len(self._key) >= _WORD and self._key in base_url:
             raise UsageError(f"`base_url` holds the key of {KEY}", remedy="leave it out: it is sent in a header")
-        self._timeout = timeout
+        in_clear = urlsplit(base_url).scheme == "http"
+        here = in_clear and _is_here(urlsplit(base_url).hostname or "")
+        if len(self._key) >= _WORD and in_clear and not here and not plain_http:
+            raise UsageError(
+                f"the key of {KEY} would be sent over plain http, where others can read it",
+                remedy=f"name https, unset {KEY} if the server wants none, or say `plain_http`",
+            )
+        guard = _Guard(self._key or "none", timeout)
         self._client = openai.OpenAI(
             api_key=self._key or "none",  # servers of one's own ask for none, the client does
             base_url=base_url,
             max_retries=0,
             timeout=timeout,
-            http_client=openai.DefaultHttpxClient(follow_redirects=False),
+            http_client=openai.DefaultHttpxClient(
+                follow_redirects=False,
+                trust_env=not here,  # what stays on this machine goes through no proxy
+                event_hooks={"request": [guard.begin], "response": [guard.check]},
+            ),
         )
 
     def answer(self, body: Mapping[str, Any]) -> Answer:
         """Send a request once."""
         openai = self._openai
         try:
-            answer = read_completion(_parsed(self._send(body)))
+            # Not `chat.completions.create(**body)`: parts that the client does not know are sent as they are.
+            content = self._client.post("/chat/completions", cast_to=bytes, body=dict(body))
+            answer = read_completion(_parsed(content))
             said = {name: self._without_key(text, body) for name, text in vars(answer).items() if isinstance(text, str)}
             return Answer(**{**vars(answer), **said})
         except (ValueError, RecursionError) as error:
@@ -67,6 +90,8 @@ class Server:
         except openai.APITimeoutError:
             raise TransientError("timeout") from None
         except openai.APIConnectionError as error:
+            if isinstance(error.__cause__, TransientError):
+                raise TransientError(error.__cause__.reason) from None  # a new one: two that name each other live on
             if _unreachable(error):
                 reason = self._shown(error.__cause__ or error)
                 raise TransientError(
@@ -83,32 +108,6 @@ class Server:
     def __del__(self) -> None:
         if hasattr(self, "_client"):
             self.close()
-
-    def _send(self, body: Mapping[str, Any]) -> bytes:
-        """The bytes of the response, all of them within the timeout, however slowly they come."""
-        end = time.monotonic() + self._timeout
-        # Not `create(**body)`: parts that the client does not know are sent as they are.
-        call = self._client.chat.completions.with_streaming_response.create
-        known = {name: body[name] for name in ("model", "messages")}
-        rest = {name: part for name, part in body.items() if name not in known}
-        received = bytearray()
-        try:
-            with call(**known, extra_body=rest) as response:
-                for block in response.iter_bytes():
-                    received += block
-                    if time.monotonic() > end:
-                        raise TransientError("timeout")
-                    if len(received) > _LONGEST:
-                        raise TransientError(f"broken answer (more than {_LONGEST} bytes)")
-        except (TransientError, self._openai.OpenAIError):
-            raise
-        except Exception as error:
-            # While the body is read, errors are those of the HTTP library: httpx, or httpx2 of later clients.
-            if not type(error).__module__.startswith("httpx"):
-                raise
-            slow = "timeout" in type(error).__name__.lower()
-            raise TransientError("timeout" if slow else "connection lost") from None
-        return bytes(received)
 
     def _refused(self, error: Any) -> Exception:
         """What a status other than success means."""
@@ -153,6 +152,55 @@ class Server:
         if any(self._spelt.search(message["content"]) for message in messages):
             return text
         return self._spelt.sub(CROSSED_OUT, text)
+
+
+class _Guard(threading.local):
+    """What goes to a server, and how long and how much is read of its answer, for each thread that asks.
+
+    The client reads the bodies of errors itself, and headers before them: time and bytes are counted where they come
+    from the network.
+    """
+
+    def __init__(self, key: str, timeout: float) -> None:
+        self._key, self._timeout = key, timeout
+        self._end, self._left = 0.0, 0
+
+    def begin(self, request: Any) -> None:
+        """Let a request go out with the headers of polyref alone, and its answer be watched."""
+        for name in set(request.headers) - _HEADERS:
+            del request.headers[name]
+        own = {"Authorization": f"Bearer {self._key}", "User-Agent": "polyref", "Accept-Encoding": "identity"}
+        request.headers.update(own)
+        request.extensions["trace"] = self._watch
+        self._end, self._left = time.monotonic() + self._timeout, _LONGEST
+
+    def check(self, response: Any) -> None:
+        """Refuse what is packed: a few bytes may unpack to more than the memory holds."""
+        if response.headers.get("content-encoding", "identity") != "identity":
+            raise TransientError("broken answer (packed, which was not asked for)")
+
+    def _watch(self, event: str, about: Mapping[str, Any]) -> None:
+        if event.endswith(("connect_tcp.complete", "start_tls.complete")):
+            stream = about["return_value"]
+            stream.read = partial(self._read, stream.read)
+
+    def _read(self, read: Callable[..., bytes], most: int, timeout: float | None = None) -> bytes:
+        if (left := self._end - time.monotonic()) <= 0:
+            raise TransientError("timeout")
+        block = read(most, timeout=left)
+        self._left -= len(block)
+        if self._left < 0:
+            raise TransientError(f"broken answer (more than {_LONGEST} bytes)")
+        return block
+
+
+def _is_here(host: str) -> bool:
+    """Whether a host is this machine; 0.0.0.0 is what servers say that listen everywhere."""
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
+    return address.is_loopback or address.is_unspecified
 
 
 def _spellings(key: str) -> re.Pattern[str]:

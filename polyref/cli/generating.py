@@ -101,7 +101,7 @@ _SEARCH_ITSELF: Options = (
     *_declared(SearchOptions, "sampling sampling_topk sampling_topp sampling_epsilon", _ITSELF, **_ANY),
 )
 _REWRITING: Options = (
-    *_declared(RewritingOptions, "base_url prompt", _MODELS),
+    *_declared(RewritingOptions, "base_url plain_http prompt", _MODELS),
     *_declared(RewritingOptions, "form", _MODELS, name="answer_form"),
     *_declared(RewritingOptions, "max_tokens", _MODELS, **_ANY),
     _language_model("--body", metavar="JSON", help='More parts of every request: {"top_p": 0.9}; null takes one out.'),

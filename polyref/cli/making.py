@@ -57,6 +57,7 @@ class MakingOptions:
         needs=("model",),
         help="Server of --model openai:NAME, such as http://localhost:8000/v1.",
     )
+    plain_http: bool = option(False, needs=("base_url",), help="Send the key to it over http too.")
     retry_failed: bool = option(False, needs=("model",), help="Ask again what that server did not answer.")
     preset: str | None = option(
         None,
@@ -159,14 +160,17 @@ class Making:
         }
         found += [word for flag, value in given.items() if value is not None for word in (flag, value)]
         found += [word for key, role in of_references.items() for word in ("--fields", f"{key}={role}")]
-        flags = {"--retry-failed": self.options.retry_failed, "--force": self.force}
+        asking = {"--plain-http": self.options.plain_http, "--retry-failed": self.options.retry_failed}
+        flags = {**asking, "--force": self.force}
         return [*found, *(flag for flag, is_given in flags.items() if is_given)]
 
     def _identity(self) -> list[Any]:
         """What the set depends on beside the references: equal values give equal sets."""
         read = [*self.options.candidates, *([] if self.options.preset in _presets() else [self.options.preset])]
         lists = [[Path(name).name, file_sha256(name)] for name in read if name and Path(name).is_file()]
-        words = [word for word in self._words()[len(self.references) :] if word != "--retry-failed"]
+        words = [
+            word for word in self._words()[len(self.references) :] if word not in ("--plain-http", "--retry-failed")
+        ]
         return [__version__, words, lists, [_state_of(name) for name in self.options.model]]
 
     def _say_commands(self, answers: Sequence[str]) -> None:

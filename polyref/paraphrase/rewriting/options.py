@@ -94,6 +94,7 @@ class RewritingOptions:
     source: str | None = None
 
     base_url: str | None = setting(None, help="Server of openai:NAME, such as http://localhost:8000/v1.", metavar="URL")
+    plain_http: bool = setting(False, help="Send the key over http too, where others on the way can read it.")
     answers: str | Path | None = None
     retry_failed: bool = setting(False, help="Ask again what the server did not answer.")
     batch: str | Path | None = None

@@ -24,7 +24,9 @@ def load(argument: str | None, loading: LoadingOptions) -> Rewriter:
         )
     options = loading.rewriting or RewritingOptions()
     chat: ChatModel = (
-        Nobody(argument) if options.base_url is None else Server(argument, options.base_url, options.timeout)
+        Nobody(argument)
+        if options.base_url is None
+        else Server(argument, options.base_url, options.timeout, plain_http=options.plain_http)
     )
     asked = options.base_url is not None
     answers = Answers(options.answers, options.base_url, retry_failed=asked and options.retry_failed)
