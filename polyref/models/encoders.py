@@ -362,7 +362,7 @@ def _number(config: Mapping[str, Any], path: Path, *names: str) -> int:
 
 
 @lru_cache(maxsize=4)
-def load_encoder(name: str = "shipped", device: str = "cpu") -> Encoder:
+def load_encoder(name: str = "shipped", device: str = "cpu", *, fetch: bool = True) -> Encoder:
     """Find an encoder. Its network is loaded when it encodes for the first time.
 
     Args:
@@ -370,6 +370,7 @@ def load_encoder(name: str = "shipped", device: str = "cpu") -> Encoder:
             name), a folder (Transformers' or the shipped kind), or a name on the Hugging Face hub: ``owner/model``,
             or one of those bert_score knows, such as ``roberta-large``. Only a hub name uses the network.
         device: A torch device; of several, :func:`polyref.models.device.own_device`.
+        fetch: Whether the hub is asked for what is not here.
     """
-    device, found = own_device(device), find(name, "encoder")
+    device, found = own_device(device), find(name, "encoder", fetch=fetch)
     return (PointerEncoder if found.kind == "shipped" else TransformersEncoder)(found, device)

@@ -79,13 +79,13 @@ class Found:
         return hash_model(self.folder)
 
 
-def find(name: str | Path, use: Use) -> Found:
+def find(name: str | Path, use: Use, *, fetch: bool = True) -> Found:
     """The model that people mean by a name.
 
     Args:
-        name: ``shipped`` or ``shipped/LANGUAGE``, a folder, or a name of the Hugging Face hub (``owner/model``, the
-            only case that uses the network); for encoders also ``minilm``.
+        name: ``shipped``, ``shipped/LANGUAGE``, a folder, a hub name (``owner/model``); for encoders also ``minilm``.
         use: What it is wanted for.
+        fetch: Whether the Hugging Face hub is asked for what is not here; nothing else uses the network.
 
     Raises:
         ModelError: There is none, or it does not serve for this.
@@ -97,7 +97,7 @@ def find(name: str | Path, use: Use) -> Found:
         if folder.is_dir():
             label = folder.resolve().name
         elif HUB_NAME.fullmatch(label) and not folder.exists():
-            folder = downloaded(label)
+            folder = downloaded(label, fetch=fetch)
         else:
             own = "`shipped`, `minilm`" if use == "encoder" else "`shipped`"
             remedy = f"give a folder, {own}, or a hub name owner/model"

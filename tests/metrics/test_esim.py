@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -413,6 +414,21 @@ def test_another_encoder_is_refused(model: Path, tmp_path: Path) -> None:
     moved = ESIM(model=str(model), encoder=str(same), cache=False)
     stays = ESIM(model=str(model), cache=False)
     assert np.array_equal(moved.statistics(SYSTEMS, ragged()).values, stays.statistics(SYSTEMS, ragged()).values)
+
+
+def test_a_model_cannot_have_its_encoder_fetched(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    monkeypatch.setattr("huggingface_hub.snapshot_download", lambda name, **how: asked.append((name, how)) or 1 / 0)
+    folder = tmp_path / "model"
+    shutil.copytree(model, folder)
+    for name in ("owner/hostile", "roberta-hostile"):
+        card = json.loads((folder / "config.json").read_text())
+        (folder / "config.json").write_text(json.dumps(card | {"encoder": card["encoder"] | {"load": name}}))
+        with pytest.raises(ModelError, match=f"{name} cannot be opened, and nothing is fetched unasked: .*--esim"):
+            ESIM(model=str(folder), cache=False).statistics(SYSTEMS, ragged())
+        with pytest.raises(ModelError, match="the Hugging Face hub did not give it"):
+            ESIM(model=str(folder), encoder=name, cache=False).statistics(SYSTEMS, ragged())
+    assert [how["local_files_only"] for _, how in asked] == [True, False] * 2
 
 
 def test_what_is_no_model_is_refused(model: Path, tmp_path: Path) -> None:

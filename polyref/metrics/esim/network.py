@@ -304,7 +304,14 @@ def load_network(card: EsimCard, device: str = "cpu") -> EsimNetwork:
 def load_reader(card: EsimCard, encoder: str | None = None, device: str = "cpu") -> Reader:
     """The encoder that a model was trained with, or where it is now: with another one, scores would mean nothing."""
     name = encoder or card.encoder["load"]
-    found = load_encoder(name, device)
+    try:
+        found = load_encoder(name, device, fetch=encoder is not None)
+    except ModelError as error:
+        if encoder is not None:
+            raise
+        remedy = "say where its encoder is, or name it to fetch it: --esim-encoder"
+        said = f"its encoder {name} cannot be opened, and nothing is fetched unasked: {error.message}"
+        raise ModelError(said, file=card.folder, remedy=remedy) from None
     if found.digest != card.encoder["sha256"]:
         raise ModelError(
             f"was trained on the encoder {card.encoder['name']} ({card.encoder['sha256'][:12]}), "
