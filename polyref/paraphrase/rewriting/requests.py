@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -26,6 +27,8 @@ TRANSLATE: Final = "translate"
 _TEXTS: Final = ("system", "list", "sample", "repair")
 _LONGEST_NAME: Final = 40
 _TEMPLATES: Final = SandboxedEnvironment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+#: A line of a prompt that quotes a text.
+_QUOTATION: Final = re.compile(r"^> \{\{ *(\w+) *\}\}", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -67,7 +70,15 @@ def _named(code: str) -> str:
 
 
 def _render(template: str, values: dict[str, Any]) -> str:
-    return _TEMPLATES.from_string(template).render(values).strip()
+    # Every line of a text is quoted: none is taken for the prompt's own.
+    return _TEMPLATES.from_string(_QUOTATION.sub(r"{{ \1 | quoted }}", template)).render(values).strip()
+
+
+def _quoted(text: str) -> str:
+    return "> " + "> ".join(text.splitlines(keepends=True))
+
+
+_TEMPLATES.filters["quoted"] = _quoted
 
 
 def load_prompt(name: str) -> Prompt:
@@ -156,7 +167,9 @@ class Requests:
 
     def _messages(self, text: TextInContext, k: int | None) -> list[dict[str, str]]:
         *before, asked = self.prompt.messages(text, k, self.language, self.source_language)
-        kept = ", ".join(mark for mark in dict.fromkeys(markup(text)) if any(map(str.isalpha, mark)))
+        kept = ", ".join(
+            " ".join(mark.splitlines()) for mark in dict.fromkeys(markup(text)) if any(map(str.isalpha, mark))
+        )
         return [*before, {**asked, "content": f"{asked['content']}\n\n{KEEP}{kept}"}] if kept else [*before, asked]
 
     def repair(self, request: RewriteRequest, answer: str, fault: str) -> RewriteRequest:
