@@ -17,6 +17,7 @@ import pytest
 import polyref
 from polyref import ReferenceSet, get_metric, load_paraphraser
 from polyref.augment.filters import FILTERS
+from polyref.cli.main import COMMANDS
 from polyref.errors import PolyrefWarning, UsageError
 from polyref.eval.judgements.base import JUDGEMENTS, gold_reader
 from polyref.eval.statistics.named import STATISTICS, statistics_called
@@ -189,3 +190,40 @@ def test_names_that_are_unknown(install: Callable[..., None]) -> None:
 def test_generators_are_listed_with_their_packages(install: Callable[..., None]) -> None:
     install("fine_generator", "polyref.generators", "fine = fine_generator:load")
     assert generators()[-1].summary == "fine_generator:load (fine_generator 1.0)"
+
+
+#: What the shell sends when somebody presses the tabulator.
+COMPLETED = (
+    ["score", "refs", "-m", ""],
+    ["score", "refs", "-m", "mine", "--"],
+    ["evaluate", "set", "--"],
+    ["evaluate", "set", "--statistic", ""],
+    ["evaluate", "set", "--judgements", ""],
+    ["submit", "set", "-m", ""],
+    ["augment", "refs", "--model", ""],
+    ["augment", "refs", "--filter", ""],
+    ["convert", "refs", "a", "b", "--to", ""],
+    ["paraphrase", "--model", ""],
+    ["inspect", "--"],
+)
+
+
+def test_neither_help_nor_completion_runs_code_of_plug_ins(install: Callable[..., None], tmp_path: Path) -> None:
+    """A shell that completes, and somebody who reads, have asked for nothing yet."""
+    for group in KINDS:
+        code = f"open({str(tmp_path / 'ran')!r}, 'a').close()\nx = 1\n"
+        install(f"trace_{group}", f"polyref.{group}", f"mine = trace_{group}:x", code)
+    words = [[name, "--help"] for name in COMMANDS]
+    program = (
+        "import os, sys\nfrom click.testing import CliRunner\nfrom polyref.cli.main import cli\n"
+        f"for words in {words!r}:\n    assert CliRunner().invoke(cli, words).exit_code == 0, words\n"
+        "from click.shell_completion import BashComplete\n"
+        "shell = BashComplete(cli, {}, 'polyref', '')\n"
+        f"for words in {COMPLETED!r}:\n    found = shell.get_completions(words[:-1], words[-1])\n"
+        "    print(words, [one.value for one in found])\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(tmp_path / "site"), str(EXAMPLES.parents[1])))}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("'mine'") >= 4 and "'--chrf-beta'" in done.stdout
+    assert not (tmp_path / "ran").exists(), done.stdout

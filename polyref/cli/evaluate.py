@@ -14,7 +14,7 @@ import click
 from polyref.cli.files import fields_from, fields_option, format_option
 from polyref.cli.options import (
     HOW,
-    HeadedCommand,
+    MetricCommand,
     argument_or_option,
     metric_options,
     metric_parameters,
@@ -23,7 +23,7 @@ from polyref.cli.options import (
     threads_option,
 )
 from polyref.cli.printing import bars, json_object, remember, tell
-from polyref.errors import UsageError
+from polyref.errors import UsageError, without_secrets
 from polyref.eval.options import EvaluateOptions, Measured
 from polyref.options import option
 from polyref.progress import listening
@@ -81,7 +81,7 @@ def _written(value: Any) -> Any:
     """A value as JSON has it: no tuples, and names of files as text."""
     if isinstance(value, tuple):
         return [_written(one) for one in value]
-    return name_as_text(value) if isinstance(value, str) else value
+    return without_secrets(name_as_text(value)) if isinstance(value, str) else value
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +94,7 @@ class Printed:
     verbose: bool = option(False, short="-v", heading=HOW, without=("as_json",), help="Print signatures in full.")
 
 
-@click.command(cls=HeadedCommand)
+@click.command(cls=MetricCommand)
 @click.argument(
     "data", nargs=-1, required=True, metavar="SET_DIR...", type=click.Path(), shell_complete=argument_or_option
 )

@@ -279,18 +279,49 @@ def _shown(value: Any) -> str:
     return "yes" if value is True else f"{value:g}" if isinstance(value, float) else str(value)
 
 
+class MetricCommand(HeadedCommand):
+    """A command with the options of metrics; as keyword arguments they are for :func:`make_metrics`.
+
+    Those of other packages are there where a command line names the metric: neither the help of a command nor what the
+    shell completes runs code of other packages.
+    """
+
+    _own: list[click.Parameter] | None = None
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Add the options of metrics that are named, then parse as usual."""
+        from polyref.metrics.registry import REGISTRY, plain_name, split
+
+        words = [] if ctx.resilient_parsing else [w for arg in args for w in (arg, arg[2:], arg.partition("=")[2])]
+        named = {plain_name(one.partition("(")[0].strip().lower()) for word in words for one in split(word)}
+        ctx.meta[_ADDED] = added = tuple(entry.name for entry in REGISTRY.added() if entry.name in named)
+        more = {one.name: one for one in _parameters(added)} if added else {}
+        self._own = self.params if self._own is None else self._own
+        self.params = [*(more.pop(one.name, one) for one in self._own), *more.values()]
+        return super().parse_args(ctx, args)
+
+
+_ADDED: Final = "polyref.added"
+
+
 def metric_options(command: F) -> F:
-    """Decorate a command with the options of all metrics; as keyword arguments they are for :func:`make_metrics`."""
-    for option in reversed(_options()):
+    """Decorate a :class:`MetricCommand` with the options of polyref's own metrics."""
+    for option in reversed(_options(())):
         command = option(command)
     return command
 
 
-def metric_parameters() -> set[str]:
-    """Names of the parameters that :func:`metric_options` adds to a command."""
-    from polyref.metrics.registry import all_options
+def _parameters(added: tuple[str, ...]) -> list[click.Parameter]:
+    """The options of polyref's own metrics and of some added ones."""
+    command: Callable[..., Any] = lambda: None  # noqa: E731
+    for option in reversed(_options(added)):
+        command = option(command)
+    return click.command()(command).params
 
-    return {one.parameter for options in all_options().values() for one in options.values() if one.flag}
+
+def metric_parameters() -> set[str]:
+    """Names of the parameters of the command that runs which are options of metrics."""
+    return {one.name or "" for one in _parameters(click.get_current_context().meta[_ADDED])}
 
 
 def files_of(metrics: Iterable[Metric]) -> list[str]:
@@ -304,14 +335,14 @@ def files_of(metrics: Iterable[Metric]) -> list[str]:
     ]
 
 
-@lru_cache(maxsize=1)
-def _options() -> list[Callable[[F], F]]:
-    """One option for every flag, whichever metrics have it."""
+@lru_cache(maxsize=2)
+def _options(added: tuple[str, ...]) -> list[Callable[[F], F]]:
+    """One option for every flag, whichever of polyref's metrics and of the added ones have it."""
     from polyref.metrics.registry import all_options
 
     takers: dict[str, dict[str, Option]] = defaultdict(dict)
     families: dict[str, list[str]] = defaultdict(list)
-    for name, options in all_options().items():
+    for name, options in all_options(added).items():
         for one in options.values():
             if one.flag:
                 takers[one.flag][name] = one

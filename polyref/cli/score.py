@@ -12,7 +12,7 @@ from polyref.cli.making import MAKERS, MakingOptions, making_from
 from polyref.cli.options import (
     HOW,
     METRIC_HELP,
-    HeadedCommand,
+    MetricCommand,
     argument_or_option,
     files_of,
     metric_options,
@@ -197,7 +197,7 @@ class TestOptions:
         return asked[0]
 
 
-@click.command(cls=HeadedCommand, short_help="Score systems with any number of references.")
+@click.command(cls=MetricCommand, short_help="Score systems with any number of references.")
 @click.argument("references", nargs=-1, metavar="REFS...", shell_complete=argument_or_option)
 @options_of(Asked)
 @options_of(MakingOptions, gathered="making", heading="Making added references")

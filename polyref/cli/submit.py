@@ -11,8 +11,8 @@ import click
 from polyref.cli.files import fields_from, fields_option, format_option
 from polyref.cli.options import (
     METRIC_HELP,
-    HeadedCommand,
     HeadedOption,
+    MetricCommand,
     metric_options,
     options_of,
     quiet_option,
@@ -27,7 +27,7 @@ from polyref.tables import shown
 _named = partial(click.option, cls=HeadedOption, heading="What the task calls it")
 
 
-@click.command(cls=HeadedCommand)
+@click.command(cls=MetricCommand)
 @click.argument("set_dir", type=click.Path())
 @click.option("--year", type=click.IntRange(2020, 2026), required=True, help="Whose format to write.")
 @click.option("-l", "--language-pair", "pairs", multiple=True, metavar="PAIR", help="Pairs. [default in 2026: all]")

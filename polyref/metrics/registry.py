@@ -251,9 +251,10 @@ def metric_label(specification: str) -> str:
     return bare.label + bracket + options
 
 
-def all_options() -> Mapping[str, Mapping[str, Option]]:
-    """:func:`metric_options` of every metric, by its name; a warning names plug-ins that cannot be used."""
-    found = {name: tried(metric_options, name, where=f"the options of the metric {name}") for name in REGISTRY.loaded()}
+def all_options(added: Iterable[str] | None = None) -> Mapping[str, Mapping[str, Option]]:
+    """:func:`metric_options` of all metrics, or of ``added`` and polyref's; a warning names what cannot be used."""
+    added = REGISTRY.loaded() if added is None else added
+    found = {name: tried(metric_options, name, where=f"the options of the metric {name}") for name in added}
     found = {name: metric_options(name) for name in METRICS} | found
     return {name: options for name, options in found.items() if options is not None}
 
