@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import tarfile
@@ -13,6 +14,8 @@ import pytest
 import polyref
 
 ROOT = Path(__file__).resolve().parent.parent
+#: What a release is checked with.
+HASHED = "constraints.hashed.txt"
 
 
 def _sources() -> set[str]:
@@ -31,6 +34,29 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     return folder
+
+
+def test_what_a_release_is_checked_with_has_hashes() -> None:
+    """Of the versions of ``constraints.txt``, with all that they need, and nothing is installed without."""
+    pinned = re.findall(r"^([\w.-]+)==(\S+)((?: \\\n    --hash=sha256:[0-9a-f]{64})+)$", _text(HASHED), re.MULTILINE)
+    lines = [line for line in _text(HASHED).splitlines() if line and line.lstrip()[0] not in "#-"]
+    assert len(lines) == len(pinned) > 50
+    versions = {name.replace("_", "-"): version for name, version, _ in pinned}
+    known = re.findall(r"^(\S+)==([^\s;]+)(?:; python_version >= '3\.11')?$", _text("constraints.txt"), re.MULTILINE)
+    there = {name.replace("_", "-"): version for name, version in known}
+    assert {name: versions[name] for name in there.keys() & versions} == {
+        name: version for name, version in there.items() if name in versions
+    }
+    assert versions.keys() >= {"transformers", "openai", "pytest", "hatchling", "build", "twine"}
+    script = _text("scripts/release-check")
+    installs = [line for line in script.splitlines() if "pip install" in line]
+    assert len(installs) == 3 and "--require-hashes" in installs[0]
+    assert all("--no-deps" in line for line in installs[1:])  # torch, and polyref itself
+    assert f"/{HASHED}" in _text("pyproject.toml")
+
+
+def _text(name: str) -> str:
+    return (ROOT / name).read_text("utf-8")
 
 
 @pytest.mark.slow
