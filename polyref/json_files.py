@@ -20,6 +20,7 @@ else:
 #: Levels of lists and objects in one value.
 _DEEPEST = 100
 _LARGEST = sys.float_info.max
+TOO_LARGE = 1 << 63  # for a whole number: Python refuses to write sums of those with thousands of digits
 _NOTHING: dict[str, Any] = {}
 _LINE = re.compile(r"\s*\(at (?:line (\d+), column \d+|end of document)\)")
 #: Characters of what is found in the place of something else.
@@ -182,7 +183,7 @@ class Record:
     def whole(self, key: str, least: int = 0) -> int | None:
         """A whole number, ``least`` or more."""
         value = self._typed(key, int, f"a whole number from {least}")
-        if value is not None and value < least:
+        if value is not None and not least <= value < TOO_LARGE:
             self.fail(f'"{key}" is {described(value)}, expected a whole number from {least}')
         return value
 
@@ -256,7 +257,7 @@ def misfit(value: Any, shape: Any) -> str | None:
         kinds = dict.fromkeys(value, shape[str]) if fits and str in shape else shape
         parts = ((f".{name}", value.get(name), kind) for name, kind in kinds.items()) if fits else ()
     elif shape is int:
-        fits, expected = isinstance(value, int) and not isinstance(value, bool) and value >= 0, "a whole number from 0"
+        fits, expected = type(value) is int and 0 <= value < TOO_LARGE, "a whole number from 0"
     else:
         fits, expected = isinstance(value, str) and not _HALF.search(value), "text"
     if not fits:

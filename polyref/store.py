@@ -66,16 +66,16 @@ class Journal:
         self._place = place
 
     @classmethod
-    def open(cls, path: str | Path, settings: Mapping[str, Any]) -> Journal:
+    def open(cls, path: str | Path, settings: Mapping[str, Any], *, private: bool = False) -> Journal:
         """Open or create a journal.
 
         Args:
             path: The file, or the URL of a folder.
             settings: Everything the work depends on, as JSON values: inputs by their hash, model, options.
+            private: Whether a new file is for its owner alone.
         """
-        # As JSON gives it back: tuples become lists, keys become strings.
-        header = {"journal": _FORMAT, "settings": json.loads(json.dumps(settings))}
-        place = _Folder(str(path), header) if is_remote(path) else _File(Path(path))
+        header = {"journal": _FORMAT, "settings": json.loads(json.dumps(settings))}  # with lists for tuples
+        place = _Folder(str(path), header) if is_remote(path) else _File(Path(path), 0o600 if private else 0o666)
         try:
             length = place.resume(header)
         except BaseException:
@@ -115,11 +115,11 @@ class _File:
     A lock keeps a second process out, if the file system has locks; without them, a warning says so.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, mode: int) -> None:
         self.path = path
         try:
             # Never through a link: whoever may write into the folder could point it at any file of the user's.
-            handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+            handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
             self._stream: BinaryIO = os.fdopen(handle, "r+b")
         except OSError as error:
             if error.errno == errno.ELOOP:

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from polyref.cli.main import cli
-from polyref.tables import Cell, Column, Table, shown, text_table, written
+from polyref.tables import Cell, Column, Table, html_table, latex_table, shown, text_table, written
 
 
 @pytest.mark.parametrize(
@@ -40,6 +40,13 @@ def test_rows_of_a_table_stay_one_line_each() -> None:
         r"a\nb\x1b[2J      1.5",
         "c                  2",
     ]
+
+
+def test_what_turns_the_direction_of_writing_is_shown_on_pages() -> None:
+    text = "\u202egnp.exe\u2066"
+    assert html_table((text,), [(text,)], caption=text).count(r"\u202egnp.exe\u2066") == 3
+    assert "\u202e" not in html_table((text,), [(text,)], caption=text) + latex_table((text,), [(text,)])
+    assert html_table(("\u200fעברית",), []).count("\u200fעברית") == 1
 
 
 def test_names_of_systems(tmp_path: Path) -> None:

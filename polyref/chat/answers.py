@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Final
 
+from polyref.json_files import TOO_LARGE
 from polyref.store import Journal
 
 #: What stands in the place of a key that a server repeats.
@@ -79,7 +80,7 @@ def readable(text: str) -> str:
 
 def _count(usage: Any, name: str) -> int:
     value = usage.get(name) if isinstance(usage, Mapping) else None
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else 0
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < TOO_LARGE else 0
 
 
 _SETTINGS: Final = {"answers of language models": 1}
@@ -131,7 +132,7 @@ class Answers:
         self._lock = threading.Lock()
         self._known: dict[str, Answer] = {}
         self._met: set[str] = set()
-        self._journal = None if path is None else Journal.open(path, _SETTINGS)
+        self._journal = None if path is None else Journal.open(path, _SETTINGS, private=True)
         remedy = "move the file away, or delete this line and all after it"
         for record in self._journal.records(_RECORD, remedy) if self._journal else ():
             given = record["answer"]

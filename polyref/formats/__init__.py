@@ -284,7 +284,7 @@ def save(
 
 def _write_plain(path: str | Path, files: Mapping[str, str]) -> None:
     if str(path).endswith("/") or Path(path).is_dir():
-        _write_folder(path, {f"{column}.txt": text for column, text in files.items()})
+        _write_folder(path, {f"{_file_name(column)}.txt": text for column, text in files.items()})
     elif PLACE in str(path):
         named = {Path(str(path).replace(PLACE, _file_name(column))): text for column, text in files.items()}
         for file in named:
@@ -314,8 +314,8 @@ def matching(pattern: Path) -> list[Path]:
 
 
 def _file_name(column: str) -> str:
-    if "/" in column or column.startswith("."):
-        raise DataError(f"the reference name {column!r} cannot be part of a file name")
+    if "/" in column or column.startswith(".") or not column.isprintable() or len(column.encode()) > 200:
+        raise DataError(f"the reference name {column[:60]!r} cannot be part of a file name")
     return column
 
 

@@ -153,7 +153,7 @@ def names_in_tables(name: str) -> bool:
 
 def names_in_documents(name: str) -> bool:
     """Whether documents read a reference of this name as one of this name."""
-    return added_kind(name) is None and not is_default(name)
+    return added_kind(name) is None and not is_default(name) and name.isprintable()
 
 
 def segment_of(

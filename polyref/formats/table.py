@@ -1,4 +1,4 @@
-"""Tables: one segment a row, one text a column; TSV without quotes, CSV with them.
+"""Tables: one segment a row, one text a column; TSV without quotes, CSV with them, and with no cell for a formula.
 
 Columns are known by their names in the first row, or by their numbers from 1. sacreBLEU's TSV of references has no
 names: every column is a reference.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 import warnings
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -43,6 +44,8 @@ from polyref.formats.columns import (
 from polyref.json_files import Record
 from polyref.references import Place, Segment
 
+_FORMULA: Final = re.compile(r"\A('*)(?=[=+\-@\t\r])")  # what a spreadsheet would compute, and its guards
+
 
 def has_names(cells: Sequence[str]) -> bool:
     """Whether the first row of a table names its columns: one of them is called as references or outputs are."""
@@ -57,7 +60,7 @@ def _rows(file: Lines, separator: str) -> Iterator[tuple[int, list[str]]]:
     reader = csv.reader((f"{line}\n" for _, line in without_blank_end(file)), strict=True)
     try:
         for row in reader:
-            yield reader.line_num, row
+            yield reader.line_num, [_FORMULA.sub(lambda found: found[1][1:], cell) for cell in row]
     except csv.Error as error:
         raise DataError(f"broken CSV: {error}", file=file.name, line=reader.line_num) from None
 
@@ -164,8 +167,9 @@ def _cells(made: SetInColumns) -> Iterator[list[str]]:
 def _csv_lines(made: SetInColumns) -> Iterator[str]:
     for row in _cells(made):
         line = io.StringIO()
+        cells = (_FORMULA.sub(r"'\1", cell.replace("\r\n", "\n")) for cell in row)
         # What is in the line end is quoted; a text file's own is a line feed.
-        csv.writer(line, lineterminator="\r\n").writerow(cell.replace("\r\n", "\n") for cell in row)
+        csv.writer(line, lineterminator="\r\n").writerow(cells)
         yield line.getvalue().removesuffix("\r\n") + "\n"
 
 

@@ -23,7 +23,7 @@ from polyref.eval.inspection.measures import differences
 from polyref.metrics.ngram.diversity import bleu_to_references, self_bleu
 from polyref.references import Reference, ReferenceSet, Segment
 
-HOSTILE = "<script>alert(1)</script> & \"two\" 'one' \x1b[31mred"
+HOSTILE = "<script>alert(1)</script> & \"two\" 'one' \x1b[31mred\u202e"
 
 
 def added(text: str, of: int = 0, **values: Any) -> Reference:
@@ -124,6 +124,7 @@ def test_views(found: Inspection) -> None:
     assert repr(found) == "Inspection(my set: 3 segments: 3 human, 1 postedit, 5 paraphrase references)"
     cell = found._repr_html_()
     assert cell.count("<table>") == 2 and "<del>the</del> <ins>a</ins>" in cell and "<script" not in cell
+    assert "\u202e" not in cell
     (row,) = found.rows
     assert json.loads(json.dumps(row, allow_nan=False)) == json.loads(json.dumps(row))
     assert row["diversity"][0]["bleu_to_human"] is None and row["refusals"][0] == {"reason": "names", "count": 2}
@@ -156,7 +157,7 @@ def test_the_page_is_whole_and_needs_nothing_else(found: Inspection, tmp_path: P
     elements.feed(page)
     assert elements.open == [] and elements.outside == []
     assert {"del", "ins", "svg", "dl"} <= elements.names and "script" not in elements.names
-    assert "&lt;script&gt;" in page and "\x1b" not in page
+    assert "&lt;script&gt;" in page and "\x1b" not in page and "\u202e" not in page and r"red\u202e" in page
     assert "<del>the</del> <ins>a</ins>" in page
     assert re.search(r"<dt>self-BLEU of the added ones</dt><dd>[\d.]+</dd>", page)
 

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from polyref.errors import DataError, UsageError
-from polyref.formats import WRITTEN, form_of
+from polyref.formats import WRITTEN, form_of, read_outputs
 from polyref.references import Reference, ReferenceSet, Segment
 
 #: Form -> suffix of its file, of forms that hold a set in one file.
@@ -391,6 +391,47 @@ def test_odd_spaces_and_quotes(tmp_path: Path, form: str) -> None:
     found, lost = again(segments, tmp_path / f"a{FILES[form]}", form)
     assert found.segments == segments
     assert lost == []
+
+
+def test_no_cell_of_csv_is_a_formula(tmp_path: Path) -> None:
+    formulas = ["=cmd|' /C calc'!A0", "+1", "-1+1", "@SUM(A1)", "\tx", "'=1", "''@a", "- Yes.", '=HYPERLINK("a")']
+    plain = ["'", "'a'", "a=1", "'' -", "1-1"]
+    segments = tuple(
+        Segment(text, (human(text), made(text, 0)), text, doc=text) for text in (*formulas, *plain) if text != "\tx"
+    )
+    found, lost = again(segments, tmp_path / "a.csv", "csv")
+    assert (found.segments, lost) == (segments, [])
+    with (tmp_path / "a.csv").open(newline="") as file:
+        cells = {cell for row in csv.reader(file) for cell in row}
+    assert {f"'{text}" for text in formulas if text != "\tx"} < cells and set(plain) < cells
+    assert not [cell for cell in cells if cell.startswith(("=", "+", "-", "@", "\t", "\r"))]
+    (tmp_path / "out.csv").write_text("id,output\n1,'=A1\n2,'quoted'\n")
+    assert read_outputs(tmp_path / "out.csv").systems == {"": ["=A1", "'quoted'"]}
+
+
+@pytest.mark.parametrize("name", ["a\nb", "a\x1b[2J", "\u202egnp", "a\0b"])
+@pytest.mark.parametrize("form", ["xml", "sgml"])
+def test_a_name_that_is_no_line_is_said_to_be_lost(tmp_path: Path, form: str, name: str) -> None:
+    segments = (Segment("1", (human("One.", name=name), human("Uno.", name="refB"))),)
+    found, lost = again(segments, tmp_path / f"a{FILES[form]}", form)
+    assert [ref.extra for ref in found.segments[0].refs] == [{}, {"name": "refB"}]
+    assert lost == ["name (1 reference)"]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("a\nb", "cannot be part"), ("\u202egnp", "cannot be part"), ("a\0b", "cannot be part"), ("a/b", "cannot be part"),
+     ("x" * 300, "cannot be part"), ("é" * 101, "cannot be part")],
+)  # fmt: skip
+@pytest.mark.parametrize("target", ["a.{}.txt", "folder/"])
+def test_names_that_files_cannot_have(tmp_path: Path, target: str, name: str, message: str) -> None:
+    segments = (Segment("1", (human("One.", name=name), human("Uno.", name="refB"))),)
+    with pytest.raises(DataError, match=message):
+        ReferenceSet(segments).export(f"{tmp_path}/{target}")
+    if "/" in name or len(name) > 99:
+        with pytest.raises(DataError, match=r"not allowed|cannot be part"):
+            ReferenceSet(segments).export(tmp_path / "set", "mt-metrics-eval", pair="de-en")
+    assert list(tmp_path.iterdir()) == []
 
 
 words = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs", "Zs", "Zl", "Zp", "Cn"]), min_size=1)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from polyref.chat.answers import Answer, NoAnswerError, read_completion
+from polyref.chat.answers import Answer, Answers, NoAnswerError, read_completion
+from polyref.errors import DataError
 from polyref.paraphrase.rewriting import TextInContext
 from polyref.paraphrase.rewriting.answers import rewrites_in
 from polyref.paraphrase.rewriting.checks import Checks
@@ -44,6 +46,21 @@ def test_odd_values_are_as_if_they_were_not_there() -> None:
     body = _body(content=7, refusal={})
     body |= {"usage": {"prompt_tokens": True, "completion_tokens": -1}, "model": 3, "system_fingerprint": ""}
     assert read_completion(body) == Answer()
+    body["usage"] = {"prompt_tokens": int("9" * 4300), "completion_tokens": 1 << 63}
+    assert read_completion(body) == Answer()
+
+
+def test_a_file_of_answers_is_its_owners_and_its_numbers_can_be_added(tmp_path: Path) -> None:
+    path = tmp_path / "answers"
+    with_many = Answer("x", prompt_tokens=int("9" * 4300))
+    answers = Answers(path)
+    answers.add("k", with_many)
+    answers.close()
+    assert path.stat().st_mode & 0o777 == 0o600
+    with pytest.raises(
+        DataError, match=r"answers:2: the record\.answer\.prompt_tokens is 999.*expected a whole number"
+    ):
+        Answers(path)
 
 
 @pytest.mark.parametrize(
