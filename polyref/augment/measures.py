@@ -63,7 +63,7 @@ class Forced:
     As a weight, the geometric mean of the token probabilities.
     """
 
-    most = 0.0
+    most: float | None = 0.0
     backward = False
 
     def __init__(self, model: str = "shipped", *, lang: str) -> None:
