@@ -111,7 +111,7 @@ class ReferenceSet:
         meta: Generator signature, decoding and filter parameters, seed, hashes of the inputs, tool version.
     """
 
-    segments: tuple[Segment, ...]
+    segments: Sequence[Segment]
     meta: Mapping[str, Any] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -210,7 +210,7 @@ class ReferenceSet:
             DataError: ``path`` cannot be written, or the set cannot be written in this form.
             UsageError: There is no such form, or ``path`` does not fit it.
         """
-        lost: list[str] = _forms().save(self.segments, self.meta, path, form, pair)
+        lost: list[str] = import_module("polyref.formats.writing").save(self.segments, self.meta, path, form, pair)
         return lost
 
     @classmethod

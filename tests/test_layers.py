@@ -110,7 +110,7 @@ def test_nothing_is_unpickled() -> None:
 def test_what_others_wrote_is_parsed_in_one_place() -> None:
     own = {
         "json_files.py",
-        "augment/inputs.py",  # its own temporary file
+        "formats/own.py",  # its own temporary file
         "cli/demo.py",  # what the demo has just written
         "models/encoders.py",  # a table of the package
         "chat/server.py",  # an answer, which is no file

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-import json
-import os
 import shutil
 import tempfile
 from abc import ABC, abstractmethod
-from array import array
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import cached_property
 from itertools import islice
-from operator import attrgetter
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final
+from typing import Any
 
 from polyref.errors import DataError, UsageError
 from polyref.formats import Reading, located, open_references, own, segment_line
@@ -106,42 +102,6 @@ class Given(Rows):
         return self._held[place]
 
 
-#: What a file says of a reference.
-_FIELDS: Final = attrgetter(*(one.name for one in fields(Reference) if one.name != "added"))
-
-
-class _Spool:
-    """Segments in a temporary file, 8 bytes of memory each."""
-
-    def __init__(self, stack: ExitStack) -> None:
-        self._stream = stack.enter_context(tempfile.TemporaryFile(prefix="polyref-"))
-        self._ends = array("q", [0])
-
-    def add(self, segment: Segment) -> None:
-        row = [
-            segment.id,
-            [_FIELDS(one) for one in segment.refs],
-            segment.source,
-            segment.doc,
-            segment.lang,
-            segment.extra,
-        ]
-        size = self._stream.write(json.dumps([isinstance(segment.id, Place), *row]).encode("ascii"))
-        self._ends.append(self._ends[-1] + size)
-
-    def finish(self) -> None:
-        self._stream.flush()
-
-    def __len__(self) -> int:
-        return len(self._ends) - 1
-
-    def __getitem__(self, place: int) -> Segment:
-        start, end = self._ends[place], self._ends[place + 1]
-        # Without a position of its own: whoever feeds an engine may read in another thread.
-        is_place, name, refs, *rest = json.loads(os.pread(self._stream.fileno(), end - start, start))
-        return Segment(Place(name) if is_place else name, tuple(Reference(*one) for one in refs), *rest)
-
-
 class Inputs(Rows):
     """Reference files, read once, as a sequence of segments that never lies in memory as a whole.
 
@@ -181,7 +141,7 @@ class Inputs(Rows):
         self.file = self.names[0]
         self.numbered, self.named = True, False
         self._context, self._sources, self.untranslated = context, None, untranslated
-        self._spool = _Spool(self._stack)
+        self._spool = own.Spool(self._stack)
         try:
             paths, self.reading = located(paths, replace(reading or Reading(), whole=whole))
             self._paths = [self._readable(path) for path in paths]
@@ -269,7 +229,8 @@ class Inputs(Rows):
         return self.length
 
     def __getitem__(self, place: int) -> Segment:
-        return self._spool[place]
+        segment: Segment = self._spool[place]
+        return segment
 
     def __enter__(self) -> Inputs:
         return self

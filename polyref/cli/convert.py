@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+
 import click
 
 from polyref.cli.commands import LazyGroup
 from polyref.cli.files import reading_options, refuse_overwriting
 from polyref.cli.options import HeadedCommand
 from polyref.cli.printing import tell
-from polyref.formats import WRITTEN, Reading
-from polyref.references import ReferenceSet
+from polyref.formats import Reading, open_references
+from polyref.formats.own import Spool
+from polyref.formats.writing import WRITTEN, save
 from polyref.textfiles import display_name
 
 
@@ -36,8 +39,8 @@ def refs(references: tuple[str, ...], reading: Reading, target: str, to: str | N
     polyref convert refs refs.polyref.jsonl wmt22 --to mt-metrics-eval -l zh-en
     """  # noqa: D301
     refuse_overwriting(references, target)
-    found = ReferenceSet.load(
-        *references, form=reading.form, fields=reading.fields, pair=reading.pair, lang=reading.lang
-    )
-    if lost := found.export(target, to, pair=reading.pair):
+    with ExitStack() as stack:
+        opened = open_references(references, stack, reading)
+        lost = save(Spool(stack, opened.segments), opened.meta, target, to, reading.pair)
+    if lost:
         tell("note", f"{display_name(target)} cannot hold {'; '.join(lost)}")

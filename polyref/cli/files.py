@@ -13,8 +13,9 @@ import click
 
 from polyref.cli.options import HeadedOption
 from polyref.errors import UsageError
-from polyref.formats import PLACE, Reading, matching, takes_lang, takes_pair
+from polyref.formats import Reading, takes_lang, takes_pair
 from polyref.formats.test_sets import FOLDER, SCHEME
+from polyref.formats.writing import PLACE, matching
 from polyref.store import is_journal
 from polyref.textfiles import display_name, is_remote, without_scheme
 

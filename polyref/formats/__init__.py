@@ -1,49 +1,29 @@
 """How segments lie in files: one module a form or family of forms, told by what is in a file or chosen by name.
 
-:class:`~polyref.references.ReferenceSet` reads whole sets and writes them; what is here reads segment by segment. Each
-form is a :class:`~polyref.formats.base.Format`, which tells, reads and writes it. Other packages add forms by entry
-points of the group ``polyref.formats``.
+:class:`~polyref.references.ReferenceSet` reads whole sets; what is here reads segment by segment, and
+:mod:`polyref.formats.writing` writes. Each form is a :class:`~polyref.formats.base.Format`, which tells, reads and
+writes it. Other packages add forms by entry points of the group ``polyref.formats``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from polyref.errors import DataError, UsageError
 from polyref.formats.base import AS_TOLD, Format, Lines, Opened, Outputs, Reading, Start, check_roles, unpacked
-from polyref.formats.columns import layout, losses
-from polyref.formats.general_task import EVALUATION, GENERAL, lost_in_documents
+from polyref.formats.general_task import EVALUATION, GENERAL
 from polyref.formats.json_lists import COMET, KEYED, LISTS
 from polyref.formats.metrics_task import METRICS_TASK
-from polyref.formats.own import (
-    NBEST,
-    NORMAL,
-    PLAIN,
-    SIMPLE,
-    checked,
-    header_line,
-    plain_files,
-    segment_line,
-    write_segments,
-)
+from polyref.formats.own import NBEST, NORMAL, PLAIN, SIMPLE, header_line, segment_line, write_segments
 from polyref.formats.table import CSV, SACREBLEU, TSV
-from polyref.formats.test_sets import FOLDER, SCHEME, files_in, layout_files, set_files
+from polyref.formats.test_sets import FOLDER, SCHEME, files_in, set_files
 from polyref.formats.xml import SGML, XML
 from polyref.plugins import Plugins, tried
-from polyref.publishing import publish_together, published_folder
-from polyref.references import Segment
-from polyref.textfiles import (
-    check_writable,
-    display_name,
-    is_remote,
-    iter_lines,
-    without_scheme,
-    write_atomically,
-)
+from polyref.textfiles import display_name, is_remote, iter_lines, without_scheme
 
 __all__ = [
     "Outputs",
@@ -54,7 +34,6 @@ __all__ = [
     "open_references",
     "opened_lines",
     "read_outputs",
-    "save",
     "segment_line",
     "takes_lang",
     "takes_pair",
@@ -65,7 +44,8 @@ __all__ = [
 _LOOKED_AT: Final = 1 << 20
 LOOKED_AT: Final = 100
 
-_FORMS: Final = (
+#: polyref's own forms.
+OWN_FORMS: Final = (
     *(PLAIN, NORMAL, SIMPLE, NBEST, KEYED, LISTS, TSV, CSV, SACREBLEU, COMET, XML, SGML, GENERAL),
     *(EVALUATION, METRICS_TASK, FOLDER),
 )
@@ -75,18 +55,13 @@ _TRANSLATIONS: Final = {name: f"polyref.formats.translations:{name.upper()}" for
 FORMATS: Final = Plugins(
     "file format",
     "polyref.formats",
-    {form.name: form for form in _FORMS if form is not COMET} | _TRANSLATIONS,
+    {form.name: form for form in OWN_FORMS if form is not COMET} | _TRANSLATIONS,
     "a Format of that name",
     lambda name, found: isinstance(found, Format) and found.name == name,
 )
 #: A file is in the first of these that matches it. Forms of other packages are asked between the two.
 _FIRST: Final = (NBEST, SIMPLE, NORMAL)
 _LAST: Final = (GENERAL, EVALUATION, METRICS_TASK, KEYED, LISTS, SGML, XML, TSV, CSV, PLAIN)
-#: Every form that can be written, by name, and by the suffixes of names.
-WRITTEN: Final[Mapping[str, Format]] = {form.name: form for form in (NORMAL, *_FORMS) if form.writing}
-_SUFFIXES: Final = {suffix: form for form in _FORMS for suffix in form.suffixes}
-#: Where the names of references go in the name of a file for each.
-PLACE: Final = "{}"
 
 
 def by_name(name: str) -> Format:
@@ -238,93 +213,3 @@ def opened_lines(path: str | Path, stack: ExitStack, reading: Reading = AS_TOLD)
             "is plain text, but `fields` is given", file=name, remedy="tables and JSON have columns and keys"
         )
     return Lines(name, chain(sample, lines), reading), form
-
-
-def form_of(path: str | Path) -> Format:
-    """The form that the name of a file says: that of its suffix, the normal one for ``-``, or else plain text."""
-    return NORMAL if str(path) == "-" else _SUFFIXES.get(Path(unpacked(str(path))).suffix, PLAIN)
-
-
-def save(
-    segments: Sequence[Segment],
-    meta: Mapping[str, Any],
-    path: str | Path,
-    form: str | None = None,
-    pair: str | None = None,
-) -> list[str]:
-    """Write segments in a form, whole or not at all; see :meth:`polyref.references.ReferenceSet.export`.
-
-    Returns:
-        What the form cannot hold of the set, one phrase each.
-    """
-    if form is not None and form not in WRITTEN:
-        raise UsageError(f"`to` is {form!r}, expected one of {', '.join(WRITTEN)}")
-    chosen = form_of(path) if form is None else WRITTEN[form]
-    writing = chosen.writing
-    if chosen is NORMAL or writing is None:
-        write_segments(segments, meta, path)
-        return []
-    try:
-        segments = list(checked(segments, ids="id" in writing.holds))
-        made = layout(segments, meta, writing)
-        lost = losses(made, writing)
-        if chosen is FOLDER:
-            _write_folder(path, layout_files(made, pair))
-        elif writing.lines is None:
-            _write_plain(path, plain_files(made))
-        else:
-            with write_atomically(path) as stream:
-                stream.writelines(writing.lines(made))
-    except DataError as error:
-        if error.file is not None:
-            raise
-        raise DataError(error.message, file=display_name(path), remedy=error.remedy) from None
-    return lost + lost_in_documents(made) if chosen is GENERAL else lost
-
-
-def _write_plain(path: str | Path, files: Mapping[str, str]) -> None:
-    if str(path).endswith("/") or Path(path).is_dir():
-        _write_folder(path, {f"{_file_name(column)}.txt": text for column, text in files.items()})
-    elif PLACE in str(path):
-        named = {Path(str(path).replace(PLACE, _file_name(column))): text for column, text in files.items()}
-        for file in named:
-            check_writable(file)
-        if others := sorted(set(matching(Path(path))) - set(named)):
-            raise UsageError(
-                f"{others[0]} is there already, and no reference of this set",
-                remedy="remove it, or choose another name",
-            )
-        publish_together({file: text.encode() for file, text in named.items()})
-    elif len(files) > 1:
-        raise UsageError(
-            f"{path} is one file, but there are {len(files)} references: {', '.join(files)}",
-            remedy=f"put {PLACE} into the name (refs.{PLACE}.txt), name a folder with / at its end, or choose "
-            "another form (`to`)",
-        )
-    else:
-        with write_atomically(path) as stream:
-            stream.writelines(files.values())
-
-
-def matching(pattern: Path) -> list[Path]:
-    """The files that are there whose name fits a name with ``{}``."""
-    start, _, end = pattern.name.partition(PLACE)
-    names = [file.name for file in pattern.parent.iterdir() if len(file.name) > len(start) + len(end)]
-    return [pattern.parent / name for name in names if name.startswith(start) and name.endswith(end)]
-
-
-def _file_name(column: str) -> str:
-    if "/" in column or column.startswith(".") or not column.isprintable() or len(column.encode()) > 200:
-        raise DataError(f"the reference name {column[:60]!r} cannot be part of a file name")
-    return column
-
-
-def _write_folder(path: str | Path, files: Mapping[str, str]) -> None:
-    target = Path(path)
-    if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise UsageError(f"{path} is there and not empty", remedy="name a new or an empty folder")
-    with published_folder(target) as fresh:
-        for name, text in files.items():
-            file = fresh.joinpath(*(_file_name(part) for part in name.split("/")))
-            file.parent.mkdir(exist_ok=True)
-            file.write_bytes(text.encode())

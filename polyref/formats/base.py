@@ -230,24 +230,36 @@ def looks(line: str) -> str:
     return shortened(line)
 
 
+class Ids:
+    """Ids that must differ, and the line of each. Most files count from 1: of those, 8 bytes each are remembered."""
+
+    def __init__(self) -> None:
+        self._counted = array("q")
+        self._others: dict[str, int] = {}
+
+    def earlier(self, name: str, line: int) -> int | None:
+        """The line where an id was used before; None for a new one, whose line is remembered."""
+        number = int(name) if name.isascii() and name.isdigit() and name[0] != "0" and len(name) < 19 else 0
+        if 0 < number <= len(self._counted):
+            return self._counted[number - 1]
+        if number == len(self._counted) + 1 and name not in self._others:
+            self._counted.append(line)
+            return None
+        used = self._others.get(name)
+        if used is None:
+            self._others[name] = line
+        return used
+
+
 def unique(segments: Iterator[tuple[int, Segment]], file: str) -> Iterator[Segment]:
     """Refuse two segments with one id."""
-    # Most files count from 1: of those ids only the lines are remembered, 8 bytes each.
-    counted = array("q")
-    others: dict[str, int] = {}
+    ids = Ids()
     for line, segment in segments:
-        name = segment.id
-        number = int(name) if name.isascii() and name.isdigit() and name[0] != "0" and len(name) < 19 else 0
-        used = counted[number - 1] if 0 < number <= len(counted) else others.get(name) if others else None
-        if used is not None:
+        if (used := ids.earlier(segment.id, line)) is not None:
             raise DataError(
-                f"the id {name!r} was already used on line {used}",
+                f"the id {segment.id!r} was already used on line {used}",
                 file=file,
                 line=line,
                 remedy="ids must be unique",
             )
-        if number == len(counted) + 1:
-            counted.append(line)
-        else:
-            others[name] = line
         yield segment

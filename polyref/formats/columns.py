@@ -210,73 +210,85 @@ def _texts(key: str, value: Any, fail: Fail) -> list[str]:
     return several
 
 
+#: The references of a segment by their columns.
+Row: TypeAlias = dict[str, Reference]
+
+
 @dataclass(frozen=True)
 class SetInColumns:
-    """A reference set in columns: originals in the order they come up, then the others by kind and number."""
+    """A reference set in columns: originals in the order they come up, then the others by kind and number.
+
+    Attributes:
+        segments: Read once for every pass: they may lie in a file.
+        columns: Names of all columns.
+        named: Names of references that cannot be those of columns -> their columns.
+        parts: Which of :data:`PARTS` some segment has.
+        languages: Source and target language, where the segments say one.
+        writing: The form that it is written in.
+    """
 
     segments: Sequence[Segment]
     columns: Sequence[str]
-    rows: Sequence[Mapping[str, Reference]]  # of every segment, by column
-    meta: Mapping[str, Any]
+    named: Mapping[str, str]
+    parts: Sequence[str]
+    languages: tuple[str | None, str | None]
+    writing: Writing
 
     @property
-    def languages(self) -> tuple[str | None, str | None]:
-        """Source and target language, where the segments say one."""
-        source = next((one.extra["src_lang"] for one in self.segments if one.extra.get("src_lang")), None)
-        return source, next((one.lang for one in self.segments if one.lang), None)
+    def pairs(self) -> Iterator[tuple[Segment, Row]]:
+        """Every segment with its references by column."""
+        return ((segment, row_of(segment, self.named, self.writing)) for segment in self.segments)
 
-    def padded(self) -> list[list[str]]:
-        """The texts of every segment in all columns: one that is lacking is the segment's first again.
-
-        The same reference twice changes no score that takes the best or counts n-grams, unlike an empty one.
-        """
-        rows = []
-        for row in self.rows:
-            first = next((ref.text for ref in row.values()), "")
-            rows.append([row[column].text if column in row else first for column in self.columns])
-        return rows
-
-    def documents(self) -> list[tuple[str, list[int]]]:
-        """Name of every document and the places of its segments."""
-        found: dict[tuple[str, object], list[int]] = {}
-        documents = [(one.doc or NO_DOCUMENT, repr(one.extra.get("collection"))) for one in self.segments]
-        for key, group in groupby(range(len(documents)), key=documents.__getitem__):
-            places = list(group)
-            if key in found:
+    def documents(self) -> Iterator[tuple[str, list[tuple[Segment, Row]]]]:
+        """Every document: its name, and its segments with their references by column. One is held at a time."""
+        seen: set[tuple[str, str]] = set()
+        for key, group in groupby(self.segments, _document):
+            if key in seen:
                 raise DataError(
-                    f"document {key[0]!r} is not in one piece: it goes on at segment {self.segments[places[0]].id}",
+                    f"document {key[0]!r} is not in one piece: it goes on at segment {next(group).id}",
                     remedy="this form has one place for each document: sort the segments by document",
                 )
-            found[key] = places
-        return [(name, places) for (name, _), places in found.items()]
+            seen.add(key)
+        return ((key[0], list(group)) for key, group in groupby(self.pairs, lambda pair: _document(pair[0])))
 
 
-def layout(segments: Sequence[Segment], meta: Mapping[str, Any], writing: Writing) -> SetInColumns:
-    """Put the references of segments into columns."""
+def padded(column: str, row: Row) -> str:
+    """The text of a segment in a column: where that is lacking, the segment's first again.
+
+    The same reference twice changes no score that takes the best or counts n-grams, unlike an empty one.
+    """
+    return row[column].text if column in row else next((ref.text for ref in row.values()), "")
+
+
+def _document(segment: Segment) -> tuple[str, str]:
+    return segment.doc or NO_DOCUMENT, repr(segment.extra.get("collection"))
+
+
+def row_of(segment: Segment, named: Mapping[str, str], writing: Writing) -> Row:
+    """The references of a segment by column, where earlier segments have ``named`` columns for some."""
     first, readable = writing.first, writing.readable
-    rows: list[dict[str, Reference]] = []
-    columns: dict[str, str] = {}
-    for segment in segments:
-        row: dict[str, Reference] = {}
-        numbers: Counter[str] = Counter()
-        taken = {name for ref in segment.originals if isinstance(name := ref.extra.get(NAME), str)}
-        for ref in (*segment.originals, *segment.extras):
-            named = ref.extra.get(NAME)
-            named = named if ref.kind == "human" and isinstance(named, str) and named else None
-            column = named if named and readable(named) else columns.get(named or "")
-            kind = first if ref.kind == "human" else ref.kind
-            while column is None or column in row:
-                numbers[kind] += 1
-                column = kind if kind == first and numbers[kind] == 1 else f"{kind}{numbers[kind]}"
-                column = None if column in taken and readable(column) else column
-            row[column] = ref
-            if named and not readable(named):
-                columns.setdefault(named, column)
-        rows.append(row)
-    there = dict.fromkeys(column for row in rows for column, ref in row.items() if ref.original)
-    made = {column: ref.kind for row in rows for column, ref in row.items() if not ref.original}
-    ordered = sorted(made, key=lambda column: (made[column], int(column.removeprefix(made[column]))))
-    return SetInColumns(segments, [*there, *ordered], rows, meta)
+    row: Row = {}
+    numbers: Counter[str] = Counter()
+    own: dict[str, str] = {}
+    taken = {name for ref in segment.originals if isinstance(name := ref.extra.get(NAME), str)}
+    for ref in (*segment.originals, *segment.extras):
+        name = own_name(ref)
+        column = name if name and readable(name) else named.get(name) or own.get(name)
+        kind = first if ref.kind == "human" else ref.kind
+        while column is None or column in row:
+            numbers[kind] += 1
+            column = kind if kind == first and numbers[kind] == 1 else f"{kind}{numbers[kind]}"
+            column = None if column in taken and readable(column) else column
+        row[column] = ref
+        if name:
+            own.setdefault(name, column)
+    return row
+
+
+def own_name(ref: Reference) -> str:
+    """The name of a person's reference; empty where it has none."""
+    name = ref.extra.get(NAME)
+    return name if ref.kind == "human" and isinstance(name, str) else ""
 
 
 #: Parts of a segment that tables and JSON have columns and keys for.
@@ -344,96 +356,6 @@ class Writing:
 DocumentWriting: Final = partial(Writing, first=DEFAULT_NAME, readable=names_in_documents)
 
 
-def losses(made: SetInColumns, writing: Writing) -> list[str]:
-    """What is lost when a set is written, one phrase each, with counts."""
-    segments = made.segments
-    lang, sourced = made.languages[1], any(one.source is not None for one in segments)
-    sources = [one.source or "" for one in segments if "source" in writing.holds]
-    texts = [*(ref.text for segment in segments for ref in segment.refs), *sources]
-    counts = [len(segment.refs) for segment in segments]
-    taken = writing.taken or (lambda key: False)
-    further = [max(len(one.originals) - 1, 0) for one in segments]
-    added = [len(one.extras if one.originals else one.extras[1:]) for one in segments]
-    # But for a segment's only one, which is an empty line.
-    empty = [not ref.text for one in segments for ref in one.refs if len(one.refs) > 1]
-    ragged = [0 < count < len(made.columns) for count in counts]
-    lost: list[tuple[str, str, str, Sequence[int]]] = [
-        ("id", "ids", "segment", [one.id != str(place) for place, one in enumerate(segments, 1)]),
-        ("source", "sources", "segment", [one.source is not None for one in segments]),
-        ("doc", "documents", "segment", [one.doc is not None for one in segments]),
-        ("lang", "languages", "segment", [one.lang is not None for one in segments]),
-        ("langs", "languages", "segment", ["lang" in writing.holds and one.lang != lang for one in segments]),
-        (
-            "bare sources",
-            "no source: an empty one is written",
-            "segment",
-            [sourced and one.source is None for one in segments],
-        ),
-        ("keys", "other keys", "segment", [bool(one.extra.keys() - writing.keys) for one in segments]),
-        ("", "other keys", "segment", [any(map(taken, one.extra)) for one in segments]),
-        ("ragged", "different numbers of references: the first is repeated", "segment", ragged),
-        ("none", "no reference at all: an empty one is written", "segment", [not count for count in counts]),
-        (
-            "bare",
-            "no human reference: an empty one is written",
-            "segment",
-            [bool(one.refs) and not one.originals for one in segments],
-        ),
-        ("several", "further human references, which are left out", "reference", further),
-        ("extras", "added references, which are left out", "reference", added),
-        ("empty", "whether a reference is empty or absent", "reference", empty),
-        ("empty", "whether a source is empty or absent", "segment", [one.source == "" for one in segments]),
-        ("lines", "line ends, which become spaces", "text", ["\n" in text or "\r" in text for text in texts]),
-        ("returns", "line ends of Windows, which become line feeds", "text", ["\r\n" in text for text in texts]),
-        ("tabs", "tabs, which become spaces", "text", ["\t" in text for text in texts]),
-        ("spaces", "spaces at the ends", "text", [text != text.strip() for text in texts]),
-        ("meta", "what the header says", "key", [True] * len(made.meta)),
-    ]
-    phrases = [counted(what, sum(found), unit) for key, what, unit, found in lost if key not in writing.holds]
-    return [*filter(None, phrases), *_provenance(made, writing.holds)]
-
-
 def counted(what: str, count: int, unit: str) -> str:
     """A phrase of what is lost, empty where nothing is."""
     return f"{what} ({count} {unit}{'s' * (count != 1)})" if count else ""
-
-
-def _provenance(made: SetInColumns, holds: frozenset[str]) -> Iterator[str]:
-    """Where references came from, as far as kind and place do not say it."""
-    lost: set[str] = set()
-    total = 0
-    for segment, row in zip(made.segments, made.rows, strict=True):
-        originals = [place for place, ref in enumerate(segment.refs) if ref.original]
-        places: dict[str, int] = {}
-        for place, ref in enumerate(segment.refs):
-            if "extras" not in holds and not ref.original and (originals or place):
-                continue
-            named = any(one is ref and column == ref.extra.get(NAME) for column, one in row.items())
-            names = set(_lost(ref, holds if named else holds - {"names"}))
-            if not ref.original:
-                rank = places[ref.kind] = places.get(ref.kind, -1) + 1
-                if ref.rank not in {None, rank}:
-                    names.add("rank")
-                if ref.of is not None and originals != [ref.of]:
-                    names.add("of")
-                if not {"kinds", "paraphrases" if ref.kind == "paraphrase" else "kinds"} & holds:
-                    names = {"kind", *names - {"rank", "of"}}
-            if originals and ref.original and originals[-1] != len(originals) - 1 and place == originals[-1]:
-                names.add("place before an original")
-            total += bool(names)
-            lost |= names
-    if lost:
-        yield counted(", ".join(sorted(lost)), total, "reference")
-
-
-def _lost(ref: Reference, holds: frozenset[str]) -> Sequence[str]:
-    # The normal form alone holds these.
-    names = [name for name in ("weight", "generator") if getattr(ref, name) is not None]
-    names += ["other keys"] if ref.extra.keys() - {NAME} else []
-    if ref.logprob is not None and ("logprob" not in holds or ref.original):
-        names.append("logprob")
-    if ref.kind == "postedit" and "kinds" not in holds:
-        names.append("kind")
-    if NAME in ref.extra and "names" not in holds:
-        names.append("name")
-    return names

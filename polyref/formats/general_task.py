@@ -174,22 +174,21 @@ def _outputs_general(file: Lines) -> Outputs:
 def _general_lines(made: SetInColumns) -> Iterator[str]:
     """Documents of the general task: a reference that lacks a paragraph of a document is left out of it."""
     source, target = made.languages
-    for name, places in made.documents():
-        sources = [made.segments[place].source for place in places]
+    for name, pairs in made.documents():
+        sources = [segment.source for segment, _ in pairs]
         texts = [text for text in sources if text is not None]
         if len(texts) < len(sources):
             raise DataError(
-                f"segment {made.segments[places[sources.index(None)]].id} has no source",
+                f"segment {pairs[sources.index(None)][0].id} has no source",
                 remedy="documents of the general task hold their sources",
             )
-        first = made.segments[places[0]]
         values: dict[str, Any] = {"doc_id": name, "src_lang": source, "tgt_lang": target}
-        values |= {key: value for key, value in first.extra.items() if key not in KNOWN}
+        values |= {key: value for key, value in pairs[0][0].extra.items() if key not in KNOWN}
         values["src_text"] = _paragraphs(texts)
         values["refs"] = {
-            column: {"ref": _paragraphs([made.rows[place][column].text for place in places])}
+            column: {"ref": _paragraphs([row[column].text for _, row in pairs])}
             for column in made.columns
-            if all(column in made.rows[place] for place in places)
+            if all(column in row for _, row in pairs)
         }
         yield json.dumps({key: value for key, value in values.items() if value is not None}, ensure_ascii=False) + "\n"
 
@@ -201,12 +200,12 @@ def _paragraphs(texts: list[str]) -> str:
 def lost_in_documents(made: SetInColumns) -> list[str]:
     """What documents leave out: references whose document lacks others of their column, and keys of segments."""
     left_out = keys = 0
-    for _, places in made.documents():
-        rows, first = [made.rows[place] for place in places], made.segments[places[0]].extra
+    for _, pairs in made.documents():
+        rows, first = [row for _, row in pairs], pairs[0][0].extra
         left_out += sum(
             column in row for column in made.columns if any(column not in row for row in rows) for row in rows
         )
-        extras = [made.segments[place].extra for place in places]
+        extras = [segment.extra for segment, _ in pairs]
         keys += sum(any(key in KNOWN or first.get(key) != one[key] for key in one) for one in extras)
     found = (
         counted("references that not every paragraph of a document has", left_out, "reference"),

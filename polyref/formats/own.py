@@ -12,17 +12,25 @@ Plain text: one segment a line; several files are several human references per s
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
+import tempfile
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import fields
+from functools import partial
 from itertools import chain, zip_longest
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final
 
 from polyref.errors import DataError, PolyrefWarning
 from polyref.formats.base import (
     Format,
+    Ids,
     Lines,
     Opened,
     Outputs,
@@ -33,7 +41,7 @@ from polyref.formats.base import (
     unpacked,
     without_blank_end,
 )
-from polyref.formats.columns import ALL, SetInColumns, Writing, json_line, json_parts, one_line, role_of
+from polyref.formats.columns import ALL, Row, SetInColumns, Writing, json_line, json_parts, padded, role_of
 from polyref.formats.general_task import is_document, is_evaluation
 from polyref.formats.metrics_task import is_item
 from polyref.json_files import Record, check_depth
@@ -78,10 +86,13 @@ def _plain_outputs(file: Lines) -> Outputs:
     return Outputs({"": list(file.lines)})
 
 
-def plain_files(made: SetInColumns) -> dict[str, str]:
-    """Column -> text of its file: every file has a line for every segment."""
-    rows = made.padded()
-    return {column: "".join(f"{one_line(row[place])}\n" for row in rows) for place, column in enumerate(made.columns)}
+def plain_files(made: SetInColumns) -> dict[str, Callable[[Segment, Row], str]]:
+    """Column -> its line of a segment: every file has one for every segment."""
+    return {column: partial(_line, column) for column in made.columns}
+
+
+def _line(column: str, _: Segment, row: Row) -> str:
+    return padded(column, row)
 
 
 def _own_object(name: str, start: Start) -> dict[str, Any] | None:
@@ -222,19 +233,76 @@ def _present(**values: Any) -> dict[str, Any]:
 
 def checked(segments: Iterable[Segment], *, ids: bool = True) -> Iterator[Segment]:
     """The segments, if a file of them (and of their ``ids``, which must differ) can be read again."""
-    known: set[str] = set()
-    for segment in segments:
-        if ids and segment.id in known:
+    known = Ids()
+    number = 0
+    for number, segment in enumerate(segments, 1):
+        if ids and known.earlier(segment.id, number) is not None:
             raise DataError(f"two segments have the id {segment.id!r}", remedy="ids must be unique")
-        known.add(segment.id)
         named = (("id", segment.id), ("source", segment.source), ("doc", segment.doc), ("lang", segment.lang))
         for name, text in (*named, *((f"refs[{place}]", ref.text) for place, ref in enumerate(segment.refs))):
             if text is not None and (found := _NO_TEXT.search(text)):
                 what = "a NUL character" if found[0] == "\0" else "half of a surrogate pair"
                 raise DataError(f"segment {segment.id!r}: {name} holds {what}, which is no text")
         yield segment
-    if not known:
+    if not number:
         raise DataError("the set has no segments", remedy="no file without any can be read")
+
+
+#: What a file says of a reference.
+_FIELDS: Final = attrgetter(*(one.name for one in fields(Reference) if one.name != "added"))
+
+
+class Spool(Sequence[Segment]):
+    """Segments in a temporary file, 8 bytes of memory each.
+
+    Args:
+        stack: Closes the file, which then is no more.
+        segments: Read to their end.
+    """
+
+    def __init__(self, stack: ExitStack, segments: Iterable[Segment] = ()) -> None:
+        with temporary():
+            self._stream = stack.enter_context(tempfile.TemporaryFile(prefix="polyref-"))
+        self._ends = array("q", [0])
+        for segment in segments:
+            self.add(segment)
+        self.finish()
+
+    def add(self, segment: Segment) -> None:
+        """Put a segment behind the others."""
+        refs = [_FIELDS(one) for one in segment.refs]
+        row = [segment.id, refs, segment.source, segment.doc, segment.lang, segment.extra]
+        with temporary():
+            size = self._stream.write(json.dumps([isinstance(segment.id, Place), *row]).encode("ascii"))
+        self._ends.append(self._ends[-1] + size)
+
+    def finish(self) -> None:
+        """What was added can be read."""
+        with temporary():
+            self._stream.flush()
+
+    def __len__(self) -> int:
+        return len(self._ends) - 1
+
+    def __getitem__(self, place: Any) -> Any:
+        """The segment at a place, from 0."""
+        start, end = self._ends[place], self._ends[place + 1]
+        # Without a position of its own: whoever feeds an engine may read in another thread.
+        is_place, name, refs, *rest = json.loads(os.pread(self._stream.fileno(), end - start, start))
+        return Segment(Place(name) if is_place else name, tuple(Reference(*one) for one in refs), *rest)
+
+    def __iter__(self) -> Iterator[Segment]:
+        return map(self.__getitem__, range(len(self)))
+
+
+@contextmanager
+def temporary() -> Iterator[None]:
+    """What cannot be written to a temporary file is one clear error."""
+    try:
+        yield
+    except OSError as error:
+        remedy = "make room, or name a folder that has some in the environment: TMPDIR"
+        raise DataError(f"no temporary file can be written: {error.strerror or error}", remedy=remedy) from None
 
 
 def write_segments(segments: Iterable[Segment], meta: Mapping[str, Any], path: str | Path) -> None:

@@ -30,7 +30,6 @@ from polyref.formats.base import (
 )
 from polyref.formats.columns import (
     ALL,
-    PARTS,
     REFERENCES,
     Field,
     SetInColumns,
@@ -38,6 +37,7 @@ from polyref.formats.columns import (
     columns,
     names_in_tables,
     one_line,
+    padded,
     role_of,
     segment_of,
 )
@@ -157,11 +157,10 @@ def _tsv_lines(made: SetInColumns) -> Iterator[str]:
 
 
 def _cells(made: SetInColumns) -> Iterator[list[str]]:
-    parts = [part for part in PARTS if any(getattr(segment, part) is not None for segment in made.segments)]
-    yield [*parts, *made.columns]
-    for segment, row in zip(made.segments, made.rows, strict=True):
+    yield [*made.parts, *made.columns]
+    for segment, row in made.pairs:
         cells = [row[column].text if column in row else "" for column in made.columns]
-        yield [*(getattr(segment, part) or "" for part in parts), *cells]
+        yield [*(getattr(segment, part) or "" for part in made.parts), *cells]
 
 
 def _csv_lines(made: SetInColumns) -> Iterator[str]:
@@ -174,7 +173,8 @@ def _csv_lines(made: SetInColumns) -> Iterator[str]:
 
 
 def _sacrebleu_lines(made: SetInColumns) -> Iterator[str]:
-    return ("\t".join(one_line(text, tabs=False) for text in row) + "\n" for row in made.padded())
+    rows = ([padded(column, row) for column in made.columns] for _, row in made.pairs)
+    return ("\t".join(one_line(text, tabs=False) for text in row) + "\n" for row in rows)
 
 
 TSV: Final = Format(

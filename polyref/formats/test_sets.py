@@ -9,14 +9,15 @@ from __future__ import annotations
 import os
 import re
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Final
 
 from polyref.errors import DataError, PolyrefWarning, UsageError
 from polyref.formats.base import Format, Lines, Opened, never
-from polyref.formats.columns import DEFAULT_NAME, NO_DOCUMENT, DocumentWriting, SetInColumns, added_kind, one_line
+from polyref.formats.columns import DEFAULT_NAME, NO_DOCUMENT, DocumentWriting, Row, SetInColumns, added_kind
 from polyref.formats.documents import NO_REFERENCE, segment_of_set
 from polyref.json_files import Record
 from polyref.languages import find_pair
@@ -165,26 +166,24 @@ def _cached(folder: Path, known: Any, pair: str) -> list[Path]:
     return [path for path in texts if path.name in allowed]
 
 
-def layout_files(made: SetInColumns, pair: str | None) -> Mapping[str, str]:
-    """Path -> text of the files of mt-metrics-eval's layout."""
+def layout_files(made: SetInColumns, pair: str | None) -> Mapping[str, Callable[[Segment, Row], str]]:
+    """Path of every file of mt-metrics-eval's layout -> its line of a segment."""
     if pair is None or not re.fullmatch(r"[^./-]+-[^./]+", pair):
         raise UsageError(f"`pair` is {pair}, expected SRC-TGT such as zh-en", remedy="the names of the files hold it")
-    files = {}
+    files: dict[str, Callable[[Segment, Row], str]] = {}
     for column in made.columns:
         if not column or re.search(r"[./-]|\s", column) or column in {"all", "src"}:
             raise DataError(f"the reference name {column!r} is not allowed in the layout of mt-metrics-eval")
-        texts = (row[column].text if column in row else _ABSENT for row in made.rows)
-        files[f"references/{pair}.{column}.txt"] = _lines(texts)
-    if any(segment.source is not None for segment in made.segments):
-        files[f"sources/{pair}.txt"] = _lines(segment.source or "" for segment in made.segments)
-    if any(segment.doc is not None for segment in made.segments):
-        about = (f"{segment.extra.get('domain') or 'all'} {segment.doc or NO_DOCUMENT}" for segment in made.segments)
-        files[f"documents/{pair}.docs"] = _lines(about)
+        files[f"references/{pair}.{column}.txt"] = partial(_text, column)
+    if "source" in made.parts:
+        files[f"sources/{pair}.txt"] = lambda one, _: one.source or ""
+    if "doc" in made.parts:
+        files[f"documents/{pair}.docs"] = lambda one, _: f"{one.extra.get('domain') or 'all'} {one.doc or NO_DOCUMENT}"
     return files
 
 
-def _lines(texts: Iterator[str]) -> str:
-    return "".join(f"{one_line(text)}\n" for text in texts)
+def _text(column: str, _: Segment, row: Row) -> str:
+    return row[column].text if column in row else _ABSENT
 
 
 FOLDER: Final = Format(

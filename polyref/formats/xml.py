@@ -21,7 +21,7 @@ from xml.parsers import expat
 
 from polyref.errors import DataError
 from polyref.formats.base import Format, Lines, Opened, Outputs, Start, looks, shortened, whole_number
-from polyref.formats.columns import DEFAULT_NAME, DocumentWriting, SetInColumns, one_line
+from polyref.formats.columns import DEFAULT_NAME, DocumentWriting, Row, SetInColumns, one_line
 from polyref.formats.documents import Document, chosen, outputs_of, segments_of
 from polyref.languages import base, split_pair
 from polyref.references import Segment
@@ -491,43 +491,42 @@ def _xml_lines(made: SetInColumns) -> Iterator[str]:
     source, target = made.languages
     yield '<?xml version="1.0" encoding="UTF-8"?>\n<dataset id="references">\n'
     documents = made.documents()
-    for collection, group in groupby(documents, key=lambda one: made.segments[one[1][0]].extra.get("collection")):
+    for collection, group in groupby(documents, key=lambda one: one[1][0][0].extra.get("collection")):
         yield "" if collection is None else f"<collection id={_quoted(str(collection))}>\n"
-        for name, places in group:
-            first = made.segments[places[0]]
+        for name, pairs in group:
+            first = pairs[0][0]
             about = _written(domain=first.extra.get("domain"), origlang=first.extra.get("origlang"))
             yield f"<doc id={_quoted(name)}{about}>\n"
-            if any(made.segments[place].source is not None for place in places):
-                yield from _element("src", _written(lang=source), made, places, None)
+            if any(segment.source is not None for segment, _ in pairs):
+                yield from _element("src", _written(lang=source), pairs, None)
             for column in made.columns:
-                if any(column in made.rows[place] for place in places):
+                if any(column in row for _, row in pairs):
                     named = None if column == DEFAULT_NAME else column
-                    yield from _element("ref", _written(lang=target, translator=named), made, places, column)
+                    yield from _element("ref", _written(lang=target, translator=named), pairs, column)
             yield "</doc>\n"
         yield "" if collection is None else "</collection>\n"
     yield "</dataset>\n"
 
 
-def _element(tag: str, attributes: str, made: SetInColumns, places: list[int], column: str | None) -> Iterator[str]:
+def _element(tag: str, attributes: str, pairs: Sequence[tuple[Segment, Row]], column: str | None) -> Iterator[str]:
     yield f"<{tag}{attributes}>\n<p>\n"
-    yield from _segment_lines(made, places, column)
+    yield from _segment_lines(pairs, column)
     yield f"</p>\n</{tag}>\n"
 
 
 def _check_places(made: SetInColumns, *, sources: bool) -> None:
     """Refuse segments that would have no place: their number would be lost, and others would take it."""
-    for segment, row in zip(made.segments, made.rows, strict=True):
-        if not row and (not sources or segment.source is None):
+    for segment in made.segments:
+        if not segment.refs and (not sources or segment.source is None):
             raise DataError(
                 f"segment {segment.id} has {'neither source nor' if sources else 'no'} reference",
                 remedy="this form has no place for it",
             )
 
 
-def _segment_lines(made: SetInColumns, places: list[int], column: str | None) -> Iterator[str]:
+def _segment_lines(pairs: Sequence[tuple[Segment, Row]], column: str | None) -> Iterator[str]:
     number = 0
-    for place in places:
-        segment, row = made.segments[place], made.rows[place]
+    for segment, row in pairs:
         given = segment.extra.get("seg")
         number = given if isinstance(given, int) and given > number else number + 1
         text = (segment.source or "") if column is None else row[column].text if column in row else None
@@ -540,13 +539,13 @@ def _sgml_lines(made: SetInColumns) -> Iterator[str]:
     _check_places(made, sources=False)
     source, target = made.languages
     yield f"<refset{_written(setid='references', srclang=source or 'any', trglang=target or 'any')}>\n"
-    for name, places in made.documents():
-        first = made.segments[places[0]]
+    for name, pairs in made.documents():
+        first = pairs[0][0]
         about = _written(genre=first.extra.get("domain"), origlang=first.extra.get("origlang"))
         for column in made.columns:
-            if any(column in made.rows[place] for place in places):
+            if any(column in row for _, row in pairs):
                 yield f"<doc sysid={_quoted(column)} docid={_quoted(name)}{about}>\n<p>\n"
-                yield from _segment_lines(made, places, column)
+                yield from _segment_lines(pairs, column)
                 yield "</p>\n</doc>\n"
     yield "</refset>\n"
 

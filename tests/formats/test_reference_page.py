@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from polyref.cli.files import FORMS
-from polyref.formats import FORMATS, WRITTEN
+from polyref.formats import FORMATS
 from polyref.formats.columns import ROLES, role_of
+from polyref.formats.writing import WRITTEN
 from polyref.references import Reference, ReferenceSet, Segment
 
 PAGE = (Path(__file__).resolve().parent.parent.parent / "docs" / "reference" / "file-formats.md").read_text("utf-8")

@@ -14,7 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from polyref.errors import DataError, UsageError
-from polyref.formats import WRITTEN, form_of, read_outputs
+from polyref.formats import read_outputs
+from polyref.formats.writing import WRITTEN, form_of
 from polyref.references import Reference, ReferenceSet, Segment
 
 #: Form -> suffix of its file, of forms that hold a set in one file.

@@ -1,4 +1,5 @@
-"""Peak memory and seconds of ``polyref augment --candidates`` and ``polyref score`` against the number of references.
+"""Peak memory and seconds of ``polyref`` ``augment --candidates``, ``score``, ``convert`` and ``inspect`` against the
+number of references.
 
     python scripts/bench/speed/memory.py --segments 10000 100000 1000000 --work DIR --csv memory.csv
 
@@ -89,7 +90,8 @@ def added(candidate: dict[str, Any]) -> dict[str, Any]:
 def measured(arguments: list[str | Path], written: Path) -> dict[str, float]:
     """Run a command of polyref: wall-clock and CPU seconds, and its peak memory."""
     start = time.perf_counter()
-    process = subprocess.Popen([*PROGRAM, *map(str, arguments)], stderr=subprocess.DEVNULL)
+    nowhere = subprocess.DEVNULL
+    process = subprocess.Popen([*PROGRAM, *map(str, arguments)], stdout=nowhere, stderr=nowhere)
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
@@ -105,7 +107,8 @@ def measured(arguments: list[str | Path], written: Path) -> dict[str, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--segments", type=int, nargs="+", default=[10_000, 100_000, 1_000_000], metavar="N")
-    parser.add_argument("--commands", nargs="+", default=["augment", "score"], choices=["augment", "score"])
+    every = ["augment", "score", "convert", "inspect"]
+    parser.add_argument("--commands", nargs="+", default=every, choices=every)
     parser.add_argument("--combine", default="max", help="of score: how references combine")
     parser.add_argument("--filter", default="none", help="of augment; the default one takes most of the time")
     parser.add_argument("--work", type=Path, required=True, help="texts and results")
@@ -114,21 +117,24 @@ def main() -> None:
     for count in options.segments:
         folder = options.work / str(count)
         make(folder, count)
-        made, scores = folder / "set.jsonl", folder / "scores.json"
+        whole, made, scores = folder / "whole.jsonl", folder / "set.jsonl", folder / "scores.json"
+        table, page = folder / "set.tsv", folder / "set.html"
         commands: dict[str, list[str | Path]] = {
             "augment": [
                 *("augment", folder / "refs.en", "--candidates", folder / "candidates.jsonl"),
                 *("-k", "5", "--filter", options.filter, "-o", made, "--quiet"),
             ],
             "score": [
-                *("score", folder / "whole.jsonl", "-i", folder / "sys.en", "-m", "bleu", "chrf++"),
+                *("score", whole, "-i", folder / "sys.en", "-m", "bleu", "chrf++"),
                 *("-k", "0", "5", "--combine", options.combine, "--json", "-o", scores, "--quiet"),
             ],
+            "convert": ["convert", "refs", whole, table],
+            "inspect": ["inspect", whole, "-o", page, "--quiet"],
         }
         for command in options.commands:
-            written = {"augment": made, "score": scores}[command]
+            written = {"augment": made, "score": scores, "convert": table, "inspect": page}[command]
             named = options.filter if command == "augment" else ""
-            shown = command if command == "augment" or options.combine == "max" else f"{command}, {options.combine}"
+            shown = f"{command}, {options.combine}" if command == "score" and options.combine != "max" else command
             row = {"command": shown, "references": count, "filter": named, **measured(commands[command], written)}
             print(json.dumps(row), flush=True)
             if options.csv:
