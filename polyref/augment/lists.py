@@ -204,15 +204,20 @@ class _Reader:
 
 
 def _as_needed(candidate: Candidate, segment: Segment) -> Candidate:
-    """With the filter that its writer needs; what a list put around what a good one wrote is taken off.
-
-    Scores are those of a search, which a small model needs. Whoever writes without them is taken to write well.
-    """
-    asked = (candidate.generator or "").startswith(tuple(f"{name}:" for name in GENERATORS))
-    if candidate.score is not None and not asked:
+    """With the filter that its writer needs; what a list put around what a good one wrote is taken off."""
+    if need_of(candidate.score, candidate.generator) == "small-model":
         return candidate
     bare = tidied(candidate.text, segment.refs[candidate.of].text) if candidate.kind == "paraphrase" else candidate.text
     return replace(candidate, text=bare, need="good-writer")
+
+
+def need_of(score: float | None, generator: str | None) -> str:
+    """The filter that a writer needs: one that gives scores, which are those of a search, is a small model.
+
+    Whoever writes without them, or is a language model that was asked, is taken to write well.
+    """
+    asked = (generator or "").startswith(tuple(f"{name}:" for name in GENERATORS))
+    return "small-model" if score is not None and not asked else "good-writer"
 
 
 def _bare(text: str) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,8 @@ from polyref.cli.scored_files import read_scored
 from polyref.errors import UsageError
 from polyref.eval.inspection.inspection import EXAMPLES, SAMPLE, inspect
 from polyref.eval.inspection.views import Mark, brackets
-from polyref.formats import Reading
+from polyref.formats import Reading, open_references
+from polyref.formats.own import Spool
 from polyref.options import option
 from polyref.progress import listening
 from polyref.references import ReferenceSet
@@ -27,8 +30,8 @@ from polyref.textfiles import check_writable, display_name, write_atomically
 class Looking:
     """How much is looked at."""
 
-    examples: int = option(EXAMPLES, short="-n", least=0, help="Random segments to read; the terminal shows two.")
-    sample: int = option(SAMPLE, least=1, help="Most segments to measure diversity on.")
+    examples: int = option(EXAMPLES, short="-n", least=0, help="Segments to read; the terminal shows three.")
+    sample: int = option(SAMPLE, least=1, help="Most segments to look for faults in and measure diversity on.")
     seed: int = option(1, least=0, help="Chooses the random segments.")
 
 
@@ -53,10 +56,10 @@ def command(
 ) -> None:
     """Look at a set of references.
 
-    How many references the segments have, who made them, how many are copies, how different and how likely they are,
-    why candidates were refused, and some segments to read. REFS is what the other commands read: a reference set, or
-    plain text files. Candidates that the filter refused are shown with --dropped. With -i, it says whether outputs of
-    these systems are among the added references.
+    Some segments to read, those with faults first; how many references there are, who made them, how many are copies,
+    how likely and how different they are, why candidates were refused. REFS is what the other commands read: a
+    reference set, or plain text files. Candidates that the filter refused are shown with --dropped. With -i, it says
+    whether outputs of these systems are among the added references.
 
     \b
     polyref inspect refs.polyref.jsonl
@@ -70,15 +73,14 @@ def command(
     refuse_overwriting([*references, *inputs, dropped], output)
     if output is not None:
         check_writable(output)
-    if inputs:
-        refset, systems, _ = read_scored(references, inputs, None, reading)
-    else:
-        refset = ReferenceSet.load(
-            *references, form=reading.form, fields=reading.fields, pair=reading.pair, lang=reading.lang
-        )
     name = " ".join(Path(display_name(path)).name for path in references)
-    with listening(bars):
-        found = inspect(refset, name=name, dropped=dropped, systems=systems if inputs else None, **how)
+    with ExitStack() as stack, listening(bars):
+        if inputs:
+            refset, systems, _ = read_scored(references, inputs, None, reading, hold=partial(Spool, stack))
+        else:
+            opened = open_references(references, stack, reading)
+            refset, systems = ReferenceSet(Spool(stack, opened.segments), opened.meta), None
+        found = inspect(refset, name=name, dropped=dropped, systems=systems, **how)
     if output is not None:
         found.save(output)
     if output == "-":

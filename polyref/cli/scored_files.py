@@ -36,6 +36,7 @@ def read_scored(
     form: str | None = None,
     encoding: str | None = None,
     fields: int | None = None,
+    hold: Callable[[Iterator[Segment]], Sequence[Segment]] = tuple,
 ) -> tuple[ReferenceSet, dict[str, list[str]], list[str] | None]:
     """The references, the outputs of systems and the sources that are scored together.
 
@@ -47,6 +48,7 @@ def read_scored(
         form: The form of the files of outputs.
         encoding: Of all of them, JSON left out; None is UTF-8.
         fields: Number of references that the tabs of each line separate; None does not split lines.
+        hold: Where the segments are kept.
     """
     names = _system_names(systems)
     encoding = None if _is_utf8(encoding) else encoding
@@ -54,7 +56,7 @@ def read_scored(
     if fields is None:
         with ExitStack() as stack:
             opened = open_references(references, stack, of_references)
-            refs = ReferenceSet(tuple(opened.segments), opened.meta)
+            refs = ReferenceSet(hold(opened.segments), opened.meta)
     else:
         refs = _split_references(references, reading, encoding, fields)
     first = display_name(references[0]), len(refs)

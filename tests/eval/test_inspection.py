@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from contextlib import ExitStack
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
@@ -20,6 +21,7 @@ from polyref.errors import DataError, UsageError
 from polyref.eval.inspection.counts import histogram
 from polyref.eval.inspection.inspection import Inspection
 from polyref.eval.inspection.measures import differences
+from polyref.formats.own import Spool
 from polyref.metrics.ngram.diversity import bleu_to_references, self_bleu
 from polyref.references import Reference, ReferenceSet, Segment
 
@@ -87,7 +89,7 @@ def test_a_large_set_is_sampled_and_says_so() -> None:
     texts = [[f"text number {i}", f"number {i} of the texts"] for i in range(50)]
     some, same, other = (polyref.inspect(texts, sample=10, seed=seed) for seed in (1, 1, 2))
     assert some.sampled == 10 and some.diversity[0].references == 20
-    assert "10 random segments" in some.text() and "sample:10" in some.signature
+    assert "diversity are of 10 random segments" in some.text() and "sample:10" in some.signature
     assert some.html() == same.html()
     assert [one.segment.id for one in some.examples] != [one.segment.id for one in other.examples]
     assert "random segments" not in polyref.inspect(texts).text()
@@ -121,6 +123,9 @@ def test_views(found: Inspection) -> None:
     assert "\x1b" not in text and "\\x1b[31mred" in text
     assert "refused   3 candidates: names 2, length 1" in text
     assert found.text(lambda change, words: f"<{change} {words}>").count("<gone the>") == 2
+    order = ("segment a", "references a segment", "refused ", "BLEU to human", "self-BLEU")
+    places = [text.index(part) for part in order]
+    assert places == sorted(places) and text.splitlines()[-1].startswith("added ")
     assert repr(found) == "Inspection(my set: 3 segments: 3 human, 1 postedit, 5 paraphrase references)"
     cell = found._repr_html_()
     assert cell.count("<table>") == 2 and "<del>the</del> <ins>a</ins>" in cell and "<script" not in cell
@@ -159,7 +164,53 @@ def test_the_page_is_whole_and_needs_nothing_else(found: Inspection, tmp_path: P
     assert {"del", "ins", "svg", "dl"} <= elements.names and "script" not in elements.names
     assert "&lt;script&gt;" in page and "\x1b" not in page and "\u202e" not in page and r"red\u202e" in page
     assert "<del>the</del> <ins>a</ins>" in page
-    assert re.search(r"<dt>self-BLEU of the added ones</dt><dd>[\d.]+</dd>", page)
+    headings = ["References to read", "References of a segment", "Who made them", "Scores and lengths", "Diversity"]
+    assert [one for one in re.findall("<h2>(.*?)</h2>", page) if one in headings] == headings
+    assert page.rindex("self-BLEU") > page.index("<h2>Diversity")
+    assert page.count("<figure>") == page.count("<figcaption>Across: ") == page.count("highest bar") == 5
+
+
+def test_what_is_wrong_is_marked_and_comes_first(found: Inspection) -> None:
+    # Of a writer without scores, as "A dog barks." is, other markup is refused; what has scores needs the other filter.
+    assert found.faults == {"copy": 1, "duplicate": 1, "empty": 1, "placeholders": 1}
+    first, second = found.examples
+    assert (first.segment.id, second.segment.id) == ("<c>", "a")  # copies come after what is wrong
+    assert [one.fault for one in first.added] == ["placeholders", "empty"]
+    assert [one.fault for one in second.added] == ["copy", "duplicate", ""]
+    assert "4 references have a fault (" in found.text() and "\n  ! copy: " in found.text()
+    assert '<strong class="fault">placeholders</strong>' in found.html()
+    assert "<strong>! copy:</strong>" in found._repr_html_()
+    (row,) = found.rows
+    assert row["faults"] == found.faults and row["examples"][1]["faults"] == ["copy", "duplicate", None]
+
+
+def test_one_wrong_number_is_found_among_many() -> None:
+    def costs(name: str, before: int, after: int) -> Segment:
+        made = added(f"In the end, it cost {after} euros.", logprob=-1)
+        return Segment(name, (Reference(f"It cost {before} euros in the end."), made))
+
+    segments = [costs(str(n), n, n) for n in range(20, 70)]
+    found = polyref.inspect(ReferenceSet((*segments, costs("x", 11, 17)), {"lang": "en"}), examples=1)
+    assert found.faults == {"numbers": 1} and [one.segment.id for one in found.examples] == ["x"]
+    assert "1 reference has a fault (numbers 1)" in found.text() and "\n  ! numbers: " in found.text()
+    right = polyref.inspect(ReferenceSet(tuple(segments), {"lang": "en"}))
+    assert right.faults == {} and "No reference with a fault was found; random ones:" in right.text()
+
+
+def test_what_a_set_does_not_say_is_named(found: Inspection) -> None:
+    alone = Segment("1", (Reference("A."), Reference("B.", "paraphrase")))
+    text, bare = found.text(), polyref.inspect(ReferenceSet((alone,)))
+    assert "unknown   whether outputs of systems are among them (polyref inspect -i SYS)" in text
+    for what in ("who made the references", "scores of their generator", "weights", "refused candidates"):
+        assert what in " ".join(bare.text().split()) and what in bare.html() and what not in text
+    assert "unknown   added references (polyref augment makes some)" in polyref.inspect(["A."]).text()
+
+
+def test_a_set_in_a_file_is_told_as_one_in_memory(references: ReferenceSet) -> None:
+    with ExitStack() as stack:
+        held = ReferenceSet(Spool(stack, references), references.meta)
+        systems = {"s": ["The cat sat on a mat.", "It rained.", "A dog barks."]}
+        assert polyref.inspect(held, systems=systems).rows == polyref.inspect(references, systems=systems).rows
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+from array import array
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -112,29 +113,33 @@ class Counts:
     weight: Histogram | None
 
 
-def count(references: ReferenceSet) -> Counts:
-    """Count everything, in one pass."""
-    kinds: dict[str, list[int]] = {kind: [] for kind in KINDS}
+def count(references: ReferenceSet) -> tuple[Counts, Sequence[int]]:
+    """Count everything, in one pass; and the places of the segments that have added references."""
+    kinds = {kind: array("q") for kind in KINDS}
     generators: Counter[str] = Counter()
     languages = dict.fromkeys(_listed(references.meta.get("lang")))
     sources = without_added = copies = repeats = empty = 0
-    lengths: dict[str, list[int]] = {"human": [], "added": []}
-    ratios: list[float] = []
-    logprobs: list[float] = []
-    weights: list[float] = []
-    for segment in references:
+    characters, texts = Counter[str](), Counter[str]()
+    ratios, logprobs, weights = array("d"), array("d"), array("d")
+    places = array("q")
+    for place, segment in enumerate(references):
         found = Counter(ref.kind for ref in segment.refs)
         for kind, numbers in kinds.items():
             numbers.append(found[kind])
         if segment.lang:
             languages[segment.lang] = None
         sources += bool(segment.source)
-        without_added += all(ref.original for ref in segment.refs)
+        if all(ref.original for ref in segment.refs):
+            without_added += 1
+        else:
+            places.append(place)
         empty += sum(not ref.text.strip() for ref in segment.refs)
         own = _repeats(segment)
         copies, repeats = copies + own[0], repeats + own[1]
         for ref in segment.refs:
-            lengths["human" if ref.original else "added"].append(len(ref.text))
+            group = "human" if ref.original else "added"
+            characters[group] += len(ref.text)
+            texts[group] += 1
             if ref.original:
                 continue
             generators[ref.generator or ""] += 1
@@ -145,18 +150,19 @@ def count(references: ReferenceSet) -> Counts:
                 logprobs.append(ref.logprob)
             if ref.weight is not None:
                 weights.append(ref.weight)
-    return Counts(
+    counts = Counts(
         tuple(_spread(kind, numbers) for kind, numbers in kinds.items() if any(numbers)),
         dict(generators.most_common()),
         tuple(languages),
         sources,
         without_added,
-        Repeats(len(lengths["added"]), copies, repeats, empty),
-        {name: sum(numbers) / len(numbers) for name, numbers in lengths.items() if numbers},
+        Repeats(texts["added"], copies, repeats, empty),
+        {group: characters[group] / texts[group] for group in ("human", "added") if texts[group]},
         histogram(ratios, 0, 2),
         histogram(logprobs),
         histogram(weights, 0, 1),
     )
+    return counts, places
 
 
 def base_of(ref: Reference, segment: Segment) -> Reference | None:
@@ -261,9 +267,8 @@ class Diversity:
     new: tuple[float, float]
 
 
-def diversity(references: ReferenceSet, sample: int, seed: int) -> tuple[list[Diversity], str]:
+def diversity(part: Sequence[Segment]) -> tuple[list[Diversity], str]:
     """Diversity of the human and of the added references, those that there are, and the tokeniser it is for."""
-    part = sampled(references.segments, sample, seed)
     human = [[ref.text for ref in segment.originals] for segment in part]
     added = [[ref.text for ref in segment.extras] for segment in part]
     tokenize = tokenizer_for([text for texts in (*human, *added) for text in texts])

@@ -8,8 +8,8 @@ from typing import Final
 
 from polyref.augment.candidates import Dropped
 from polyref.errors import UsageError
-from polyref.eval.inspection.counts import count, diversity, runs
-from polyref.eval.inspection.measures import Measures, read_dropped, refusals
+from polyref.eval.inspection.counts import count, diversity, runs, sampled
+from polyref.eval.inspection.measures import Faults, Measures, read_dropped, refusals
 from polyref.eval.inspection.measures import examples as examples_of
 from polyref.eval.inspection.views import Mark, brackets, notebook_view, page, summary, terminal_view
 from polyref.metrics.copies import count_copies, near_originals
@@ -67,21 +67,20 @@ def inspect(
     seed: int = 1,
     systems: Mapping[str, Sequence[str]] | None = None,
 ) -> Inspection:
-    """Look at a reference set: how many references, by whom, how different, how likely, and some of them to read.
+    """Look at a reference set: some of it to read, what is wrong first; how many references, by whom, how different.
 
-    Everything is counted over the whole set but diversity, which is measured on at most ``sample`` random segments.
+    Everything is counted over the whole set, but faults and diversity on at most ``sample`` random segments.
 
     Args:
         references: A set; or one reference a segment; or the list of every segment's references.
         name: What the set is called in what is shown.
         dropped: What the filter refused: the file that ``polyref augment --dropped`` wrote, or the list that
             :func:`polyref.augment.augment` filled.
-        sample: Most segments to measure diversity on, at least 1.
-        examples: Segments to read, 0 or more.
+        sample: Most segments to look for faults in, and to measure diversity on, at least 1.
+        examples: Segments to read, 0 or more: those with faults first.
         seed: Chooses the random segments; equal seeds choose the same.
-        systems: Name to outputs, one a segment: copies of them among the added references are counted
-            (:mod:`polyref.metrics.copies`), and among the originals
-            (:mod:`polyref.metrics.copies`).
+        systems: Name to outputs, one a segment: copies of them among the added references are counted,
+            and among the originals (:mod:`polyref.metrics.copies`).
 
     Raises:
         UsageError: ``sample`` or ``examples`` is too small, or ``references`` is no list of texts.
@@ -94,16 +93,20 @@ def inspect(
     given = read_dropped(dropped) if isinstance(dropped, (str, Path)) else dropped
     for system, texts in (systems or {}).items():
         check_parallel([(name, len(refset)), (system, len(texts))])
-    differ, tokenize = diversity(refset, sample, seed)
+    part = sampled(refset.segments, sample, seed)
+    counts, places = count(refset)
+    differ, tokenize = diversity(part)
+    shown, faults = examples_of(refset, part, places, Faults(part, refset.meta), examples, seed)
     return Inspection(
         name=name,
         segments=len(refset),
-        counts=count(refset),
+        counts=counts,
         runs=runs(refset.meta),
         diversity=differ,
-        sampled=min(sample, len(refset)),
+        sampled=len(part),
         refusals=None if given is None else refusals(refset, given, seed),
-        examples=examples_of(refset, examples, seed),
+        examples=shown,
+        faults=dict(faults.most_common()),
         tokenize=tokenize,
         seed=seed,
         copies=None if systems is None else count_copies(refset, systems, [max(len(one.extras) for one in refset)]),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from difflib import SequenceMatcher
@@ -12,10 +13,14 @@ from typing import Any, Final, Literal
 
 from polyref import __version__
 from polyref.augment.candidates import Dropped
+from polyref.augment.filters import NEEDS, FilterChain, filter_chain
+from polyref.augment.lists import need_of
+from polyref.errors import DataError
 from polyref.eval.inspection.counts import Counts, Diversity, base_of, sampled
 from polyref.json_files import Record
 from polyref.metrics.copies import Copies, Nearness, plain_copies, plain_originals
 from polyref.metrics.ngram.diversity import UNSPACED
+from polyref.paraphrase.loading import language_of
 from polyref.references import Reference, ReferenceSet, Segment
 from polyref.textfiles import display_name, iter_lines
 
@@ -83,29 +88,83 @@ class Added:
     Attributes:
         reference: With its kind, generator and scores.
         pieces: The reference it was made from and its own text as one; its text alone where that is not known.
+        fault: What is wrong with it; empty where nothing was found.
     """
 
     reference: Reference
     pieces: Sequence[Piece]
+    fault: str = ""
 
 
 @dataclass(frozen=True)
 class Example:
-    """A segment to read."""
+    """A segment to read; of what was added, those with a fault come first."""
 
     segment: Segment
     added: Sequence[Added]
 
 
-def examples(references: ReferenceSet, number: int, seed: int) -> list[Example]:
-    """Random segments, of those that have added references if there are any."""
+#: Faults that mislead nobody: such a reference only counts twice.
+_HARMLESS: Final = frozenset({"copy", "duplicate"})
 
-    def added(ref: Reference, segment: Segment) -> Added:
-        base = base_of(ref, segment)
-        return Added(ref, differences(base.text, ref.text) if base else [Piece("same", ref.text)])
 
-    there = [segment for segment in references if segment.extras] or list(references)
-    return [Example(one, [added(ref, one) for ref in one.extras]) for one in sampled(there, number, seed)]
+class Faults:
+    """What is wrong with references: ``empty``, or why the filter that their writer needs would refuse them now.
+
+    Paraphrases are compared with what they were made from; of outputs and translations, only copies and repeats are
+    told. Without a language that the header or the texts tell, what needs one is not checked.
+    """
+
+    def __init__(self, part: Sequence[Segment], meta: Mapping[str, Any]) -> None:
+        try:
+            lang = language_of(part, meta=meta)[0]
+        except DataError:
+            lang = ""
+        self._chain = FilterChain("", by_need={need: filter_chain(need, lang) for need in NEEDS})
+
+    def of(self, segment: Segment) -> dict[int, str]:
+        """Place of a reference -> its fault."""
+        found = {}
+        offers = self._chain.start(ref.text for ref in segment.originals if ref.text.strip())
+        for place, ref in enumerate(segment.refs):
+            base = base_of(ref, segment)
+            compared = ref.kind == "paraphrase" and base is not None and base.text.strip()
+            need = need_of(ref.logprob, ref.generator) if compared else ""
+            if not ref.text.strip():
+                found[place] = "empty"
+            elif not ref.original and (reason := offers.offer(base.text if base else "", ref.text, need=need)):
+                found[place] = re.sub(r"[\d.-]+$", "", reason)  # thresholds are no fault
+        return found
+
+
+def examples(
+    references: ReferenceSet, part: Sequence[Segment], places: Sequence[int], faults: Faults, number: int, seed: int
+) -> tuple[list[Example], Counter[str]]:
+    """Segments to read, and how often each fault is in a part of the set.
+
+    Those of the part with a fault come first, and of these, those with more than copies and repeats. The others are
+    random: of the ``places`` of segments that have added references, if there are any.
+    """
+    every = [(segment, found) for segment in part if (found := faults.of(segment))]
+    chosen: list[Segment] = []
+    for first in (True, False):
+        alike = [segment for segment, found in every if (not _HARMLESS.issuperset(found.values())) is first]
+        chosen += sampled(alike, number - len(chosen), seed)
+    there = {segment.id for segment in chosen}
+    others = [references[place] for place in sampled(places or range(len(references)), number, seed)]
+    chosen += [one for one in others if one.id not in there][: number - len(chosen)]
+    counted = Counter(one for _, found in every for one in found.values())
+    return [_example(segment, faults.of(segment)) for segment in chosen], counted
+
+
+def _example(segment: Segment, faults: Mapping[int, str]) -> Example:
+    added = []
+    for place, ref in enumerate(segment.refs):
+        if not ref.original:
+            base = base_of(ref, segment)
+            pieces = differences(base.text, ref.text) if base else [Piece("same", ref.text)]
+            added.append(Added(ref, pieces, faults.get(place, "")))
+    return Example(segment, sorted(added, key=lambda one: (not one.fault, one.fault in _HARMLESS)))
 
 
 @dataclass(frozen=True)
@@ -128,14 +187,15 @@ def refusals(references: ReferenceSet, dropped: Sequence[Dropped], seed: int) ->
     reasons: dict[str, list[Dropped]] = {}
     for one in dropped:
         reasons.setdefault(one.reason, []).append(one)
-    segments = {segment.id: segment for segment in references} if dropped else {}
+    chosen = {reason: sampled(every, 1, seed)[0] for reason, every in reasons.items()}
+    wanted = {one.id for one in chosen.values()}
+    segments = {segment.id: segment for segment in references if segment.id in wanted} if wanted else {}
     found = []
-    for reason, every in reasons.items():
-        (one,) = sampled(every, 1, seed)
+    for reason, one in chosen.items():
         segment = segments.get(one.id)
         base = segment.refs[one.of] if segment is not None and 0 <= one.of < len(segment.refs) else None
         pieces = None if base is None else differences(base.text, one.text)
-        found.append(Refusal(reason, len(every), pieces))
+        found.append(Refusal(reason, len(reasons[reason]), pieces))
     return sorted(found, key=lambda refusal: (-refusal.count, refusal.reason))
 
 
@@ -166,9 +226,10 @@ class Measures:
         counts: Counted over the whole set.
         runs: What the header says of every run that added references: generator, decoding, k, filters, ...
         diversity: Of the human and of the added references, on ``sampled`` segments.
-        sampled: Segments that diversity was measured on: a random part of a large set.
+        sampled: Segments that diversity was measured on, and faults were looked for in: a random part of a large set.
         refusals: Why candidates were refused, most frequent first; None where nothing says it.
-        examples: Random segments.
+        examples: Segments to read: those with a fault first, then random ones.
+        faults: Fault -> references that have it, most frequent first, of the ``sampled`` segments.
         tokenize: How texts were cut for diversity: sacreBLEU's ``13a``, or ``char``.
         seed: Of everything random.
         copies: Copies of systems' outputs among the added references; None where no outputs were given.
@@ -183,6 +244,7 @@ class Measures:
     sampled: int
     refusals: Sequence[Refusal] | None
     examples: Sequence[Example]
+    faults: Mapping[str, int]
     tokenize: str
     seed: int
     copies: Sequence[Copies] | None = None
@@ -207,12 +269,14 @@ class Measures:
             "refusals": self.refusals and [{"reason": one.reason, "count": one.count} for one in self.refusals],
             **({} if self.copies is None else {"circular": plain_copies(self.copies)}),
             **({} if self.originals is None else {"originals": plain_originals(self.originals)}),
+            "faults": dict(self.faults),
             "examples": [
                 {
                     "id": one.segment.id,
                     "source": one.segment.source,
                     "references": [ref.text for ref in one.segment.originals],
                     "added": [added.reference.text for added in one.added],
+                    "faults": [added.fault or None for added in one.added],
                 }
                 for one in self.examples
             ],

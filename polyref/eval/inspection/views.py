@@ -28,7 +28,7 @@ _INDENT: Final = 10
 _NAMED: Final = ("generator", "decoding")
 _BARS: Final = "▁▂▃▄▅▆▇█"
 #: Examples in a terminal, and texts of a segment there and on the page; how many more there are is said.
-_MOST_EXAMPLES: Final = 2
+_MOST_EXAMPLES: Final = 3
 _MOST_TEXTS: Final = 3
 _MOST_ON_PAGE: Final = 10
 #: Size of a drawing without its labels.
@@ -57,12 +57,12 @@ def diversity_table(measures: Measures) -> Table[Diversity]:
     """How much the references of a segment differ."""
     columns: list[Column[Diversity]] = [
         Column("diversity", lambda one: one.group),
-        Column("self-BLEU", lambda one: one.self_bleu, 1),
         Column("BLEU to human", lambda one: one.bleu_to_human, 1),
         Column("distinct-1 %", lambda one: 100 * one.distinct[0], 1),
         Column("distinct-2 %", lambda one: 100 * one.distinct[1], 1),
         Column("new 1-grams %", lambda one: 100 * one.new[0], 1),
         Column("new 2-grams %", lambda one: 100 * one.new[1], 1),
+        Column("self-BLEU", lambda one: one.self_bleu, 1),
     ]
     return Table("diversity", columns, measures.diversity)
 
@@ -94,10 +94,36 @@ def summary(measures: Measures) -> str:
 
 
 def _note(measures: Measures) -> str:
-    """What diversity was measured on, where that is not everything."""
+    """What faults were looked for in and diversity was measured on, where that is not everything."""
     if measures.sampled == measures.segments:
         return ""
-    return f"Diversity is of {measures.sampled:,} random segments (seed {measures.seed})."
+    return f"Faults and diversity are of {measures.sampled:,} random segments (seed {measures.seed})."
+
+
+def _faults(measures: Measures) -> str:
+    """How many references have a fault, and which."""
+    where = "" if measures.sampled == measures.segments else f" in {measures.sampled:,} random segments"
+    if not measures.faults:
+        return f"No reference with a fault was found{where}; random ones:"
+    many = sum(measures.faults.values())
+    named = ", ".join(f"{fault} {count:,}" for fault, count in measures.faults.items())
+    return f"{many:,} reference{' has' if many == 1 else 's have'} a fault{where} ({named}). Such segments come first:"
+
+
+def _missing(measures: Measures) -> list[str]:
+    """What the set does not say, and how it can be had."""
+    counts = measures.counts
+    if not counts.repeats.added:
+        return ["added references (polyref augment makes some)"]
+    missing = {
+        "who made the references": bool(measures.runs) or any(counts.generators),
+        "scores of their generator": counts.logprob is not None,
+        "weights (a filter that measures adequacy writes them)": counts.weight is not None,
+        "refused candidates (polyref augment --dropped FILE, polyref inspect --dropped FILE)": measures.refusals
+        is not None,
+        "whether outputs of systems are among them (polyref inspect -i SYS)": measures.copies is not None,
+    }
+    return [what for what, there in missing.items() if not there]
 
 
 def brackets(change: str, text: str) -> str:
@@ -107,11 +133,12 @@ def brackets(change: str, text: str) -> str:
 
 def terminal_view(measures: Measures, mark: Mark = brackets) -> str:
     """The set in the order of what people ask first; what it does not know is left out."""
-    blocks = [f"{shown(measures.name)}: {summary(measures)}"]
-    tables: list[Table[Spread] | Table[Diversity]] = [spread_table(measures), diversity_table(measures)]
-    blocks += [text_table(one.header, one.texts()) for one in tables if one.items]
+    blocks = [f"{shown(measures.name)}: {summary(measures)}", *_examples(measures, mark)]
+    spread, differ = spread_table(measures), diversity_table(measures)
+    blocks += [text_table(spread.header, spread.texts())] if spread.items else []
     blocks.append("\n".join(_fact(name, value) for name, value in _facts(measures) if value))
-    return "\n\n".join(filter(None, [*blocks, *_examples(measures, mark)]))
+    blocks += [text_table(differ.header, differ.texts())] if differ.items else []
+    return "\n\n".join(filter(None, blocks))
 
 
 def _facts(measures: Measures) -> Iterator[tuple[str, str]]:
@@ -129,6 +156,7 @@ def _facts(measures: Measures) -> Iterator[tuple[str, str]]:
         every = sum(one.count for one in measures.refusals)
         reasons = ", ".join(f"{one.reason} {one.count:,}" for one in measures.refusals)
         yield "refused", f"{every:,} candidate{'s' * (every > 1)}: {reasons}"
+    yield "unknown", "; ".join(_missing(measures))
     yield "note", _note(measures)
 
 
@@ -148,10 +176,18 @@ def _examples(measures: Measures, mark: Mark) -> Iterator[str]:
         text = shown(piece.text)
         return (text if piece.change == "same" else mark(piece.change, text)) + shown(piece.space)
 
+    if not measures.examples:
+        return
+    added = measures.counts.repeats.added
+    differ = f"{mark('gone', 'words')} it leaves out, {mark('new', 'words')} it brings"
+    legend = f"! has that fault, + none was found; {differ}" if measures.faults else differ
+    yield f"{_faults(measures)}\n({legend})" if added else _faults(measures)
     for one in measures.examples[:_MOST_EXAMPLES]:
         lines = [f"segment {shown(one.segment.id)}"]
-        lines += [f"  {shown(ref.text)}" for ref in one.segment.originals[:_MOST_TEXTS]]
-        lines += [f"  + {''.join(map(marked, added.pieces))}" for added in one.added[:_MOST_TEXTS]]
+        originals = one.segment.originals[:_MOST_TEXTS]
+        lines += [f"  {shown(ref.text)}" if ref.text.strip() else "  ! empty" for ref in originals]
+        for own in one.added[:_MOST_TEXTS]:
+            lines.append(f"  {f'! {own.fault}:' if own.fault else '+'} {''.join(map(marked, own.pieces))}")
         if len(one.added) > _MOST_TEXTS:
             lines.append(f"  and {len(one.added) - _MOST_TEXTS} more")
         yield "\n".join(lines)
@@ -161,9 +197,13 @@ def page(measures: Measures) -> str:
     """The whole page, which needs nothing but itself."""
     counts = measures.counts
     histograms = [
-        ("Log-probability of added references (nats a token)", counts.logprob),
-        ("Weight or adequacy of added references", counts.weight),
-        ("Length of an added reference over that of the one it was made from", counts.length_ratio),
+        ("Log-probability of added references", "nats a token, as their generator gave it", counts.logprob),
+        ("Weight of added references", "adequacy that a filter measured, 1 is best", counts.weight),
+        (
+            "Length of added references",
+            "characters over those of the reference each was made from",
+            counts.length_ratio,
+        ),
     ]
     return (
         _templates()
@@ -179,15 +219,17 @@ def page(measures: Measures) -> str:
             repeats=_repeats(measures),
             copies=_copies(measures),
             note=_note(measures),
+            faults=_faults(measures),
+            missing=_missing(measures),
             spread_charts=[_counted(one) for one in counts.spreads if one.quartiles[0] < one.quartiles[-1]],
-            score_charts=[_scored(title, values) for title, values in histograms if values is not None],
+            score_charts=[_scored(title, axis, values) for title, axis, values in histograms if values],
             most_added=_MOST_ON_PAGE,
         )
     )
 
 
 def notebook_view(measures: Measures) -> str:
-    """The tables and two examples, for the output of a cell."""
+    """Some examples and the tables, for the output of a cell."""
     return (
         _templates()
         .get_template("notebook.html.j2")
@@ -196,6 +238,7 @@ def notebook_view(measures: Measures) -> str:
             summary=summary(measures),
             spread=spread_table(measures),
             differ=diversity_table(measures),
+            faults=_faults(measures),
             examples=_MOST_EXAMPLES,
             most_added=_MOST_TEXTS,
         )
@@ -219,14 +262,13 @@ def _tiles(measures: Measures) -> list[tuple[str, str]]:
     repeats = counts.repeats
     if not repeats.added:
         return [segments, (written(sum(one.mean for one in counts.spreads), 1, ","), "references a segment")]
-    differ = measures.diversity[-1]
     return [
         segments,
         (written(repeats.added / measures.segments, 1, ","), "added references a segment"),
         (f"{counts.without_added:,}", "segments without any"),
+        (f"{sum(measures.faults.values()):,}", f"faults in {measures.sampled:,} segments"),
         (f"{repeats.copies + repeats.repeats:,}", "copies and repeats"),
-        (written(differ.bleu_to_human, 1, nothing="–"), "BLEU to the human references"),
-        (written(differ.self_bleu, 1, nothing="–"), "self-BLEU of the added ones"),
+        (written(measures.diversity[-1].bleu_to_human, 1, nothing="–"), "BLEU to the human references"),
     ]
 
 
@@ -243,15 +285,15 @@ class Bar:
 
 @dataclass(frozen=True)
 class Bars:
-    """A bar chart: its bars, and labels under them: place from the left, which part of the label is there, label."""
+    """A bar chart: its title, what its axes are, its bars, and labels under them: place, part that is there, label."""
 
     title: str
-    note: str
+    caption: str
     bars: Sequence[Bar]
     ticks: Sequence[tuple[float, str, str]]
 
 
-def _scored(title: str, values: Histogram) -> Bars:
+def _scored(title: str, axis: str, values: Histogram) -> Bars:
     """How often which value occurs."""
 
     def printed(text: str) -> str:
@@ -262,7 +304,8 @@ def _scored(title: str, values: Histogram) -> Bars:
     places = {"start": (0.0, values.low), "middle": (_WIDTH / 2, (values.low + values.high) / 2)}
     places["end"] = (_WIDTH, values.high)
     ticks = [(x, anchor, printed(f"{value:g}")) for anchor, (x, value) in places.items()]
-    return Bars(title, printed(f"mean {values.mean:.2f}"), _bars(values.counts, labels), ticks)
+    many = f"Height: references, the highest bar {max(values.counts):,}; mean {printed(f'{values.mean:.2f}')}."
+    return Bars(title, f"Across: {axis}. {many}", _bars(values.counts, labels), ticks)
 
 
 def _counted(spread: Spread) -> Bars:
@@ -273,7 +316,9 @@ def _counted(spread: Spread) -> Bars:
     labels = [f"{start if size == 1 else f'{start} to {start + size - 1}'} references" for start in starts]
     step, every = _WIDTH / len(counts), -(-len(counts) // 12)
     ticks = [(step * (place + 0.5), "middle", str(start)) for place, start in enumerate(starts) if place % every == 0]
-    return Bars(f"Segments by number of {spread.kind} references", "", _bars(counts, labels), ticks)
+    many = f"Height: segments, the highest bar {max(counts):,}."
+    title = f"{spread.kind.capitalize()} references of a segment"
+    return Bars(title, f"Across: number of them. {many}", _bars(counts, labels), ticks)
 
 
 def _bars(counts: Sequence[int], labels: Sequence[str]) -> list[Bar]:
