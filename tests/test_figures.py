@@ -351,16 +351,19 @@ def test_search() -> None:
 
 def test_memory_against_the_number_of_references() -> None:
     columns = ("references", "peak_mb", "cpu_seconds")
-    commands = {"augment, no filter": ("augment", "none"), "score, bleu chrf++, `max`": ("score", "")}
+    commands = {
+        "augment, no filter": ("augment", "none", 1000000),
+        "score, bleu chrf++, `max`": ("score", "", 1000000),
+        "inspect": ("inspect", "", 300000),
+    }
     check_table(
         table(BENCHMARKS, "Memory against the number of references"),
         ["references", "peak memory", "CPU seconds"],
         {
             name: [
-                [figure("speed-memory", column, command=command, filter=filter, references=1000000)]
-                for column in columns
+                [figure("speed-memory", column, command=command, filter=filter, references=many)] for column in columns
             ]
-            for name, (command, filter) in commands.items()
+            for name, (command, filter, many) in commands.items()
         },
     )
 
