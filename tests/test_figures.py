@@ -354,6 +354,7 @@ def test_memory_against_the_number_of_references() -> None:
     commands = {
         "augment, no filter": ("augment", "none", 1000000),
         "score, bleu chrf++, `max`": ("score", "", 1000000),
+        "convert": ("convert", "", 300000),
         "inspect": ("inspect", "", 300000),
     }
     check_table(
