@@ -24,6 +24,8 @@ NAME: Final = "name"
 DEFAULT_NAME: Final = "ref"
 #: What a document is called that has no name, where one is needed.
 NO_DOCUMENT: Final = "-"
+#: What wmt-format-tools and mt-metrics-eval write where a segment has no reference.
+NO_REFERENCE: Final = frozenset({"NO TRANSLATION AVAILABLE", "[No translation supplied]"})
 
 _KNOWN: Final[Mapping[str, str]] = {
     **dict.fromkeys(("id", "seg_id", "segid", "segment_id"), "id"),
@@ -240,16 +242,23 @@ class SetInColumns:
         return ((segment, row_of(segment, self.named, self.writing)) for segment in self.segments)
 
     def documents(self) -> Iterator[tuple[str, list[tuple[Segment, Row]]]]:
-        """Every document: its name, and its segments with their references by column. One is held at a time."""
+        """Every document: its name, and its segments with their references by column. One is held at a time.
+
+        Where the form holds them, collections tell documents apart.
+        """
         seen: set[tuple[str, str]] = set()
-        for key, group in groupby(self.segments, _document):
+        for key, group in groupby(self.segments, self._document):
             if key in seen:
                 raise DataError(
                     f"document {key[0]!r} is not in one piece: it goes on at segment {next(group).id}",
                     remedy="this form has one place for each document: sort the segments by document",
                 )
             seen.add(key)
-        return ((key[0], list(group)) for key, group in groupby(self.pairs, lambda pair: _document(pair[0])))
+        return ((key[0], list(group)) for key, group in groupby(self.pairs, lambda pair: self._document(pair[0])))
+
+    def _document(self, segment: Segment) -> tuple[str, str]:
+        collection = repr(segment.extra.get("collection")) if "collection" in self.writing.keys else ""
+        return segment.doc or NO_DOCUMENT, collection
 
 
 def padded(column: str, row: Row) -> str:
@@ -258,10 +267,6 @@ def padded(column: str, row: Row) -> str:
     The same reference twice changes no score that takes the best or counts n-grams, unlike an empty one.
     """
     return row[column].text if column in row else next((ref.text for ref in row.values()), "")
-
-
-def _document(segment: Segment) -> tuple[str, str]:
-    return segment.doc or NO_DOCUMENT, repr(segment.extra.get("collection"))
 
 
 def row_of(segment: Segment, named: Mapping[str, str], writing: Writing) -> Row:
@@ -314,14 +319,15 @@ def json_parts(segment: Segment, taken: Callable[[str], bool]) -> dict[str, Any]
 #: What a form can hold besides the texts of references: parts of a segment; ``names`` of references, their ``kinds``,
 #: or at least which are ``paraphrases``; ``several`` human ones of a segment, added ones (``extras``) beside them,
 #: ``ragged`` numbers of them, ``bare`` of human ones, and ``none`` at all; other ``langs`` of some segments, and some
-#: without a source (``bare sources``); references that are ``empty``; ``spaces`` at the ends of texts,
+#: without a source (``bare sources``); references that are ``empty``, or are a ``mark`` of those that are absent; the
+#: ``order`` of references of several kinds or names; ``spaces`` at the ends of texts,
 #: ``lines``, line ends of Windows (``returns``) and ``tabs`` in them; ``logprob``; ``keys`` of segments that polyref
 #: does not know; ``meta``.
 ALL: Final = frozenset(
     {
         *("id", "source", "bare sources", "doc", "lang", "langs", "kinds", "paraphrases", "names"),
         *("several", "extras", "ragged", "none", "bare"),
-        *("empty", "spaces", "lines", "returns", "tabs", "logprob", "keys", "meta"),
+        *("empty", "mark", "order", "spaces", "lines", "returns", "tabs", "logprob", "keys", "meta"),
     }
 )
 
@@ -337,6 +343,9 @@ class Writing:
         taken: Whether a key means something there, so that one that polyref does not know cannot be called so.
         first: Name of the first reference that has no name; further ones have a number behind it, from 2.
         readable: Whether a name of a reference can be that of its column. Others have columns as if they had none.
+        exact: Whether an id, or the name of a document or language, that the form holds is read as it is.
+        order: What the names of columns are sorted by; None leaves them in the order that they come up in.
+        more: What else is lost, one phrase each; empty ones say nothing.
     """
 
     lacks: frozenset[str]
@@ -345,6 +354,9 @@ class Writing:
     taken: Callable[[str], bool] | None = None
     first: str = "reference"
     readable: Callable[[str], bool] = lambda name: added_kind(name) is None
+    exact: Callable[[str], bool] = lambda name: True
+    order: Callable[[str], Any] | None = None
+    more: Callable[[SetInColumns], Sequence[str]] = lambda made: ()
 
     @property
     def holds(self) -> frozenset[str]:
@@ -353,7 +365,9 @@ class Writing:
 
 
 #: How forms of documents are written.
-DocumentWriting: Final = partial(Writing, first=DEFAULT_NAME, readable=names_in_documents)
+DocumentWriting: Final = partial(
+    Writing, first=DEFAULT_NAME, readable=names_in_documents, exact=lambda name: name not in {"", NO_DOCUMENT}
+)
 
 
 def counted(what: str, count: int, unit: str) -> str:

@@ -9,15 +9,14 @@ from typing import Any, Final, TypeVar
 
 from polyref.errors import DataError, UsageError
 from polyref.formats.base import Lines, Outputs, shortened
-from polyref.formats.columns import NO_DOCUMENT, references
+from polyref.formats.columns import NO_DOCUMENT, SetInColumns, counted, references
+from polyref.formats.columns import NO_REFERENCE as NO_REFERENCE
 from polyref.json_files import Record
 from polyref.languages import find_pair
 from polyref.references import Place, Segment
 
 Made = TypeVar("Made")
 
-#: What wmt-format-tools and mt-metrics-eval write where a segment has no reference.
-NO_REFERENCE: Final = frozenset({"NO TRANSLATION AVAILABLE", "[No translation supplied]"})
 #: Names under which WMT lists translations made by people: ``Human-A.0``, ``HUMAN``, ``refB``, ``ref-A``, ``ref``.
 HUMAN_NAME: Final = re.compile(r"human([-_.].*)?|ref([-_]?[a-z])?", re.IGNORECASE)
 
@@ -100,6 +99,30 @@ def segments_of(documents: Iterable[Document], *, names: Sequence[str], whole: b
             more = known if place == number else {**known, "seg": number}
             source = document.source.get(number)
             yield segment_of_set(position, texts, source, document.name, document.target, more, whole=whole)
+
+
+def numbers(segments: Iterable[Segment]) -> Iterator[int]:
+    """Numbers of the segments of a document: what they say themselves (``seg``), if it is more than the last."""
+    number = 0
+    for one in segments:
+        given = one.extra.get("seg")
+        number = given if type(given) is int and number < given < 10**18 else number + 1
+        yield number
+
+
+def lost_about(made: SetInColumns, keys: Sequence[str], source: str | None = None) -> str:
+    """What documents do not say again of their segments, of some keys, ``seg`` and ``src_lang`` (``source``)."""
+    lost = 0
+    spoken = {"src_lang": source} if source and "source" in made.parts else {}
+    compared = [*keys, "seg", *(["src_lang"] if "src_lang" in made.writing.keys else [])]
+    for _, pairs in made.documents():
+        segments = [segment for segment, _ in pairs]
+        first = segments[0].extra
+        about = {key: str(first[key]) for key in keys if first.get(key) and (key, first[key]) != ("domain", "all")}
+        for place, (one, number) in enumerate(zip(segments, numbers(segments), strict=True), 1):
+            read = {**about, **spoken, **({} if number == place else {"seg": number})}
+            lost += read != {key: one.extra[key] for key in compared if one.extra.get(key) is not None}
+    return counted("keys that differ within documents", lost, "segment")
 
 
 def outputs_of(documents: Sequence[Document], file: str) -> Outputs:

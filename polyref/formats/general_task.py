@@ -194,7 +194,11 @@ def _general_lines(made: SetInColumns) -> Iterator[str]:
 
 
 def _paragraphs(texts: list[str]) -> str:
-    return _BREAK.join(re.sub(r"\n(?=\n)", " ", text.strip("\n")) for text in texts)
+    return _BREAK.join(map(_paragraph, texts))
+
+
+def _paragraph(text: str) -> str:
+    return re.sub(r"\n(?=\n)", " ", text.strip("\n"))
 
 
 def lost_in_documents(made: SetInColumns) -> list[str]:
@@ -207,7 +211,9 @@ def lost_in_documents(made: SetInColumns) -> list[str]:
         )
         extras = [segment.extra for segment, _ in pairs]
         keys += sum(any(key in KNOWN or first.get(key) != one[key] for key in one) for one in extras)
+    texts = (text for one in made.segments for text in (one.source or "", *(ref.text for ref in one.refs)))
     found = (
+        counted("blank lines, which become spaces", sum(_paragraph(text) != text for text in texts), "text"),
         counted("references that not every paragraph of a document has", left_out, "reference"),
         counted("other keys", keys, "segment"),
     )
@@ -402,7 +408,9 @@ GENERAL: Final = Format(
     json=True,
     pairs=True,
     begins="{",
-    writing=DocumentWriting(frozenset({"id", "langs", "logprob", "meta"}), _general_lines),
+    writing=DocumentWriting(
+        frozenset({"id", "langs", "order", "logprob", "meta"}), _general_lines, more=lost_in_documents
+    ),
 )
 EVALUATION: Final = Format(
     "human-evaluation",

@@ -214,7 +214,7 @@ def _is_lists(name: str, start: Start) -> bool:
     if all(map(is_texts, lines)) and (len(lines) > 1 or not unpacked(name).endswith(".json")) and any(lines):
         return True
     if not inside.startswith(("[", '"')):
-        return False
+        return unpacked(name).endswith(".jsonl") and all(line == [] for line in lines)
     whole = len(lines) == 1 and lines[0] is not None
     return whole or start.written[0].strip() == "[" or unpacked(name).endswith((".json", ".jsonl"))
 
@@ -254,7 +254,9 @@ LISTS: Final = Format(
     json=True,
     begins="[",
     writing=Writing(
-        ALL - {"several", "extras", "ragged", "none", "empty", "spaces", "lines", "returns", "tabs"},
+        ALL
+        - {"several", "extras", "ragged", "none", "bare", "empty", "mark", "order"}
+        - {"spaces", "lines", "returns", "tabs"},
         _list_lines,
     ),
 )
@@ -266,7 +268,9 @@ COMET: Final = Format(
     json=True,
     suffixes=(".json",),
     writing=Writing(
-        ALL - {"source", "none", "ragged", "empty", "spaces", "lines", "returns", "tabs"},
+        ALL
+        - {"source", "none", "bare", "ragged", "empty", "mark", "order"}
+        - {"bare sources", "spaces", "lines", "returns", "tabs"},
         _comet_lines,
     ),
 )

@@ -41,7 +41,7 @@ from polyref.formats.base import (
     unpacked,
     without_blank_end,
 )
-from polyref.formats.columns import ALL, Row, SetInColumns, Writing, json_line, json_parts, padded, role_of
+from polyref.formats.columns import ALL, Row, SetInColumns, Writing, counted, json_line, json_parts, padded, role_of
 from polyref.formats.general_task import is_document, is_evaluation
 from polyref.formats.metrics_task import is_item
 from polyref.json_files import Record, check_depth
@@ -324,6 +324,15 @@ def write_segments(segments: Iterable[Segment], meta: Mapping[str, Any], path: s
             raise DataError(f"{where} cannot be written: {error}", file=name) from None
 
 
+def lost_in_normal(segments: Iterable[Segment]) -> list[str]:
+    """What the normal form cannot hold of segments: keys that are called as its own are."""
+    count = refs = 0
+    for one in segments:
+        count += not _SEGMENT_KEYS.isdisjoint(one.extra)
+        refs += sum(not _REFERENCE_KEYS.isdisjoint(ref.extra) for ref in one.refs)
+    return [*filter(None, (counted("other keys", count, "segment"), counted("other keys", refs, "reference")))]
+
+
 def _is_simple(name: str, start: Start) -> bool:
     values = _own_object(name, start)
     return values is not None and "refs" not in values and not values.keys().isdisjoint({"reference", "paraphrases"})
@@ -421,7 +430,7 @@ PLAIN: Final = Format(
     _open_plain,
     _plain_outputs,
     several=True,
-    writing=Writing(ALL - {"several", "extras", "returns", "tabs", "spaces", "empty"}),
+    writing=Writing(ALL - {"several", "extras", "returns", "tabs", "spaces", "empty", "mark", "bare"}),
 )
 NORMAL: Final = Format(
     "normal", _is_normal, _open_normal, json=True, suffixes=(".jsonl",), writing=Writing(frozenset())

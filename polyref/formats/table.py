@@ -173,6 +173,8 @@ def _csv_lines(made: SetInColumns) -> Iterator[str]:
 
 
 def _sacrebleu_lines(made: SetInColumns) -> Iterator[str]:
+    if not any(ref.text.strip() for ref in made.segments[len(made.segments) - 1].refs):
+        raise DataError("the references of the last segment are empty", remedy="readers take its line for a blank end")
     rows = ([padded(column, row) for column in made.columns] for _, row in made.pairs)
     return ("\t".join(one_line(text, tabs=False) for text in row) + "\n" for row in rows)
 
@@ -185,7 +187,10 @@ TSV: Final = Format(
     holds="\t",
     suffixes=(".tsv",),
     writing=Writing(
-        frozenset({"none", "empty", "lines", "tabs", "logprob", "keys", "meta"}), _tsv_lines, readable=names_in_tables
+        frozenset({"none", "empty", "order", "lines", "tabs", "logprob", "keys", "meta"}),
+        _tsv_lines,
+        readable=names_in_tables,
+        exact=lambda name: bool(name) and name == one_line(name, tabs=False),
     ),
 )
 CSV: Final = Format(
@@ -195,7 +200,10 @@ CSV: Final = Format(
     partial(_outputs, separator=","),
     suffixes=(".csv",),
     writing=Writing(
-        frozenset({"none", "empty", "returns", "logprob", "keys", "meta"}), _csv_lines, readable=names_in_tables
+        frozenset({"none", "empty", "order", "returns", "logprob", "keys", "meta"}),
+        _csv_lines,
+        readable=names_in_tables,
+        exact=lambda name: bool(name) and "\r\n" not in name,
     ),
 )
 #: sacreBLEU's: every column is a reference, and there are no names.
@@ -203,5 +211,5 @@ SACREBLEU: Final = Format(
     "sacrebleu-tsv",
     never,
     one_file_with_ids("sacrebleu-tsv", partial(_segments, separator="\t", all_references=True)),
-    writing=Writing(ALL - {"several", "extras", "returns", "spaces", "empty"}, _sacrebleu_lines),
+    writing=Writing(ALL - {"several", "extras", "returns", "spaces", "empty", "mark", "bare"}, _sacrebleu_lines),
 )

@@ -17,8 +17,18 @@ from typing import Any, Final
 
 from polyref.errors import DataError, PolyrefWarning, UsageError
 from polyref.formats.base import Format, Lines, Opened, never
-from polyref.formats.columns import DEFAULT_NAME, NO_DOCUMENT, DocumentWriting, Row, SetInColumns, added_kind
-from polyref.formats.documents import NO_REFERENCE, segment_of_set
+from polyref.formats.columns import (
+    DEFAULT_NAME,
+    NO_DOCUMENT,
+    NO_REFERENCE,
+    DocumentWriting,
+    Row,
+    SetInColumns,
+    added_kind,
+    counted,
+    one_line,
+)
+from polyref.formats.documents import segment_of_set
 from polyref.json_files import Record
 from polyref.languages import find_pair
 from polyref.references import Segment
@@ -103,11 +113,17 @@ def _segments(files: Sequence[Lines]) -> Iterator[Segment]:
             (name, text or "") for (kind, name), text in pairs if kind == "references" and text not in NO_REFERENCE
         ]
         more = {kind: text for (kind, _), text in pairs if kind != "references"}
-        domain, _, document = (more.get("documents") or "").replace("\t", " ").partition(" ")
-        about = {"domain": domain} if domain and domain != "all" else {}
+        domain, document = _domain_and_document(more.get("documents") or "")
+        about = {} if domain is None else {"domain": domain}
         source = more.get("sources")
         yield segment_of_set(position, there, source, document or NO_DOCUMENT, None, about, whole=whole)
     check_parallel([(file.name, count) for file, count in zip(files, counts, strict=True)])
+
+
+def _domain_and_document(line: str) -> tuple[str | None, str | None]:
+    """What a line of the file of documents says."""
+    domain, _, document = line.rstrip().replace("\t", " ").partition(" ")
+    return None if domain in {"", "all"} else domain, None if document in {"", NO_DOCUMENT} else document
 
 
 def _texts(file: Lines) -> Iterator[str]:
@@ -177,9 +193,21 @@ def layout_files(made: SetInColumns, pair: str | None) -> Mapping[str, Callable[
         files[f"references/{pair}.{column}.txt"] = partial(_text, column)
     if "source" in made.parts:
         files[f"sources/{pair}.txt"] = lambda one, _: one.source or ""
-    if "doc" in made.parts:
-        files[f"documents/{pair}.docs"] = lambda one, _: f"{one.extra.get('domain') or 'all'} {one.doc or NO_DOCUMENT}"
+    if "doc" in made.parts or any("domain" in one.extra for one in made.segments):
+        files[f"documents/{pair}.docs"] = lambda one, _: _about(one)
     return files
+
+
+def _about(one: Segment) -> str:
+    """The line of a segment in the file of documents."""
+    return f"{one.extra.get('domain') or 'all'} {one.doc or NO_DOCUMENT}"
+
+
+def _lost(made: SetInColumns) -> Sequence[str]:
+    differ = sum(
+        _domain_and_document(one_line(_about(one))) != (one.extra.get("domain"), one.doc) for one in made.segments
+    )
+    return [counted("what domains and documents are called", differ, "segment")]
 
 
 def _text(column: str, _: Segment, row: Row) -> str:
@@ -192,7 +220,10 @@ FOLDER: Final = Format(
     _open,
     several=True,
     writing=DocumentWriting(
-        frozenset({"id", "lang", "bare sources", "lines", "spaces", "logprob", "keys", "meta"}),
+        frozenset({"id", "lang", "bare sources", "mark", "order", "lines", "spaces", "logprob", "keys", "meta"}),
         keys=frozenset({"domain"}),
+        exact=lambda name: True,
+        order=_place,
+        more=_lost,
     ),
 )

@@ -17,9 +17,20 @@ from typing import Any, Final, TypeAlias
 from polyref.errors import DataError, UsageError
 from polyref.formats import OWN_FORMS
 from polyref.formats.base import Format, unpacked
-from polyref.formats.columns import NAME, PARTS, Row, SetInColumns, Writing, counted, one_line, own_name, row_of
-from polyref.formats.general_task import GENERAL, lost_in_documents
-from polyref.formats.own import NORMAL, PLAIN, checked, plain_files, temporary, write_segments
+from polyref.formats.columns import (
+    NAME,
+    NO_REFERENCE,
+    PARTS,
+    Row,
+    SetInColumns,
+    Writing,
+    counted,
+    one_line,
+    own_name,
+    row_of,
+)
+from polyref.formats.general_task import GENERAL
+from polyref.formats.own import NORMAL, PLAIN, checked, lost_in_normal, plain_files, temporary, write_segments
 from polyref.formats.test_sets import FOLDER, layout_files
 from polyref.publishing import publish_together, published_folder
 from polyref.references import Reference, Segment
@@ -59,10 +70,12 @@ def save(
     writing = chosen.writing
     if chosen is NORMAL or writing is None:
         write_segments(segments, meta, path)
-        return []
+        return lost_in_normal(segments)
     try:
         checking = checked(segments, ids="id" in writing.holds)
         made, lost = layout(checking, segments, meta, writing)
+        if not made.columns and (chosen is GENERAL or not chosen.json):
+            raise DataError("no segment has a reference", remedy="no file without any can be read")
         if chosen is FOLDER:
             _write_folder(path, made, layout_files(made, pair))
         elif writing.lines is None:
@@ -74,12 +87,10 @@ def save(
         if error.file is not None:
             raise
         raise DataError(error.message, file=display_name(path), remedy=error.remedy) from None
-    return lost + lost_in_documents(made) if chosen is GENERAL else lost
+    return [*lost, *filter(None, writing.more(made))]
 
 
 def _write_plain(path: str | Path, made: SetInColumns, files: Mapping[str, Line]) -> None:
-    if not files:
-        raise DataError("the set has no reference, and plain text holds nothing else")
     if str(path).endswith("/") or Path(path).is_dir():
         _write_folder(path, made, {f"{_file_name(column)}.txt": line for column, line in files.items()})
     elif PLACE in str(path):
@@ -169,9 +180,9 @@ def layout(
                 originals[column] = None
             else:
                 made[column] = ref.kind
-        losses.add(segment, row)
+        losses.add(segment, row, originals)
     ordered = sorted(made, key=lambda column: (made[column], int(column.removeprefix(made[column]))))
-    columns = [*originals, *ordered]
+    columns = sorted([*originals, *ordered], key=writing.order) if writing.order else [*originals, *ordered]
     parts = [part for part in PARTS if losses.parts[part]]
     found = SetInColumns(held, columns, named, parts, losses.spoken, writing)
     return found, losses.phrases(columns, len(meta))
@@ -190,8 +201,8 @@ class _Losses:
         self._origins: Counter[str] = Counter()
         self._origin_lost = 0
 
-    def add(self, one: Segment, row: Row) -> None:
-        """Count a segment and its references by column."""
+    def add(self, one: Segment, row: Row, people: Mapping[str, None]) -> None:
+        """Count a segment and its references by column; ``people`` are the columns of originals so far."""
         holds, taken = self.writing.holds, self.writing.taken
         self.parts.update(part for part in PARTS if getattr(one, part) is not None)
         self.languages[one.lang] += 1
@@ -199,7 +210,10 @@ class _Losses:
         self._sizes[len(one.refs)] += 1
         originals, refs = len(one.originals), [ref.text for ref in one.refs]
         texts = [*refs, one.source or ""] if "source" in holds else refs
-        several = len(refs) > 1  # a segment's only one, if empty, is an empty line
+        # A segment's only one in the first column, if empty, is an empty line.
+        line = len(row) == 1 and [*row] == [*people][:1]
+        parts = [getattr(one, part) for part in ("id", "doc", "lang") if part in holds]
+        inexact = any(part is not None and not self.writing.exact(part) for part in parts)
         for named, found in {
             ("id", "ids", "segment"): one.id != str(self.parts["id"]),
             ("source", "sources", "segment"): one.source is not None,
@@ -209,13 +223,22 @@ class _Losses:
             ("bare sources", "no source: an empty one is written", "segment"): 0,
             ("keys", "other keys", "segment"): bool(one.extra.keys() - self.writing.keys),
             ("", "other keys", "segment"): taken is not None and any(map(taken, one.extra)),
+            (
+                "",
+                "ids, documents or languages that are empty or hold other signs than this form has",
+                "segment",
+            ): inexact,
             ("ragged", "different numbers of references: the first is repeated", "segment"): 0,
             ("none", "no reference at all: an empty one is written", "segment"): not refs,
             ("bare", "no human reference: an empty one is written", "segment"): bool(refs) and not originals,
             ("several", "further human references, which are left out", "reference"): max(originals - 1, 0),
             ("extras", "added references, which are left out", "reference"): len(refs) - max(originals, 1),
-            ("empty", "whether a reference is empty or absent", "reference"): several * refs.count(""),
+            ("order", "the order of references", "segment"): [*row] != _in_columns(row, people, self.writing),
+            ("empty", "whether a reference is empty or absent", "reference"): 0 if line else refs.count(""),
             ("empty", "whether a source is empty or absent", "segment"): one.source == "",
+            ("mark", "references that say there is none", "reference"): sum(
+                text.strip() in NO_REFERENCE for text in refs
+            ),
             ("lines", "line ends, which become spaces", "text"): sum("\n" in text or "\r" in text for text in texts),
             ("returns", "line ends of Windows, which become line feeds", "text"): sum("\r\n" in text for text in texts),
             ("tabs", "tabs, which become spaces", "text"): sum("\t" in text for text in texts),
@@ -248,6 +271,14 @@ class _Losses:
         return self.source_language or None, next(filter(None, self.languages), None)
 
 
+def _in_columns(row: Row, people: Mapping[str, None], writing: Writing) -> list[str]:
+    """The columns of a segment in the order of all columns."""
+    if writing.order:
+        return sorted(row, key=writing.order)
+    made = [(ref.kind, int(name.removeprefix(ref.kind)), name) for name, ref in row.items() if not ref.original]
+    return [*(name for name in people if name in row and row[name].original), *(name for *_, name in sorted(made))]
+
+
 def _origins_lost(segment: Segment, row: Row, holds: frozenset[str]) -> Iterator[set[str]]:
     """Where references came from, as far as kind and place do not say it: what is lost of each that loses something."""
     originals = [place for place, ref in enumerate(segment.refs) if ref.original]
@@ -265,7 +296,8 @@ def _origins_lost(segment: Segment, row: Row, holds: frozenset[str]) -> Iterator
                 names.add("of")
             if not {"kinds", "paraphrases" if ref.kind == "paraphrase" else "kinds"} & holds:
                 names = {"kind", *names - {"rank", "of"}}
-        if originals and ref.original and originals[-1] != len(originals) - 1 and place == originals[-1]:
+        listed = "order" in holds and not {"kinds", "paraphrases"} & holds
+        if not listed and originals and originals[-1] != len(originals) - 1 and place == originals[-1]:
             names.add("place before an original")
         if names:
             yield names
@@ -277,6 +309,7 @@ def _lost(ref: Reference, holds: frozenset[str]) -> Sequence[str]:
     names += ["other keys"] if ref.extra.keys() - {NAME} else []
     if ref.logprob is not None and ("logprob" not in holds or ref.original):
         names.append("logprob")
+    names += [name for name in ("of", "rank") if ref.original and getattr(ref, name) is not None]
     if ref.kind == "postedit" and "kinds" not in holds:
         names.append("kind")
     if NAME in ref.extra and "names" not in holds:

@@ -21,8 +21,8 @@ from xml.parsers import expat
 
 from polyref.errors import DataError
 from polyref.formats.base import Format, Lines, Opened, Outputs, Start, looks, shortened, whole_number
-from polyref.formats.columns import DEFAULT_NAME, DocumentWriting, Row, SetInColumns, one_line
-from polyref.formats.documents import Document, chosen, outputs_of, segments_of
+from polyref.formats.columns import DEFAULT_NAME, NO_DOCUMENT, DocumentWriting, Row, SetInColumns, one_line
+from polyref.formats.documents import Document, chosen, lost_about, numbers, outputs_of, segments_of
 from polyref.languages import base, split_pair
 from polyref.references import Segment
 from polyref.textfiles import holds_more, is_packed, most_lines, most_unpacked, unpacks_to_more
@@ -41,6 +41,7 @@ _ENTITY: Final = re.compile(r"&(?:amp|lt|gt|quot|apos|#\d{1,7}|#[xX][0-9a-fA-F]{
 _LONGEST: Final = 1 << 24
 #: What XML 1.0 has no way to write.
 _UNWRITABLE: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_IN_ATTRIBUTES: Final = str.maketrans({"\t": "&#9;", "\n": "&#10;", "\r": "&#13;"})
 
 
 def is_markup(start: Start) -> bool:
@@ -497,7 +498,7 @@ def _xml_lines(made: SetInColumns) -> Iterator[str]:
             first = pairs[0][0]
             about = _written(domain=first.extra.get("domain"), origlang=first.extra.get("origlang"))
             yield f"<doc id={_quoted(name)}{about}>\n"
-            if any(segment.source is not None for segment, _ in pairs):
+            if "source" in made.parts:
                 yield from _element("src", _written(lang=source), pairs, None)
             for column in made.columns:
                 if any(column in row for _, row in pairs):
@@ -518,17 +519,12 @@ def _check_places(made: SetInColumns, *, sources: bool) -> None:
     """Refuse segments that would have no place: their number would be lost, and others would take it."""
     for segment in made.segments:
         if not segment.refs and (not sources or segment.source is None):
-            raise DataError(
-                f"segment {segment.id} has {'neither source nor' if sources else 'no'} reference",
-                remedy="this form has no place for it",
-            )
+            lacking = "neither source nor" if sources else "no"
+            raise DataError(f"segment {segment.id} has {lacking} reference", remedy="this form has no place for it")
 
 
 def _segment_lines(pairs: Sequence[tuple[Segment, Row]], column: str | None) -> Iterator[str]:
-    number = 0
-    for segment, row in pairs:
-        given = segment.extra.get("seg")
-        number = given if isinstance(given, int) and given > number else number + 1
+    for (segment, row), number in zip(pairs, numbers(segment for segment, _ in pairs), strict=True):
         text = (segment.source or "") if column is None else row[column].text if column in row else None
         if text is not None:
             yield f'<seg id="{number}">{_escaped(one_line(text), segment)}</seg>\n'
@@ -557,7 +553,11 @@ def _escaped(text: str, segment: Segment) -> str:
 
 
 def _quoted(text: str) -> str:
-    return f'"{escape(_UNWRITABLE.sub("", one_line(text)))}"'
+    return f'"{escape(_UNWRITABLE.sub("", text)).translate(_IN_ATTRIBUTES)}"'
+
+
+def _exact(name: str) -> bool:
+    return name not in {"", NO_DOCUMENT} and not _UNWRITABLE.search(name)
 
 
 def _written(**values: Any) -> str:
@@ -573,9 +573,11 @@ XML: Final = Format(
     begins="<",
     suffixes=(".xml",),
     writing=DocumentWriting(
-        frozenset({"id", "langs", "lines", "logprob", "keys", "meta"}),
+        frozenset({"id", "bare sources", "langs", "mark", "order", "lines", "logprob", "keys", "meta"}),
         _xml_lines,
         frozenset({"domain", "origlang", "collection", "seg", "src_lang"}),
+        exact=_exact,
+        more=lambda made: [lost_about(made, ("domain", "origlang", "collection"), made.languages[0])],
     ),
 )
 SGML: Final = Format(
@@ -587,8 +589,10 @@ SGML: Final = Format(
     begins="<",
     suffixes=(".sgm", ".sgml"),
     writing=DocumentWriting(
-        frozenset({"id", "source", "langs", "lines", "spaces", "logprob", "keys", "meta"}),
+        frozenset({"id", "source", "langs", "mark", "order", "lines", "spaces", "logprob", "keys", "meta"}),
         _sgml_lines,
-        frozenset({"domain", "origlang", "seg", "src_lang"}),
+        frozenset({"domain", "origlang", "seg"}),
+        exact=_exact,
+        more=lambda made: [lost_about(made, ("domain", "origlang"))],
     ),
 )

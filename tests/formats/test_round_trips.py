@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from polyref.errors import DataError, UsageError
 from polyref.formats import read_outputs
@@ -274,6 +272,53 @@ def test_what_a_form_cannot_hold_is_said(tmp_path: Path, form: str) -> None:
     assert found[1].refs[0].text == "Two."
 
 
+def one(*refs: Reference, **about: Any) -> Segment:
+    return Segment("1", refs, **about)
+
+
+#: What random sets found in no report: form, segments, what is said now.
+UNSAID: list[tuple[str, tuple[Segment, ...], str]] = [
+    ("normal", (one(human("a"), extra={"id": "x"}),), "other keys (1 segment)"),
+    ("tsv", (one(made("", 0)), Segment("2", (human("b"),))), "whether a reference is empty or absent (1 reference)"),
+    ("csv", (one(human("a"), Reference("b", "pseudo"), made("c", 0)),), "the order of references (1 segment)"),
+    ("tsv", (one(human("a"), doc="b\tc"),),
+     "ids, documents or languages that are empty or hold other signs than this form has (1 segment)"),
+    ("json", (one(Reference("a", of=0, rank=1)),), "of, rank (1 reference)"),
+    ("xml", (one(human("a"), human("NO TRANSLATION AVAILABLE")),), "references that say there is none (1 reference)"),
+    ("xml", (one(human("a"), source="s"), Segment("2", (human("b"),))),
+     "no source: an empty one is written (1 segment)"),
+    ("xml", (one(human("a"), extra={"domain": "x"}), Segment("2", (human("b"),))),
+     "keys that differ within documents (1 segment)"),
+    ("sgml", (one(human("a"), doc="-"),),
+     "ids, documents or languages that are empty or hold other signs than this form has (1 segment)"),
+    ("general", (one(human("a\n\nb"), source="s"),), "blank lines, which become spaces (1 text)"),
+    ("mt-metrics-eval", (one(human("a"), doc="d", extra={"domain": "x y"}),),
+     "what domains and documents are called (1 segment)"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("form", "segments", "said"), UNSAID)
+def test_losses_that_nobody_said(tmp_path: Path, form: str, segments: tuple[Segment, ...], said: str) -> None:
+    assert said in ReferenceSet(segments).export(tmp_path / "a", form, pair="de-en")
+
+
+def test_documents_of_one_name_in_two_collections(tmp_path: Path) -> None:
+    segments = tuple(replace(one(human("a")), id=str(n), source="s", extra={"collection": n}) for n in (1, 2, 3))
+    for form in ("sgml", "general"):
+        found, _ = again(segments, tmp_path / f"{form}{FILES[form]}", form)
+        assert len(found) == 3
+    split = tuple(replace(each, doc="aba"[n]) for n, each in enumerate(segments))
+    with pytest.raises(DataError, match="document 'a' is not in one piece"):
+        ReferenceSet(split).export(tmp_path / "a", "sgml")
+
+
+def test_names_of_documents_are_read_as_they_are(tmp_path: Path) -> None:
+    for form in ("xml", "sgml"):
+        segments = (one(human("a"), doc='b\tc\r\nd "e" & f'),)
+        found, lost = again(segments, tmp_path / f"a{FILES[form]}", form)
+        assert (found.segments, lost) == (segments, [])
+
+
 @pytest.mark.parametrize(
     ("segments", "form", "message"),
     [
@@ -282,6 +327,9 @@ def test_what_a_form_cannot_hold_is_said(tmp_path: Path, form: str) -> None:
         ((Segment("1", (human("x"),)), Segment("2", ())), "sgml", "segment 2 has no reference"),
         ((Segment("1", (human("x"),)),), "general", "segment 1 has no source"),
         ((Segment("1", ()),), "comet", "segment 1 has no reference"),
+        *(((Segment("1", ()),), form, "no segment has a reference") for form in ("plain", "tsv", "xml", "general")),
+        ((one(human("x")), Segment("2", (human(" "),))), "sacrebleu-tsv",
+         "the references of the last segment are empty"),
         (tuple(Segment(str(n), (human("x"),), doc="aba"[n]) for n in range(3)), "xml",
          "document 'a' is not in one piece: it goes on at segment 2"),
     ],
@@ -443,16 +491,6 @@ ragged = st.lists(
     min_size=1,
     max_size=4,
 ).map(lambda all_refs: tuple(Segment(str(number), refs) for number, refs in enumerate(all_refs, 1)))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("form", ["simple", "nbest", "json", "tsv", "csv", "xml", "sgml"])
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)
-@given(ragged)
-def test_whatever_the_texts(tmp_path_factory: pytest.TempPathFactory, form: str, segments: tuple[Segment, ...]) -> None:
-    path = tmp_path_factory.mktemp("round") / f"a{FILES[form]}"
-    found, lost = again(segments, path, form)
-    assert (found.segments, lost) == (segments, [])
 
 
 @pytest.mark.parametrize("name", ["a.tsv", "a.xml", "a.csv", "a.jsonl"])
