@@ -194,6 +194,7 @@ class Trial:
 
     def __init__(self, module: dict[str, Any], known: dict[tuple[str, str], str], given: argparse.Namespace) -> None:
         self.path, self.tests, self.functions = module["path"], module["tests"], module.get("functions", [])
+        self.slow = module.get("slow", False)
         self.file = REPOSITORY / self.path
         self.known, self.given = known, given
 
@@ -350,7 +351,7 @@ def _in_a_process(trial: Trial) -> None:
         folder = tempfile.mkdtemp(prefix="mutation-")
         tempfile.tempdir = os.environ["TMPDIR"] = os.environ["HYPOTHESIS_STORAGE_DIRECTORY"] = folder
         try:
-            options = ["-q", "-s", "--tb=no", "-p", "no:cacheprovider", "-m", "not slow"]
+            options = ["-q", "-s", "--tb=no", "-p", "no:cacheprovider", *([] if trial.slow else ["-m", "not slow"])]
             pytest.main([*options, *trial.tests], [trial])
         finally:
             shutil.rmtree(folder, ignore_errors=True)

@@ -13,7 +13,7 @@ from synced import FOLDER, dealings
 
 from polyref.errors import DataError, PolyrefWarning
 from polyref.publishing import publish_together, published_folder
-from polyref.store import Journal, file_sha256
+from polyref.store import Journal, file_sha256, is_journal, pack
 from polyref.textfiles import write_atomically
 
 SETTINGS = {"model": "m", "k": 5, "inputs": ({"name": "a"},)}
@@ -39,6 +39,42 @@ def test_a_journal_is_taken_up_where_it_stopped(tmp_path: Path) -> None:
         assert (journal.length, list(journal)) == (3, RECORDS)
         journal.remove()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_record_goes_to_the_end_wherever_reading_stopped(tmp_path: Path) -> None:
+    with Journal.open(tmp_path / "j", SETTINGS) as journal:
+        for record in RECORDS:
+            journal.append(record)
+        assert next(iter(journal)) == RECORDS[0]
+        with pytest.raises(ValueError, match="Out of range"):
+            journal.append(float("nan"))
+        journal.append("last")
+        assert list(journal) == [*RECORDS, "last"]
+
+
+def test_a_torn_end_is_gone_before_the_next_record(tmp_path: Path) -> None:
+    path = tmp_path / "j"
+    path.write_bytes(_filled(path) + b"torn")
+    with Journal.open(path, SETTINGS) as journal:
+        journal.append("next")
+    with Journal.open(path, SETTINGS) as journal:
+        assert list(journal) == [*RECORDS, "next"]
+
+
+def test_a_journal_is_a_file_that_no_one_can_execute(tmp_path: Path) -> None:
+    with Journal.open(tmp_path / "j", SETTINGS):
+        assert (tmp_path / "j").stat().st_mode & 0o111 == 0
+    with pytest.raises(DataError, match="/dev/null: is no file: nothing can be kept in it"):
+        Journal.open("/dev/null", SETTINGS)
+
+
+def test_what_begins_as_a_journal(tmp_path: Path) -> None:
+    path = tmp_path / "j"
+    _filled(path)
+    assert is_journal(path)
+    for text in (pack({"settings": {}}), pack("journal"), pack(["journal"]), b"my thesis\n", b""):
+        path.write_bytes(text)
+        assert not is_journal(path)
 
 
 @pytest.mark.slow
@@ -101,6 +137,16 @@ def test_a_file_that_is_no_journal_is_left_alone(tmp_path: Path) -> None:
     path.write_bytes(hashlib.sha256(text).hexdigest()[:16].encode() + b" " + text + b"\n")
     with pytest.raises(DataError, match="no journal of this version"):
         Journal.open(path, SETTINGS)
+    for odd in ([], {"journal": 1, "settings": []}):
+        path.write_bytes(pack(odd))
+        with pytest.raises(DataError, match="no journal of this version"):
+            Journal.open(path, SETTINGS)
+    # All of the first line but its end: neither torn nor whole.
+    first = _filled(tmp_path / "whole").splitlines()[0]
+    path.write_bytes(first + b"x")
+    with pytest.raises(DataError, match="is in the way and no journal"):
+        Journal.open(path, SETTINGS)
+    assert path.read_bytes() == first + b"x"
 
 
 @pytest.mark.parametrize("text", ["my thesis", "{}", "0123456789abcdef {half a rec"])

@@ -117,7 +117,8 @@ def test_records_of_a_journal_without_settings_go_into_no_other_run(memory: Any)
     place = "memory://bucket/out.partial"
     with Journal.open(place, {"k": 1}) as journal:
         journal.append("old")
-        journal.append("old")
+    with pytest.raises(DataError, match="other settings: k was 1 and is 2"):
+        Journal.open(place, {"k": 2})
     memory.rm("/bucket/out.partial/settings")
     with Journal.open(place, {"k": 2}) as journal:
         assert (journal.length, list(journal)) == (0, [])
