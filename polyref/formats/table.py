@@ -152,8 +152,16 @@ def _is_tsv(name: str, start: Start) -> bool:
     return bool(start.written) and all("\t" in line for line in start.written)
 
 
+def _not_blank_at_the_end(lines: Iterator[str]) -> Iterator[str]:
+    line = ""
+    for line in lines:
+        yield line
+    if line.isspace():
+        raise DataError("the last segment has empty texts alone", remedy="readers take its line for a blank end")
+
+
 def _tsv_lines(made: SetInColumns) -> Iterator[str]:
-    return ("\t".join(one_line(cell, tabs=False) for cell in row) + "\n" for row in _cells(made))
+    return _not_blank_at_the_end("\t".join(one_line(cell, tabs=False) for cell in row) + "\n" for row in _cells(made))
 
 
 def _cells(made: SetInColumns) -> Iterator[list[str]]:
@@ -173,10 +181,8 @@ def _csv_lines(made: SetInColumns) -> Iterator[str]:
 
 
 def _sacrebleu_lines(made: SetInColumns) -> Iterator[str]:
-    if not any(ref.text.strip() for ref in made.segments[len(made.segments) - 1].refs):
-        raise DataError("the references of the last segment are empty", remedy="readers take its line for a blank end")
     rows = ([padded(column, row) for column in made.columns] for _, row in made.pairs)
-    return ("\t".join(one_line(text, tabs=False) for text in row) + "\n" for row in rows)
+    return _not_blank_at_the_end("\t".join(one_line(text, tabs=False) for text in row) + "\n" for row in rows)
 
 
 TSV: Final = Format(

@@ -31,6 +31,7 @@ from polyref.formats.columns import (
 )
 from polyref.formats.general_task import GENERAL
 from polyref.formats.own import NORMAL, PLAIN, checked, lost_in_normal, plain_files, temporary, write_segments
+from polyref.formats.table import SACREBLEU
 from polyref.formats.test_sets import FOLDER, layout_files
 from polyref.publishing import publish_together, published_folder
 from polyref.references import Reference, Segment
@@ -76,6 +77,8 @@ def save(
         made, lost = layout(checking, segments, meta, writing)
         if not made.columns and (chosen is GENERAL or not chosen.json):
             raise DataError("no segment has a reference", remedy="no file without any can be read")
+        if chosen in (PLAIN, SACREBLEU, FOLDER) and any(ref.text.startswith("\ufeff") for ref in segments[0].refs):
+            raise DataError("the first segment begins with U+FEFF", remedy="readers take it for a mark of the encoding")
         if chosen is FOLDER:
             _write_folder(path, made, layout_files(made, pair))
         elif writing.lines is None:
@@ -286,7 +289,7 @@ def _origins_lost(segment: Segment, row: Row, holds: frozenset[str]) -> Iterator
     for place, ref in enumerate(segment.refs):
         if "extras" not in holds and not ref.original and (originals or place):
             continue
-        named = any(one is ref and column == ref.extra.get(NAME) for column, one in row.items())
+        named = ref.kind == "human" and any(one is ref and name == ref.extra.get(NAME) for name, one in row.items())
         names = set(_lost(ref, holds if named else holds - {"names"}))
         if not ref.original:
             rank = places[ref.kind] = places.get(ref.kind, -1) + 1
