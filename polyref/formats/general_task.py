@@ -183,7 +183,7 @@ def _general_lines(made: SetInColumns) -> Iterator[str]:
                 remedy="documents of the general task hold their sources",
             )
         values: dict[str, Any] = {"doc_id": name, "src_lang": source, "tgt_lang": target}
-        values |= {key: value for key, value in pairs[0][0].extra.items() if key not in KNOWN}
+        values |= {key: value for key, value in pairs[0][0].extra.items() if _is_held(key, value)}
         values["src_text"] = _paragraphs(texts)
         values["refs"] = {
             column: {"ref": _paragraphs([row[column].text for _, row in pairs])}
@@ -201,6 +201,11 @@ def _paragraph(text: str) -> str:
     return re.sub(r"\n(?=\n)", " ", text.strip("\n"))
 
 
+def _is_held(key: str, value: object) -> bool:
+    """Whether a document says a key of its segments as it is."""
+    return key not in KNOWN and (key != "src_lang" or isinstance(value, str))
+
+
 def lost_in_documents(made: SetInColumns) -> list[str]:
     """What documents leave out: references whose document lacks others of their column, and keys of segments."""
     left_out = keys = 0
@@ -210,7 +215,7 @@ def lost_in_documents(made: SetInColumns) -> list[str]:
             column in row for column in made.columns if any(column not in row for row in rows) for row in rows
         )
         extras = [segment.extra for segment, _ in pairs]
-        keys += sum(any(key in KNOWN or first.get(key) != one[key] for key in one) for one in extras)
+        keys += sum(any(not _is_held(key, one[key]) or first.get(key) != one[key] for key in one) for one in extras)
     texts = (text for one in made.segments for text in (one.source or "", *(ref.text for ref in one.refs)))
     found = (
         counted("blank lines, which become spaces", sum(_paragraph(text) != text for text in texts), "text"),

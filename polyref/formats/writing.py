@@ -209,7 +209,8 @@ class _Losses:
         holds, taken = self.writing.holds, self.writing.taken
         self.parts.update(part for part in PARTS if getattr(one, part) is not None)
         self.languages[one.lang] += 1
-        self.source_language = self.source_language or one.extra.get("src_lang")
+        spoken = one.extra.get("src_lang")
+        self.source_language = self.source_language or (spoken if isinstance(spoken, str) else None)
         self._sizes[len(one.refs)] += 1
         originals, refs = len(one.originals), [ref.text for ref in one.refs]
         texts = [*refs, one.source or ""] if "source" in holds else refs
@@ -249,7 +250,7 @@ class _Losses:
             ("meta", "what the header says", "key"): 0,
         }.items():
             self._lost[named] = self._lost.get(named, 0) + max(found, 0)
-        for names in _origins_lost(one, row, holds):
+        for names in _origins_lost(one, row, self.writing):
             self._origin_lost += 1
             self._origins.update(names)
 
@@ -282,14 +283,15 @@ def _in_columns(row: Row, people: Mapping[str, None], writing: Writing) -> list[
     return [*(name for name in people if name in row and row[name].original), *(name for *_, name in sorted(made))]
 
 
-def _origins_lost(segment: Segment, row: Row, holds: frozenset[str]) -> Iterator[set[str]]:
+def _origins_lost(segment: Segment, row: Row, writing: Writing) -> Iterator[set[str]]:
     """Where references came from, as far as kind and place do not say it: what is lost of each that loses something."""
+    holds = writing.holds
     originals = [place for place, ref in enumerate(segment.refs) if ref.original]
     places: dict[str, int] = {}
     for place, ref in enumerate(segment.refs):
         if "extras" not in holds and not ref.original and (originals or place):
             continue
-        named = ref.kind == "human" and any(one is ref and name == ref.extra.get(NAME) for name, one in row.items())
+        named = any(one is ref and name == own_name(ref) and writing.readable(name) for name, one in row.items())
         names = set(_lost(ref, holds if named else holds - {"names"}))
         if not ref.original:
             rank = places[ref.kind] = places.get(ref.kind, -1) + 1

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from polyref.cache import Cache
+from polyref.eval import series
 from polyref.eval.series import ComputedSeries
 from polyref.metrics import get_metric
-from polyref.references import ReferenceSet
+from polyref.references import Reference, ReferenceSet, Segment
 
 REFERENCES = ReferenceSet.from_texts(
     [["The ferry left the harbour on time."], ["Nobody saw the old mill that day."]],
@@ -27,9 +28,9 @@ def scored(
     cache: Cache | None, name: str, outputs: Any = OUTPUTS, references: ReferenceSet = REFERENCES, **options: Any
 ) -> Any:
     """Scores of all systems and segments, for no added reference and for one."""
-    series = ComputedSeries(get_metric(name, **options), outputs, references, [1], cache=cache)
+    computed = ComputedSeries(get_metric(name, **options), outputs, references, [1], cache=cache)
     systems = list(OUTPUTS)
-    return [(series.system(systems, k, None).tolist(), series.segment(systems, k).tolist()) for k in (0, 1)]  # type: ignore[union-attr]
+    return [(computed.system(systems, k, None).tolist(), computed.segment(systems, k).tolist()) for k in (0, 1)]  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("name", ["bleu", "chrf", "ter"])
@@ -75,3 +76,27 @@ def test_other_options_are_counted_again(name: str, options: dict[str, Any], tmp
     expected = scored(None, name, **options)
     assert expected != before
     assert scored(cache, name, **options) == expected
+
+
+def test_every_part_is_in_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    metric, outputs = get_metric("chrf"), {"A": ["one", "two"]}
+    refs = (Reference("a", weight=0.5, logprob=-1.0), Reference("b", "paraphrase"))
+    first = Segment("1", refs, source="s")
+
+    def key(segment: Segment = first, **named: list[str]) -> bytes:
+        return series._keys(metric, named or outputs, ReferenceSet((segment,)), [1])[0]
+
+    changed = [
+        replace(first, id="2"),
+        replace(first, source="t"),
+        *(replace(first, refs=(replace(refs[0], **one), refs[1])) for one in (
+            {"text": "c"}, {"kind": "pseudo"}, {"weight": 0.25}, {"logprob": -2.0})),
+    ]  # fmt: skip
+    found = [key(), key(B=["one", "two"]), *map(key, changed)]
+    monkeypatch.setattr(series, "version", lambda name: f"another {name}")
+    found.append(key())
+    monkeypatch.setattr(series, "__version__", "another")
+    found.append(key())
+    metric = get_metric("chrf", word_order=2)
+    found.append(key())
+    assert len(set(found)) == len(found)

@@ -188,8 +188,8 @@ def differing(found: ReferenceSet, written: ReferenceSet, lost: Sequence[str]) -
         pairs += [(name, a, b) for name, a, b in zip(PARTS, without.segment(new), without.segment(old), strict=True)]
         rows = without.refs(new.refs), without.refs(old.refs)
         if without.says("references that not every paragraph"):
-            there = {row["text"]: row for row in rows[1]}
-            rows = rows[0], [there[row["text"]] for row in rows[0]]
+            there = {(row["text"], row["kind"]): row for row in rows[1]}
+            rows = rows[0], [there[row["text"], row["kind"]] for row in rows[0]]
         pairs.append(("references", *(len(one) for one in rows)))
         for read, wrote in zip(*rows):
             # What a set does not say may be what places say.
