@@ -486,16 +486,6 @@ def test_names_that_files_cannot_have(tmp_path: Path, target: str, name: str, me
     assert list(tmp_path.iterdir()) == []
 
 
-words = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs", "Zs", "Zl", "Zp", "Cn"]), min_size=1)
-ragged = st.lists(
-    st.tuples(words, st.lists(words, max_size=3)).map(
-        lambda found: (human(found[0]), *(made(text, rank) for rank, text in enumerate(found[1])))
-    ),
-    min_size=1,
-    max_size=4,
-).map(lambda all_refs: tuple(Segment(str(number), refs) for number, refs in enumerate(all_refs, 1)))
-
-
 @pytest.mark.parametrize("name", ["a.tsv", "a.xml", "a.csv", "a.jsonl"])
 def test_the_command(tmp_path: Path, polyref: Callable[..., Any], name: str) -> None:
     first = tmp_path / "refs.jsonl"
