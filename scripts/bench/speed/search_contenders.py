@@ -1,7 +1,8 @@
 """Who takes part in search.py: polyref, the programs beside it and the bare matrix products, all with random weights.
 
 Each ``run_*`` builds a network of the shape asked for and gives back what decodes a batch, and its versions. A peer is
-imported where it runs: it may live in another interpreter, without polyref.
+imported where it runs: it may live in another interpreter, without polyref. ``args`` may name a ``device`` and, for
+others than the CPU, a ``dtype``.
 """
 
 from __future__ import annotations
@@ -20,7 +21,14 @@ SHAPES = {
 }
 
 
-def network(shape):
+def placed(args):
+    """The device, and torch's type of number on it."""
+    import torch
+
+    return getattr(args, "device", "cpu"), getattr(torch, getattr(args, "dtype", "float32"))
+
+
+def network(shape, device="cpu", dtype=None):
     import math
 
     import torch
@@ -65,7 +73,7 @@ def network(shape):
         max_source=1024,
         max_target=1024,
     )
-    return Transformer(config, weights)
+    return Transformer(config, weights, device=device, dtype=dtype or torch.float32)
 
 
 def run_polyref(args, groups, dtype="float32"):
@@ -76,7 +84,7 @@ def run_polyref(args, groups, dtype="float32"):
     from polyref.paraphrase.search import SearchOptions, search
 
     with computing_in(dtype):
-        model = network(args.shape)
+        model = network(args.shape, *placed(args))
     options = SearchOptions(
         beam=args.beam,
         groups=groups,
@@ -89,8 +97,7 @@ def run_polyref(args, groups, dtype="float32"):
     return lambda sources: search(model, sources, options), versions
 
 
-def run_transformers(args, groups):
-    import torch
+def transformers_model(args):
     import transformers
 
     transformers.utils.logging.set_verbosity_error()
@@ -103,7 +110,15 @@ def run_transformers(args, groups):
     config = transformers.M2M100Config(
         vocab_size=vocab, d_model=d, activation_function="relu", decoder_start_token_id=2, **sides
     )
-    model = transformers.M2M100ForConditionalGeneration(config).eval()
+    device, dtype = placed(args)
+    return transformers.M2M100ForConditionalGeneration(config).to(device=device, dtype=dtype).eval()
+
+
+def run_transformers(args, groups):
+    import torch
+    import transformers
+
+    model = transformers_model(args)
     diverse = {"num_beam_groups": groups, "diversity_penalty": 1.0} if groups > 1 else {}
     settings = {
         "num_beams": args.beam,
@@ -115,7 +130,7 @@ def run_transformers(args, groups):
 
     def decode(sources):
         with torch.inference_mode():
-            return model.generate(torch.tensor(sources), **settings)
+            return model.generate(torch.tensor(sources).to(model.device), **settings)
 
     return decode, f"transformers {transformers.__version__}, torch {torch.__version__}"
 
@@ -141,7 +156,8 @@ def run_fairseq(args, groups):
     base_architecture(options)
     options.max_source_positions = options.max_target_positions = 1024
     task = argparse.Namespace(source_dictionary=dictionary, target_dictionary=dictionary)
-    model = TransformerModel.build_model(options, task).eval()
+    device, dtype = placed(args)
+    model = TransformerModel.build_model(options, task).eval().to(device=device, dtype=dtype)
     generator = SequenceGenerator(
         [model],
         dictionary,
@@ -152,8 +168,8 @@ def run_fairseq(args, groups):
     )
 
     def decode(sources):
-        tokens = torch.tensor(sources)
-        lengths = torch.full((len(sources),), tokens.shape[1])
+        tokens = torch.tensor(sources).to(device)
+        lengths = torch.full((len(sources),), tokens.shape[1], device=device)
         return generator.generate([model], {"net_input": {"src_tokens": tokens, "src_lengths": lengths}})
 
     return decode, f"fairseq {fairseq.__version__}, torch {torch.__version__}"
