@@ -94,7 +94,7 @@ def published_folder(path: str | Path) -> Iterator[Path]:
 def publish_together(files: Mapping[Path, bytes | Path]) -> None:
     """Write files of one folder that belong together, from bytes or from large files: all are new, or none is.
 
-    A process that is killed between two renames leaves a record, and the next call for this folder finishes its work.
+    A process that ends between two renames leaves a record, and the next call for this folder finishes its work.
     """
     targets = {_resolved(path): content for path, content in files.items()}
     folder = next(iter(targets)).parent
@@ -121,10 +121,15 @@ def publish_together(files: Mapping[Path, bytes | Path]) -> None:
                     stream.write(json.dumps(moves).encode())
                 try:
                     _finish(folder, moves)
-                finally:
-                    record.unlink(missing_ok=True)
+                except BaseException:
+                    if any(not (folder / name).exists() for name in moves):
+                        # Some have their names: so shall the others, now, or when the next one reads the record.
+                        _finish(folder, moves)
+                    record.unlink()
+                    raise
+                record.unlink()
         except BaseException:
-            for name in moves:
+            for name in moves.keys() - _announced(folder):
                 (folder / name).unlink(missing_ok=True)
             raise
         finally:
@@ -179,10 +184,22 @@ def _sync(path: Path) -> None:
         os.close(handle)
 
 
+def resolved(path: str | Path) -> Path:
+    """Where a path leads, whatever links are on the way.
+
+    Raises:
+        DataError: To nothing but itself.
+    """
+    found = Path(os.path.realpath(path))
+    if found.is_symlink():
+        raise DataError("is a link that leads to itself", file=path, remedy="remove it, or name another file")
+    return found
+
+
 def _resolved(path: str | Path) -> Path:
     """What is renamed and has a name of its own, unlike ``.``; a link leads to it."""
     nameless = Path(path).name in {"", ".."}
-    return Path(path).resolve() if nameless or Path(path).is_symlink() else Path(path)
+    return resolved(path) if nameless or Path(path).is_symlink() else Path(path)
 
 
 @contextmanager
@@ -291,8 +308,13 @@ def _exchange(fresh: Path, target: Path) -> None:
     if _swapped(fresh, target):
         return
     old = fresh.with_suffix(_OLD)
-    os.rename(target, old)  # noqa: PTH104
-    os.rename(fresh, target)  # noqa: PTH104
+    try:
+        os.rename(target, old)  # noqa: PTH104
+        os.rename(fresh, target)  # noqa: PTH104
+    except BaseException:
+        if old.is_dir() and not target.exists():
+            os.rename(old, target)  # noqa: PTH104
+        raise
     shutil.rmtree(old, ignore_errors=True)
 
 
@@ -300,10 +322,18 @@ def _refill(fresh: Path, target: Path) -> None:
     """Exchange what is in two folders: the one that a program and its shell are in must stay the same folder."""
     made = sorted(fresh.iterdir())
     aside = Path(tempfile.mkdtemp(dir=fresh))
-    for old in sorted(target.iterdir()):
-        os.rename(old, aside / old.name)  # noqa: PTH104
-    for new in made:
-        os.rename(new, target / new.name)  # noqa: PTH104
+    try:
+        for old in sorted(target.iterdir()):
+            os.rename(old, aside / old.name)  # noqa: PTH104
+        for new in made:
+            os.rename(new, target / new.name)  # noqa: PTH104
+    except BaseException:
+        for new in made:
+            if not new.exists():
+                os.rename(target / new.name, new)  # noqa: PTH104
+        for old in aside.iterdir():
+            os.rename(old, target / old.name)  # noqa: PTH104
+        raise
 
 
 def _swapped(one: Path, other: Path) -> bool:

@@ -97,8 +97,11 @@ def test_a_name_of_two_packages_is_an_error_where_it_is_used(name: str, install:
         ("raise SystemExit(3)", "cannot be imported: SystemExit: 3"),
         ("", "cannot be imported: AttributeError: .* has no attribute 'X'"),
         ("X = 3", "is 3, expected "),
+        ("raise GeneratorExit('x')", "cannot be imported: GeneratorExit: x"),
+        ("class X(Exception):\n    def __str__(self):\n        raise self\nraise X", "cannot be imported: X "),
+        ("class X:\n    def __repr__(self):\n        raise KeyError\nX = X()", "is what cannot be shown, expected "),
     ],
-    ids=["no-import", "exit", "nothing", "other"],
+    ids=["no-import", "exit", "nothing", "other", "ends", "no-words", "not-shown"],
 )
 def test_what_cannot_be_used_is_in_nobodys_way(name: str, code: str, why: str, install: Callable[..., None]) -> None:
     kind, package = KINDS[name], f"odd_{name}"

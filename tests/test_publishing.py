@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from kills import run_program
@@ -264,3 +266,55 @@ def test_a_folder_is_on_the_disk_before_its_name_is(tmp_path: Path, monkeypatch:
     assert sorted(seen[:2]) == ["1", "2"]
     # Two renames where two folders cannot be exchanged by one call.
     assert [*dict.fromkeys(seen[2:])] == [RENAMED, FOLDER] and seen.count(FOLDER) == 1
+
+
+def failing_at(monkeypatch: pytest.MonkeyPatch, number: int, error: BaseException) -> None:
+    """The rename of this number fails, once."""
+    left, real = [number], {name: getattr(os, name) for name in ("rename", "replace")}
+
+    def dealt(name: str) -> Any:
+        def dealing(*places: Any) -> None:
+            left[0] -= 1
+            if not left[0]:
+                raise error
+            real[name](*places)
+
+        return dealing
+
+    for name in real:
+        monkeypatch.setattr(os, name, dealt(name))
+
+
+@pytest.mark.parametrize("error", [OSError(errno.EIO, "Input/output error"), KeyboardInterrupt()])
+def test_files_that_belong_together_stay_together_where_a_rename_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    files = {tmp_path / name: b"old" for name in "abc"}
+    publish_together(files)
+    for number in (2, 3, 4):  # the first is that of the record
+        failing_at(monkeypatch, number, error)
+        with pytest.raises(type(error)):
+            publish_together(dict.fromkeys(files, str(number).encode()))
+        monkeypatch.undo()
+        assert len({path.read_bytes() for path in files}) == 1 and not _hidden(tmp_path)
+
+
+@pytest.mark.parametrize("here", [False, True])
+@pytest.mark.parametrize("number", [1, 2, 3, 4])
+def test_a_folder_stays_as_it_was_where_a_rename_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, here: bool, number: int
+) -> None:
+    report = tmp_path / "report"
+    with published_folder(report) as fresh:
+        for name in "ab":
+            (fresh / name).write_text("old")
+    monkeypatch.setattr("polyref.publishing._swapped", lambda one, other: False)
+    if here:
+        monkeypatch.chdir(report)
+    failing_at(monkeypatch, number, OSError(errno.EIO, "Input/output error"))
+    expected = "new" if number > 2 and not here else "old"
+    with contextlib.suppress(OSError), published_folder(report) as fresh:
+        for name in "ab":
+            (fresh / name).write_text("new")
+    assert {path.name: path.read_text() for path in report.iterdir()} == dict.fromkeys("ab", expected)
+    assert not _hidden(tmp_path)

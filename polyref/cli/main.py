@@ -23,11 +23,15 @@ from polyref.textfiles import STDOUT_NAME
 # What a full disk, an exceeded quota, a file beyond the size limit, a broken device and a closed output report.
 CANNOT_WRITE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
 
+_ENDING: Final = (signal.SIGTERM, signal.SIGHUP)
+
 
 def leave_cleanly_when_terminated() -> None:
-    """A terminated command ends as after an error, so that unfinished files are removed."""
-    if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
-        signal.signal(signal.SIGTERM, _terminate)
+    """A terminated command, and one whose terminal is closed, ends as after an error: unfinished files are removed."""
+    if threading.current_thread() is threading.main_thread():
+        for number in _ENDING:
+            if signal.getsignal(number) == signal.SIG_DFL:  # nohup(1) has SIGHUP ignored
+                signal.signal(number, _terminate)
 
 
 def open_what_is_closed() -> None:
@@ -44,7 +48,8 @@ def open_what_is_closed() -> None:
 
 def _terminate(number: int, _frame: object) -> None:
     # timeout(1) sends the signal twice: the second must not interrupt the cleaning up.
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    for ending in _ENDING:
+        signal.signal(ending, signal.SIG_IGN)
     raise SystemExit(128 + number)
 
 
@@ -139,16 +144,20 @@ def announce_threads(arguments: Sequence[str]) -> None:
 
 def main(argv: list[str] | None = None) -> None:
     """Run the command line and exit."""
-    warnings.showwarning = show_warning
-    open_what_is_closed()
-    leave_cleanly_when_terminated()
-    code = 1
     try:
-        code = _run(argv)
-    finally:
-        # What is still buffered would otherwise fail when Python ends, with a traceback and a code of its own.
-        code = flushed(code)
-    sys.exit(code)
+        warnings.showwarning = show_warning
+        open_what_is_closed()
+        leave_cleanly_when_terminated()
+        code = 1
+        try:
+            code = _run(argv)
+        finally:
+            # What is still buffered would otherwise fail when Python ends, with a traceback and a code of its own.
+            code = flushed(code)
+        sys.exit(code)
+    except (KeyboardInterrupt, click.exceptions.Abort):  # click's, of what interrupts a command
+        click.echo("polyref: interrupted", err=True)
+        sys.exit(130)
 
 
 def _run(argv: list[str] | None) -> int:
@@ -163,9 +172,6 @@ def _run(argv: list[str] | None) -> int:
     except PolyrefError as error:
         click.echo(f"polyref: error: {shown(in_flags(str(error), ran[-1] if ran else None))}", err=True)
         return error.exit_code
-    except click.exceptions.Abort:
-        click.echo("polyref: interrupted", err=True)
-        return 130
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()
         return error.exit_code

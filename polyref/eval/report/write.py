@@ -20,7 +20,7 @@ from polyref.eval.evaluation import Evaluation
 from polyref.eval.report.derived import Report
 from polyref.eval.report.page import page
 from polyref.eval.statistics.named import metric_names, statistic_name
-from polyref.publishing import published_folder
+from polyref.publishing import published_folder, resolved
 from polyref.tables import escape_latex
 
 #: Version of ``report.json``.
@@ -140,7 +140,7 @@ def check_report(path: str | Path) -> None:
                 file=path,
                 remedy="name another -o",
             )
-    parent = target.resolve().parent
+    parent = resolved(target).parent
     if not parent.is_dir():
         raise DataError(f"cannot be written: no directory {parent}", file=path, remedy="create it first")
     try:
@@ -153,7 +153,7 @@ def check_report(path: str | Path) -> None:
 def write_directory(path: str | Path, files: Mapping[str, str]) -> None:
     """Write all files into a fresh directory, which then takes the place of ``path``."""
     check_report(path)
-    with published_folder(Path(path).resolve()) as fresh:
+    with published_folder(resolved(path)) as fresh:
         for name, text in files.items():
             (fresh / name).write_text(text, encoding="utf-8", newline="\n")
 
