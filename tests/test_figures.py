@@ -798,6 +798,15 @@ def sentences() -> Iterable[tuple[str, str, list[Figure]]]:
             for program in ("fairseq", "transformers4", "ctranslate2-beam")
         ],
     )
+    whole, products, int8 = (
+        figure("speed-search", "cpu_seconds_a_sentence", **base, program=program).value
+        for program in ("polyref", "products", "polyref-int8")
+    )
+    yield (
+        BENCHMARKS,
+        "int8 is # times as fast as float32, and would be # times with products four times as fast",
+        [Figure(whole / int8), Figure(whole / (whole - products * 3 / 4))],
+    )
 
 
 USES = ("", "(combine=expected)", "(combine=blend)")

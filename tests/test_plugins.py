@@ -97,11 +97,8 @@ def test_a_name_of_two_packages_is_an_error_where_it_is_used(name: str, install:
         ("raise SystemExit(3)", "cannot be imported: SystemExit: 3"),
         ("", "cannot be imported: AttributeError: .* has no attribute 'X'"),
         ("X = 3", "is 3, expected "),
-        ("raise GeneratorExit('x')", "cannot be imported: GeneratorExit: x"),
-        ("class X(Exception):\n    def __str__(self):\n        raise self\nraise X", "cannot be imported: X "),
-        ("class X:\n    def __repr__(self):\n        raise KeyError\nX = X()", "is what cannot be shown, expected "),
     ],
-    ids=["no-import", "exit", "nothing", "other", "ends", "no-words", "not-shown"],
+    ids=["no-import", "exit", "nothing", "other"],
 )
 def test_what_cannot_be_used_is_in_nobodys_way(name: str, code: str, why: str, install: Callable[..., None]) -> None:
     kind, package = KINDS[name], f"odd_{name}"
@@ -116,6 +113,21 @@ def test_what_cannot_be_used_is_in_nobodys_way(name: str, code: str, why: str, i
     with pytest.warns(PolyrefWarning, match=said) as caught:
         assert kind.plugins.loaded() == {}
     assert len(caught) == 1
+
+
+@pytest.mark.parametrize(
+    ("code", "why"),
+    [
+        ("raise GeneratorExit('x')", "cannot be imported: GeneratorExit: x"),
+        ("class X(Exception):\n    def __str__(self):\n        raise self\nraise X", "cannot be imported: X"),
+        ("class X:\n    def __repr__(self):\n        raise KeyError\nX = X()", "is what cannot be shown, expected "),
+    ],
+    ids=["ends", "no-words", "not-shown"],
+)
+def test_what_cannot_even_be_told(code: str, why: str, install: Callable[..., None]) -> None:
+    install("odd_format", "polyref.formats", "odd = odd_format:X", code)
+    with pytest.raises(UsageError, match=why):
+        FORMATS.load("odd")
 
 
 def test_a_broken_format_leaves_text_alone(install: Callable[..., None], tmp_path: Path) -> None:

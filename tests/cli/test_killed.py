@@ -57,6 +57,25 @@ print(survives(work, older("x.jsonl", "no.jsonl"), out, [{"x.jsonl"}, {"no.jsonl
     assert kills > 20
 
 
+@pytest.mark.parametrize("target", ["x.jsonl", "x.{}.txt"])
+def test_convert(tmp_path: Path, target: str) -> None:
+    """One file, and files that belong together."""
+    (tmp_path / "refs").write_text('{"id": "1", "reference": "a", "paraphrases": ["b"]}\n')
+    kills = _kills(
+        f"""
+from polyref.publishing import finish_pending
+work = lambda: polyref("convert", "refs", "refs", out / {target!r})
+out.mkdir()
+work()
+files = [path.name for path in out.iterdir()]
+last = lambda: finish_pending(out)
+print(survives(work, nothing, out, [{{*files}}], last) + survives(work, older(*files), out, [{{*files}}], last))
+""",
+        tmp_path,
+    )
+    assert kills >= 6
+
+
 def test_score(tmp_path: Path) -> None:
     for name in ("refs", "sys"):
         (tmp_path / name).write_text("The cat sat there .\n")

@@ -1,6 +1,6 @@
 """polyref on a card, beside Transformers (and fairseq where there is one): one command, no network, no data.
 
-    python scripts/bench/gpu                        # on the first CUDA device, about ten minutes
+    python scripts/bench/gpu                        # on the first CUDA device; meant for ten minutes
     python scripts/bench/gpu --peer PYTHON          # also what another interpreter has: fairseq, Transformers 4
     python scripts/bench/gpu --only prism           # pieces of work that have this in their names
     python scripts/bench/gpu --device cpu --small   # tries the command out where there is no card
