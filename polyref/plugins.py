@@ -93,13 +93,13 @@ class Plugins:
     def _load(self, entry: EntryPoint) -> Any:
         try:
             found = entry.load()
-            fits = self.fits(entry.name, found)
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # a plug-in can end in any way when it is imported
-            raise self._unusable(entry, f"cannot be imported: {_said(error)}") from error
-        if not fits:
-            raise self._unusable(entry, f"is {_shown(found)}, expected {self.expected}")
+            reason = " ".join(f"{type(error).__name__}: {error}".split())
+            raise self._unusable(entry, f"cannot be imported: {reason}") from error
+        if not self.fits(entry.name, found):
+            raise self._unusable(entry, f"is {found!r}, expected {self.expected}")
         return found
 
     def _unusable(self, entry: EntryPoint, why: str) -> UsageError:
@@ -129,27 +129,12 @@ def _found(group: str, path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
         return ()
 
 
-def _said(error: BaseException) -> str:
-    """An error's kind and words, on one line."""
-    try:
-        return " ".join(f"{type(error).__name__}: {error}".split())
-    except Exception:
-        return type(error).__name__
-
-
-def _shown(found: object) -> str:
-    try:
-        return repr(found)
-    except Exception:
-        return "what cannot be shown"
-
-
 def tried(call: Callable[..., Any], *arguments: Any, where: str = "") -> Any:
     """What a call into a plug-in gives; None, and a warning, where it fails. ``where`` is for faults of its own."""
     try:
         return call(*arguments)
     except Exception as error:
-        said = str(error) if isinstance(error, UsageError) else f"{where}: {_said(error)}"
+        said = str(error) if isinstance(error, UsageError) else f"{where}: {type(error).__name__}: {error}"
         warnings.warn(" ".join(said.split()), PolyrefWarning, stacklevel=3)
         return None
 

@@ -1,9 +1,7 @@
 """Results appear whole or not at all: built beside their place, then put there by one rename.
 
-While a result is being built, it lies beside its target under a hidden name, locked by the process that builds it. A
-process that dies leaves it there; the next one that publishes to the same target finds it unlocked, and removes it.
-Several files that belong together are built first and then renamed one after the other, by one process at a time; a
-record says which, so that what a killed process left half done is finished by the next one.
+What is being built lies there under a hidden name, locked by its process; left by a dead one, it is removed by the next.
+Of files that belong together, a record says which are renamed: the next one finishes what a dead process began.
 """
 
 from __future__ import annotations
@@ -18,7 +16,6 @@ import json
 import os
 import secrets
 import shutil
-import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -92,10 +89,7 @@ def published_folder(path: str | Path) -> Iterator[Path]:
 
 
 def publish_together(files: Mapping[Path, bytes | Path]) -> None:
-    """Write files of one folder that belong together, from bytes or from large files: all are new, or none is.
-
-    A process that ends between two renames leaves a record, and the next call for this folder finishes its work.
-    """
+    """Write files of one folder that belong together, from bytes or from large files: all are new, or none is."""
     targets = {_resolved(path): content for path, content in files.items()}
     folder = next(iter(targets)).parent
     locks: list[int] = []
@@ -122,8 +116,7 @@ def publish_together(files: Mapping[Path, bytes | Path]) -> None:
                 try:
                     _finish(folder, moves)
                 except BaseException:
-                    if any(not (folder / name).exists() for name in moves):
-                        # Some have their names: so shall the others, now, or when the next one reads the record.
+                    if any(not (folder / name).exists() for name in moves):  # renamed: so shall the others be
                         _finish(folder, moves)
                     record.unlink()
                     raise
@@ -184,22 +177,13 @@ def _sync(path: Path) -> None:
         os.close(handle)
 
 
-def resolved(path: str | Path) -> Path:
-    """Where a path leads, whatever links are on the way.
-
-    Raises:
-        DataError: To nothing but itself.
-    """
-    found = Path(os.path.realpath(path))
+def _resolved(path: str | Path) -> Path:
+    """What is renamed and has a name of its own, unlike ``.``; a link leads to it, if to anything but itself."""
+    nameless = Path(path).name in {"", ".."}
+    found = Path(os.path.realpath(path)) if nameless or Path(path).is_symlink() else Path(path)
     if found.is_symlink():
         raise DataError("is a link that leads to itself", file=path, remedy="remove it, or name another file")
     return found
-
-
-def _resolved(path: str | Path) -> Path:
-    """What is renamed and has a name of its own, unlike ``.``; a link leads to it."""
-    nameless = Path(path).name in {"", ".."}
-    return resolved(path) if nameless or Path(path).is_symlink() else Path(path)
 
 
 @contextmanager
@@ -277,10 +261,9 @@ def _announced(folder: Path) -> set[str]:
 
 def _moves(record: Path) -> dict[str, str] | None:
     """What a record announces: name of the new file -> that of its target; None for a file that is no such record."""
-    try:
+    moves = None
+    with contextlib.suppress(OSError):
         moves = try_json(record.read_bytes())
-    except OSError:
-        return None
     if moves is None:
         return None
     # A record cannot reach outside of its folder, nor rename what was not made for that target.
@@ -301,46 +284,34 @@ def _escaped(name: str) -> str:
 
 
 def _exchange(fresh: Path, target: Path) -> None:
-    """Swap two folders by one system call; where there is none, move the old one away first.
-
-    A process killed between those two renames leaves the old folder under a hidden name: the next one gives it back.
-    """
-    if _swapped(fresh, target):
-        return
-    old = fresh.with_suffix(_OLD)
-    try:
-        os.rename(target, old)  # noqa: PTH104
-        os.rename(fresh, target)  # noqa: PTH104
-    except BaseException:
-        if old.is_dir() and not target.exists():
-            os.rename(old, target)  # noqa: PTH104
-        raise
-    shutil.rmtree(old, ignore_errors=True)
+    """Swap two folders by one system call; where there is none, move the old one away first."""
+    if not _swapped(fresh, target):
+        old = fresh.with_suffix(_OLD)
+        _rename((target, old), (fresh, target))
+        shutil.rmtree(old, ignore_errors=True)
 
 
 def _refill(fresh: Path, target: Path) -> None:
     """Exchange what is in two folders: the one that a program and its shell are in must stay the same folder."""
-    made = sorted(fresh.iterdir())
+    made = [(new, target / new.name) for new in sorted(fresh.iterdir())]
     aside = Path(tempfile.mkdtemp(dir=fresh))
+    _rename(*((old, aside / old.name) for old in sorted(target.iterdir())), *made)
+
+
+def _rename(*moves: tuple[Path, Path]) -> None:
+    """One after the other; where one fails, those before it are taken back."""
     try:
-        for old in sorted(target.iterdir()):
-            os.rename(old, aside / old.name)  # noqa: PTH104
-        for new in made:
-            os.rename(new, target / new.name)  # noqa: PTH104
+        for old, new in moves:
+            os.rename(old, new)  # noqa: PTH104
     except BaseException:
-        for new in made:
-            if not new.exists():
-                os.rename(target / new.name, new)  # noqa: PTH104
-        for old in aside.iterdir():
-            os.rename(old, target / old.name)  # noqa: PTH104
+        for old, new in reversed(moves):
+            if not os.path.lexists(old):
+                os.rename(new, old)  # noqa: PTH104
         raise
 
 
 def _swapped(one: Path, other: Path) -> bool:
-    if not sys.platform.startswith("linux"):
-        return False
-    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
-    if rename is None:
-        return False
+    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)  # of Linux alone
     exchange, here = 2, -100  # RENAME_EXCHANGE, AT_FDCWD
-    return bool(rename(here, os.fsencode(one), here, os.fsencode(other), ctypes.c_uint(exchange)) == 0)
+    names = (here, os.fsencode(one), here, os.fsencode(other))
+    return rename is not None and bool(rename(*names, ctypes.c_uint(exchange)) == 0)

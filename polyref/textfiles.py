@@ -26,7 +26,7 @@ from typing import IO, Any, BinaryIO, Final, cast
 from urllib.parse import unquote, urlsplit
 
 from polyref.errors import DataError, PolyrefError, UsageError, without_secrets
-from polyref.publishing import published_file, resolved
+from polyref.publishing import _resolved, published_file
 
 STDIN_NAME = "<stdin>"
 STDOUT_NAME = "<stdout>"
@@ -262,7 +262,7 @@ def check_writable(path: str | Path) -> None:
     if is_stream(path):
         return
     target = Path(without_scheme(path))
-    target = resolved(target) if target.is_symlink() else target
+    target = _resolved(target)
     if target.is_dir():
         raise DataError("is a directory, expected an output file name", file=path)
     if not target.parent.is_dir():

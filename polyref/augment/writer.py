@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 from itertools import islice
+from os.path import realpath
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,6 @@ from polyref.augment.pipeline import RECORD, Augmentation, Shard, Tally
 from polyref.engine import Engine
 from polyref.errors import DataError, UsageError
 from polyref.formats import header_line, segment_line
-from polyref.publishing import resolved
 from polyref.store import Journal, UnfinishedError
 from polyref.textfiles import check_writable, is_remote, is_stream, without_scheme, write_atomically
 
@@ -27,8 +27,8 @@ def journal_path(output: str | Path) -> str | Path:
 def check_output(output: str | Path, dropped: str | Path | None = None) -> None:
     """Refuse outputs that cannot be written, before any work is done."""
     output = without_scheme(output)
-    places = [resolved(path) for path in (output, journal_path(output))]
-    if dropped is not None and resolved(dropped) in places:
+    places = [Path(realpath(path)) for path in (output, journal_path(output))]
+    if dropped is not None and Path(realpath(dropped)) in places:
         raise UsageError(f"`dropped` is {dropped}, where the reference set goes", remedy="choose another file")
     check_writable(output)
     if not is_stream(output):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial, wraps
 from itertools import combinations
+from os.path import realpath
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -16,7 +17,6 @@ from polyref.errors import UsageError
 from polyref.formats import Reading, takes_lang, takes_pair
 from polyref.formats.test_sets import FOLDER, SCHEME
 from polyref.formats.writing import PLACE, matching
-from polyref.publishing import resolved
 from polyref.store import is_journal
 from polyref.textfiles import display_name, is_remote, without_scheme
 
@@ -156,7 +156,7 @@ def refuse_overwriting(
         models: Models as they were named: files, folders, or names with ``backend:`` before them.
     """
     read = [path for path in inputs if path is not None]
-    folders = [resolved(folder) for name in models for folder in (name, name.partition(":")[2]) if folder]
+    folders = [Path(realpath(folder)) for name in models for folder in (name, name.partition(":")[2]) if folder]
     fresh, kept = list(filter(None, outputs)), list(filter(None, journals))
     for output in (*fresh, *kept):
         for file in _files(output):
@@ -187,7 +187,7 @@ def _same_place(one: str, other: str) -> bool:
     """Whether two outputs would be one file, which need not be there yet; devices and pipes may be named twice."""
     if "-" in (one, other) or is_remote(one) or is_remote(other):
         return one == other != "-"
-    first, second = (resolved(without_scheme(path)) for path in (one, other))
+    first, second = (Path(realpath(without_scheme(path))) for path in (one, other))
     return _same_file(one, other) or (first == second and (first.is_file() or not first.exists()))
 
 

@@ -9,6 +9,7 @@ import math
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from os.path import realpath
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,7 +21,7 @@ from polyref.eval.evaluation import Evaluation
 from polyref.eval.report.derived import Report
 from polyref.eval.report.page import page
 from polyref.eval.statistics.named import metric_names, statistic_name
-from polyref.publishing import published_folder, resolved
+from polyref.publishing import published_folder
 from polyref.tables import escape_latex
 
 #: Version of ``report.json``.
@@ -140,7 +141,7 @@ def check_report(path: str | Path) -> None:
                 file=path,
                 remedy="name another -o",
             )
-    parent = resolved(target).parent
+    parent = Path(realpath(target)).parent
     if not parent.is_dir():
         raise DataError(f"cannot be written: no directory {parent}", file=path, remedy="create it first")
     try:
@@ -153,7 +154,7 @@ def check_report(path: str | Path) -> None:
 def write_directory(path: str | Path, files: Mapping[str, str]) -> None:
     """Write all files into a fresh directory, which then takes the place of ``path``."""
     check_report(path)
-    with published_folder(resolved(path)) as fresh:
+    with published_folder(Path(realpath(path))) as fresh:
         for name, text in files.items():
             (fresh / name).write_text(text, encoding="utf-8", newline="\n")
 
