@@ -1,7 +1,6 @@
-"""Results appear whole or not at all: built beside their place, then put there by one rename.
+"""Results appear whole or not at all: built under a hidden name beside their place, and put there by one rename.
 
-What is being built lies there under a hidden name, locked by its process; left by a dead one, it is removed by the next.
-Of files that belong together, a record says which are renamed: the next one finishes what a dead process began.
+What a dead process left is removed by the next one, or finished, where a record names files that belong together.
 """
 
 from __future__ import annotations
