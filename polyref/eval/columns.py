@@ -6,7 +6,7 @@ A column is said once: a new one is one more entry here.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final
 
@@ -92,10 +92,32 @@ class Line:
         """What is said of the gain, if anything."""
         return self.evaluation.verdict(self.row).word or None
 
+    @property
+    def claim(self) -> float | None:
+        """What may be claimed of the gain, if anything."""
+        return self.evaluation.claim(self.row)
+
+    @property
+    def before(self) -> float | None:
+        """The value that the gain starts from."""
+        row = self.compared
+        return None if row is None or row.gain is None else row.value - row.gain
+
+    @property
+    def statistic(self) -> str:
+        """The statistic, and what it is over."""
+        return f"{statistic_name(self.row.statistic)}, {level_name(self.row.statistic, self.row.level)}"
+
     def p(self) -> float | None:
         """The p-value that the verdict is made from; of lengths alone, that of their gain."""
         row = self.beyond or self.row
         return row.p if self.verdict or self.metric == LENGTH_ROW else None
+
+    def larger_p(self) -> float | None:
+        """The larger p-value of the gain and of that beyond the placebo: a verdict needs both."""
+        found = [row.p for row in (self.row, self.beyond) if row is not None and row.p is not None]
+        # An undefined one, of too few systems, comes first.
+        return max(found, key=lambda p: (p != p, p)) if found and self.verdict else None
 
 
 def _marked(line: Line) -> Cell:
@@ -114,8 +136,7 @@ _PLACES: Final[tuple[Column[Line], ...]] = (
     Column("originals", lambda line: line.evaluation.originals, page=""),
 )
 _STATISTIC: Final[tuple[Column[Line], ...]] = (
-    Column("", lambda line: statistic_name(line.row.statistic), page="statistic"),
-    Column("", lambda line: level_name(line.row.statistic, line.row.level), page="level"),
+    Column("", lambda line: line.statistic, page="statistic"),
     Column("metric", lambda line: line.metric),
     Column("k", lambda line: line.row.k, whole=True),
 )
@@ -153,6 +174,24 @@ def agreement_columns(found: Evaluated) -> list[Column[Line]]:
     ]
 
 
+def headline_columns(found: Evaluated) -> list[Column[Line]]:
+    """The first table of the page: where a gain leads, what of it may be claimed, and what is said of it."""
+    start = found.metrics[found.baseline] if found.baseline else "without" if found.first_ks == "0" else "before"
+    known = {one.title: one for one in (*placebo_columns(found), *agreement_columns(found))}
+    changes = [known[title] for title in ("gain", f"{found.confidence} of gain", "placebo", "claim")]
+    tests = [known[title] for title in ("p (PERM-BOTH)", f"p ({found.correction})", "verdict")]
+    return [
+        *_PLACES,
+        known["gold"],
+        *_STATISTIC,
+        Column(start, lambda line: line.before, 3),
+        replace(known["value"], page="with") if start == "without" else known["value"],
+        *changes,
+        Column("p", Line.larger_p, 4, p=True),
+        *tests,
+    ]
+
+
 def in_a_terminal(columns: Sequence[Column[Line]]) -> list[Column[Line]]:
     """The same with verdicts last."""
     return sorted(columns, key=lambda one: one.title in _LAST)
@@ -170,7 +209,7 @@ def placebo_columns(found: Evaluated) -> list[Column[Line]]:
             found.confidence, lambda line: line.beyond and line.beyond.ci, 3, "+", page="interval of the difference"
         ),
         Column("p", Line.p, 4, p=True, page="p, one-sided"),
-        Column("claim", lambda line: line.beyond and line.evaluation.claim(line.beyond), 3, "+"),
+        Column("claim", lambda line: line.beyond and line.claim, 3, "+"),
         Column("verdict", lambda line: line.verdict, shown=_marked),
     ]
 

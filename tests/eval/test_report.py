@@ -121,8 +121,33 @@ def test_the_page_is_well_formed_and_loads_nothing(page: str) -> None:
     assert "default-src 'none'" in page
     for anchor in ("gains", "curves", "references", "systems", "decisions", "examples", "settings"):
         assert anchor in parser.ids
-    # Three curves, three gains, two scatters.
-    assert parser.tags.count("figure") == parser.tags.count("svg") == 8
+    # The gains at the head, three curves, two scatters: each with its caption.
+    assert [parser.tags.count(tag) for tag in ("figure", "svg", "figcaption")] == [6, 6, 6]
+
+
+def test_the_page_begins_with_its_conclusion_then_one_plot_then_the_table(page: str) -> None:
+    head, first = page.split('<section id="gains">')
+    told = dict(re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", head))
+    assert list(told) == [
+        "Kendall&#39;s τ (without ties), within segments",
+        "Accuracy with calibrated ties, within segments",
+        "Pearson&#39;s r, systems",
+    ]
+    assert "With 2 added references, agreement with people " in head.split("<figure>")[0]
+    assert head.count("<figure>") == 1 and "<nav" not in head
+    (table,) = re.findall("<tbody>(.*?)</tbody>", first.split("<details>")[0], re.DOTALL)
+    rows = [dict(re.findall(r'<td data-title="([^"]+)"[^>]*>([^<]*)</td>', row)) for row in table.split("</tr>")[:-1]]
+    assert list(rows[0]) == [
+        "statistic", "metric", "k", "without", "with", "gain", "interval of gain", "verdict"
+    ]  # fmt: skip
+    # Sorted: the largest gain of each statistic first.
+    for statistic in {row["statistic"] for row in rows}:
+        gains = [float(row["gain"].replace("−", "-")) for row in rows if row["statistic"] == statistic]
+        assert len(gains) == 2 and gains == sorted(gains, reverse=True)
+    for row in rows:
+        assert float(row["with"]) - float(row["without"]) == pytest.approx(
+            float(row["gain"].replace("−", "-")), abs=0.0011
+        )
 
 
 def test_text_is_shown_as_it_is(page: str, report: Path) -> None:
@@ -184,7 +209,9 @@ def test_verdicts_are_what_p_values_say(report: Path) -> None:
             told = "unclear" if p is None else "gains" if p < 0.025 else "worse" if p > 0.975 else "unclear"
             assert row["verdict"] == told
     assert {row["verdict"] for row in rows} > {""}
-    assert "The control was not run" in (report / "index.html").read_text("utf-8")
+    page = (report / "index.html").read_text("utf-8")
+    gained = any((row["verdict"], row["k"], row["control"]) == ("gains", 2, "real") for row in rows)
+    assert "The control was not run" in page and ("No placebo was run" in page) == gained
 
 
 def test_latex(report: Path) -> None:
@@ -310,7 +337,7 @@ def test_score_files_alone(tmp_path: Path) -> None:
     run = CliRunner().invoke(cli, ["evaluate", str(MINIMAL), *arguments], catch_exceptions=False)
     assert run.exit_code == 0
     page = (out / "index.html").read_text("utf-8")
-    for said in ("No metric here has more than one number of references", "There is no gain to show", "No gain has"):
+    for said in ("No metric here has more than one number of references", "No gain has a test"):
         assert said in page
     assert page.count("<figure>") == 1
 
@@ -369,6 +396,7 @@ def test_without_matplotlib_the_page_has_no_plots(folder: Path, tmp_path: Path) 
     assert parser.open == [] and not {"svg", "figure"} & set(parser.tags)
     assert {link[1:] for link in parser.links if link.startswith("#")} <= set(parser.ids)
     # What is plots alone is left out; every table is there.
+    assert "<nav" in page
     assert {"gains", "references", "systems", "decisions", "examples", "settings"} <= set(parser.ids)
     assert not {"curves", "pairs"} & set(parser.ids)
     assert sorted(path.name for path in (tmp_path / "report").iterdir()) == sorted(FILES)
@@ -458,12 +486,17 @@ def test_one_evaluation_says_nothing_twice(page: str, folder: Path) -> None:
     titles = set(re.findall(r'data-title="([^"]+)"', page))
     assert not {"set", "gold"} & titles
     assert "held against MQM" in page and 'id="pairs"' not in page and "All 30 rows" in page
+    assert "<b>Gains in agreement with people, k = 2.</b>" in page
     out = _evaluate(folder, "--gold", "wmt-z", "-m", "bleu", "-k", "2", to="one-k")
     # All rows are those of the headline.
     assert "<details><summary>All" not in (out / "index.html").read_text("utf-8")
     out = _evaluate(folder, "--gold", "mqm", "-m", "bleu", "-k", "0", "2", "--originals", "kept", "replaced", to="two")
     several = (out / "index.html").read_text("utf-8")
     assert 'id="pairs"' in several and 'data-title="set"' in several
+    # The first statistic is at the head of the page, the others are below.
+    assert "<b>Gain in Kendall&#39;s τ (without ties), within segments, k = 2.</b>" in several.split("<section")[0]
+    assert len(re.findall("<figcaption><b>Gain in", several)) == 3
+    assert "<dd>BLEU: 2 " in several
     assert several.count('<div class="samples">') == 1  # both have the same references
 
 
@@ -560,12 +593,16 @@ def test_placebo(folder: Path, report: Path) -> None:
         ]
         assert difference["value"] == pytest.approx(real["value"] - fake["value"])
     better = sum(row["verdict"] == "better" and row["k"] == 2 for row in differences)
-    assert f"Gains in agreement with people: {better} are better (the gain and" in page
+    head = page.split("<section")[0]
+    assert (f"{better} significant gain" in head) == (better > 0)
+    assert ("beyond those of a placebo" in head) == (better > 0)
+    assert 'class="lead">With 2 added references, agreement with people ' in head
+    assert head.count("Hollow: what a placebo gains.") == 1 and "Dotted: the placebo." in page
     assert "The control was not run" not in page
     # Runs without a placebo have nothing to say of one.
     alone = (report / "index.html").read_text("utf-8")
     assert "Against the placebo" not in alone and "(length alone)" not in alone
-    assert "0 are significant, without a control" in alone
+    assert "Hollow" not in alone and "Dotted" not in alone
 
 
 # In a browser.
@@ -582,7 +619,7 @@ function look(width, w) {
   const column = (name) => [...table.tHead.rows[0].cells].findIndex((c) => c.textContent.trim() === name);
   const values = (i) => [...table.tBodies[0].rows].map((r) => r.cells[i].dataset.value ?? r.cells[i].textContent);
   const sorted = [];
-  for (const name of ["value", "value", "metric"]) {
+  for (const name of ["with", "with", "metric"]) {
     table.tHead.rows[0].cells[column(name)].querySelector("button").click();
     sorted.push([name, table.tHead.rows[0].cells[column(name)].getAttribute("aria-sort"), values(column(name))]);
   }
@@ -646,7 +683,7 @@ def test_in_a_browser(browsed: tuple[str, list[dict[str, Any]], list[str]]) -> N
         assert seen["inner"] == width
         assert seen["scroll"] <= width, "the page scrolls sideways"
         assert seen["hidden"] == []
-        assert len(seen["drawings"]) == 8
+        assert len(seen["drawings"]) == 6
         for drawn, high, shapes, label in seen["drawings"]:
             assert 250 <= drawn <= width and high > 50 and shapes > 5 and len(label) > 20
         (_, up, ascending), (_, down, descending), (_, by_name, names) = seen["sorted"]

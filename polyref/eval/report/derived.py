@@ -15,7 +15,7 @@ import numpy as np
 
 from polyref import __version__
 from polyref.eval.agreement import Row
-from polyref.eval.columns import Evaluated
+from polyref.eval.columns import Evaluated, Line
 from polyref.eval.data.score_files import FloatArray, Gold, RankingPairs
 from polyref.eval.evaluation import Evaluation
 from polyref.eval.judged import outliers
@@ -314,6 +314,30 @@ class Report(Evaluated):
             if row.statistic != "tie-rate" and not row.statistic.startswith("pairs-")
         ]
         return [(one, row) for one in self.evaluations for row in headline_rows(one, list(dict.fromkeys(wanted)))]
+
+    @cached_property
+    def lines(self) -> list[Line]:
+        """The same with the rows of the placebo, statistic by statistic, the largest gain of each first."""
+        lines = []
+        for one, row in self.headline:
+            found = [more for more in one.compared_with_placebo() if more[0] is row]
+            _, fake, beyond = found[0] if found else (row, None, None)
+            lines.append(Line(one, row, self.metrics[row.metric], fake=fake, beyond=beyond))
+        order = list(dict.fromkeys(line.statistic for line in lines))
+
+        def descending(value: float | None) -> float:
+            return math.inf if value is None or math.isnan(value) else -value
+
+        return sorted(
+            lines,
+            key=lambda line: (order.index(line.statistic), descending(line.row.gain), descending(line.row.value)),
+        )
+
+    @property
+    def judged(self) -> list[Line]:
+        """Those that have a verdict, metric by metric."""
+        order = list(dict.fromkeys(row.metric for _, row in self.headline))
+        return sorted((line for line in self.lines if line.verdict), key=lambda line: order.index(line.row.metric))
 
     @cached_property
     def scatters(self) -> list[tuple[Evaluation, list[Scatter]]]:

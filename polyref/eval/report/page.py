@@ -16,10 +16,12 @@ from polyref.eval.columns import (
     Line,
     agreement_columns,
     average_columns,
+    headline_columns,
     placebo_columns,
     placebo_lines,
 )
 from polyref.eval.report import plots
+from polyref.eval.report.conclusion import findings, lead
 from polyref.eval.report.derived import Example, Output, ReferenceSummary, Report, examples
 from polyref.eval.statistics.named import gold_name
 from polyref.eval.system_pairs import CORRECT, INCORRECT, NOT_SIGNIFICANT
@@ -35,6 +37,7 @@ def page(report: Report) -> str:
     templates = page_templates("polyref.eval.report")
     templates.filters["signed"] = lambda value: written(value, 2, "+", nothing="–").replace("-", "−")
     templates.filters["setting"] = _setting
+    templates.filters["capitalized"] = lambda text: text[:1].upper() + text[1:]
     return templates.get_template("page.html.j2").render(
         **{name: value for values in there.values() for name, value in values.items()},
         sections=[(anchor, _SECTIONS[anchor][0]) for anchor in there],
@@ -42,25 +45,12 @@ def page(report: Report) -> str:
         title=f"Agreement with human judgements: {report.title}",
         drawn=report.drawn,
         alone=report.alone,
-        summary=_summary(report),
+        lead=lead(report),
+        findings=list(findings(report)),
+        headline_plot=plots.headline_panel(report) if report.drawn else None,
         remarks=list(dict.fromkeys(text for one in report.evaluations for text in one.remarks)),
         bootstrap=report.bootstrap,
-        confidence=report.confidence,
         redrawn=report.redrawn,
-    )
-
-
-def _summary(report: Report) -> str:
-    told = Counter(one.verdict(row).word for one, row in report.headline)
-    if not any(told[word] for word in ("better", "gains", "worse", "unclear", "withheld")):
-        return "No gain has a test: every metric is a score file or has one number of references."
-    control = "are better (the gain and the gain beyond the placebo are significant)"
-    gains = control if report.controlled else "are significant, without a control"
-    withheld = f", {told['withheld']} withheld" if told["withheld"] else ""
-    return (
-        f"Gains in agreement with people: {told['better'] + told['gains']} {gains}, {told['worse']} "
-        f"significant losses, {told['unclear']} unclear{withheld} (two-sided at 5 %; Pearson's r of systems: "
-        "PERM-SYSTEMS, all others: the jackknife over systems)."
     )
 
 
@@ -87,15 +77,9 @@ def _sorted(lines: list[Line]) -> list[Line]:
 
 
 def _gains(report: Report) -> dict[str, Any]:
-    columns = agreement_columns(report)
     every = [(one, row) for one in report.evaluations for row in one.rows]
     golds = {row.gold for _, row in every}
-    gains, rows = (
-        _table(
-            report, Table(title, columns, _sorted([Line(one, row, report.metrics[row.metric]) for one, row in found]))
-        )
-        for title, found in (("Gains", report.headline), ("All rows", every))
-    )
+    lines = _sorted([Line(one, row, report.metrics[row.metric]) for one, row in every])
     averages = Table("Averages over language pairs", average_columns(report), report.averages)
     return {
         "gold": gold_name(*golds) if len(golds) == 1 else None,
@@ -103,11 +87,9 @@ def _gains(report: Report) -> dict[str, Any]:
         "start": report.first_ks,
         "permuted": any(row.p_perm_both is not None for _, row in report.headline),
         "corrected": any(row.p_adjusted is not None for _, row in report.headline),
-        "gains": gains,
-        "rows": rows,
+        "gains": _table(report, Table("Gains", headline_columns(report), report.lines)),
+        "rows": _table(report, Table("All rows", agreement_columns(report), lines)),
         "averages": averages.on_page.filled() if report.averages else None,
-        # With one pair the plots go with the table.
-        **_gain_plots(report),
     }
 
 
@@ -128,11 +110,8 @@ def _curves(report: Report) -> dict[str, Any] | None:
 
 
 def _pairs(report: Report) -> dict[str, Any] | None:
-    return _gain_plots(report) if report.drawn and not report.alone else None
-
-
-def _gain_plots(report: Report) -> dict[str, Any]:
-    return {"gain_plots": plots.gain_panels(report) if report.drawn else []}
+    found = plots.gain_panels(report) if report.drawn and not report.alone else []
+    return {"gain_plots": found[1:]} if found[1:] else None  # the first one is at the head of the page
 
 
 def _references(report: Report) -> dict[str, Any]:

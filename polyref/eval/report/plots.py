@@ -11,14 +11,15 @@ import io
 import math
 import re
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from markupsafe import Markup, escape
 
-from polyref.eval.report.derived import Report, Scatter, curve_statistics, headline_rows
+from polyref.eval.columns import Line
+from polyref.eval.report.derived import Report, Scatter, curve_statistics
 from polyref.eval.statistics.named import gold_name, level_name, statistic_name
 from polyref.tables import visible
 
@@ -46,30 +47,33 @@ _NAME_SIZE: Final = 7.0
 
 @dataclass(frozen=True)
 class Curve:
-    """One metric's values against k, with their intervals where there are any."""
+    """One metric's values against k, with their intervals where there are any, and those of placebos where they ran."""
 
     label: str
     ks: Sequence[int]
     values: Sequence[float]
     intervals: Sequence[tuple[float, float] | None]
+    placebo: Sequence[float | None]
 
 
 @dataclass(frozen=True)
 class GainPoint:
-    """One gain in the comparison of language pairs."""
+    """One gain: the row and the series of the drawing that it is in, and what the placebo gains."""
 
     place: str
     label: str
     gain: float
     interval: tuple[float, float] | None
+    placebo: float | None = None
 
 
 @dataclass(frozen=True)
 class Plot:
-    """A drawing and what it shows, for those who cannot see it."""
+    """A drawing, its title, a caption that says how to read it, and what it shows, for those who cannot see it."""
 
     svg: str
     title: str
+    caption: str
     description: str
 
     @property
@@ -79,8 +83,8 @@ class Plot:
         return Markup(self.svg.replace("<svg", label, 1))
 
 
-def curve_plot(name: str, title: str, axis: str, curves: Sequence[Curve]) -> Plot:
-    """Correlation against the number of added references, a line a metric, with bootstrap bands."""
+def curve_plot(name: str, title: str, axis: str, bands: str, curves: Sequence[Curve]) -> Plot:
+    """Correlation against the number of added references, a line a metric; ``bands`` says what their bands are."""
     from matplotlib.ticker import MaxNLocator
 
     with _panel(2.9) as (figure, axes):
@@ -89,23 +93,29 @@ def curve_plot(name: str, title: str, axis: str, curves: Sequence[Curve]) -> Plo
             if len(curve.ks) > 25:
                 del style["marker"], style["markersize"]
             axes.plot(curve.ks, curve.values, **style)
-            bands = [(k, *pair) for k, pair in zip(curve.ks, curve.intervals, strict=True) if pair is not None]
-            if len(bands) > 1:
-                k, low, high = zip(*bands, strict=True)
+            band = [(k, *pair) for k, pair in zip(curve.ks, curve.intervals, strict=True) if pair is not None]
+            if len(band) > 1:
+                k, low, high = zip(*band, strict=True)
                 axes.fill_between(k, low, high, color=style["color"], alpha=0.14, linewidth=0)
-        _finish(figure, axes, title, "added references (k)", axis, len(curves))
+            fake = [(k, value) for k, value in zip(curve.ks, curve.placebo, strict=True) if value is not None]
+            if fake:
+                axes.plot(*zip(*fake, strict=True), color=style["color"], linestyle=":", linewidth=1.2)
+        _finish(figure, axes, "added references (k)", axis, len(curves))
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         told = [f"{c.label}: {c.values[0]:.3f} at k={c.ks[0]}, {c.values[-1]:.3f} at k={c.ks[-1]}" for c in curves]
-        return Plot(_svg(figure, name), title, f"{axis} against k. {'; '.join(told)}.")
+        dotted = "Dotted: the placebo." if any(one is not None for c in curves for one in c.placebo) else ""
+        caption = " ".join(filter(None, ["Agreement against the number of added references.", bands, dotted]))
+        return Plot(_svg(figure, name), title, caption, f"{axis} against k. {'; '.join(told)}.")
 
 
-def gain_plot(name: str, title: str, points: Sequence[GainPoint]) -> Plot:
-    """Gains with their intervals, a row a language pair."""
+def gain_plot(name: str, title: str, lines: str, points: Sequence[GainPoint]) -> Plot:
+    """Gains with their intervals, a row a place; ``lines`` says what the intervals are."""
     from matplotlib.ticker import MaxNLocator
 
     places = list(dict.fromkeys(point.place for point in points))
     labels = list(dict.fromkeys(point.label for point in points))
-    with _panel(0.9 + max(1, len(places)) * max(0.32, 0.16 * len(labels))) as (figure, axes):
+    height = max(0.16 * len(labels), 0.2 + 0.2 * max(place.count("\n") for place in places))
+    with _panel(0.7 + len(places) * height) as (figure, axes):
         axes.axvline(0, color=_MUTED, linewidth=1)
         for number, label in enumerate(labels):
             mine = [point for point in points if point.label == label]
@@ -113,6 +123,9 @@ def gain_plot(name: str, title: str, points: Sequence[GainPoint]) -> Plot:
             shift = 0.6 * ((number + 0.5) / len(labels) - 0.5)
             at = [places.index(point.place) + shift for point in mine]
             axes.plot([point.gain for point in mine], at, **style)
+            fakes = [(point.placebo, y) for y, point in zip(at, mine, strict=True) if point.placebo is not None]
+            if fakes:
+                axes.plot(*zip(*fakes, strict=True), **{**style, "label": None, "markerfacecolor": "none"})
             spans = [(y, *point.interval) for y, point in zip(at, mine, strict=True) if point.interval]
             if spans:
                 y, low, high = zip(*spans, strict=True)
@@ -120,9 +133,10 @@ def gain_plot(name: str, title: str, points: Sequence[GainPoint]) -> Plot:
         axes.set_yticks(range(len(places)), places)
         axes.set_ylim(len(places) - 0.4, -0.6)
         axes.xaxis.set_major_locator(MaxNLocator(nbins=5))  # labels of small gains are long
-        _finish(figure, axes, title, "gain", None, len(labels))
-        told = "; ".join(f"{p.place}, {p.label}: {p.gain:+.3f}" for p in points)
-        return Plot(_svg(figure, name), title, f"Gain in correlation. {told}.")
+        _finish(figure, axes, "gain in agreement with people", None, len(labels))
+        hollow = "Hollow: what a placebo gains." if any(point.placebo is not None for point in points) else ""
+        told = "; ".join(f"{p.place}, {p.label}: {p.gain:+.3f}" for p in points).replace("\n", ", ")
+        return Plot(_svg(figure, name), title, " ".join(filter(None, [lines, hollow])), f"{told}.")
 
 
 def scatter_plot(name: str, title: str, scatter: Scatter, human: str, metric: str) -> Plot:
@@ -140,7 +154,7 @@ def scatter_plot(name: str, title: str, scatter: Scatter, human: str, metric: st
         if far := [point for name, *point in systems if name in scatter.outliers]:
             ring: Any = {"linestyle": "none", "marker": "o", "markersize": 12, "markerfacecolor": "none"}
             axes.plot(*zip(*far, strict=True), color=_INK, label="outlier for people", **ring)
-        _finish(figure, axes, title, f"human score ({human})", metric, 3)
+        _finish(figure, axes, f"human score ({human})", metric, 3)
         _name_points(figure, axes, scatter)
         svg = _svg(figure, name)
         for number, (k, scores) in enumerate(scatter.scores.items()):
@@ -152,7 +166,9 @@ def scatter_plot(name: str, title: str, scatter: Scatter, human: str, metric: st
                 if not math.isnan(score)
             ]
             svg = _with_titles(svg, f"{name}-points{number}", told)
-        return Plot(svg, title, f"{len(scatter.systems)} systems; outliers: {', '.join(scatter.outliers) or 'none'}.")
+        outliers = f"{len(scatter.systems)} systems; outliers: {', '.join(scatter.outliers) or 'none'}."
+        caption = "A mark a system: point at one to read its name. r: Pearson's, with the human scores."
+        return Plot(svg, title, caption, outliers)
 
 
 def _name_points(figure: Figure, axes: Axes, scatter: Scatter) -> None:
@@ -218,15 +234,13 @@ def _panel(height: float) -> Iterator[tuple[Figure, Axes]]:
         "svg.fonttype": "none",  # text stays text: it can be searched, copied and read aloud
         "svg.hashsalt": "polyref",
         "font.family": "DejaVu Sans",
-        "font.size": 8.5,
+        "font.size": 9.5,
         "text.parse_math": False,
         "text.color": _INK,
         "axes.edgecolor": _MUTED,
         "axes.labelcolor": _INK,
         "axes.spines.top": False,
         "axes.spines.right": False,
-        "axes.titlesize": 9.5,
-        "axes.titlelocation": "left",
         "xtick.color": _MUTED,
         "ytick.color": _MUTED,
         "xtick.labelcolor": _INK,
@@ -241,14 +255,12 @@ def _panel(height: float) -> Iterator[tuple[Figure, Axes]]:
         yield figure, figure.add_subplot()
 
 
-def _finish(figure: Figure, axes: Axes, title: str, x: str, y: str | None, entries: int) -> None:
+def _finish(figure: Figure, axes: Axes, x: str, y: str | None, entries: int) -> None:
     axes.grid(True, linewidth=0.6)
     axes.set_axisbelow(True)
     axes.set_xlabel(x)
     if y:
         axes.set_ylabel(y)
-    # From the left edge of the drawing, so that long titles fit.
-    figure.suptitle(title, x=0.01, ha="left", fontsize=9.5)
     if entries:
         handles, labels = axes.get_legend_handles_labels()
         columns = 2 if max(map(len, labels), default=0) < 26 else 1
@@ -277,49 +289,86 @@ def _svg(figure: Figure, name: str) -> str:
 MOST_PANELS: Final = 4
 
 
+def _intervals(report: Report, what: str) -> str:
+    often = f"over {report.redrawn}, {report.bootstrap.resamples} resamples"
+    return f"{what}: {report.confidence} bootstrap intervals {often}." if report.bootstrap.resamples else ""
+
+
 def curve_panels(report: Report) -> list[Plot]:
     """Agreement against k: one panel for every evaluation and statistic, a line a metric with several k."""
     drawn = []
     for place, one in enumerate(report.evaluations):
+        fakes = {id(real): fake.value for real, fake, _ in one.compared_with_placebo()}
         for level, statistic in curve_statistics(one):
             curves = []
             for series in one.series:
                 rows = [r for r in one.rows if (r.metric, r.level, r.statistic) == (series.metric, level, statistic)]
-                points = [(row.k, row.value, row.ci) for row in rows if row.k is not None]
+                points = [(row.k, row.value, row.ci, fakes.get(id(row))) for row in rows if row.k is not None]
                 if len(points) > 1:
                     curves.append(Curve(report.metrics[series.metric], *zip(*points, strict=True)))
             if curves:
                 gold = one.gold.system_name if level == "sys" else one.gold.name
-                title = f"{one.name}, {level_name(statistic, level)} ({gold_name(gold or one.gold.name)})"
+                what = f"{statistic_name(statistic)}, {level_name(statistic, level)}"
+                title = f"{what if report.alone else f'{one.name}, {what}'} ({gold_name(gold or one.gold.name)})"
                 name = f"curve{place}-{level}-{statistic}"
-                drawn.append(curve_plot(name, title, statistic_name(statistic), curves))
+                bands = _intervals(report, "Bands")
+                drawn.append(curve_plot(name, title, statistic_name(statistic), bands, curves))
     return drawn
+
+
+def headline_panel(report: Report) -> Plot | None:
+    """Gains of the largest k: of one evaluation, a row a statistic; of several, a row each, in the first statistic."""
+    if not report.alone:
+        return next(iter(gain_panels(report)), None)
+    order = list(dict.fromkeys(line.statistic for line in report.lines))
+    lines = sorted(report.judged, key=lambda line: order.index(line.statistic))
+    points = _points(report, lines, lambda line: "\n".join(reversed(line.statistic.rsplit(", ", 1))))
+    title = f"Gains in agreement with people{_same_k(report)}"
+    return gain_plot("gains-of-all", title, _intervals(report, "Lines"), points) if points else None
 
 
 def gain_panels(report: Report) -> list[Plot]:
     """Gains of the largest k: one panel for every statistic, a row an evaluation."""
-
-    def label(metric: str, k: int | None) -> str:
-        return report.metrics[metric] if k is None else f"{report.metrics[metric]}, k = {k}"
-
     drawn = []
-    for level, statistic in dict.fromkeys(pair for one in report.evaluations for pair in curve_statistics(one)):
-        points = [
-            GainPoint(one.name, label(row.metric, row.k), row.gain, row.gain_ci)
-            for one in report.evaluations
-            for row in headline_rows(one, [(level, statistic)])
-            if row.gain is not None and (row.k or row.gain != 0) and row.metric != report.baseline
-        ]
-        if (level, statistic) == ("sys", "pearson"):
+    for statistic in dict.fromkeys(line.statistic for line in report.judged):
+        lines = [line for line in report.judged if line.statistic == statistic]
+        order = [one.name for one in report.evaluations]
+        points = _points(report, lines, lambda line: line.evaluation.name)
+        points.sort(key=lambda point: order.index(point.place))
+        row = lines[0].row
+        if (row.level, row.statistic) == ("sys", "pearson"):
             labels = {point.label for point in points}
             for mean in report.averages:
-                if mean["gain"] is not None and label(mean["metric"], mean["k"]) in labels:
+                if mean["gain"] is not None and _label(report, mean["metric"], mean["k"]) in labels:
                     where = " ".join(filter(None, ["average", mean["generator"]]))
-                    points.append(GainPoint(where, label(mean["metric"], mean["k"]), mean["gain"], None))
-        if points:
-            title = f"Gain in {statistic_name(statistic)}, {level_name(statistic, level)}"
-            drawn.append(gain_plot(f"gain-{level}-{statistic}", title, points))
+                    points.append(GainPoint(where, _label(report, mean["metric"], mean["k"]), mean["gain"], None))
+        name = f"gain-{row.level}-{row.statistic}"
+        title = f"Gain in {statistic}{_same_k(report)}"
+        drawn.append(gain_plot(name, title, _intervals(report, "Lines"), points))
     return drawn
+
+
+def _points(report: Report, lines: Sequence[Line], place: Callable[[Line], str]) -> list[GainPoint]:
+    return [
+        GainPoint(
+            place(line),
+            _label(report, line.row.metric, line.row.k),
+            line.row.gain,
+            line.row.gain_ci,
+            line.fake.gain if line.fake else None,
+        )
+        for line in lines
+        if line.row.gain is not None
+    ]
+
+
+def _same_k(report: Report) -> str:
+    ks = {line.row.k for line in report.judged}
+    return f", k = {max(k or 0 for k in ks)}" if len(ks) == 1 and None not in ks else ""
+
+
+def _label(report: Report, metric: str, k: int | None) -> str:
+    return report.metrics[metric] if k is None or _same_k(report) else f"{report.metrics[metric]}, k = {k}"
 
 
 def system_panels(report: Report) -> list[Plot]:
@@ -327,7 +376,7 @@ def system_panels(report: Report) -> list[Plot]:
     return [
         scatter_plot(
             f"systems{place}-{index}",
-            f"{one.name}, {report.metrics[scatter.metric]}",
+            f"{one.name}: {report.metrics[scatter.metric]} and people",
             scatter,
             gold_name(one.gold.system_name or one.gold.name),
             report.metrics[scatter.metric],
