@@ -186,7 +186,7 @@ class EvaluationTable(Evaluated):
             The page.
 
         Raises:
-            DataError: The folder holds something else or cannot be written, or matplotlib is not installed.
+            DataError: The folder holds something else or cannot be written.
             UsageError: The metrics are about segments alone (``peers``).
         """
         if any(one.peers for one in self.evaluations):
