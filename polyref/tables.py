@@ -97,9 +97,6 @@ class Column(Generic[Item]):
         if not self.number:
             return Cell("–" if value is None else str(value))
         text = written(value, self.digits, self.sign, p=self.p, nothing="–").replace("-", "−")
-        if self.digits and not self.p and not text.strip("[+0., ]"):
-            # A sign before nothing but zeros says nothing.
-            text = f"within ±{10.0**-self.digits:.{self.digits}f}" if isinstance(value, tuple) else text.lstrip("+")
         first = value[0] if isinstance(value, tuple) else value
         return Cell(text, None if first is None or first != first else float(first))
 

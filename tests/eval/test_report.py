@@ -559,6 +559,23 @@ def test_names_as_people_write_them() -> None:
     assert (gold_name("mqm"), gold_name("mine")) == ("MQM", "mine")
 
 
+@pytest.mark.parametrize(
+    ("text", "seen"),
+    [
+        ("+0.000", "0.000"),
+        ("−0.001", "−0.001"),
+        ("[+0.000, +0.000]", "within ±0.001"),
+        ("[+0.000, +0.001]", "[+0.000, +0.001]"),
+        ("0", "0"),
+        ("–", "–"),
+    ],
+)
+def test_what_rounds_to_zero_has_no_sign(text: str, seen: str) -> None:
+    from polyref.eval.report.page import _unsigned
+
+    assert _unsigned(text) == seen
+
+
 @pytest.mark.slow
 def test_placebo(folder: Path, report: Path) -> None:
     out = _evaluate(folder, "--gold", "mqm", "-m", "bleu", "-k", "0", "1", "2", "--placebo", "2", to="placebo")
@@ -589,7 +606,7 @@ def test_placebo(folder: Path, report: Path) -> None:
         assert (told["metric"], told["k"]) == ("BLEU", str(real["k"]))
         values = (real["gain"], fake["gain"], difference["value"])
         assert [told[name] for name in ("real", "placebo", "real − placebo")] == [
-            f"{value:+.3f}".replace("-", "−") for value in values
+            f"{value:+.3f}".replace("-", "−").replace("+0.000", "0.000") for value in values
         ]
         assert difference["value"] == pytest.approx(real["value"] - fake["value"])
     better = sum(row["verdict"] == "better" and row["k"] == 2 for row in differences)
