@@ -93,12 +93,6 @@ def curve_statistics(evaluation: Evaluation) -> list[tuple[str, str]]:
     return [(level, name) for level, name in found if level == _PLOTTED[name]]
 
 
-def headline_rows(evaluation: Evaluation, wanted: Sequence[tuple[str, str]]) -> list[Row]:
-    """The rows of the largest k of every metric, in the given statistics."""
-    last = {series.metric: evaluation.shown_ks(series)[-1] for series in evaluation.series}
-    return [row for row in evaluation.rows if (row.level, row.statistic) in wanted and row.k == last[row.metric]]
-
-
 @dataclass(frozen=True)
 class Output:
     """One system's output of a segment, and a metric's scores of it for every k shown.
@@ -307,22 +301,17 @@ class Report(Evaluated):
     @cached_property
     def headline(self) -> list[tuple[Evaluation, Row]]:
         """The rows of the largest k of every metric, without shares and counts."""
-        wanted = [
-            (row.level, row.statistic)
-            for one in self.evaluations
-            for row in one.rows
-            if row.statistic != "tie-rate" and not row.statistic.startswith("pairs-")
-        ]
-        return [(one, row) for one in self.evaluations for row in headline_rows(one, list(dict.fromkeys(wanted)))]
+        last = {(id(one), series.metric): one.shown_ks(series)[-1] for one in self.evaluations for series in one.series}
+        rows = [(one, row) for one in self.evaluations for row in one.rows if row.k == last[id(one), row.metric]]
+        return [(one, row) for one, row in rows if not row.statistic.startswith(("tie-rate", "pairs-"))]
 
     @cached_property
     def lines(self) -> list[Line]:
         """The same with the rows of the placebo, statistic by statistic, the largest gain of each first."""
-        lines = []
-        for one, row in self.headline:
-            found = [more for more in one.compared_with_placebo() if more[0] is row]
-            _, fake, beyond = found[0] if found else (row, None, None)
-            lines.append(Line(one, row, self.metrics[row.metric], fake=fake, beyond=beyond))
+        controls = {id(real): more for one in self.evaluations for real, *more in one.compared_with_placebo()}
+        lines = [
+            Line(one, row, self.metrics[row.metric], None, *controls.get(id(row), ())) for one, row in self.headline
+        ]
         order = list(dict.fromkeys(line.statistic for line in lines))
 
         def descending(value: float | None) -> float:

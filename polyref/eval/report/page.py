@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from polyref import __version__
@@ -21,8 +20,9 @@ from polyref.eval.columns import (
     placebo_columns,
     placebo_lines,
 )
+from polyref.eval.evaluation import Evaluation
 from polyref.eval.report import plots
-from polyref.eval.report.derived import Example, Output, ReferenceSummary, Report, examples
+from polyref.eval.report.derived import Example, Outcomes, Output, ReferenceSummary, Report, Scatter, examples
 from polyref.eval.statistics.named import gold_name
 from polyref.eval.system_pairs import CORRECT, INCORRECT, NOT_SIGNIFICANT
 from polyref.tables import Cell, Column, Item, Table, page_templates, written
@@ -58,8 +58,7 @@ def page(report: Report) -> str:
 
 def _unsigned(text: str) -> str:
     """A cell without the signs of what rounds to zero: no ``+0.000``, and no interval from there to there."""
-    zeros = re.fullmatch(r"\[\+?0\.(0*)0, \+?0\.0+\]", text)
-    if zeros:
+    if zeros := re.fullmatch(r"\[\+?0\.(0*)0, \+?0\.0+\]", text):
         return f"within ±0.{zeros[1]}1"
     return text if text.strip("+0.") else text.lstrip("+")
 
@@ -142,40 +141,19 @@ def _references(report: Report) -> dict[str, Any]:
     return {"references": summaries, "reference_table": _table(report, Table("References", columns, summaries))}
 
 
-@dataclass(frozen=True)
-class _System:
-    """A line of the table of systems: a system's human score, and a metric's."""
-
-    place: str
-    name: str
-    human: float
-    outlier: bool
-    metric: str
-    scores: list[float]
-
-
 def _systems(report: Report) -> dict[str, Any]:
-    columns: list[Column[_System]] = [
-        Column("set", lambda one: one.place),
-        Column("system", lambda one: one.name),
-        Column("human score", lambda one: one.human, 3),
-        Column("outlier", lambda one: "outlier" if one.outlier else ""),
-        Column("metric", lambda one: one.metric),
-        Column("smallest k", lambda one: one.scores[0], 3),
-        Column("largest k", lambda one: one.scores[-1], 3),
-    ]
+    # Every system of every scatter, by its number.
     lines = [
-        _System(
-            one.name,
-            system,
-            scatter.human[index],
-            system in scatter.outliers,
-            report.metrics[scatter.metric],
-            [scores[index] for scores in scatter.scores.values()],
-        )
-        for one, found in report.scatters
-        for scatter in found
-        for index, system in enumerate(scatter.systems)
+        (one, scatter, i) for one, found in report.scatters for scatter in found for i in range(len(scatter.systems))
+    ]
+    columns: list[Column[tuple[Evaluation, Scatter, int]]] = [
+        Column("set", lambda line: line[0].name),
+        Column("system", lambda line: line[1].systems[line[2]]),
+        Column("human score", lambda line: line[1].human[line[2]], 3),
+        Column("outlier", lambda line: "outlier" if line[1].systems[line[2]] in line[1].outliers else ""),
+        Column("metric", lambda line: report.metrics[line[1].metric]),
+        Column("smallest k", lambda line: next(iter(line[1].scores.values()))[line[2]], 3),
+        Column("largest k", lambda line: [*line[1].scores.values()][-1][line[2]], 3),
     ]
     return {
         "system_plots": plots.system_panels(report) if report.drawn else [],
@@ -184,32 +162,18 @@ def _systems(report: Report) -> dict[str, Any]:
     }
 
 
-@dataclass(frozen=True)
-class _Decisions:
-    """A line of the table of decisions: how often a metric with one k is right about pairs of systems."""
-
-    place: str
-    metric: str
-    k: int | None
-    counts: Mapping[str, int]
-
-
 def _decisions(report: Report) -> dict[str, Any]:
-    def counted(kind: str) -> Column[_Decisions]:
-        return Column(kind, lambda one: one.counts[kind], whole=True)
+    def counted(kind: str) -> Column[tuple[Evaluation, Outcomes]]:
+        return Column(kind, lambda line: sum(pair.outcome == kind for pair in line[1].pairs), whole=True)
 
-    columns: list[Column[_Decisions]] = [
-        Column("set", lambda one: one.place),
-        Column("metric", lambda one: one.metric),
-        Column("k", lambda one: one.k, whole=True),
+    columns: list[Column[tuple[Evaluation, Outcomes]]] = [
+        Column("set", lambda line: line[0].name),
+        Column("metric", lambda line: report.metrics[line[1].metric]),
+        Column("k", lambda line: line[1].k, whole=True),
         *map(counted, (CORRECT, INCORRECT, NOT_SIGNIFICANT)),
-        Column("pairs", lambda one: sum(one.counts.values()), whole=True),
+        Column("pairs", lambda line: len(line[1].pairs), whole=True),
     ]
-    lines = [
-        _Decisions(one.name, report.metrics[made.metric], made.k, Counter(pair.outcome for pair in made.pairs))
-        for one, made in report.outcomes
-    ]
-    return {"decisions": _table(report, Table("Pairs of systems", columns, lines), "k")}
+    return {"decisions": _table(report, Table("Pairs of systems", columns, report.outcomes), "k")}
 
 
 def _examples(report: Report) -> dict[str, Any]:

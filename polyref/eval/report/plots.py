@@ -14,6 +14,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from markupsafe import Markup, escape
@@ -57,17 +58,6 @@ class Curve:
 
 
 @dataclass(frozen=True)
-class GainPoint:
-    """One gain: the row and the series of the drawing that it is in, and what the placebo gains."""
-
-    place: str
-    label: str
-    gain: float
-    interval: tuple[float, float] | None
-    placebo: float | None = None
-
-
-@dataclass(frozen=True)
 class Plot:
     """A drawing, its title, a caption that says how to read it, and what it shows, for those who cannot see it."""
 
@@ -108,35 +98,37 @@ def curve_plot(name: str, title: str, axis: str, bands: str, curves: Sequence[Cu
         return Plot(_svg(figure, name), title, caption, f"{axis} against k. {'; '.join(told)}.")
 
 
-def gain_plot(name: str, title: str, lines: str, points: Sequence[GainPoint]) -> Plot:
-    """Gains with their intervals, a row a place; ``lines`` says what the intervals are."""
+def gain_plot(name: str, title: str, intervals: str, lines: Sequence[Line], place: Callable[[Line], str]) -> Plot:
+    """Gains and what the placebo gains, a row a place; ``intervals`` says what the lines through them are."""
     from matplotlib.ticker import MaxNLocator
 
-    places = list(dict.fromkeys(point.place for point in points))
-    labels = list(dict.fromkeys(point.label for point in points))
-    height = max(0.16 * len(labels), 0.2 + 0.2 * max(place.count("\n") for place in places))
+    same_k = len({line.row.k for line in lines}) == 1
+
+    def label(line: Line) -> str:
+        return line.metric if same_k or line.row.k is None else f"{line.metric}, k = {line.row.k}"
+
+    places, labels = list(dict.fromkeys(map(place, lines))), list(dict.fromkeys(map(label, lines)))
+    height = max(0.16 * len(labels), 0.2 + 0.2 * max(one.count("\n") for one in places))
     with _panel(0.7 + len(places) * height) as (figure, axes):
         axes.axvline(0, color=_MUTED, linewidth=1)
-        for number, label in enumerate(labels):
-            mine = [point for point in points if point.label == label]
-            style = {**_style(number), "linestyle": "none", "markersize": 5, "label": label}
+        for number, one in enumerate(labels):
+            style = {**_style(number), "linestyle": "none", "markersize": 5}
             shift = 0.6 * ((number + 0.5) / len(labels) - 0.5)
-            at = [places.index(point.place) + shift for point in mine]
-            axes.plot([point.gain for point in mine], at, **style)
-            fakes = [(point.placebo, y) for y, point in zip(at, mine, strict=True) if point.placebo is not None]
-            if fakes:
-                axes.plot(*zip(*fakes, strict=True), **{**style, "label": None, "markerfacecolor": "none"})
-            spans = [(y, *point.interval) for y, point in zip(at, mine, strict=True) if point.interval]
-            if spans:
-                y, low, high = zip(*spans, strict=True)
-                axes.hlines(y, low, high, color=style["color"], linewidth=1.4)
+            mine = [(places.index(place(line)) + shift, line) for line in lines if label(line) == one]
+            axes.plot([line.row.gain or 0.0 for _, line in mine], [y for y, _ in mine], label=one, **style)
+            for y, line in mine:
+                if line.fake is not None and line.fake.gain is not None:
+                    axes.plot(line.fake.gain, y, markerfacecolor="none", **style)
+                if line.row.gain_ci is not None:
+                    axes.hlines(y, *line.row.gain_ci, color=style["color"], linewidth=1.4)
         axes.set_yticks(range(len(places)), places)
         axes.set_ylim(len(places) - 0.4, -0.6)
         axes.xaxis.set_major_locator(MaxNLocator(nbins=5))  # labels of small gains are long
         _finish(figure, axes, "gain in agreement with people", None, len(labels))
-        hollow = "Hollow: what a placebo gains." if any(point.placebo is not None for point in points) else ""
-        told = "; ".join(f"{p.place}, {p.label}: {p.gain:+.3f}" for p in points).replace("\n", ", ")
-        return Plot(_svg(figure, name), title, " ".join(filter(None, [lines, hollow])), f"{told}.")
+        hollow = "Hollow: what a placebo gains." if any(line.fake for line in lines) else ""
+        told = "; ".join(f"{place(line)}, {label(line)}: {line.row.gain:+.3f}" for line in lines).replace("\n", ", ")
+        title += f", k = {lines[0].row.k}" if same_k and lines[0].row.k is not None else ""
+        return Plot(_svg(figure, name), title, f"{intervals} {hollow}".strip(), f"{told}.")
 
 
 def scatter_plot(name: str, title: str, scatter: Scatter, human: str, metric: str) -> Plot:
@@ -226,27 +218,15 @@ def _style(number: int) -> dict[str, Any]:
 @contextmanager
 def _panel(height: float) -> Iterator[tuple[Figure, Axes]]:
     import matplotlib
+    from matplotlib import rc_params_from_file
     from matplotlib.figure import Figure
 
     settings: Any = {
         **matplotlib.rcParamsDefault,  # whatever the user's own settings are
-        "backend": "agg",
-        "svg.fonttype": "none",  # text stays text: it can be searched, copied and read aloud
-        "svg.hashsalt": "polyref",
-        "font.family": "DejaVu Sans",
-        "font.size": 9.5,
-        "text.parse_math": False,
-        "text.color": _INK,
-        "axes.edgecolor": _MUTED,
-        "axes.labelcolor": _INK,
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-        "xtick.color": _MUTED,
-        "ytick.color": _MUTED,
-        "xtick.labelcolor": _INK,
-        "ytick.labelcolor": _INK,
+        **rc_params_from_file(Path(__file__).parent / "templates" / "plots.mplstyle", use_default_template=False),
+        **dict.fromkeys(("text.color", "axes.labelcolor", "xtick.labelcolor", "ytick.labelcolor"), _INK),
+        **dict.fromkeys(("axes.edgecolor", "xtick.color", "ytick.color"), _MUTED),
         "grid.color": _LINE,
-        "legend.frameon": False,
     }
     with matplotlib.rc_context(settings), warnings.catch_warnings():
         # A system's name may hold characters that the measuring font lacks; the reader's fonts draw them.
@@ -259,8 +239,7 @@ def _finish(figure: Figure, axes: Axes, x: str, y: str | None, entries: int) -> 
     axes.grid(True, linewidth=0.6)
     axes.set_axisbelow(True)
     axes.set_xlabel(x)
-    if y:
-        axes.set_ylabel(y)
+    axes.set_ylabel(y or "")
     if entries:
         handles, labels = axes.get_legend_handles_labels()
         columns = 2 if max(map(len, labels), default=0) < 26 else 1
@@ -322,53 +301,23 @@ def headline_panel(report: Report) -> Plot | None:
         return next(iter(gain_panels(report)), None)
     order = list(dict.fromkeys(line.statistic for line in report.lines))
     lines = sorted(report.judged, key=lambda line: order.index(line.statistic))
-    points = _points(report, lines, lambda line: "\n".join(reversed(line.statistic.rsplit(", ", 1))))
-    title = f"Gains in agreement with people{_same_k(report)}"
-    return gain_plot("gains-of-all", title, _intervals(report, "Lines"), points) if points else None
+
+    def place(line: Line) -> str:
+        return "\n".join(reversed(line.statistic.rsplit(", ", 1)))
+
+    title = "Gains in agreement with people"
+    return gain_plot("gains-of-all", title, _intervals(report, "Lines"), lines, place) if lines else None
 
 
 def gain_panels(report: Report) -> list[Plot]:
     """Gains of the largest k: one panel for every statistic, a row an evaluation."""
-    drawn = []
-    for statistic in dict.fromkeys(line.statistic for line in report.judged):
-        lines = [line for line in report.judged if line.statistic == statistic]
-        order = [one.name for one in report.evaluations]
-        points = _points(report, lines, lambda line: line.evaluation.name)
-        points.sort(key=lambda point: order.index(point.place))
-        row = lines[0].row
-        if (row.level, row.statistic) == ("sys", "pearson"):
-            labels = {point.label for point in points}
-            for mean in report.averages:
-                if mean["gain"] is not None and _label(report, mean["metric"], mean["k"]) in labels:
-                    where = " ".join(filter(None, ["average", mean["generator"]]))
-                    points.append(GainPoint(where, _label(report, mean["metric"], mean["k"]), mean["gain"], None))
-        name = f"gain-{row.level}-{row.statistic}"
-        title = f"Gain in {statistic}{_same_k(report)}"
-        drawn.append(gain_plot(name, title, _intervals(report, "Lines"), points))
-    return drawn
-
-
-def _points(report: Report, lines: Sequence[Line], place: Callable[[Line], str]) -> list[GainPoint]:
+    lines = sorted(report.judged, key=lambda line: report.evaluations.index(line.evaluation))
+    groups = {name: [line for line in lines if line.statistic == name] for name in (one.statistic for one in lines)}
+    intervals = _intervals(report, "Lines")
     return [
-        GainPoint(
-            place(line),
-            _label(report, line.row.metric, line.row.k),
-            line.row.gain,
-            line.row.gain_ci,
-            line.fake.gain if line.fake else None,
-        )
-        for line in lines
-        if line.row.gain is not None
+        gain_plot(f"gain-{place}", f"Gain in {name}", intervals, mine, lambda line: line.evaluation.name)
+        for place, (name, mine) in enumerate(groups.items())
     ]
-
-
-def _same_k(report: Report) -> str:
-    ks = {line.row.k for line in report.judged}
-    return f", k = {max(k or 0 for k in ks)}" if len(ks) == 1 and None not in ks else ""
-
-
-def _label(report: Report, metric: str, k: int | None) -> str:
-    return report.metrics[metric] if k is None or _same_k(report) else f"{report.metrics[metric]}, k = {k}"
 
 
 def system_panels(report: Report) -> list[Plot]:
