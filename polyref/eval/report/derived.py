@@ -23,14 +23,9 @@ from polyref.eval.statistics.correlation import pearson
 from polyref.eval.system_pairs import PairOutcome, outcomes_of
 from polyref.references import Reference, Segment
 
-#: Statistic that is plotted -> its level.
-_PLOTTED: Final = {
-    "kendall-without-ties": "seg",
-    "acc23": "seg",
-    "kendall-darr-without-ties": "seg",
-    "kendall-darr": "seg",
-    "pearson": "sys",
-}
+#: Statistics that are plotted -> their levels.
+_WITHIN: Final = ("kendall-without-ties", "acc23", "kendall-darr-without-ties", "kendall-darr")
+_PLOTTED: Final = {**dict.fromkeys(_WITHIN, "seg"), "pearson": "sys"}
 #: Segments shown where agreement rose, and as many where it fell.
 SHOWN: Final = 3
 #: Values of k shown in one table.
