@@ -6,14 +6,14 @@ import random
 import re
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import thread
 from dataclasses import replace
 from typing import Any, Final, Protocol, TypeVar
 
 from polyref.chat.answers import Answer, Answers
-from polyref.chat.requests import Request
-from polyref.errors import ModelError
+from polyref.chat.requests import Request, check_body
+from polyref.errors import ModelError, PolyrefWarning
 
 T = TypeVar("T")
 
@@ -41,6 +41,12 @@ class TransientError(Exception):
     def __init__(self, reason: str, after: float | None = None, fatal: str | None = None) -> None:
         super().__init__(reason)
         self.reason, self.after, self.fatal = reason, after, fatal
+
+
+class UsageNote(PolyrefWarning):
+    """What was asked and what it cost: for who uses the command line a note, no warning."""
+
+    kind = "note"
 
 
 class GivenUpError(Exception):
@@ -176,6 +182,7 @@ class Asker:
         self, chat: ChatModel, answers: Answers, *, retries: int, seed: int, body: Mapping[str, Any] | None = None
     ) -> None:
         """``body`` are the parts of requests that the user asked for: they are never left out."""
+        check_body(body or {})
         self.answers = answers
         self.without: tuple[str, ...] = ()
         self.unanswered: dict[str, Request] = {}
@@ -201,6 +208,22 @@ class Asker:
         self._fingerprint = answer.fingerprint
         self.without = tuple(answer.without.split(",")) if answer.without else ()
         return answer
+
+    def report(self, prices: tuple[float, float] | None, said: str = "") -> Iterator[str]:
+        """What was asked and what it cost; then warnings, with what the server ``said`` of a request that failed."""
+        usage = self.answers.usage
+        yield (
+            f"{usage.requests} requests answered, {usage.known} known before, {usage.repairs} repairs, "
+            f"{usage.retries} sent again, {usage.failures} failed; "
+            f"in all runs {usage.prompt_tokens:,} tokens read, {usage.completion_tokens:,} written"
+            + (f", cost {round(usage.cost(prices), 6):.4f}" if prices else "")
+        )
+        if self.without:
+            yield f"the server refuses {', '.join(self.without)}: requests were sent without"
+        if said:
+            yield f"of a request that failed the server says: {said} (--body changes requests)"
+        if usage.other:
+            yield f"the server changed meanwhile: {usage.other} answers have another system_fingerprint"
 
     def _first(self, request: Request, patience: Patience, *, last: bool = False) -> Answer:
         answer = self.answers.get(request.key) if request.sendable else Answer(failure="not sent")

@@ -1,4 +1,4 @@
-"""Requests."""
+"""Requests, and checks of what a user puts into them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
+from polyref.errors import UsageError
+from polyref.json_files import try_json
 from polyref.values import is_text
 
 #: Digits of a key: half a SHA-256, short enough for the ``custom_id`` of a batch.
@@ -32,3 +34,27 @@ class Request:
     def sendable(self) -> bool:
         """Whether it is text: what holds half of a surrogate pair is none."""
         return is_text(json.dumps(self.body["messages"], ensure_ascii=False))
+
+
+def parse_body(text: str) -> dict[str, Any]:
+    """Parts of a request from a JSON object."""
+    found: dict[str, Any] | None = try_json(text)
+    if found is None:
+        raise UsageError(f'`body` is {text!r}, expected a JSON object such as {{"top_p": 0.9}}')
+    check_body(found)
+    return found
+
+
+def check_body(body: Mapping[str, Any]) -> None:
+    """Refuse parts of a request that polyref sets, and what cannot be sent."""
+    if taken := sorted(body.keys() & {"model", "messages", "n", "stream"}):
+        raise UsageError(f"`body` names {taken[0]!r}, which polyref sets")
+    try:
+        fine = is_text(json.dumps(dict(body), ensure_ascii=False, allow_nan=False))
+    except (TypeError, ValueError, RecursionError):
+        fine = False
+    if not fine:
+        raise UsageError(
+            "`body` holds what JSON cannot: NaN, infinity, half of a surrogate pair, or an object of Python",
+            remedy='a JSON object such as {"top_p": 0.9}',
+        )

@@ -41,6 +41,7 @@ class Server:
     """
 
     def __init__(self, model: str, base_url: str, timeout: float = 120.0, *, plain_http: bool = False) -> None:
+        _check_url(base_url)
         try:
             import openai
         except ImportError as error:
@@ -201,6 +202,21 @@ def _is_here(host: str) -> bool:
     except ValueError:
         return host == "localhost" or host.endswith(".localhost")
     return address.is_loopback or address.is_unspecified
+
+
+def _check_url(url: str) -> None:
+    """Refuse what is no address of a server, or holds a key. The message does not repeat the address."""
+    try:
+        parts = urlsplit(url)
+        fine = parts.scheme in ("http", "https") and bool(parts.hostname)
+    except ValueError:
+        fine = False
+    if not fine:
+        raise UsageError("`base_url` is no address of a server, expected one such as http://localhost:8000/v1")
+    if parts.username or parts.password or parts.query or parts.fragment:
+        raise UsageError(
+            "`base_url` has a user, a password or a query", remedy="keys are taken from OPENAI_API_KEY alone"
+        )
 
 
 def _spellings(key: str) -> re.Pattern[str]:

@@ -11,6 +11,7 @@ from typing import Any, Final, TypeVar
 
 import click
 
+from polyref.chat.requests import parse_body
 from polyref.cli.options import HeadedCommand, HeadedOption, click_option, was_given
 from polyref.cli.printing import say, tell
 from polyref.engine import ADDRESS, ENGINES, GPUS
@@ -28,7 +29,7 @@ from polyref.paraphrase.loading import (
     is_language_model,
     options_of,
 )
-from polyref.paraphrase.rewriting.options import RewritingOptions, parse_body
+from polyref.paraphrase.rewriting.options import RewritingOptions
 from polyref.paraphrase.sentences import LONG, MODES
 from polyref.store import file_sha256
 from polyref.textfiles import is_stream
@@ -375,21 +376,10 @@ def summary(paraphraser: Paraphraser, given: Mapping[str, Any]) -> dict[str, Any
     paraphraser = getattr(paraphraser, "inner", paraphraser)
     if not isinstance(paraphraser, Rewriter):
         return {}
-    usage = paraphraser.answers.usage
-    row: dict[str, Any] = {"requests": vars(usage).copy()}
-    said = (
-        f"polyref: {usage.requests} requests answered, {usage.known} known before, {usage.repairs} repairs, "
-        f"{usage.retries} sent again, {usage.failures} failed; "
-        f"in all runs {usage.prompt_tokens:,} tokens read, {usage.completion_tokens:,} written"
-    )
-    if given["price"] is not None:
-        row["cost"] = round(usage.cost(given["price"]), 6)
-        said += f", cost {row['cost']:.4f}"
-    say(said)
-    if paraphraser.asker.without:
-        tell("warning", f"the server refuses {', '.join(paraphraser.asker.without)}: requests were sent without")
-    if paraphraser.said:
-        tell("warning", f"of a request that failed the server says: {paraphraser.said} (--body changes requests)")
-    if usage.other:
-        tell("warning", f"the server changed meanwhile: {usage.other} answers have another system_fingerprint")
-    return row
+    usage, price = paraphraser.answers.usage, given["price"]
+    said, *warnings = paraphraser.asker.report(price, paraphraser.said)
+    say(f"polyref: {said}")
+    for warning in warnings:
+        tell("warning", warning)
+    cost = {} if price is None else {"cost": round(usage.cost(price), 6)}
+    return {"requests": vars(usage).copy(), **cost}

@@ -99,7 +99,7 @@ def tell(kind: str, message: str) -> None:
 def show_warning(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
     """What polyref has to say of a result on one line; what others have to say as Python says it."""
     if issubclass(category, PolyrefWarning):
-        tell("warning", str(message))
+        tell(getattr(category, "kind", "warning"), str(message))
     elif quietness() < 2:
         _show_other_warning(message, category, *place, **more)
 

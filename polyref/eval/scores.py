@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Final
 
 import numpy as np
@@ -71,6 +72,7 @@ class ScoredSet:
         shared: What the signatures of the metrics share; empty where every metric is a score file.
         outputs: System -> its outputs; empty where every metric is a score file.
         known: Which outputs are real texts, shape (systems, segments); None where every metric is a score file.
+        unscored: Real texts without a score by some metric, likewise; they are not ``known``.
         part: The segments that are scored; None for all. What is outside is not ``known``.
         peers: With leave-one-out, the references of every system, for k > 0; ``references`` are the human ones then.
         warnings: What to tell the reader.
@@ -88,6 +90,7 @@ class ScoredSet:
     shared: str = ""
     outputs: Mapping[str, Sequence[str]] = field(default_factory=dict)
     known: BoolArray | None = None
+    unscored: BoolArray | None = None
     part: ScoredPart | None = None
     peers: Mapping[str, ReferenceSet] = field(default_factory=dict)
     warnings: Sequence[str] = ()
@@ -171,6 +174,12 @@ def scores_of(evalset: EvaluationSet, gold: Gold, choices: Choices, several: boo
                 for one in (references, *others)
             )
             by_name = {**stored, **dict(zip(made, here, strict=True))}
+            told = short_of(max(choices["ks"], default=0), counts)
+            own = [one for one in chain(here, *fakes) if made[one.metric].may_miss]
+            cells = np.array([one.segment(systems, k) for one in own for k in one.ks], dtype=np.float64)
+            unscored = known & np.isnan(cells).any(axis=0)
+            if unscored.any():
+                told.append(f"{unscored.sum()} outputs have no score by a judge: no metric is compared on them")
             yield ScoredSet(
                 series=[by_name[name] for name in metrics],
                 systems=systems,
@@ -180,9 +189,10 @@ def scores_of(evalset: EvaluationSet, gold: Gold, choices: Choices, several: boo
                 references=references,
                 shared=_shared(references, made, ks),
                 outputs=outputs,
-                known=known,
+                known=known & ~unscored,
+                unscored=unscored,
                 part=part,
-                warnings=short_of(max(choices["ks"], default=0), counts),
+                warnings=told,
                 placebos=fakes,
                 length_left=left,
                 lengths=LengthSeries(outputs, references, ks, kept=originals == KEPT) if others else None,

@@ -51,6 +51,7 @@ from polyref.metrics.copies import (
     warnings_of_originals,
 )
 from polyref.metrics.registry import make_metrics
+from polyref.metrics.statistics import check_finite
 from polyref.publishing import publish_together
 from polyref.references import ReferenceSet
 from polyref.values import texts
@@ -211,6 +212,7 @@ def _pair(
         by_domain[domain] = dict(zip(systems, map(float, sign * scores.system), strict=True))
     rows["sys"] += system_rows(what.year, what.name, testset, label, by_domain)
     segments = sign * metric.aggregate(statistics, k=k).segment
+    check_finite(metric.label, segments, systems, statistics.segments)
     rows["seg"] += segment_rows(what.year, what.name, testset, label, dict(zip(systems, segments, strict=True)))
     signature = metric.aggregate(statistics, k=asked).signature
     return testset, _provenance(references, chosen, k, asked, signature, copies, near)

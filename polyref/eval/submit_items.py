@@ -41,7 +41,7 @@ from polyref.metrics.copies import (
 )
 from polyref.metrics.likelihood import SequenceMetric
 from polyref.metrics.registry import make_metrics
-from polyref.metrics.statistics import Statistics
+from polyref.metrics.statistics import Statistics, check_finite
 from polyref.progress import listening, work
 from polyref.publishing import publish_together
 from polyref.references import Reference, ReferenceSet, Segment
@@ -249,6 +249,7 @@ class Scoring:
             found = metric.statistics(outputs, inside, ks=[self._k])
             self._keep(pair, metric, found)
             values = metric.aggregate(found, k=self._k).segment * (1 if metric.higher_is_better else -1)
+            check_finite(metric.label, values, systems, found.segments)
             for name, row in zip(systems, values.tolist(), strict=True):
                 for place, value in zip(places, row, strict=True):
                     scores[place][name] = value

@@ -89,6 +89,8 @@ class Metric(ABC):
     needs_references: ClassVar[bool] = True
     #: Whether a segment without a source cannot be scored.
     needs_sources: ClassVar[bool] = False
+    #: Whether an output may get no score: its sentence score is NaN, and its statistics are zeros.
+    may_miss: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         check_fields(self.name, self)
@@ -250,7 +252,8 @@ class Metric(ABC):
             segments = tuple(segments[index] for index in chosen)
         sentences = self._sentences(values)
         there = counts > 0 if self.needs_references else np.ones(len(counts), dtype=np.bool_)
-        check_finite(self.label, np.where(there, sentences, 0.0), stats.systems, segments)
+        scored = there & ~np.isnan(sentences) if self.may_miss else there
+        check_finite(self.label, np.where(scored, sentences, 0.0), stats.systems, segments)
         sentences[:, ~there] = np.nan
         used = (int(counts.min()), int(counts.max())) if len(counts) else (0, 0)
         missing = int((~there).sum())
@@ -283,7 +286,7 @@ class Metric(ABC):
         fewest, most = references
         own = self._describe(most if fewest == most and self.needs_references else None, sentence=sentence)
         sources = described_sources(stats.meta) if self.needs_sources else []
-        parts = [self.display_name(stats, k), *self._described_model(stats), *own, *sources]
+        parts = [self.display_name(stats, k), *self._described_model(stats, k), *own, *sources]
         if self.needs_references:
             available = int(stats.extras.min()), int(stats.extras.max())
             parts.append(f"k:{k}")
@@ -294,7 +297,7 @@ class Metric(ABC):
             parts += provenance(stats.meta) if k > 0 else []
         return "|".join([*parts, f"polyref:{__version__}"])
 
-    def _described_model(self, stats: Statistics) -> list[str]:
+    def _described_model(self, stats: Statistics, k: int) -> list[str]:
         """Parts of the signature that the statistics know of a model."""
         return []
 
@@ -383,12 +386,8 @@ def _check_outputs(systems: Mapping[str, Sequence[str]], references: ReferenceSe
             raise ValueError(f"the outputs of {name!r} are one string, expected one string a segment")
         if len(outputs) != total:
             turned = total and all(len(segment.refs) == len(outputs) for segment in references)
-            raise DataError(
-                f"{name} has {len(outputs)} segments, but the references have {total}",
-                remedy="a list for each stream, as sacreBLEU has them, is turned by list(zip(*refs))"
-                if turned
-                else None,
-            )
+            remedy = "a list for each stream, as sacreBLEU has them, is turned by list(zip(*refs))" if turned else None
+            raise DataError(f"{name} has {len(outputs)} segments, but the references have {total}", remedy=remedy)
         for place, output in enumerate(outputs):
             if not isinstance(output, str):
                 raise DataError(f"{name} has {output!r} for segment {references[place].id}, expected a text")

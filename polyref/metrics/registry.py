@@ -170,6 +170,10 @@ METRICS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "metricx-src": ("polyref.metrics.learned.metricx:MetricXSource", {}),
     "comet": ("polyref.metrics.learned.comet:COMET", {}),
     "comet-src": ("polyref.metrics.learned.comet:COMETSource", {}),
+    "gemba_da": ("polyref.metrics.gemba:GembaDA", {}),
+    "gemba_da-src": ("polyref.metrics.gemba:GembaDASource", {}),
+    "gemba_esa": ("polyref.metrics.gemba:GembaESA", {}),
+    "gemba_esa-src": ("polyref.metrics.gemba:GembaESASource", {}),
 }
 
 

@@ -288,7 +288,7 @@ class ScoreTable:
                 (system, _title(one), known)
                 for one in self.results
                 for system, known in zip(one.scores.systems, one.details, strict=True)
-                if known
+                if "precisions" in known
             ]
             tables += [Table("", _DETAILS, details)] if details else []
         signatures = [shown(self._signature(one)) for one in self.results]

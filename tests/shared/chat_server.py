@@ -220,10 +220,34 @@ class ChatServer:
         }
 
 
+class JudgeServer(ChatServer):
+    """Judges by a fixed rule (:func:`judgement`), in its own words or in those of a trouble such as ``says {}!``."""
+
+    def completion(self, body: dict[str, Any], trouble: str | None, headers: dict[str, str]) -> dict[str, Any]:
+        done = super().completion(body, trouble, headers)
+        message = done["choices"][0]["message"]
+        if message["content"] is not None:
+            question = next((one["content"] for one in reversed(body["messages"]) if "> " in one["content"]), "")
+            said = "Score: {}" if "from 0 to 100" in question else MISTAKES
+            said = trouble.removeprefix("says ") if trouble and trouble.startswith("says ") else said
+            references = re.findall(r"^reference \d+> (.*)$", question, re.MULTILINE)
+            message["content"] = said.format(judgement(text_of(body), references))
+        return done
+
+
+MISTAKES = '"word" major, is another one\n"words" minor'
+
+
+def judgement(output: str, references: list[str]) -> int:
+    """Share of the words of an output that a reference has, of 100; without references that of words with an e."""
+    words, known = output.split(), {word for one in references for word in one.split()}
+    return round(100 * sum(word in known or (not known and "e" in word) for word in words) / max(len(words), 1))
+
+
 def text_of(body: dict[str, Any]) -> str:
-    """The text that is to be rewritten: what the first question quotes last."""
+    """The text that is to be rewritten or judged: what the first question quotes last, as itself or as translation."""
     question = next(message["content"] for message in body["messages"] if message["role"] == "user")
-    return str(re.findall(r"^> (.*)$", question, re.MULTILINE)[-1])
+    return str((re.findall(r"^(?:translation)?> (.*)$", question, re.MULTILINE)[-1:] or [""])[0])
 
 
 def _send(handler: BaseHTTPRequestHandler, status: int, content: bytes, more: dict[str, str] | None = None) -> None:

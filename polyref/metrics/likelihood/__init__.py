@@ -110,7 +110,7 @@ class SequenceMetric(Networked, Metric):
         stats = super().statistics(systems, references, ks=ks, allow_missing=allow_missing)
         return replace(stats, meta={**stats.meta, _MODEL: self._model_parts()})
 
-    def _described_model(self, stats: Statistics) -> list[str]:
+    def _described_model(self, stats: Statistics, k: int) -> list[str]:
         found = stats.meta.get(_MODEL, ())
         return [flat(part) for part in (found if isinstance(found, (list, tuple)) else [found])]
 

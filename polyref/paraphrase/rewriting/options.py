@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 from polyref.errors import UsageError
-from polyref.json_files import try_json
 from polyref.paraphrase.decoding import check_choice, check_numbers, setting
-from polyref.values import is_text
 
 
 class TextInContext(str):
@@ -114,45 +110,3 @@ class RewritingOptions:
                 "`body` names one seed, or a temperature of 0, and all samples would be the same",
                 remedy="leave it out: `seed` is that of the first sample",
             )
-        check_body(self.body)
-        if self.base_url is not None:
-            check_url(self.base_url)
-
-
-def check_url(url: str) -> None:
-    """Refuse what is no address of a server, or holds a key. The message does not repeat the address."""
-    try:
-        parts = urlsplit(url)
-        fine = parts.scheme in ("http", "https") and bool(parts.hostname)
-    except ValueError:
-        fine = False
-    if not fine:
-        raise UsageError("`base_url` is no address of a server, expected one such as http://localhost:8000/v1")
-    if parts.username or parts.password or parts.query or parts.fragment:
-        raise UsageError(
-            "`base_url` has a user, a password or a query", remedy="keys are taken from OPENAI_API_KEY alone"
-        )
-
-
-def parse_body(text: str) -> dict[str, Any]:
-    """Parts of a request from a JSON object."""
-    found: dict[str, Any] | None = try_json(text)
-    if found is None:
-        raise UsageError(f'`body` is {text!r}, expected a JSON object such as {{"top_p": 0.9}}')
-    check_body(found)
-    return found
-
-
-def check_body(body: Mapping[str, Any]) -> None:
-    """Refuse parts of a request that polyref sets, and what cannot be sent."""
-    if taken := sorted(body.keys() & {"model", "messages", "n", "stream"}):
-        raise UsageError(f"`body` names {taken[0]!r}, which polyref sets")
-    try:
-        fine = is_text(json.dumps(dict(body), ensure_ascii=False, allow_nan=False))
-    except (TypeError, ValueError, RecursionError):
-        fine = False
-    if not fine:
-        raise UsageError(
-            "`body` holds what JSON cannot: NaN, infinity, half of a surrogate pair, or an object of Python",
-            remedy='a JSON object such as {"top_p": 0.9}',
-        )

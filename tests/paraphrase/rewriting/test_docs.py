@@ -9,8 +9,8 @@ from pathlib import Path
 from built_package import blocks
 
 from polyref.chat.asking import _GONE, _MOST_PATIENCE
+from polyref.chat.requests import parse_body
 from polyref.paraphrase.rewriting import RewritingOptions
-from polyref.paraphrase.rewriting.options import parse_body
 from polyref.paraphrase.rewriting.requests import load_prompt
 
 PAGE = (

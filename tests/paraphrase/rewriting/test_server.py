@@ -609,7 +609,7 @@ def test_no_server_is_asked_that_nobody_named(polyref: Callable[..., Any], tmp_p
 )
 def test_addresses_that_are_none_or_hold_a_key_are_refused(url: str) -> None:
     with pytest.raises(UsageError, match="`base_url`") as caught:
-        RewritingOptions(base_url=url)
+        load_paraphraser("openai:tiny", lang="en", rewriting=RewritingOptions(base_url=url))
     assert "secret" not in str(caught.value)
 
 
