@@ -346,7 +346,7 @@ def _evaluation(
     if part is not None:
         gold = gold.within(part.mask)
     if gold.pairs is not None and found.unscored is not None:
-        gold = replace(gold, pairs=gold.pairs.without(found.unscored, found.systems))
+        gold = replace(gold, pairs=gold.within(~np.logical_or.reduce(found.unscored)).pairs)
     scored = _scored(gold, found)
     inside = gold if scored is None else gold.within(scored)
     lacking = perm_both_fault(inside) if choices["perm_both"] is not None else None

@@ -35,7 +35,7 @@ from polyref.eval.series import (
     StoredSeries,
     series_of,
 )
-from polyref.metrics.api import CONSENSUS, check_leave_one_out, leave_one_out, segment_scores, wanted_ks
+from polyref.metrics.api import CONSENSUS, check_leave_one_out, leave_one_out, segment_scores, short_of, wanted_ks
 from polyref.metrics.base import Metric
 from polyref.metrics.registry import (
     is_metric,
@@ -174,10 +174,9 @@ def scores_of(evalset: EvaluationSet, gold: Gold, choices: Choices, several: boo
                 for one in (references, *others)
             )
             by_name = {**stored, **dict(zip(made, here, strict=True))}
-            told = short_of(max(choices["ks"], default=0), counts)
-            own = [one for one in chain(here, *fakes) if made[one.metric].may_miss]
-            cells = np.array([one.segment(systems, k) for one in own for k in one.ks], dtype=np.float64)
-            unscored = known & np.isnan(cells).any(axis=0)
+            told = short_of(max(choices["ks"], default=0), min(counts))
+            cells = [s.segment(systems, k) for s in chain(here, *fakes) if made[s.metric].may_miss for k in s.ks]
+            unscored = known & np.isnan(np.array(cells, dtype=np.float64)).any(axis=0)
             if unscored.any():
                 told.append(f"{unscored.sum()} outputs have no score by a judge: no metric is compared on them")
             yield ScoredSet(
@@ -365,12 +364,3 @@ def _wanted(choices: Choices, references: ReferenceSet, most: int, several: bool
     # Other sets may have some.
     asked = [k for k in choices["ks"] if k or not several] or choices["ks"]
     return sorted(set(wanted_ks(asked or (1, most), most, human=False)))
-
-
-def short_of(k: int, extras: Sequence[int]) -> list[str]:
-    """What to tell a user who asked for ``k`` extra references where segments have these numbers of them."""
-    fewest = min(extras)
-    if k <= fewest:
-        return []
-    have = f"only {fewest} extra reference{'s' * (fewest > 1)}" if fewest else "no extra reference"
-    return [f"some segments have {have}: `ks` {k} uses what there is"]

@@ -23,7 +23,6 @@ from polyref.eval.data.reference_sets import (
 from polyref.eval.data.releases import check_patterns, filled, open_sets
 from polyref.eval.data.task_files import LEVELS, TaskRow, file_name, read_rows, write_rows
 from polyref.eval.options import Say
-from polyref.eval.scores import short_of
 from polyref.eval.submission import (
     ALL,
     ITEMS_YEAR,
@@ -39,6 +38,7 @@ from polyref.eval.submission import (
 )
 from polyref.eval.submission import Submission as Submission
 from polyref.eval.submit_items import submit_items
+from polyref.metrics.api import short_of
 from polyref.metrics.base import Metric
 from polyref.metrics.copies import (
     Copies,
@@ -181,7 +181,7 @@ def _pair(
     extras = [len(segment.extras) for segment in references]
     for note in evalset.notes:
         say("note", f"{evalset.pair}: {note}")
-    for warning in short_of(what.k or 0, extras):
+    for warning in short_of(what.k or 0, min(extras)):
         say("warning", f"{evalset.pair}: {warning}")
     asked = max(extras) if what.k is None else what.k
     k = min(asked, max(extras))

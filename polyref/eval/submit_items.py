@@ -21,7 +21,6 @@ from polyref import __version__
 from polyref.errors import DataError, UsageError
 from polyref.eval.data.reference_sets import bleu_tokenizer
 from polyref.eval.data.task_files import check_name
-from polyref.eval.scores import short_of
 from polyref.eval.submission import Checked, Submission
 from polyref.formats import Reading, open_references
 from polyref.formats.base import Lines, shortened
@@ -29,6 +28,7 @@ from polyref.formats.documents import HUMAN_NAME
 from polyref.formats.metrics_task import Item, check_systems, fits, read_items
 from polyref.json_files import Record
 from polyref.languages import base
+from polyref.metrics.api import short_of
 from polyref.metrics.base import Metric
 from polyref.metrics.copies import (
     SAMPLE,
@@ -282,7 +282,7 @@ class Scoring:
             k = max(extras) if self._asked is None else min(self._asked, max(extras))
             copies = [replace(one, k=k) for one in self._copies[pair].found()] if k else []
             near = self._originals[pair].found()
-            shorts = short_of(self._asked or 0, [*extras])
+            shorts = short_of(self._asked or 0, min(extras))
             for warning in (*shorts, *warnings_of_originals(near), *warnings_of_copies(copies)):
                 say("warning", f"{pair}: {warning}")
             made[pair] = {

@@ -222,10 +222,8 @@ def wanted_ks(asked: Sequence[int], most: int, metrics: Iterable[str] = (), *, h
     """
     alone = most > 0 and not human
     if alone and 0 in asked:
-        raise UsageError(
-            "`ks` 0 is the human references alone, and there is no human reference",
-            remedy="ask for 1 or more: k counts the references there are from the first",
-        )
+        remedy = "ask for 1 or more: k counts the references there are from the first"
+        raise UsageError("`ks` 0 is the human references alone, and there is no human reference", remedy=remedy)
     wanted = tuple(dict.fromkeys(asked or ((most,) if alone else (0, most))))
     if (named := needs_added(metrics)) and not max(wanted):
         plain = plain_name(named[0].partition("(")[0])
@@ -244,15 +242,19 @@ def wanted_ks(asked: Sequence[int], most: int, metrics: Iterable[str] = (), *, h
     return wanted
 
 
+def short_of(k: int, fewest: int) -> list[str]:
+    """What to tell a user who asked for ``k`` extra references where a segment has as few as ``fewest``."""
+    have = f"only {fewest} extra reference{'s' * (fewest > 1)}" if fewest else "no extra reference"
+    return [f"some segments have {have}: `ks` {k} uses what there is"] if k > fewest else []
+
+
 def notes_of_counts(
     asked: Sequence[int], fewest: int, results: Sequence[MetricScores], *, human: bool = True
 ) -> Iterator[str]:
     """What to tell where segments have as few as ``fewest`` of those that were asked for, or none that is human."""
     if not human and results[0].scores.k:
         yield NO_HUMAN
-    if asked and max(asked) > fewest:
-        have = f"have only {fewest} extra reference{'s' * (fewest > 1)}" if fewest else "have no extra reference"
-        yield f"some segments {have}: `ks` {max(asked)} uses what there is"
+    yield from short_of(max(asked, default=0), fewest)
     for k, missing in dict.fromkeys((result.scores.k, result.scores.missing) for result in results):
         if missing:
             total = len(results[0].scores.segments)

@@ -199,10 +199,8 @@ class Metric(ABC):
             raise ValueError("ks is empty, expected at least one number of references")
         cuts = np.stack([originals + np.minimum(extras, k) for k in stored])
         if self.needs_sources and (bare := next((one for one in references if one.source is None), None)) is not None:
-            raise DataError(
-                f"segment {bare.id} has no source, which {self.label} reads",
-                remedy="give the sources (`sources`), or a reference set that holds them",
-            )
+            remedy = "give the sources (`sources`), or a reference set that holds them"
+            raise DataError(f"segment {bare.id} has no source, which {self.label} reads", remedy=remedy)
         ids = tuple(segment.id for segment in references)
         if self.needs_references and not allow_missing:
             check_present(ids, cuts[0], stored[0])
@@ -338,9 +336,8 @@ class Metric(ABC):
 
     def _checked(self, stats: Statistics, k: int) -> npt.NDArray[Any]:
         if stats.metric != self.name or dict(stats.options) != self.options:
-            raise ValueError(
-                f"the statistics are of {stats.metric} {dict(stats.options)}, not of {self.name} {self.options}"
-            )
+            found = f"{stats.metric} {dict(stats.options)}"
+            raise ValueError(f"the statistics are of {found}, not of {self.name} {self.options}")
         if tuple(stats.columns) != self.columns:
             raise ValueError(f"the statistics have columns {', '.join(stats.columns)}, not {', '.join(self.columns)}")
         if k < 0:
@@ -374,10 +371,8 @@ def _check_outputs(systems: Mapping[str, Sequence[str]], references: ReferenceSe
     if not isinstance(systems, Mapping):
         raise UsageError(f"`systems` is of type {type(systems).__name__}, expected a mapping of names to outputs")
     if not isinstance(references, ReferenceSet):
-        raise UsageError(
-            f"`references` is of type {type(references).__name__}, expected a ReferenceSet",
-            remedy="ReferenceSet.from_texts makes one of lists",
-        )
+        kind, remedy = type(references).__name__, "ReferenceSet.from_texts makes one of lists"  # type: ignore[unreachable]
+        raise UsageError(f"`references` is of type {kind}, expected a ReferenceSet", remedy=remedy)
     total = len(references)
     if not systems or not total:
         raise DataError(f"{len(systems)} systems and {total} segments: nothing to score")

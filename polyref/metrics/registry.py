@@ -411,19 +411,16 @@ def named_metrics(
     )
     named: dict[str, Metric] = dict(metrics) if isinstance(metrics, Mapping) else {}
     if odd := [name for name, one in named.items() if not isinstance(one, Metric)]:
-        raise UsageError(
-            f"`metrics`[{odd[0]!r}] is {named[odd[0]]!r}, expected a metric",
-            remedy="make it with get_metric, or give a list of names",
-        )
+        remedy = "make it with get_metric, or give a list of names"
+        raise UsageError(f"`metrics`[{odd[0]!r}] is {named[odd[0]]!r}, expected a metric", remedy=remedy)
     listed = [] if named else several("metrics", metrics, name_or_metric)
     read = False
     for one in listed:
         for name, metric in (make_metrics([one], **language) if isinstance(one, str) else {one.name: one}).items():
             read |= isinstance(one, str) and any(hasattr(metric, option) for option in language)
             if named.setdefault(name, metric) != metric:
-                raise UsageError(
-                    f"`metrics` has two metrics called {name!r}", remedy="give a mapping from name to metric"
-                )
+                remedy = "give a mapping from name to metric"
+                raise UsageError(f"`metrics` has two metrics called {name!r}", remedy=remedy)
     if not named:
         raise UsageError("`metrics` is empty, expected at least one")
     if language and not read:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
+from weakref import ref
 
 import numpy as np
 import pytest
@@ -59,7 +60,14 @@ def judging(monkeypatch: pytest.MonkeyPatch) -> Iterator[Judging]:
             server = JudgeServer(trouble)
             url = stack.enter_context(server.running())
             given = {"model": "tiny", "base_url": url, "retries": 1, **options}
-            return get_metric(name, **given), server
+            metric = get_metric(name, **given)
+            # An error that ended a run keeps its frames, and they the connections.
+            stack.callback(close, ref(metric))
+            return metric, server
+
+        def close(held: ref[Metric]) -> None:
+            if (metric := held()) is not None and "_asker" in vars(metric):
+                vars(metric)["_asker"]._chat.close()
 
         yield start
 

@@ -54,12 +54,6 @@ class RankingPairs:
         keep = (better >= 0) & (worse >= 0)
         return RankingPairs(self.segment[keep], better[keep], worse[keep], tuple(systems))
 
-    def without(self, cells: BoolArray, systems: Sequence[str]) -> RankingPairs:
-        """The pairs of which neither output is in ``cells``, shape (systems, segments), whose rows ``systems`` name."""
-        left_out = cells[[systems.index(name) for name in self.systems]]
-        keep = ~(left_out[self.better, self.segment] | left_out[self.worse, self.segment])
-        return RankingPairs(self.segment[keep], self.better[keep], self.worse[keep], self.systems)
-
     def cells(self, segments: int) -> npt.NDArray[np.bool_]:
         """Which (system, segment) cells a pair names, shape (systems, segments)."""
         named = np.zeros((len(self.systems), segments), dtype=np.bool_)
