@@ -670,6 +670,11 @@ def sentences() -> Iterable[tuple[str, str, list[Figure]]]:
         equal = [Decimal(row["rejected"]) * 100 for row in raw("false-positives") if row["test"] == test]
         yield "docs/reference/metrics.md", f"{described} | # to # % |", [low(equal), high(equal)]
     yield BENCHMARKS, "calls equal systems different in # to # % of the trials", [low(equal), high(equal)]
+    store, cache = (
+        [Figure(Decimal(row[name])) for name in ("mutants", "noticed", "equivalent")] for row in raw("mutants")
+    )
+    yield "CONTRIBUTING.md", "Of # in `store.py` # are noticed, and # change", store
+    yield "CONTRIBUTING.md", "of # in `cache.py` # are, without its slow tests", cache[:2]
     steps = ("pairwise-accuracy", "acc23")
     yield (
         BENCHMARKS,
@@ -835,6 +840,34 @@ def test_figures_in_sentences(name: str, sentence: str, figures: list[Figure]) -
     for bold, shown, expected in zip(groups[::2], groups[1::2], figures, strict=True):
         assert shows(shown, expected), f"{shown} for {expected.value}: {found[0]}"
         assert bool(bold) == expected.bold, found[0]
+
+
+def test_levels_of_intervals_on_the_page_of_statistics() -> None:
+    rows = table("docs/reference/statistics.md", "The bootstrap", 1)
+    names = {"intervals over ": "", "the ": "", " over systems (2,000 trials)": "", " (2,000 trials)": ""}
+    expected = {}
+    for name, *_ in rows[1:]:
+        verdict = name
+        for shown, called in names.items():
+            verdict = verdict.replace(shown, called)
+        cells = []
+        for statistic in (R, TAU):
+            of = {"scores": "made up, own bias 0.3", "verdict": verdict, "statistic": statistic}
+            found = [row for row in raw("interval_levels") if of.items() <= row.items()]
+            by_systems = {row["systems"]: Figure(Decimal(row["wrong"])) for row in found}
+            cells.append([by_systems[number] for number in ("6", "12", "18") if by_systems])
+        expected[name] = cells
+    for name, *cells in rows[1:]:
+        for cell, figures in zip(cells, expected[name], strict=True):
+            check(name, cell, figures)
+    assert len(rows) == 7
+
+
+def test_verdicts_about_lengths_on_the_page_of_statistics() -> None:
+    rows = [row for row in raw("length_only") if row["metric"].startswith("length")]
+    counts = {name: sum(int(row[name]) for row in rows) for name in ("verdicts", "better", "worse")}
+    said = "Of {verdicts:,} verdicts about metrics that see only lengths, {better} are `better` and {worse} `worse`."
+    assert said.format(**counts) in page("docs/reference/statistics.md")
 
 
 PAGES = [
