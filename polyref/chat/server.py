@@ -13,6 +13,7 @@ import os
 import re
 import threading
 import time
+import weakref
 from collections.abc import Callable, Mapping
 from functools import partial
 from ipaddress import ip_address
@@ -75,6 +76,8 @@ class Server:
                 event_hooks={"request": [guard.begin], "response": [guard.check]},
             ),
         )
+        # Not __del__: where an error ties this in a knot, it would come after the sockets' own end.
+        self._close = weakref.finalize(self, self._client.close)
 
     def answer(self, body: Mapping[str, Any]) -> Answer:
         """Send a request once."""
@@ -104,11 +107,7 @@ class Server:
 
     def close(self) -> None:
         """Close the connections."""
-        self._client.close()
-
-    def __del__(self) -> None:
-        if hasattr(self, "_client"):
-            self.close()
+        self._close()
 
     def _refused(self, error: Any) -> Exception:
         """What a status other than success means."""
@@ -183,7 +182,8 @@ class _Guard(threading.local):
     def _watch(self, event: str, about: Mapping[str, Any]) -> None:
         if event.endswith(("connect_tcp.complete", "start_tls.complete")):
             stream = about["return_value"]
-            stream.read = partial(self._read, stream.read)
+            # No cycle: a stream that nobody has any more is closed at once.
+            stream.read = partial(self._read, partial(type(stream).read, weakref.proxy(stream)))
 
     def _read(self, read: Callable[..., bytes], most: int, timeout: float | None = None) -> bytes:
         if (left := self._end - time.monotonic()) <= 0:

@@ -95,7 +95,7 @@ def test_a_temporary_file_that_cannot_be_written_is_one_error(
 
 def test_plain_text_of_no_reference_is_refused(tmp_path: Path) -> None:
     for target in ("a.{}.txt", "a.txt", "a/"):
-        with pytest.raises(DataError, match="the set has no reference"):
+        with pytest.raises(DataError, match="no segment has a reference"):
             ReferenceSet.from_texts([[], []]).export(f"{tmp_path}/{target}", "plain")
     assert not any(tmp_path.iterdir())
 

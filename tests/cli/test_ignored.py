@@ -33,7 +33,7 @@ BATCH = "the command that writes a batch is the one that reads it, then with eff
 SILENT = {
     **dict.fromkeys(("threads", "jobs", "engine", "memory", "cache", "concurrency", "esim_batch"), SPEED),
     **dict.fromkeys(("timeout", "retries", "retry_failed"), "counts where a server does not answer"),
-    **dict.fromkeys(("force", "allow_missing"), ALLOWS),
+    **dict.fromkeys(("force", "allow_missing", "plain_http", "gemba_plain_http"), ALLOWS),
     **dict.fromkeys(("augment batch preset", "augment batch select", "augment batch dropped"), BATCH),
     **dict.fromkeys(
         ("evaluate peers exclude", "evaluate peers top", "evaluate peers exclude_outliers"),
