@@ -670,6 +670,18 @@ def sentences() -> Iterable[tuple[str, str, list[Figure]]]:
         equal = [Decimal(row["rejected"]) * 100 for row in raw("false-positives") if row["test"] == test]
         yield "docs/reference/metrics.md", f"{described} | # to # % |", [low(equal), high(equal)]
     yield BENCHMARKS, "calls equal systems different in # to # % of the trials", [low(equal), high(equal)]
+    read = [row for row in raw("equivalence") if row["sample"] == "second"]
+    kept = [Decimal(row["equivalence"]) >= Decimal("-0.45") for row in read]
+    right = [row["label"] != "wrong" for row in read]
+    yield (
+        "docs/reference/filters.md",
+        "# of # candidates of the shipped model that are kept were read as right or nearly so, and # of # that are",
+        [
+            Figure(Decimal(count))
+            for side in (True, False)
+            for count in (sum(r for r, k in zip(right, kept) if k == side), kept.count(side))
+        ],
+    )
     store, cache = (
         [Figure(Decimal(row[name])) for name in ("mutants", "noticed", "equivalent")] for row in raw("mutants")
     )

@@ -51,6 +51,8 @@ class Compared(ABC):
 
     #: Whether a score is a mean of statistics. Otherwise the score of each sentence is kept as one more statistic.
     linear: ClassVar[bool] = False
+    #: With the human references, and credit for what the added ones hold: shape (K, S, B, C). Of metrics that offer it.
+    credited: Callable[[ExpectedCredit, Integers, Floats], npt.NDArray[Any]]
 
     def __init__(self, originals: Integers, usual: Combination) -> None:
         self.originals, self.usual = originals, usual
@@ -73,10 +75,6 @@ class Compared(ABC):
         """With that of the first references whose score is the largest, where a metric has no other rule."""
         chosen = at_cuts(first_best(self.scores), cuts)
         return picked(self.single, chosen, cuts), chosen
-
-    def credited(self, how: ExpectedCredit, cuts: Integers, weights: Floats) -> npt.NDArray[Any]:
-        """With the human references, and credit for what the added ones hold: shape (K, S, B, C)."""
-        raise NotImplementedError
 
     def with_scores(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Statistics and, where it does not follow from their mean, the score of the sentence."""
