@@ -33,7 +33,7 @@ from polyref.chat.requests import Request, parse_body
 from polyref.chat.server import Server
 from polyref.engine import MODELS
 from polyref.errors import DataError, ModelError, PolyrefWarning, UsageError
-from polyref.metrics.base import Metric, Texts
+from polyref.metrics.base import SOURCE_LANG, TARGET_LANG, Metric, Texts
 from polyref.metrics.pairs import mean_of
 from polyref.metrics.statistics import Floats, Statistics
 from polyref.models.language_recognition import language_name
@@ -109,11 +109,11 @@ class GembaDA(Metric):
         otherwise="polyref's own",
     )
     lang: str | None = option(
-        None, help="Language of the outputs.", flag="--target-lang", metavar="LANG", common=True, otherwise="not said"
+        None, help=TARGET_LANG, flag="--target-lang", metavar="LANG", common=True, otherwise="not said"
     )
     source_lang: str | None = option(
         None,
-        help="Language of the sources.",
+        help=SOURCE_LANG,
         flag="--source-lang",
         metavar="LANG",
         heading=MODELS,

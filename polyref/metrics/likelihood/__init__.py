@@ -18,7 +18,7 @@ import numpy.typing as npt
 from polyref.cache import default_cache
 from polyref.engine import MODELS, Engine
 from polyref.errors import UsageError
-from polyref.metrics.base import Metric, Texts
+from polyref.metrics.base import SOURCE_LANG, TARGET_LANG, Metric, Texts
 from polyref.metrics.pairs import Networked, mean_of
 from polyref.metrics.signature import flat
 from polyref.metrics.statistics import Floats, Statistics
@@ -54,7 +54,7 @@ class SequenceMetric(Networked, Metric):
     model: str = option("", help="The model: a folder, or a name on the Hugging Face hub.", metavar="MODEL")
     lang: str | None = option(
         None,
-        help="Language of the outputs, for BLEU's tokeniser (zh, ja, ko) and for models of several languages.",
+        help=TARGET_LANG,
         flag="--target-lang",
         metavar="LANG",
         common=True,
@@ -170,10 +170,11 @@ class SourceMetric(SequenceMetric):
 
     source_lang: str | None = option(
         None,
-        help="Language of the sources, for models that mark it.",
+        help=SOURCE_LANG,
         flag="--source-lang",
         metavar="LANG",
         heading=MODELS,
+        otherwise="not said",
     )
 
     def between(self, source: str, target: str) -> SourceMetric:
