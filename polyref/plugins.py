@@ -96,10 +96,9 @@ class Plugins:
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # a plug-in can end in any way when it is imported
-            reason = " ".join(f"{type(error).__name__}: {error}".split())
-            raise self._unusable(entry, f"cannot be imported: {reason}") from error
+            raise self._unusable(entry, f"cannot be imported: {_named(error)}") from error
         if not self.fits(entry.name, found):
-            raise self._unusable(entry, f"is {found!r}, expected {self.expected}")
+            raise self._unusable(entry, f"is {_written(found, repr)}, expected {self.expected}")
         return found
 
     def _unusable(self, entry: EntryPoint, why: str) -> UsageError:
@@ -134,9 +133,22 @@ def tried(call: Callable[..., Any], *arguments: Any, where: str = "") -> Any:
     try:
         return call(*arguments)
     except Exception as error:
-        said = str(error) if isinstance(error, UsageError) else f"{where}: {type(error).__name__}: {error}"
-        warnings.warn(" ".join(said.split()), PolyrefWarning, stacklevel=3)
+        said = _written(error, str) if isinstance(error, UsageError) else f"{where}: {_named(error)}"
+        warnings.warn(said, PolyrefWarning, stacklevel=3)
         return None
+
+
+def _written(thing: Any, write: Callable[[Any], str]) -> str:
+    """A plug-in's object in one line; an object that cannot be written has the name of its class."""
+    try:
+        return " ".join(write(thing).split())
+    except Exception:  # it is the plug-in that writes
+        return f"a {type(thing).__name__}"
+
+
+def _named(error: BaseException) -> str:
+    """The class of a plug-in's error, and what it says."""
+    return f"{type(error).__name__}: {_written(error, str)}".rstrip()
 
 
 # What is left out is named once, however often a list is asked for.

@@ -483,6 +483,8 @@ CODE = (
     "from polyref.formats import Format\nX = Format('odd', lambda name, line: True, lambda *a, **k: 1 / 0)\n",
     "import sys\nsys.modules[__name__] = None\n",
     "def __getattr__(name):\n    raise RuntimeError(name)\n",
+    "class Mute(Exception):\n    def __str__(self):\n        raise ValueError('mute')\nraise Mute\n",
+    "class Mute:\n    def __repr__(self):\n        raise ValueError('mute')\nX = Mute()\n",
 )
 ENTRIES = (
     "{name} = {module}:X",

@@ -115,12 +115,17 @@ def test_what_cannot_be_used_is_in_nobodys_way(name: str, code: str, why: str, i
     assert len(caught) == 1
 
 
+MUTE = "\n    def __{}__(self):\n        raise ValueError('mute')\n"
+
+
 @pytest.mark.parametrize(
     ("code", "why"),
     [
         ("raise GeneratorExit('x')", "cannot be imported: GeneratorExit: x"),
+        (f"class Mute(Exception):{MUTE.format('str')}raise Mute", "cannot be imported: Mute: a Mute"),
+        (f"class Mute:{MUTE.format('repr')}X = Mute()", "is a Mute, expected "),
     ],
-    ids=["ends"],
+    ids=["ends", "mute-error", "mute-object"],
 )
 def test_what_cannot_even_be_told(code: str, why: str, install: Callable[..., None]) -> None:
     install("odd_format", "polyref.formats", "odd = odd_format:X", code)
