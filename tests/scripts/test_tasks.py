@@ -55,6 +55,21 @@ def test_rows_are_those_of_evaluate(tmp_path: Path) -> None:
     assert len(texts) < costs["tokens"] < costs["characters"]
 
 
+def test_scores_that_a_set_has_are_rows_without_references(tmp_path: Path) -> None:
+    from raw_tables import read, update
+    from tasks import COLUMNS, KEY, Run, measured
+
+    run = Run("stored", "minimal", "de-en", "refA", {}, (0,), metrics=("stored:length",), placebos=0)
+    for _ in range(2):  # the second replaces the rows of the first
+        update(tmp_path / "tasks.csv", COLUMNS, KEY, measured(run, MINIMAL.parent))
+    rows = read(tmp_path / "tasks.csv")
+    assert [row["statistic"] for row in rows if row["level"] == "seg"] == ["kendall-without-ties", "acc23"]
+    table = polyref.evaluate(MINIMAL, "de-en", ref="refA", gold="mqm", metrics="stored:length").rows
+    [pearson] = [row["value"] for row in table if row["statistic"] == "pearson"]
+    assert [row["value"] for row in rows if row["statistic"] == "pearson"] == [f"{pearson:.4f}"]
+    assert {(row["k"], row["references"], row["gain"], row["verdict"]) for row in rows} == {("", "", "", "")}
+
+
 def test_a_look_at_a_test_set_is_from_a_commit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     import tasks
 

@@ -78,6 +78,8 @@ class Run:
 
 DE: Final = {"llm": "wmt22/paraphrases/en-de.refA.jsonl"}
 ZH: Final = {"llm": "wmt22/paraphrases/zh-en.refA.jsonl"}
+#: Learned metrics whose scores the set has, against its one reference: beside polyref's metrics of the other runs.
+STORED: Final = ("stored:COMET", "stored:MetricX-23", "stored:XCOMET-Ensemble", "stored:BLEURT-20")
 JUDGED: Final = ("relevance", "coherence", "fluency", "consistency")
 RUNS: Final = (
     Run("wmt22-de", "wmt22.mqm", "en-de", "refA", DE, (0, 1, 5, 10)),
@@ -88,6 +90,7 @@ RUNS: Final = (
     Run("wmt22-zh without outliers", "wmt22.mqm", "zh-en", "refA", ZH, (0, 10), options={"exclude_outliers": True}),
     Run("wmt23-he", "wmt23.mqm", "he-en", "refA", {"person": "ref:refB"}, (0, 1)),
     Run("wmt23-he from refB", "wmt23.mqm", "he-en", "refB", {"person": "ref:refA"}, (0, 1)),
+    Run("wmt23-he, stored", "wmt23.mqm", "he-en", "refA", {}, (0,), metrics=STORED, placebos=0),
     Run("summeval", "summeval", "en-en", "refA", {"people": "summeval/people.jsonl"}, (0, 1, 5, 10), JUDGED),
     Run("summeval", "summeval", "en-en", "refA", {"llm": "summeval/llm.jsonl"}, (0, 1, 5, 10), JUDGED),
     Run("dailydialog", "dailydialog", "en-en", "refA", {"people": "dailydialog/people.jsonl"}, (0, 1, 3), ("rating",)),
@@ -149,7 +152,7 @@ def measured(run: Run, data: Path) -> Iterator[dict[str, Any]]:
             metrics=run.metrics,
             ks=run.ks,
             statistics=("acc23", "pairwise-accuracy"),
-            placebo=run.placebos,
+            placebo=run.placebos or None,
             resamples=RESAMPLES,
             seed=SEED,
             **run.options,
@@ -163,17 +166,21 @@ def measured(run: Run, data: Path) -> Iterator[dict[str, Any]]:
 
 def rows_of(rows: Sequence[Mapping[str, Any]], head: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Rows of an evaluation with placebos: each with its gain beyond them beside it."""
-    beyond = {_place(row): row for row in rows if row["control"] == "real - placebo"}
+    beyond = {_place(row): row for row in rows if row.get("control") == "real - placebo"}
     for row in rows:
+        control = row.get("control", "real")  # without placebos all rows are real
         again = not row["k"] and row["metric"] in OTHERS  # k = 0 is the same for every use
-        if again or row["statistic"] not in SHOWN or row["control"] not in ("real", "length"):
+        if again or row["statistic"] not in SHOWN or control not in ("real", "length"):
             continue
-        other = beyond.get(_place(row), {}) if row["control"] == "real" else {}
+        other = beyond.get(_place(row), {}) if control == "real" else {}
         yield {
             **dict.fromkeys(COLUMNS, ""),
             **head,
-            "references": row["generator"],
-            **{name: row[name] for name in ("metric", "k", "level", "statistic", "segments")},
+            "references": row.get("generator") or "",
+            **{
+                name: "" if row[name] is None else row[name]
+                for name in ("metric", "k", "level", "statistic", "segments")
+            },
             "models": models_in(row["signature"].split("|")),
             **_numbers(("value", "low", "high"), row["value"], row["ci"]),
             **(
@@ -220,7 +227,7 @@ def note_look(path: Path, run: Run, here: str, reason: str) -> None:
 
 
 def _place(row: Mapping[str, Any]) -> tuple[Any, ...]:
-    return tuple(row[name] for name in ("generator", "metric", "k", "level", "statistic"))
+    return tuple(row.get(name) for name in ("generator", "metric", "k", "level", "statistic"))
 
 
 def _numbers(names: Sequence[str], value: float | None, ends: Sequence[float] | None) -> dict[str, str]:
