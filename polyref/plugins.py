@@ -96,7 +96,7 @@ class Plugins:
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # a plug-in can end in any way when it is imported
-            raise self._unusable(entry, f"cannot be imported: {_named(error)}") from error
+            raise self._unusable(entry, f"cannot be imported: {_written(error)}") from error
         if not self.fits(entry.name, found):
             raise self._unusable(entry, f"is {_written(found, repr)}, expected {self.expected}")
         return found
@@ -133,22 +133,17 @@ def tried(call: Callable[..., Any], *arguments: Any, where: str = "") -> Any:
     try:
         return call(*arguments)
     except Exception as error:
-        said = _written(error, str) if isinstance(error, UsageError) else f"{where}: {_named(error)}"
+        said = _written(error, str) if isinstance(error, UsageError) else f"{where}: {_written(error)}"
         warnings.warn(said, PolyrefWarning, stacklevel=3)
         return None
 
 
-def _written(thing: Any, write: Callable[[Any], str]) -> str:
-    """A plug-in's object in one line; an object that cannot be written has the name of its class."""
+def _written(thing: Any, write: Callable[[Any], str] = lambda one: f"{type(one).__name__}: {one}") -> str:
+    """A plug-in's error (or other thing) in one line; its class, if the plug-in's own code cannot write it."""
     try:
         return " ".join(write(thing).split())
-    except Exception:  # it is the plug-in that writes
+    except Exception:
         return f"a {type(thing).__name__}"
-
-
-def _named(error: BaseException) -> str:
-    """The class of a plug-in's error, and what it says."""
-    return f"{type(error).__name__}: {_written(error, str)}".rstrip()
 
 
 # What is left out is named once, however often a list is asked for.

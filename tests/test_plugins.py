@@ -122,7 +122,7 @@ MUTE = "\n    def __{}__(self):\n        raise ValueError('mute')\n"
     ("code", "why"),
     [
         ("raise GeneratorExit('x')", "cannot be imported: GeneratorExit: x"),
-        (f"class Mute(Exception):{MUTE.format('str')}raise Mute", "cannot be imported: Mute: a Mute"),
+        (f"class Mute(Exception):{MUTE.format('str')}raise Mute", "cannot be imported: a Mute"),
         (f"class Mute:{MUTE.format('repr')}X = Mute()", "is a Mute, expected "),
     ],
     ids=["ends", "mute-error", "mute-object"],

@@ -8,12 +8,4 @@ from polyref.augment.in_memory import augment
 from polyref.augment.pipeline import Augmentation, Tally
 from polyref.augment.writer import augment_file
 
-__all__ = [
-    "Augmentation",
-    "Dropped",
-    "FilterChain",
-    "Tally",
-    "augment",
-    "augment_file",
-    "filter_chain",
-]
+__all__ = ["Augmentation", "Dropped", "FilterChain", "Tally", "augment", "augment_file", "filter_chain"]

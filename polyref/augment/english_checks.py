@@ -258,13 +258,7 @@ hundredth thousandth
 """
 _DECADE_LIST: Final = "twenties thirties forties fifties sixties seventies eighties nineties"
 #: What has to be the same; and the same with a plural s, and decades.
-_AMOUNTS: Final = frozenset(
-    {
-        *_NUMBERS,
-        *_ORDINAL_LIST.split(),
-        *_DECADE_LIST.split(),
-    }
-)
+_AMOUNTS: Final = frozenset({*_NUMBERS, *_ORDINAL_LIST.split(), *_DECADE_LIST.split()})
 #: Mean other things as well ("initially", "in a second"): these may go, but not for one another.
 _ORDERS: Final = frozenset(("first", "second"))
 _HALF_OF_DAY: Final = re.compile(r"\b([ap])\.\s?m\b|\d\s?([ap])m\b", re.IGNORECASE)

@@ -18,10 +18,7 @@ from typing import Any
 
 from polyref.errors import DataError, UsageError
 from polyref.formats import Reading, located, open_references, own, segment_line
-from polyref.models.language_recognition import (
-    language_name,
-    other_language,
-)
+from polyref.models.language_recognition import language_name, other_language
 from polyref.paraphrase.rewriting.options import TextInContext
 from polyref.references import Place, Reference, ReferenceSet, Segment
 from polyref.store import file_sha256
@@ -242,11 +239,7 @@ class Inputs(Rows):
 
 
 def open_inputs(
-    paths: Sequence[str | Path],
-    reading: Reading,
-    *,
-    source: str | Path | None = None,
-    context: int | None = None,
+    paths: Sequence[str | Path], reading: Reading, *, source: str | Path | None = None, context: int | None = None
 ) -> Inputs:
     """References; or, where there are none of people, the sources, which are to be translated.
 

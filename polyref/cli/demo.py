@@ -174,13 +174,7 @@ def command(ctx: click.Context, output: str, model: str, threads: int | None, sh
     silence(2)  # the screen says how many paraphrases there are
     _announce("score", made, "-i", *systems, "-m", *METRICS, "-k", *KS, "--json", "-o", scores)
     ctx.invoke(
-        score.command,
-        references=(str(made),),
-        inputs=systems,
-        metrics=METRICS,
-        ks=KS,
-        as_json=True,
-        output=str(scores),
+        score.command, references=(str(made),), inputs=systems, metrics=METRICS, ks=KS, as_json=True, output=str(scores)
     )
     silence(0)
     if show:

@@ -140,10 +140,7 @@ def refuse_second_reader(paths: Sequence[str | None]) -> None:
 
 
 def refuse_overwriting(
-    inputs: Iterable[str | None],
-    *outputs: str | None,
-    journals: Iterable[str | None] = (),
-    models: Iterable[str] = (),
+    inputs: Iterable[str | None], *outputs: str | None, journals: Iterable[str | None] = (), models: Iterable[str] = ()
 ) -> None:
     """Refuse an output that is an input, a journal, a part of a model or another output, by whatever path or link.
 

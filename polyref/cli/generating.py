@@ -116,9 +116,7 @@ _REWRITING: Options = (
 #: For commands that read reference sets.
 _SETS: Options = (
     _language_model(
-        "--source",
-        metavar="FILE",
-        help="Sources, one a line, shown to language models; translated without REFS.",
+        "--source", metavar="FILE", help="Sources, one a line, shown to language models; translated without REFS."
     ),
     *_declared(RewritingOptions, "context", _MODELS, **_ANY),
     _language_model(

@@ -52,10 +52,7 @@ class MakingOptions:
     )
     candidates: tuple[str, ...] = option((), metavar="FILE", help="Take them from lists made elsewhere.")
     base_url: str | None = option(
-        None,
-        metavar="URL",
-        needs=("model",),
-        help="Server of --model openai:NAME, such as http://localhost:8000/v1.",
+        None, metavar="URL", needs=("model",), help="Server of --model openai:NAME, such as http://localhost:8000/v1."
     )
     plain_http: bool = option(False, needs=("base_url",), help="Send the key to it over http too.")
     retry_failed: bool = option(False, needs=("model",), help="Ask again what that server did not answer.")

@@ -40,13 +40,7 @@ class Asked:
     """What is scored with how many references."""
 
     inputs: tuple[str, ...] = option(REQUIRED, flag="--input", short="-i", metavar="SYS", help="System outputs.")
-    metrics: tuple[str, ...] = option(
-        ("bleu",),
-        short="-m",
-        metavar="METRIC",
-        names=metric_names,
-        help=METRIC_HELP,
-    )
+    metrics: tuple[str, ...] = option(("bleu",), short="-m", metavar="METRIC", names=metric_names, help=METRIC_HELP)
     ks: tuple[int, ...] = option(
         (),
         flag="-k",
@@ -81,10 +75,7 @@ class ScoreOptions:
         otherwise="UTF-8",
     )
     sentence: bool = option(
-        False,
-        flag="--sentence --sentence-level",
-        short="-sl",
-        help="Score every segment instead of the whole set.",
+        False, flag="--sentence --sentence-level", short="-sl", help="Score every segment instead of the whole set."
     )
     as_json: bool = option(False, flag="--json", help="Print one JSON object, with full precision.")
     layout: str | None = option(
@@ -163,9 +154,7 @@ class TestOptions:
     )
     paired_ar_n: int = option(10000, short="-parn", least=1, needs=("paired_ar",), help="Trials of --paired-ar.")
     paired_bs_shift: bool = option(
-        False,
-        without=("sentence",),
-        help="The same by a paired bootstrap that holds its level, with intervals.",
+        False, without=("sentence",), help="The same by a paired bootstrap that holds its level, with intervals."
     )
     paired_bs: bool = option(
         False,
@@ -175,11 +164,7 @@ class TestOptions:
         "instead of 5 %: to compare with published p-values.",
     )
     paired_bs_n: int = option(
-        1000,
-        short="-pbsn",
-        least=2,
-        needs=("paired_bs", "paired_bs_shift"),
-        help="Bootstrap samples of both of these.",
+        1000, short="-pbsn", least=2, needs=("paired_bs", "paired_bs_shift"), help="Bootstrap samples of both of these."
     )
     seed: int = option(SEED, least=0, needs=_TESTS, help="Of samples and trials.")
 

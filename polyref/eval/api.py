@@ -128,12 +128,7 @@ def evaluate(
         if (value if isinstance(value, plain) else checked.get(name, value)) is not None
     }
     return EvaluationTable(
-        tuple(evaluations),
-        tuple(averages),
-        settings,
-        choices["bootstrap"],
-        choices["correction"],
-        choices["baseline"],
+        tuple(evaluations), tuple(averages), settings, choices["bootstrap"], choices["correction"], choices["baseline"]
     )
 
 

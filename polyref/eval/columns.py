@@ -157,11 +157,7 @@ def agreement_columns(found: Evaluated) -> list[Column[Line]]:
         Column("ties", lambda line: line.ties, 3, page=""),
         Column("gain", lambda line: line.compared and line.compared.gain, 3, "+"),
         Column(
-            f"{level} of gain",
-            lambda line: line.compared and line.compared.gain_ci,
-            3,
-            "+",
-            page="interval of gain",
+            f"{level} of gain", lambda line: line.compared and line.compared.gain_ci, 3, "+", page="interval of gain"
         ),
         Column("verdict", lambda line: line.verdict, shown=_marked),
         Column("p", lambda line: line.compared and line.p(), 4, p=True, page="p, one-sided"),

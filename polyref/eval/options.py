@@ -135,10 +135,7 @@ class EvaluateOptions(TypedDict, total=False):
     mqm_weights: Annotated[
         Sequence[str],
         _judgement(
-            (),
-            "SEVERITY=WEIGHT or SEVERITY/CATEGORY=WEIGHT, over the usual ones.",
-            flag="--mqm-weight",
-            metavar="W",
+            (), "SEVERITY=WEIGHT or SEVERITY/CATEGORY=WEIGHT, over the usual ones.", flag="--mqm-weight", metavar="W"
         ),
     ]
     darr: Annotated[
@@ -170,8 +167,7 @@ class EvaluateOptions(TypedDict, total=False):
     ]
     test_suites: Annotated[bool, _set(False, "Of a WMT XML release, take the test suites as well.")]
     statistics: Annotated[
-        Sequence[str],
-        _more((), "Print these too:", names=STATISTICS.names, flag="--statistic", metavar="NAME"),
+        Sequence[str], _more((), "Print these too:", names=STATISTICS.names, flag="--statistic", metavar="NAME")
     ]
     pairwise: Annotated[bool, _more(False, "Count pairs of systems: correct, incorrect, not significant.")]
     baseline: Annotated[
@@ -199,9 +195,7 @@ class EvaluateOptions(TypedDict, total=False):
     over: Annotated[
         str,
         _test(
-            SEGMENTS,
-            "What the bootstrap redraws: with both, intervals speak of other systems too.",
-            choices=REDRAWN,
+            SEGMENTS, "What the bootstrap redraws: with both, intervals speak of other systems too.", choices=REDRAWN
         ),
     ]
     confidence: Annotated[float, _test(0.95, "Confidence level of the intervals.", above=0, below=1)]

@@ -81,11 +81,7 @@ class PairOutcome:
     outcome: str
 
 
-def pair_outcomes(
-    systems: Sequence[str],
-    scores: FloatArray,
-    human: FloatArray,
-) -> list[PairOutcome]:
+def pair_outcomes(systems: Sequence[str], scores: FloatArray, human: FloatArray) -> list[PairOutcome]:
     """Every pair of systems that differ significantly for people, with what the metric makes of it.
 
     Args:

@@ -36,11 +36,6 @@ from polyref.options import check_fields, fields_of
 from polyref.references import ReferenceSet
 from polyref.values import wholes
 
-#: What ``--target-lang`` and ``--source-lang`` say, at every metric that has them.
-TARGET_LANG: Final = (
-    "Language of the outputs, for BLEU's tokeniser (zh, ja, ko), judges and models of several languages."
-)
-SOURCE_LANG: Final = "Language of the sources, for judges and for models that mark it."
 #: Segments whose sentence-level scores are computed together.
 _AT_ONCE: Final = 1 << 15
 

@@ -33,8 +33,8 @@ from polyref.chat.requests import Request, parse_body
 from polyref.chat.server import Server
 from polyref.engine import MODELS
 from polyref.errors import DataError, ModelError, PolyrefWarning, UsageError
-from polyref.metrics.base import SOURCE_LANG, TARGET_LANG, Metric, Texts
-from polyref.metrics.pairs import mean_of
+from polyref.metrics.base import Metric, Texts
+from polyref.metrics.pairs import SOURCE_LANG, TARGET_LANG, mean_of
 from polyref.metrics.statistics import Floats, Statistics
 from polyref.models.language_recognition import language_name
 from polyref.options import option

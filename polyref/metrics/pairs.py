@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,12 @@ from polyref.metrics.base import Metric, Texts
 from polyref.metrics.combination import MAXIMUM, Blend, Combination, Compared, Maximum, MaximumEach, Mean
 from polyref.metrics.statistics import Floats, Integers
 from polyref.options import option
+
+#: What ``--target-lang`` and ``--source-lang`` say, at every metric that has them.
+TARGET_LANG: Final = (
+    "Language of the outputs, for BLEU's tokeniser (zh, ja, ko), judges and models of several languages."
+)
+SOURCE_LANG: Final = "Language of the sources, for judges and for models that mark it."
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -208,12 +208,7 @@ def _parse(line: str, path: Path, number: int, allow_missing: bool) -> tuple[str
 
 
 def parse_score(
-    text: str,
-    path: Path | str,
-    number: int,
-    *,
-    allow_missing: bool = False,
-    rule: str = METRIC_RULE,
+    text: str, path: Path | str, number: int, *, allow_missing: bool = False, rule: str = METRIC_RULE
 ) -> float:
     """Turn one field into a finite number; NaN for the token ``None`` where that is allowed.
 

@@ -13,13 +13,7 @@ from typing import Any, Final, TypeVar
 import numpy as np
 
 from polyref.comparison import comparison_key
-from polyref.metrics.ngram.diversity import (
-    bleu_to_references,
-    distinct_ngrams,
-    new_ngrams,
-    self_bleu,
-    tokenizer_for,
-)
+from polyref.metrics.ngram.diversity import bleu_to_references, distinct_ngrams, new_ngrams, self_bleu, tokenizer_for
 from polyref.metrics.statistics import Floats
 from polyref.references import KINDS, Reference, ReferenceSet, Segment
 

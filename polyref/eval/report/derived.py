@@ -313,8 +313,7 @@ class Report(Evaluated):
             return math.inf if value is None or math.isnan(value) else -value
 
         return sorted(
-            lines,
-            key=lambda line: (order.index(line.statistic), descending(line.row.gain), descending(line.row.value)),
+            lines, key=lambda line: (order.index(line.statistic), descending(line.row.gain), descending(line.row.value))
         )
 
     @property

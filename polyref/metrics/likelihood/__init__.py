@@ -18,8 +18,8 @@ import numpy.typing as npt
 from polyref.cache import default_cache
 from polyref.engine import MODELS, Engine
 from polyref.errors import UsageError
-from polyref.metrics.base import SOURCE_LANG, TARGET_LANG, Metric, Texts
-from polyref.metrics.pairs import Networked, mean_of
+from polyref.metrics.base import Metric, Texts
+from polyref.metrics.pairs import SOURCE_LANG, TARGET_LANG, Networked, mean_of
 from polyref.metrics.signature import flat
 from polyref.metrics.statistics import Floats, Statistics
 from polyref.models.forced import DTYPES
