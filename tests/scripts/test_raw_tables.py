@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import csv
 import importlib
+import re
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -34,6 +36,8 @@ def scripts(monkeypatch: pytest.MonkeyPatch) -> None:
         ("search", "COLUMNS", "speed-search"),
         ("search", "PARTS_COLUMNS", "speed-search-parts"),
         ("augment", "COLUMNS", "speed-augment"),
+        ("jobs", "COLUMNS", "speed-jobs"),
+        ("memory", "COLUMNS", "speed-memory"),
         ("search_lists", "COLUMNS", "search-lists"),
     ],
 )
@@ -47,6 +51,17 @@ def test_columns_of_the_evidence() -> None:
 
     for part in PARTS.values():
         assert header(part.file.removesuffix(".csv")) == [*part.columns, *ORIGIN]
+
+
+def test_times_say_what_they_were_measured_with() -> None:
+    from raw_tables import MACHINE, measured_with
+
+    for path in (REPOSITORY / "docs" / "benchmarks").glob("*.csv"):
+        if path.name.startswith("speed-") or path.name == "cost.csv":
+            assert set(MACHINE) <= set(header(path.stem)), path.name
+    here = measured_with("polyref", "numpy")
+    assert here["versions"].startswith(f"polyref {version('polyref')}, numpy {version('numpy')}, Python 3.")
+    assert re.fullmatch(r".+, \d+ cores", here["processor"])
 
 
 def header(file: str) -> list[str]:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import resource
 import subprocess
 import sys
@@ -21,12 +20,12 @@ from itertools import islice
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).parents[1]))
-from raw_tables import update
+from raw_tables import MACHINE, measured_with, update
 
 from polyref.textfiles import iter_lines
 
 COLUMNS = ("references", "words", "k", "threads", "options", "seconds", "start_up_seconds", "cpu_seconds")
-COLUMNS += ("references_per_second", "paraphrases_per_reference", "peak_rss_mb", "machine", "load_average")
+COLUMNS += ("references_per_second", "paraphrases_per_reference", "peak_rss_mb", "load_average", *MACHINE)
 
 PROGRAM = [sys.executable, "-c", "from polyref.cli.main import main; main()", "augment"]
 
@@ -71,8 +70,8 @@ def main() -> None:
         "paraphrases_per_reference": round(extras / len(lines), 2),
         # Linux counts kilobytes; the largest child is the long run.
         "peak_rss_mb": round(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024, 1),
-        "machine": f"{platform.machine()}, {os.cpu_count()} cores",
         "load_average": round(os.getloadavg()[0], 2),
+        **measured_with("polyref", "torch"),
     }
     print(json.dumps(result))
     if options.csv:

@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import resource
 import subprocess
 import sys
@@ -26,12 +25,12 @@ from pathlib import Path
 from typing import Any
 
 sys.path.append(str(Path(__file__).parent.parent))
-from raw_tables import update
+from raw_tables import MACHINE, processor, update
 
 COLUMNS = (
     *("references", "bert_score_cpu_seconds", "polyref_cpu_seconds", "ratio", "polyref_filling_the_cache"),
     *("one_more_system_later", "texts_it_encodes", "of_all_texts", "peak_memory_mb", "bert_score_peak_memory_mb"),
-    "largest_difference",
+    *("largest_difference", *MACHINE),
 )
 
 
@@ -50,7 +49,7 @@ def main() -> None:
     parser.add_argument("--csv", type=Path, metavar="FILE", help="raw table to write")
     options = parser.parse_args()
     model = options.model or minilm()
-    rows, notes = [], {}
+    rows, notes = [], ""
     for count in options.references:
         job = texts(options.data, count, options.segments) | {"model": str(model), "layer": options.layer}
         with tempfile.TemporaryDirectory() as folder:
@@ -61,9 +60,9 @@ def main() -> None:
         apart = max(abs(a - b) for x, y in zip(there["f"], here["f"], strict=True) for a, b in zip(x, y, strict=True))
         if apart > 1e-6:
             sys.exit(f"scores differ by {apart}")
-        notes = {**there["versions"], **here["versions"]}
-        rows.append(cells(count, there, here, apart))
-    print(f"Python {platform.python_version()}, " + ", ".join(f"{name} {v}" for name, v in sorted(notes.items())))
+        notes = ", ".join(f"{name} {v}" for name, v in {**here["versions"], **there["versions"]}.items())
+        rows.append({**cells(count, there, here, apart), "versions": notes, "processor": processor()})
+    print(f"{notes}; {processor()}")
     print(f"{len(job['systems'])} systems, {options.segments} segments, layer {options.layer} of {model.parent.name}\n")
     columns = ("references", "bert_score", "polyref", "ratio", "polyref, filling the cache on the disk")
     columns += ("one more system later", "texts it encodes", "of all texts", "peak memory", "bert_score's", "apart")
@@ -71,7 +70,7 @@ def main() -> None:
     print("|---" * len(columns) + "|")
     units = ("", " s", " s", "x", " s", " s", "", "", " MB", " MB", "")
     for row in rows:
-        print("| " + " | ".join(cell + unit for cell, unit in zip(row.values(), units, strict=True)) + " |")
+        print("| " + " | ".join(row[name] + unit for name, unit in zip(COLUMNS, units, strict=False)) + " |")
     if options.csv:
         update(options.csv, COLUMNS, ("references",), rows)
 
@@ -82,7 +81,7 @@ def cells(count: int, there: dict[str, Any], here: dict[str, Any], apart: float)
     values += [f"{there['seconds'] / here['seconds']:.1f}", f"{here['cached']:.1f}", f"{here['later']:.2f}"]
     values += [f"{here['later_encoded']}", f"{here['encoded']}", f"{here['megabytes']:.0f}"]
     values += [f"{there['megabytes']:.0f}", f"{apart:.0e}"]
-    return dict(zip(COLUMNS, values, strict=True))
+    return dict(zip(COLUMNS[: len(values)], values, strict=True))
 
 
 def minilm() -> Path:
@@ -158,7 +157,7 @@ def ours(job: dict[str, Any]) -> dict[str, Any]:
         "later": later,
         "later_encoded": last.vectors.embeddings.encoded,
         "f": scores.segment.tolist(),
-        "versions": {"polyref": version("polyref"), "transformers": version("transformers"), "torch": version("torch")},
+        "versions": {name: version(name) for name in ("polyref", "torch", "transformers")},
         "megabytes": peak,
     }
 

@@ -17,26 +17,23 @@ from __future__ import annotations
 
 import argparse
 import os
-import platform
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from importlib.metadata import version
 from pathlib import Path
 
-from polyref import __version__
 from polyref.references import ReferenceSet
 from polyref.textfiles import read_lines
 
 sys.path.append(str(Path(__file__).parent.parent))
-from raw_tables import read, update
+from raw_tables import MACHINE, measured_with, read, update
 
 COLUMNS = (
     *("work", "workers", "references", "seconds", "start_up_seconds", "references_per_second", "peak_mb", "gain"),
-    *("machine", "load_average", "polyref", "torch"),
+    *("load_average", *MACHINE),
 )
 K = 10
 MARKS = ("<!-- speed-jobs: begin -->", "<!-- speed-jobs: end -->")
@@ -124,7 +121,7 @@ def table(rows: Sequence[Mapping[str, object]]) -> str:
             for row in rows
         ),
         "",
-        f"polyref {rows[0]['polyref']}, torch {rows[0]['torch']}, {rows[0]['machine']}.",
+        f"{rows[0]['versions']}; {rows[0]['processor']}.",
     ]
     return "\n".join(lines)
 
@@ -138,12 +135,7 @@ def main() -> None:
     parser.add_argument("--csv", type=Path, metavar="FILE")
     parser.add_argument("--page", type=Path, metavar="FILE")
     options = parser.parse_args()
-    about = {
-        "machine": f"{platform.machine()}, {os.cpu_count()} cores",
-        "load_average": round(os.getloadavg()[0], 2),
-        "polyref": __version__,
-        "torch": version("torch"),
-    }
+    about = {"load_average": round(os.getloadavg()[0], 2), **measured_with("polyref", "torch")}
     rows: list[dict[str, object]] = []
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)

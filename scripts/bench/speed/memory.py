@@ -23,9 +23,9 @@ from pathlib import Path
 from typing import Any
 
 sys.path.append(str(Path(__file__).parent.parent))
-from raw_tables import update
+from raw_tables import MACHINE, measured_with, update
 
-COLUMNS = ("command", "references", "filter", "seconds", "cpu_seconds", "peak_mb", "written_mb")
+COLUMNS = ("command", "references", "filter", "seconds", "cpu_seconds", "peak_mb", "written_mb", *MACHINE)
 CANDIDATES = 5
 PROGRAM = [sys.executable, "-m", "polyref"]
 
@@ -136,6 +136,7 @@ def main() -> None:
             named = options.filter if command == "augment" else ""
             shown = f"{command}, {options.combine}" if command == "score" and options.combine != "max" else command
             row = {"command": shown, "references": count, "filter": named, **measured(commands[command], written)}
+            row |= measured_with("polyref")
             print(json.dumps(row), flush=True)
             if options.csv:
                 update(options.csv, COLUMNS, COLUMNS[:3], [row])

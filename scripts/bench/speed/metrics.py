@@ -18,16 +18,14 @@ from __future__ import annotations
 
 import argparse
 import os
-import platform
 import random
 import resource
 import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from importlib.metadata import version
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -39,7 +37,6 @@ from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
 from sacrebleu.tokenizers.tokenizer_re import TokenizerRegexp
 from sacrebleu.tokenizers.tokenizer_ter import TercomTokenizer
 
-import polyref
 from polyref.metrics import Metric, get_metric
 from polyref.metrics.ngram import native
 from polyref.metrics.significance import paired_bootstrap
@@ -47,7 +44,7 @@ from polyref.references import ReferenceSet
 from polyref.textfiles import read_lines
 
 sys.path.append(str(Path(__file__).parent.parent))
-from raw_tables import update
+from raw_tables import MACHINE, measured_with, update
 
 KS = (0, 1, 2, 5, 10, 25, 50, 100)
 #: References of a segment in the rows with one number of them.
@@ -57,7 +54,7 @@ Systems = dict[str, list[str]]
 #: What was done, and the seconds of polyref and sacreBLEU.
 Times = tuple[str, float, float]
 KEY = ("path", "task")
-COLUMNS = (*KEY, "polyref_cpu_seconds", "sacrebleu_cpu_seconds", "ratio", "runs", "versions", "processor")
+COLUMNS = (*KEY, "polyref_cpu_seconds", "sacrebleu_cpu_seconds", "ratio", "runs", *MACHINE)
 
 
 def load(data: Path, references: int) -> tuple[Systems, ReferenceSet]:
@@ -118,10 +115,10 @@ def sacrebleu_sweep(
     return results
 
 
-def cells(path: str, times: Times, runs: int, versions: str) -> dict[str, str]:
+def cells(path: str, times: Times, runs: int, machine: Mapping[str, str]) -> dict[str, str]:
     """A row of the table."""
     task, ours, theirs = times
-    values = (path, task, f"{ours:.4f}", f"{theirs:.2f}", f"{theirs / ours:.1f}", str(runs), versions, processor())
+    values = (path, task, f"{ours:.4f}", f"{theirs:.2f}", f"{theirs / ours:.1f}", str(runs), *machine.values())
     return dict(zip(COLUMNS, values, strict=True))
 
 
@@ -145,13 +142,10 @@ def main() -> None:
     few = {name: outputs[: args.segments] for name, outputs in systems.items()}
     part = ReferenceSet(references.segments[: args.segments])
     path = "C" if native.available() else "NumPy"
-    versions = (
-        f"polyref {polyref.__version__}, sacreBLEU {version('sacrebleu')}, NumPy {np.__version__}, "
-        f"Python {platform.python_version()}"
-    )
+    machine = measured_with("polyref", "sacrebleu", "numpy")
     print(
         f"{path} path, one thread; {len(systems)} systems, {len(part)} segments, k = {', '.join(map(str, ks))}; "
-        f"processor seconds, medians of {args.runs} runs. {versions}, {processor()}.\n"
+        f"processor seconds, medians of {args.runs} runs. {', '.join(machine.values())}.\n"
     )
     print("| | polyref | sacreBLEU | ratio |\n|---|---|---|---|")
     sets = systems, references, few, part
@@ -162,7 +156,7 @@ def main() -> None:
         compare("chrF++", get_metric("chrf++"), plus, plus(), sets, ks, args.runs),
         compare_ter(systems, references, args.segments, args.runs),
     ):
-        row = cells(path, times, args.runs, versions)
+        row = cells(path, times, args.runs, machine)
         task, ours, theirs, ratio = [*row.values()][1:5]
         print(f"| {task} | {ours} s | {theirs} s | {ratio}x |", flush=True)
         rows.append(row)
@@ -185,14 +179,6 @@ def memory(name: str, data: Path, references: int, ks: tuple[int, ...]) -> None:
         f"{peak:.2f} GB, {before:.2f} of them the texts and the interpreter |",
         flush=True,
     )
-
-
-def processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-        return next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.machine()
 
 
 def compare(

@@ -30,17 +30,17 @@ from pathlib import Path
 from search_contenders import CONTENDERS, SHAPES
 
 sys.path.append(str(Path(__file__).parent.parent))
-from raw_tables import update
+from raw_tables import MACHINE, processor, update
 
 #: Shape: beam, groups, sentences a batch, steps.
 WORK = {"shipped": (20, 10, 12, 33), "base": (100, 10, 1, 33), "prism": (100, 10, 4, 6), "small": (20, 10, 2, 9)}
 KEY = ("shape", "threads", "program")
 COLUMNS = (
     *(*KEY, "cpu_seconds_a_sentence", "wall_seconds_a_sentence", "against_polyref", "against_polyref_int8"),
-    *("loaded_mb", "peak_mb", "versions"),
+    *("loaded_mb", "peak_mb", *MACHINE),
 )
 PARTS_KEY = ("shape", "threads", "part")
-PARTS_COLUMNS = (*PARTS_KEY, "cpu_seconds_a_sentence", "percent")
+PARTS_COLUMNS = (*PARTS_KEY, "cpu_seconds_a_sentence", "percent", *MACHINE)
 
 
 def memory(field):
@@ -75,15 +75,6 @@ def work(args):
     if args.worker == "products":
         row["seconds"] = row["wall"] = result / args.batch
     print(json.dumps({**row, "versions": versions, "parts": result if args.worker == "profile" else None}))
-
-
-def processor():
-    info = Path("/proc/cpuinfo")
-    if not info.is_file():
-        return platform.processor()
-    found = dict(re.findall(r"^(model name|cpu family|model|flags)\s*: (.*)$", info.read_text(), re.MULTILINE))
-    known = [name for name in ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_tile") if name in found["flags"]]
-    return f"{found['model name']} (family {found['cpu family']}, model {found['model']}; {', '.join(known)})"
 
 
 def measure(names, interpreters, values, repeat):
@@ -127,7 +118,9 @@ def report(found, values):
         times, sizes = [f"{run['seconds']:.3f}", f"{run['wall']:.3f}"], [f"{run['loaded']:.0f}", f"{run['peak']:.0f}"]
         times_as_much = [ratio and f"{ratio}x" for ratio in ratios]
         print(f"| {' | '.join([name, *times, *times_as_much, *sizes, run['versions']])} |")
-        rows.append(dict(zip(COLUMNS, (*about, name, *times, *ratios, *sizes, run["versions"]), strict=True)))
+        rows.append(
+            dict(zip(COLUMNS, (*about, name, *times, *ratios, *sizes, run["versions"], processor()), strict=True))
+        )
     if "products" in best and "polyref" in best:
         share = best["products"]["seconds"] / best["polyref"]["seconds"]
         print(f"\nProducts alone are {100 * share:.0f} % of polyref's time in this run.")
@@ -139,7 +132,9 @@ def report(found, values):
         for label, seconds in spent.items():
             cells = (label, f"{seconds:.3f}", f"{100 * seconds / total:.1f}")
             print(f"| {' | '.join(cells)} |")
-            parts.append(dict(zip(PARTS_COLUMNS, (*about, *cells), strict=True)))
+            parts.append(
+                dict(zip(PARTS_COLUMNS, (*about, *cells, best["profile"]["versions"], processor()), strict=True))
+            )
     sys.stdout.flush()
     return rows, parts
 

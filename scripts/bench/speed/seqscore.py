@@ -17,7 +17,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import shutil
 import sys
 import tempfile
@@ -38,10 +37,10 @@ from polyref.references import ReferenceSet
 from polyref.textfiles import read_lines
 
 sys.path.append(str(Path(__file__).parent.parent))
-from raw_tables import update
+from raw_tables import MACHINE, measured_with, update
 
 KEY = ("model", "metric")
-COLUMNS = (*KEY, "plain_loop_cpu_seconds", "polyref_cpu_seconds", "ratio", "largest_difference_of_a_segment")
+COLUMNS = (*KEY, "plain_loop_cpu_seconds", "polyref_cpu_seconds", "ratio", "largest_difference_of_a_segment", *MACHINE)
 SYSTEMS = 4
 BATCH = 4
 #: Mean token log-probabilities of targets given sources, of one batch.
@@ -232,7 +231,8 @@ def main() -> None:
         f"{len(systems)} systems, {len(references)} segments, {counts[0]} to {counts[1]} references, one thread, ",
         end="",
     )
-    print(f"{platform.machine()}, torch {torch.__version__}, transformers {transformers.__version__}\n")
+    machine = measured_with("polyref", "torch", "transformers")
+    print(f"{'; '.join(machine.values())}\n")
     print("| model | metric | plain loop, s | polyref, s | times as fast | largest difference of a segment's score |")
     print("|---|---|---|---|---|---|")
     rows = []
@@ -248,7 +248,7 @@ def main() -> None:
             worst = float(np.abs(scores.segment - expected).max())
             cells = (kind, scores.name, f"{plain:.2f}", f"{ours:.2f}", f"{plain / ours:.1f}", f"{worst:.1e}")
             print(f"| {' | '.join(cells)} |", flush=True)
-            rows.append(dict(zip(COLUMNS, cells, strict=True)))
+            rows.append({**dict(zip(COLUMNS[: len(cells)], cells, strict=True)), **machine})
     if args.csv:
         update(args.csv, COLUMNS, KEY, rows)
 

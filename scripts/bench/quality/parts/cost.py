@@ -16,8 +16,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from raw_tables import MACHINE, measured_with
+
 KEY: Final = ("metric",)
-COLUMNS: Final = (*KEY, "seconds_a_pair", "seconds_a_pair_11_references", "peak_mb", "peak_mb_before", "outputs")
+COLUMNS: Final = (
+    *(*KEY, "seconds_a_pair", "seconds_a_pair_11_references", "peak_mb", "peak_mb_before", "outputs"),
+    *MACHINE,
+)
 METRICS: Final = ("bleu", "chrf++", "ter", "prism", "bertscore", "esim")
 #: WMT22 zh-en with ten LLM paraphrases; its texts alone are read.
 SEGMENTS: Final = 10
@@ -34,7 +39,7 @@ def table(_: Sequence[str], args: argparse.Namespace) -> Iterator[dict[str, Any]
     for metric in METRICS:
         command = [sys.executable, __file__, metric, str(args.data)]
         done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=threads)
-        yield {"metric": metric, **json.loads(done.stdout)}
+        yield {"metric": metric, **json.loads(done.stdout), **measured_with("polyref", "torch", "numpy")}
 
 
 def measured(metric: str, data: Path) -> dict[str, Any]:
