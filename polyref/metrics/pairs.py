@@ -7,18 +7,22 @@ matrix: adding a number of references costs no further scoring.
 
 from __future__ import annotations
 
+import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
+from importlib import import_module
 from typing import Any, ClassVar, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from polyref.engine import ADDRESS, CACHE, DEVICE, ENGINE, GPUS, JOBS, Engine
+from polyref.engine import ADDRESS, CACHE, DEVICE, ENGINE, GPUS, JOBS, MODELS, Engine
+from polyref.errors import PolyrefWarning
 from polyref.metrics.base import Metric, Texts
 from polyref.metrics.combination import MAXIMUM, Blend, Combination, Compared, Maximum, MaximumEach, Mean
-from polyref.metrics.statistics import Floats, Integers
+from polyref.metrics.statistics import Floats, Integers, Statistics
 from polyref.options import option
 
 #: What ``--target-lang`` and ``--source-lang`` say, at every metric that has them.
@@ -26,6 +30,10 @@ TARGET_LANG: Final = (
     "Language of the outputs, for BLEU's tokeniser (zh, ja, ko), judges and models of several languages."
 )
 SOURCE_LANG: Final = "Language of the sources, for judges and for models that mark it."
+#: What warnings of cut texts end with.
+WHOLE: Final = "; `windows` scores all of it"
+#: Key of the statistics' ``meta`` under which is how many texts were divided.
+_WINDOWS: Final = "texts_in_windows"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,6 +114,61 @@ class Networked:
     def workers(self) -> Engine:
         """Who computes."""
         return Engine.on(self.device, self.engine, self.jobs, self.address, self.gpus)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Windowed(Networked, Metric):
+    """A metric whose model reads so many pieces of a text: the rest is cut, or long texts are scored in windows."""
+
+    windows: bool = option(
+        False,
+        help="Score texts that are longer than the model reads in windows of whole sentences, which are aligned by "
+        "their lengths between output, reference and source; otherwise their end is cut.",
+        flag="--windows",
+        heading=MODELS,
+    )
+
+    @property
+    def _windows_option(self) -> dict[str, Any]:
+        """Its part of :attr:`options`: none by default, as before there were windows."""
+        return {"windows": True} if self.windows else {}
+
+    @abstractmethod
+    def _made_windows(self, kind: Any) -> Any:
+        """The :class:`polyref.metrics.windows.Windows` of what the model reads side by side; ``kind`` is that class."""
+
+    @cached_property
+    def _windows(self) -> Any:
+        return self._made_windows(import_module("polyref.metrics.windows").Windows)
+
+    def _divided(self, items: Sequence[Any]) -> Sequence[Sequence[Any]]:
+        """The windows of every item; without them, the item itself."""
+        found: Sequence[Sequence[Any]] = self._windows.of(items) if self.windows else [[item] for item in items]
+        return found
+
+    def _averaged(self, items: Sequence[Any], score: Callable[[Sequence[Any]], Floats]) -> Floats:
+        """Scores of distinct items, shape (P, M): the mean over their windows, where there are several."""
+        scored: Floats = self._windows.mean(items, score) if self.windows and items else score(items)
+        return scored
+
+    def statistics(self, *args: Any, **options: Any) -> Statistics:
+        """As :meth:`Metric.statistics`; with windows, ``meta`` has the number of texts of which there are several."""
+        if not self.windows:
+            return super().statistics(*args, **options)
+        self._windows.several.clear()
+        stats = super().statistics(*args, **options)
+        return replace(stats, meta={**stats.meta, _WINDOWS: len(self._windows.several)})
+
+    def _described_model(self, stats: Statistics, k: int) -> list[str]:
+        return [f"windows:{stats.meta[_WINDOWS]}"] if _WINDOWS in stats.meta else []
+
+
+def warn_of_cut(texts: int, model: str, longest: int | str, *, windows: bool) -> None:
+    """Say how many texts a model did not read whole; where they are no ``windows``, those are a remedy."""
+    if texts:
+        some = "1 text is" if texts == 1 else f"{texts} texts are"
+        said = f"{some} longer than {model} reads: {longest} tokens of it are scored, from its beginning"
+        warnings.warn(said if windows else said + WHOLE, PolyrefWarning, stacklevel=3)
 
 
 class _Pairs(Compared):

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from polyref.errors import DataError, UsageError
+from polyref.errors import DataError, PolyrefWarning, UsageError
 from polyref.metrics import Statistics, get_metric
 from polyref.metrics.combination import COMBINATIONS
 from polyref.metrics.likelihood.prism import PrismRef, PrismSrc
@@ -209,7 +209,8 @@ def test_missing_references_empty_texts_and_long_ones(tmp_path: Path, references
     # Two empty texts: the end of sentence alone.
     empty = metric.aggregate(metric.statistics({"A": [""]}, ReferenceSet.from_texts([[""]])), k=0)
     assert empty.segment[0, 0] == pytest.approx(plain_pointer()("", ""), abs=1e-5)
-    long = metric.statistics({"A": ["mill " * 500]}, ReferenceSet.from_texts([["the mill"]]))
+    with pytest.warns(PolyrefWarning, match="1 text is longer than polyref-en reads: 160/250 tokens of it are scored"):
+        long = metric.statistics({"A": ["mill " * 500]}, ReferenceSet.from_texts([["the mill"]]))
     signature = metric.aggregate(long, k=0).signature
     assert "|cut:2|" in signature  # the output, as source and as target
     assert np.isfinite(metric.aggregate(long, k=0).system).all()

@@ -19,10 +19,11 @@ import csv
 import hashlib
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.metadata import version
+from itertools import chain, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -32,7 +33,7 @@ import numpy.typing as npt
 from polyref.errors import DataError, UsageError
 from polyref.metrics.base import Texts
 from polyref.metrics.embedding.base import EncoderMetric
-from polyref.metrics.pairs import with_segments
+from polyref.metrics.pairs import WHOLE, Windowed, with_segments
 from polyref.metrics.statistics import Floats
 from polyref.models.device import own_device
 from polyref.models.embeddings import DTYPES, Embeddings, VectorWork
@@ -55,7 +56,7 @@ Group = tuple[Sequence[str], Sequence[str]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class BERTScore(EncoderMetric):
+class BERTScore(Windowed, EncoderMetric):
     """BERTScore. Without a layer, the one is taken that is known to do best.
 
     Attributes:
@@ -85,7 +86,14 @@ class BERTScore(EncoderMetric):
             "idf": self.idf,
             "baseline": None if self.rescaling is None else self.rescaling.digest,
             "dtype": self.dtype,
+            **self._windows_option,
         }
+
+    def _made_windows(self, kind: Any) -> Any:
+        def read(side: int, texts: Sequence[str]) -> list[tuple[int, bool]]:
+            return [(len(one), one.cut) for one in self.encoder.tokens(texts)]
+
+        return kind(read, self.languages[:1] * 2 or (None, None))
 
     def _own_layer(self) -> int:
         return default_layer(self.encoder, self.model)
@@ -164,9 +172,48 @@ class BERTScore(EncoderMetric):
         ]
 
     def _matched(self, groups: Sequence[Group], documents: list[Counter[str]] | None) -> list[Floats]:
-        """P, R and F of every output of a group with every reference of it: shapes (J, U, V, M)."""
-        distinct = _texts(groups)
-        tokens = dict(zip(distinct, self.vectors.embeddings.tokens(distinct), strict=True))
+        """P, R and F of every output of a group with every reference of it: shapes (J, U, V, M).
+
+        Where windows are asked for, P is the mean over the windows' of the output, weighted by its pieces in each, and
+        R that over those of the reference. Document frequencies are those of what is read of whole references.
+        """
+        found = self._in_windows(groups, documents) if self.windows else self._compared(groups, documents)
+        return found if self.rescaling is None else [self.rescaling.rescale(block) for block in found]
+
+    def _in_windows(self, groups: Sequence[Group], documents: list[Counter[str]] | None) -> list[Floats]:
+        pairs = list(dict.fromkeys(pair for group in groups for pair in product(*group)))
+        divided = {pair: found for pair, found in zip(pairs, self._divided(pairs), strict=True) if len(found) > 1}
+        if not divided:
+            return self._compared(groups, documents)
+        windows = list(dict.fromkeys(window for each in divided.values() for window in each))
+        told = {text for pair in divided for text in pair}.difference(*windows)
+        scores = self._compared([((output,), (reference,)) for output, reference in windows], documents, told)
+        by_window = {window: block[:, 0, 0] for window, block in zip(windows, scores, strict=True)}
+        # Short pairs stay beside the long ones of their group, without which their last digits might be others.
+        kept = [group if any(pair not in divided for pair in product(*group)) else ((), ()) for group in groups]
+        found = self._compared(kept, documents, told)
+        for n, (outputs, references) in enumerate(groups):
+            if kept[n] != groups[n]:
+                found[n] = np.zeros((len(scores[0]), len(outputs), len(references), len(MEASURES)))
+            for (u, output), (v, reference) in product(enumerate(outputs), enumerate(references)):
+                if each := divided.get((output, reference)):
+                    found[n][:, u, v] = self._mean(each, [by_window[window] for window in each])
+        return found
+
+    def _mean(self, windows: Sequence[tuple[str, str]], scores: Sequence[Floats]) -> Floats:
+        """P, R and F, shape (J, M), of windows with these."""
+        pieces = np.array([[self._windows.pieces(side, text) for side, text in enumerate(one)] for one in windows])
+        p, r = np.einsum("wjs,ws->sj", np.array(scores)[..., :2], pieces / np.maximum(pieces.sum(axis=0), 1))
+        return _with_f(p, r)
+
+    def _compared(
+        self, groups: Sequence[Group], documents: list[Counter[str]] | None, told: Collection[str] = frozenset()
+    ) -> list[Floats]:
+        """P, R and F of texts as far as they are read; a warning counts those that are cut and not ``told`` of."""
+        distinct = list(dict.fromkeys([*_texts(groups), *chain.from_iterable(documents or ())]))
+        new, old = ([text for text in distinct if (text in told) == known] for known in (False, True))
+        tokens = dict(zip(new, self.vectors.embeddings.tokens(new, "" if self.windows else WHOLE), strict=True))
+        tokens |= zip(old, self.encoder.tokens(old), strict=True)
         weights = _idf(documents, tokens) if documents is not None else None
         piece = self.vectors.piece(sum(map(len, tokens.values())))
         chunks = list(self._chunks(groups, tokens, piece or _CHUNK // (4 * self.encoder.width)))
@@ -179,8 +226,7 @@ class BERTScore(EncoderMetric):
             match = Match(chunk, {text: tokens[text] for text in here}, weights, self.device, again)
             tasks.append((match, len(chunk)))
         done = self.vectors.do(tasks, "comparing", "segments", by_others=piece is not None, works=2)
-        found = [block for blocks in done for block in blocks]
-        return found if self.rescaling is None else [self.rescaling.rescale(block) for block in found]
+        return [block for blocks in done for block in blocks]
 
     def _chunks(self, groups: Sequence[Group], tokens: Mapping[str, Tokens], most: int) -> Iterator[list[Group]]:
         """Groups whose vectors are held together, ``most`` tokens of them: enough for batches of one length each."""
@@ -320,7 +366,11 @@ def match(outputs: Sequence[Side], references: Sequence[Side], device: str = "cp
         recall[:, :, block] = torch.einsum("uvl,jvl->juv", similar.amax(1), recall_weights).cpu().numpy()
     weighed = np.stack([side.weights.any(axis=1) for side in outputs], 1)[:, :, None]
     weighed = weighed & np.stack([side.weights.any(axis=1) for side in references], 1)[:, None, :]
-    p, r = (np.where(weighed, found, 0).astype(np.float64) for found in (precision, recall))
+    return _with_f(*(np.where(weighed, found, 0).astype(np.float64) for found in (precision, recall)))
+
+
+def _with_f(p: Floats, r: Floats) -> Floats:
+    """Precision, recall and their harmonic mean: shape (..., 3)."""
     f = np.divide(2 * p * r, p + r, out=np.zeros_like(p), where=p + r != 0)
     return np.stack([p, r, f], axis=-1)
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TypeVar
 
 import numpy as np
 
-from polyref.errors import PolyrefWarning
 from polyref.metrics.base import Texts
 
 T = TypeVar("T")
@@ -26,18 +24,6 @@ def without_references(texts: Texts) -> Texts:
         weights=np.ones((segments, 1)),
         chosen=None,
     )
-
-
-def uncut(found: Sequence[tuple[tuple[int, ...], bool]], model: str, longest: int) -> list[tuple[int, ...]]:
-    """The tokens of texts; a warning counts those that were cut."""
-    if cut := sum(long for _, long in found):
-        some = "1 text is" if cut == 1 else f"{cut} texts are"
-        warnings.warn(
-            f"{some} longer than {model} reads: {longest} tokens of it are scored, from its beginning",
-            PolyrefWarning,
-            stacklevel=2,
-        )
-    return [ids for ids, _ in found]
 
 
 def in_pieces(work: Iterable[T], tokens: Callable[[T], int], most: int) -> list[list[T]]:

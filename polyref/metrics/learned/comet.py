@@ -27,8 +27,8 @@ from polyref.engine import MODELS, Engine
 from polyref.errors import UsageError
 from polyref.metrics.base import Texts
 from polyref.metrics.combination import MEAN, Combination
-from polyref.metrics.learned import in_pieces, uncut, without_references
-from polyref.metrics.pairs import Networked, PairMetric, placed, with_segments
+from polyref.metrics.learned import in_pieces, without_references
+from polyref.metrics.pairs import PairMetric, Windowed, placed, warn_of_cut, with_segments
 from polyref.metrics.statistics import Floats
 from polyref.models.device import arithmetic, own_device
 from polyref.models.elsewhere import Elsewhere, worker_model
@@ -62,7 +62,7 @@ Compared = tuple[str, str | None, str | None]
 
 
 @dataclass(frozen=True, kw_only=True)
-class COMET(Networked, PairMetric):
+class COMET(Windowed, PairMetric):
     """COMET. Higher is better; scores of different models cannot be compared."""
 
     combination: Combination = MEAN
@@ -90,6 +90,7 @@ class COMET(Networked, PairMetric):
             "digest": self.checkpoint.digest,
             "reads": "+".join(self._read),
             "dtype": self.dtype,
+            **self._windows_option,
         }
 
     @cached_property
@@ -157,10 +158,11 @@ class COMET(Networked, PairMetric):
             return output, sources[n], reference if self.needs_references else None
 
         distinct, places = placed(texts, compared)
-        return with_segments(self._combined(self._scored(distinct), places, texts, texts.cuts), texts.cuts)
+        scored = self._averaged(distinct, self._scored)
+        return with_segments(self._combined(scored, places, texts, texts.cuts), texts.cuts)
 
     def _pairs(self, pairs: Sequence[tuple[str, str]]) -> Floats:
-        return self._scored([(output, None, reference) for reference, output in pairs])
+        return self._averaged([(output, None, reference) for reference, output in pairs], self._scored)
 
     @cached_property
     def passes(self) -> Passes:
@@ -171,13 +173,26 @@ class COMET(Networked, PairMetric):
         """Scores, shape (P, 1)."""
         model = self.checkpoint
         texts = list(dict.fromkeys(text for one in compared for text in one if text is not None))
-        tokens = dict(zip(texts, self._tokens(texts), strict=True))
-        score = self._joint if model.settings.joint else self._regression
+        read = dict(zip(texts, model.tokens(texts), strict=True))
+        tokens = {text: ids for text, (ids, _) in read.items()}
+        cut = {text for text, (_, long) in read.items() if long}
+        if (room := self._room) is not None:
+            inside = {one: sum(len(tokens[text]) - 2 for text in one if text is not None) for one in compared}
+            cut |= {output for (output, *_), size in inside.items() if size > room}
+        warn_of_cut(len(cut), model.name, model.longest if room is None else room, windows=self.windows)
+        score = self._regression if room is None else self._joint
         return np.asarray(score(compared, tokens), dtype=np.float64).reshape(-1, 1)
 
-    def _tokens(self, texts: Sequence[str]) -> list[tuple[int, ...]]:
-        model = self.checkpoint
-        return uncut(model.tokens(texts), model.name, model.longest)
+    @property
+    def _room(self) -> int | None:
+        """Most tokens of all texts together, where the model joins them."""
+        return self.checkpoint.room(1 + len(self._read)) if self.checkpoint.settings.joint else None
+
+    def _made_windows(self, kind: Any) -> Any:
+        def read(side: int, texts: Sequence[str]) -> list[tuple[int, bool]]:
+            return [(len(ids), cut) for ids, cut in self.checkpoint.tokens(texts)]
+
+        return kind(read, (None, None, None), self._room)
 
     def _regression(self, compared: Sequence[Compared], tokens: Mapping[str, tuple[int, ...]]) -> Row:
         from polyref.models.checkpoints.comet import Input

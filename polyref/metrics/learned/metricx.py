@@ -26,8 +26,8 @@ from polyref.engine import MODELS
 from polyref.errors import ModelError, UsageError
 from polyref.metrics.base import Texts
 from polyref.metrics.combination import MEAN, Blend, Combination, Maximum, Mean
-from polyref.metrics.learned import in_pieces, uncut, without_references
-from polyref.metrics.pairs import Networked, PairMetric, placed, with_segments
+from polyref.metrics.learned import in_pieces, without_references
+from polyref.metrics.pairs import PairMetric, Windowed, placed, warn_of_cut, with_segments
 from polyref.metrics.statistics import Floats
 from polyref.models.device import arithmetic, own_device
 from polyref.models.elsewhere import Elsewhere
@@ -38,6 +38,8 @@ from polyref.progress import tell, telling, work
 if TYPE_CHECKING:
     from polyref.models.networks.metricx import MetricXModel, Tokens
 
+#: An output, its reference and source; None where they are not read.
+Compared = tuple[str, str | None, str | None]
 #: Most tokens that are read, the end of sentence included.
 _LONGEST: Final = {"23": 1024, "24": 1536}
 #: Tokens that make another process worth its start, and of a piece of its work.
@@ -46,7 +48,7 @@ _PIECE: Final = 16_384
 
 
 @dataclass(frozen=True, kw_only=True)
-class MetricX(Networked, PairMetric):
+class MetricX(Windowed, PairMetric):
     """MetricX against references."""
 
     higher_is_better: ClassVar[bool] = False
@@ -111,7 +113,7 @@ class MetricX(Networked, PairMetric):
         """What decides the statistics: the model by its content, not by its place."""
         combined = self.combination.options("combine", "weights", "gamma") if self.needs_references else {}
         about = {"model": self.network.name, "digest": self.network.digest, "release": self._release}
-        return {**combined, **about, "dtype": self.dtype}
+        return {**combined, **about, "dtype": self.dtype, **self._windows_option}
 
     def _describe(self, references: int | None, *, sentence: bool) -> list[str]:
         return [
@@ -123,25 +125,47 @@ class MetricX(Networked, PairMetric):
             f"dtype:{self.dtype}",
         ]
 
-    def _input(self, output: str, reference: str, source: str | None) -> str:
+    def _input(self, output: str, reference: str | None, source: str | None) -> str:
         """What the model reads."""
         if self._release == "23":
             return f"candidate: {output} reference: {reference}"
         return f"source: {source} candidate: {output} reference: {reference}"
 
     def _count(self, texts: Texts) -> npt.NDArray[Any]:
-        inputs, places = placed(texts, lambda n, reference, output: self._input(output, reference, texts.sources[n]))
-        return with_segments(self._combined(self._errors(inputs), places, texts, texts.cuts), texts.cuts)
+        def compared(n: int, reference: str, output: str) -> Compared:
+            return (
+                output,
+                reference if self.needs_references else None,
+                texts.sources[n] if self.needs_sources else None,
+            )
+
+        distinct, places = placed(texts, compared)
+        errors = self._averaged(distinct, self._errors)
+        return with_segments(self._combined(errors, places, texts, texts.cuts), texts.cuts)
 
     def _pairs(self, pairs: Sequence[tuple[str, str]]) -> Floats:
-        return self._errors([self._input(output, reference, "") for reference, output in pairs])
+        return self._averaged([(output, reference, "") for reference, output in pairs], self._errors)
 
-    def _errors(self, inputs: Sequence[str]) -> Floats:
+    def _errors(self, compared: Sequence[Compared]) -> Floats:
         """Errors of texts, shape (P, 1)."""
-        longest = _LONGEST[self._release]
-        tokens = uncut(self.network.tokens(inputs, longest), self.network.name, longest)
-        found = self._computed(list(dict.fromkeys(tokens)))
-        return np.array([found[ids] for ids in tokens], dtype=np.float64).reshape(-1, 1)
+        tokens = self._tokens([self._input(*one) for one in compared])
+        cut = sum(cut for _, cut in tokens)
+        warn_of_cut(cut, self.network.name, _LONGEST[self._release], windows=self.windows)
+        found = self._computed(list(dict.fromkeys(ids for ids, _ in tokens)))
+        return np.array([found[ids] for ids, _ in tokens], dtype=np.float64).reshape(-1, 1)
+
+    def _tokens(self, inputs: Sequence[str]) -> list[tuple[Tokens, bool]]:
+        return self.network.tokens(inputs, _LONGEST[self._release])
+
+    def _made_windows(self, kind: Any) -> Any:
+        def read(side: int, texts: Sequence[str]) -> list[tuple[int, bool]]:
+            return [(len(ids), cut) for ids, cut in self._tokens(texts)]
+
+        def whole(compared: Sequence[Compared]) -> list[bool]:
+            return [not cut for _, cut in self._tokens([self._input(*one) for one in compared])]
+
+        ((labels, _),) = self._tokens([self._input("", "", "")])
+        return kind(read, (None, None, None), _LONGEST[self._release] - 1 - len(labels), whole)
 
     @cached_property
     def _others(self) -> Elsewhere[list[Tokens], list[float]]:
@@ -185,7 +209,7 @@ class MetricXSource(MetricX):
     name = "metricx-src"
     label = "MetricX-src"
 
-    def _input(self, output: str, reference: str, source: str | None) -> str:
+    def _input(self, output: str, reference: str | None, source: str | None) -> str:
         if self._release == "23":
             return f"candidate: {output} source: {source}"
         return f"source: {source} candidate: {output}"

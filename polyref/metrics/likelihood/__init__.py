@@ -18,8 +18,8 @@ import numpy.typing as npt
 from polyref.cache import default_cache
 from polyref.engine import MODELS, Engine
 from polyref.errors import UsageError
-from polyref.metrics.base import Metric, Texts
-from polyref.metrics.pairs import SOURCE_LANG, TARGET_LANG, Networked, mean_of
+from polyref.metrics.base import Texts
+from polyref.metrics.pairs import SOURCE_LANG, TARGET_LANG, Networked, Windowed, mean_of, warn_of_cut
 from polyref.metrics.signature import flat
 from polyref.metrics.statistics import Floats, Statistics
 from polyref.models.forced import DTYPES
@@ -45,7 +45,7 @@ def _loaded(model: str, device: str, dtype: str, engine: Engine, cache: bool) ->
 
 
 @dataclass(frozen=True, kw_only=True)
-class SequenceMetric(Networked, Metric):
+class SequenceMetric(Windowed):
     """A metric that asks a sequence-to-sequence model how likely texts are; without a name of one it cannot be made.
 
     How the model is named is said at :func:`polyref.models.scorers.load_scorer`.
@@ -74,7 +74,7 @@ class SequenceMetric(Networked, Metric):
     @property
     def options(self) -> dict[str, Any]:
         """The options that scores depend on: not where they are computed."""
-        where = Networked.__dataclass_fields__
+        where = {*Networked.__dataclass_fields__, *(() if self.windows else ("windows",))}
         return {name: value for name, value in super().options.items() if name not in where}
 
     @property
@@ -96,6 +96,11 @@ class SequenceMetric(Networked, Metric):
         """Side and text of what was too long for the model, while statistics are made."""
         return set()
 
+    @cached_property
+    def _told(self) -> set[str]:
+        """Such texts that a warning has counted."""
+        return set()
+
     def statistics(
         self,
         systems: Mapping[str, Sequence[str]],
@@ -108,11 +113,17 @@ class SequenceMetric(Networked, Metric):
         self._check_model()
         self._cut.clear()
         stats = super().statistics(systems, references, ks=ks, allow_missing=allow_missing)
+        new = {text for _, text in self._cut} - self._told
+        self._told.update(new)
+        limits = {"source": self.scorer.max_source, "target": self.scorer.max_target}
+        longest = "/".join(dict.fromkeys(str(limits[side]) for side in limits if side in dict(self._cut)))
+        warn_of_cut(len(new), self.scorer.name, longest, windows=self.windows)
         return replace(stats, meta={**stats.meta, _MODEL: self._model_parts()})
 
     def _described_model(self, stats: Statistics, k: int) -> list[str]:
         found = stats.meta.get(_MODEL, ())
-        return [flat(part) for part in (found if isinstance(found, (list, tuple)) else [found])]
+        parts = [flat(part) for part in (found if isinstance(found, (list, tuple)) else [found])]
+        return [*parts, *super()._described_model(stats, k)]
 
     def _check_model(self) -> None:
         """Refuse languages the model does not know, and what the metric cannot use, before any work."""
@@ -148,10 +159,32 @@ class SequenceMetric(Networked, Metric):
             self._cut.update((side, text) for text in texts if scorer.is_cut(side, text, lang))
         return [(scorer.source(source, read), scorer.target(target, written)) for source, target in pairs]
 
+    def _asked(self, pair: TextPair) -> Sequence[TextPair]:
+        """What the model reads in place of a pair: itself, or with each of several prompts."""
+        return (pair,)
+
+    def _made_windows(self, kind: Any) -> Any:
+        scorer = self.scorer
+        langs = scorer.read(self._source_lang), self._target_lang
+
+        def read(side: int, texts: Sequence[str]) -> list[tuple[int, bool]]:
+            name, tokens = (("source", scorer.source), ("target", scorer.target))[side]
+            asked = [[pair[side] for pair in self._asked((text, text))] for text in texts]
+            longest = [max(one, key=lambda text: len(tokens(text, langs[side]))) for one in asked]
+            return [(len(tokens(text, langs[side])), scorer.is_cut(name, text, langs[side])) for text in longest]
+
+        return kind(read, (self._source_lang, self._target_lang))
+
     def _means(self, pairs: Sequence[TextPair]) -> Floats:
-        """Mean token log-probability of every target text given its source text, in nats: shape (P,)."""
-        scored = self.scorer.score(self._jobs(pairs), self._target_lang)
-        return np.array([row.mean(dtype=np.float64) for row in scored], dtype=np.float64)
+        """Mean token log-probability of every target text given its source text, in nats: shape (P,).
+
+        With windows it is the mean over the tokens of all of a text's windows.
+        """
+        asked = [[*zip(*map(self._asked, windows), strict=True)] for windows in self._divided(pairs)]
+        jobs = self._jobs([pair for ways in asked for windows in ways for pair in windows])
+        scored = iter(self.scorer.score(jobs, self._target_lang))
+        rows = [[np.concatenate([next(scored) for _ in windows]) for windows in ways] for ways in asked]
+        return np.array([np.mean([row.mean(dtype=np.float64) for row in ways]) for ways in rows], dtype=np.float64)
 
 
 @dataclass(frozen=True, kw_only=True)

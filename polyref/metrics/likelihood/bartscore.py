@@ -50,18 +50,11 @@ class Prompted(SequenceMetric):
         if any(not prompt.strip() for prompt in self.prompts):
             raise UsageError(f"{self.name}: `prompts` is {self.prompts!r}, expected texts that are not blank")
 
-    def _prompted(self, pairs: Sequence[TextPair]) -> Floats:
-        """Mean token log-probabilities of (source, target) pairs, averaged over the prompts: shape (P,)."""
-        if not self.prompts:
-            return self._means(pairs)
-        at_source = self.prompt_side == "source"
-        jobs = [
-            (f"{source} {prompt},", target) if at_source else (source, f"{prompt}, {target}")
-            for source, target in pairs
-            for prompt in self.prompts
-        ]
-        means: Floats = self._means(jobs).reshape(-1, len(self.prompts)).mean(axis=1)
-        return means
+    def _asked(self, pair: TextPair) -> Sequence[TextPair]:
+        source, target = pair
+        if self.prompt_side == "source":
+            return [(f"{source} {prompt},", target) for prompt in self.prompts] or [pair]
+        return [(source, f"{prompt}, {target}") for prompt in self.prompts] or [pair]
 
     def _described_prompts(self) -> list[str]:
         if not self.prompts:
@@ -90,9 +83,9 @@ class BARTScore(Prompted, PairMetric):
 
     def _pairs(self, pairs: Sequence[TextPair]) -> Floats:
         if self.direction == "f":
-            return both_ways(pairs, self._prompted)
+            return both_ways(pairs, self._means)
         back = [(output, reference) for reference, output in pairs]
-        return self._prompted(pairs if self.direction == "precision" else back)[:, None]
+        return self._means(pairs if self.direction == "precision" else back)[:, None]
 
     def _score(self, values: npt.NDArray[Any], *, sentence: bool) -> Floats:
         sums = values[..., 0] / 2 + values[..., 1] / 2 if self.direction == "f" else values[..., 0]
@@ -108,9 +101,6 @@ class BARTScoreSrc(Prompted, SourceMetric):
 
     name = "bartscore-src"
     label = "BARTScore-src"
-
-    def _pair_scores(self, pairs: Sequence[TextPair]) -> Floats:
-        return self._prompted(pairs)
 
     def _describe(self, references: int | None, *, sentence: bool) -> list[str]:
         return ["dir:faithfulness", "tokens:mean", *self._described_prompts()]

@@ -90,7 +90,10 @@ class Peer(SourceMetric):
         return parts
 
     def _pair_scores(self, pairs: Sequence[TextPair]) -> Floats:
-        return self._summed(self._samples(pairs))
+        divided = self._divided(pairs)
+        found = iter(self._samples([window for windows in divided for window in windows]))
+        together = [zip(*(next(found) for _ in windows), strict=True) for windows in divided]
+        return self._summed([[np.concatenate(rows) for rows in samples] for samples in together])
 
     def _summed(self, sampled: Sequence[Samples]) -> Floats:
         """Scores from token log-probabilities: shape (P,)."""

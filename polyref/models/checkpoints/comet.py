@@ -351,9 +351,13 @@ class Checkpoint:
         inside = len(output) - 2 + sum(len(other) - 2 for other in others)
         ids.append(end)
         # Its limit is one of tokens without special ones: a little more than that may pass.
-        if inside > self.most - (1 + len(texts) * self._family.separators):
+        if inside > self.room(len(texts)):
             ids = ids[: self.most]
         return Input(tuple(ids), len(output), len(texts[0]))
+
+    def room(self, texts: int) -> int:
+        """Most tokens of so many texts that are joined, special ones left out."""
+        return self.most - (1 + texts * self._family.separators)
 
 
 def _found(name: str, fetch: bool) -> tuple[str, Path, bool]:

@@ -233,6 +233,37 @@ def test_cut_texts_are_told_of(models: Path) -> None:
         metric._scored([("word " * 100, "a", "b")])
 
 
+@pytest.mark.parametrize("name", ["reg-softmax-avg", "unified", "xcomet"])
+def test_long_texts_are_scored_in_windows(name: str, models: Path) -> None:
+    folder = str(models / "checkpoints" / name)
+    windows, plain = (COMET(model=folder, cache=False, windows=on) for on in (True, False))
+    output, source, reference = (
+        " ".join(f"{text} {n}." for n in range(12))
+        for text in ("A sailor sells boat", "Der Seemann verkaufte Boot", "The sailor sold boat")
+    )
+    references = with_sources(ReferenceSet.from_texts([[reference], ["The boat."]]), [source, "Das Boot."])
+    stats = windows.statistics({"S": [output, "A boat."]}, references)
+    (parts,) = windows._divided([(output, source, reference)])
+    assert len(parts) > 2
+    tokens = [sum(len(ids) - 2 for ids, _ in plain.checkpoint.tokens(part)) for part in parts]
+    longest = plain._room or plain.checkpoint.longest - 2
+    assert max(tokens) <= longest * (1 if plain._room else 3)
+    found = windows.aggregate(stats, k=0)
+    assert found.segment[0, 0] == pytest.approx(np.average(plain._scored(parts)[:, 0], weights=tokens), abs=1e-6)
+    assert found.segment[0, 1] == plain._scored([("A boat.", "Das Boot.", "The boat.")])[0, 0]
+    assert found.signature.startswith("COMET|windows:3|")
+    assert windows.options == {**plain.options, "windows": True}
+
+
+@pytest.mark.filterwarnings("error")
+def test_texts_that_are_too_long_together_are_told_of(models: Path) -> None:
+    """UniTE and XCOMET read output, source and reference as one."""
+    metric = COMET(model=str(models / "checkpoints" / "unified"), cache=False)
+    words = " ".join(["boat"] * 25)
+    with pytest.warns(PolyrefWarning, match="1 text is longer than unified reads: .* `windows` scores all of it"):
+        metric._scored([(words, words, words), ("boat", "boat", words)])
+
+
 # --- the arithmetic ---
 
 

@@ -16,7 +16,7 @@ from safetensors.torch import load_file, save_file
 from thorough import THOROUGH
 
 from polyref import Reference, ReferenceSet, Segment, score
-from polyref.errors import DataError, ModelError, UsageError
+from polyref.errors import DataError, ModelError, PolyrefWarning, UsageError
 from polyref.metrics import registry
 from polyref.metrics.base import Metric
 from polyref.metrics.learned import metricx
@@ -178,6 +178,28 @@ def test_processes_give_the_same(
         two._others.close()  # type: ignore[attr-defined]
     finally:
         torch.set_num_threads(threads)
+
+
+@pytest.mark.parametrize(("name", "mode"), [("metricx-24-hybrid-tiny", "ref"), ("metricx-23-qe-tiny", "qe")])
+def test_long_texts_are_scored_in_windows(
+    checkpoint: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch, name: str, mode: str
+) -> None:
+    monkeypatch.setattr(metricx, "_LONGEST", {"23": 90, "24": 120})
+    plain: Any = _metric(mode, checkpoint(name))
+    windows: Any = _metric(mode, checkpoint(name), windows=True)
+    long = [" ".join(f"{text} {n}." for n in range(20)) for text in ("A boat", "The boat", "Das Boot")]
+    refs = [Segment(str(n), (Reference(ref),), source=src) for n, (ref, src) in enumerate([long[1:], ["a", "b"]])]
+    (parts,) = windows._divided([(long[0], None if mode == "qe" else long[1], long[2])])
+    stats = windows.statistics({"S": [long[0], "c"]}, ReferenceSet(tuple(refs)))
+    found = windows.aggregate(stats, k=0)
+    assert len(parts) > 1
+    tokens = [sum(len(ids) for ids, _ in plain._tokens([text for text in part if text])) for part in parts]
+    errors = plain._errors(parts)[:, 0]  # without a warning: all of them is read
+    assert found.segment[0, 0] == pytest.approx(np.average(errors, weights=tokens), abs=1e-6)
+    assert f"|windows:{3 if mode == 'ref' else 2}|" in found.signature
+    with pytest.warns(PolyrefWarning, match="1 text is longer than .* reads: .* `windows` scores all of it"):
+        alone = plain.aggregate(plain.statistics({"S": [long[0], "c"]}, ReferenceSet(tuple(refs))), k=0)
+    assert alone.segment[0, 1] == found.segment[0, 1] and alone.segment[0, 0] != found.segment[0, 0]
 
 
 def test_what_is_no_metricx_is_refused(checkpoint: Callable[[str], Path], tmp_path: Path) -> None:
