@@ -39,10 +39,12 @@ def bert(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(tiny_encoders.bert(tmp_path_factory.mktemp("models") / "bert"))
 
 
-def test_bertscore(bert: str) -> None:
+@pytest.mark.parametrize("windows", [False, True])
+def test_bertscore(bert: str, windows: bool) -> None:
     references = ReferenceSet.from_texts(list(zip(TEXTS, TEXTS[1:] + TEXTS[:1], strict=True)))
-    systems = {"A": TEXTS[::-1], "B": [text.lower() for text in TEXTS]}
-    one, two = (BERTScore(model=bert, idf="all", layer=2, cache=False, jobs=jobs) for jobs in (1, 2))
+    systems = {"A": [*([" ".join(TEXTS[:9])] * windows), *TEXTS[::-1]][:60], "B": [text.lower() for text in TEXTS]}
+    options = {"idf": "all", "layer": 2, "cache": False, "windows": windows}
+    one, two = (BERTScore(model=bert, jobs=jobs, **options) for jobs in (1, 2))
     assert two.vectors.piece(1000) == 1000 // 16 and one.vectors.piece(1000) is None
     alone, together = (metric.statistics(systems, references) for metric in (one, two))
     assert np.array_equal(alone.values, together.values)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 from collections.abc import Callable, Sequence
 from itertools import combinations, pairwise
 from pathlib import Path
@@ -302,3 +303,16 @@ def test_python_takes_windows_too(bert: str) -> None:
     assert table.rows[0]["signature"] == table.rows[1]["signature"]
     with pytest.raises(UsageError, match="`windows` is 2, expected true or false"):
         get_metric("bertscore", windows=2)
+
+
+def test_an_evaluation_takes_windows(polyref: Callable[..., Any], bert: str, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(Path(__file__).parents[1] / "eval" / "minimal", tmp_path / "minimal"))
+    for file in [*folder.glob("references/*.txt"), *folder.glob("system-outputs/*/*.txt")]:
+        lines = file.read_text("utf-8").splitlines()
+        file.write_text("".join(f"{line} {line} the cat was old . the cat was old .\n" for line in lines), "utf-8")
+    model = ["--bertscore-model", bert, "--bertscore-layer", "2", "--no-cache"]
+    done = polyref("evaluate", folder, "-l", "de-en", "--ref", "refA", "--gold", "mqm", "-m", "bertscore", *model,
+                   "--windows", "-n", "0", "--json")  # fmt: skip
+    assert done.code == 0, done.err
+    found = {part for row in done.json()["rows"] for part in row["signature"].split("|") if part.startswith("windows:")}
+    assert len(found) == 1 and found != {"windows:0"}

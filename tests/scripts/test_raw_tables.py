@@ -28,6 +28,7 @@ def scripts(monkeypatch: pytest.MonkeyPatch) -> None:
         ("looks", "LOOK", "ledger"),
         ("tasks", "COLUMNS", "tasks"),
         ("tasks", "COLUMNS", "pseudo-references"),
+        ("long_texts", "COLUMNS", "long-texts"),
         ("interval_levels", "COLUMNS", "interval_levels"),
         ("length_only", "COLUMNS", "length_only"),
         ("metrics", "COLUMNS", "speed-metrics"),
@@ -149,3 +150,11 @@ def test_rows_of_bertscore() -> None:
     assert (row["ratio"], row["polyref_filling_the_cache"], row["one_more_system_later"]) == ("2.0", "3.0", "0.50")
     assert (row["texts_it_encodes"], row["of_all_texts"], row["largest_difference"]) == ("7", "70", "1e-07")
     assert (row["peak_memory_mb"], row["bert_score_peak_memory_mb"]) == ("800", "900")
+
+
+def test_rows_of_long_texts_are_from_commits_in_the_ledger() -> None:
+    from raw_tables import read
+
+    looks = {(row["part"], row["commit"]) for row in read(REPOSITORY / "docs" / "benchmarks" / "ledger.csv")}
+    rows = [row for row in read(REPOSITORY / "docs" / "benchmarks" / "long-texts.csv") if row["set"] == "summeval"]
+    assert rows and all(("long texts", row["commit"]) in looks for row in rows)

@@ -7,7 +7,7 @@ weighting"). Rescaling by a baseline (section 3) spreads the scores; it does not
 
 ``combine="max-each"`` gives bert_score 0.3.13's numbers for the same encoder. ``max`` (the default, and the paper's
 text) chooses the best reference once, by F. Special tokens can be matched, but have no weight. Where one side has no
-token, P, R and F are 0.
+token, P, R and F are 0. Long texts are cut, or compared in windows (:mod:`polyref.metrics.windows`).
 
 How it is fast: every distinct text is encoded once, whatever the number of systems and references, and kept
 (:mod:`polyref.models.embeddings`); all outputs of a segment meet its references in one matrix product.

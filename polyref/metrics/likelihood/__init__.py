@@ -2,7 +2,7 @@
 
 Every distinct (source, target) job is scored once for all systems and references, and every distinct source text is
 encoded once. An empty text is a real one: as a target it is its end of sentence, whose log-probability is its score.
-Texts longer than the model takes are cut at the end and counted in the signature.
+Texts longer than the model takes are cut at the end and counted in the signature, or scored in windows.
 """
 
 from __future__ import annotations
