@@ -527,6 +527,11 @@ def acc23_of_outputs(references: str) -> dict[tuple[str, str], Decimal]:
     return {(row["run"], row["metric"]): Decimal(row["value"]) for row in rows}
 
 
+def longer(column: str, data: str, gold: str, windows: str, metric: str = "prism", statistic: str = TAU) -> Figure:
+    of = {"set": data, "gold": gold, "metric": metric, "statistic": statistic}
+    return figure("long-texts", column, **of, windows=windows)
+
+
 def one_of_two(run: str, references: str, *metrics: str) -> list[Figure]:
     return [claim({"run": run, "gold": "mqm", "references": references}, m, TAU, 1) for m in metrics]
 
@@ -747,6 +752,21 @@ def sentences() -> Iterable[tuple[str, str, list[Figure]]]:
             Figure(Decimal(sum((day in first) == early and (dirty or not only) for day, dirty in looks)))
             for early in (True, False)
             for only in (False, True)
+        ],
+    )
+    news, summaries = ("wmt21.news, 6 segments each", "mqm"), ("summeval", "relevance")
+    yield (
+        BENCHMARKS,
+        "the shipped model cuts # texts, and Prism's tau goes from # to #",
+        [longer("cut", *news, "no"), *(longer("value", *news, windows) for windows in ("no", "yes"))],
+    )
+    yield (
+        BENCHMARKS,
+        "it cuts #, Prism's tau for relevance goes from # to #, and BERTScore's r falls from # to #",
+        [
+            longer("cut", *summaries, "no"),
+            *(longer("value", *summaries, windows) for windows in ("no", "yes")),
+            *(longer("value", *summaries, windows, "bertscore", R) for windows in ("no", "yes")),
         ],
     )
     layer = {"encoder": "minilm", "set": "development", "layer": 6, "measure": "precision"}

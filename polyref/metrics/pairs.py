@@ -122,8 +122,8 @@ class Windowed(Networked, Metric):
 
     windows: bool = option(
         False,
-        help="Score texts that are longer than the model reads in windows of whole sentences, which are aligned by "
-        "their lengths between output, reference and source; otherwise their end is cut.",
+        help="Score texts that are longer than the model reads in windows of whole sentences, aligned by length "
+        "between output, reference and source: for translations, not for summaries. Otherwise the end is cut.",
         flag="--windows",
         heading=MODELS,
     )

@@ -2,7 +2,8 @@
 
 An output, its reference and its source, of those that a metric reads, are cut together: window by window they hold the
 same share of their texts, and the model reads all of a window. Windows follow one another, and every sentence is in one
-of them. A text that the model reads whole is one window; of a sentence that is longer, the model cuts the end.
+of them. A text that the model reads whole is one window; of a sentence that is longer, the model cuts the end. All this
+is for texts that say the same things in one order, as translations do and summaries do not.
 
 Where to cut is found by the dynamic programme of Gale & Church (1993, Computational Linguistics 19(1), "A Program for
 Aligning Sentences in Bilingual Corpora"), whose beads are windows here. It asks for lengths in characters alone: no
