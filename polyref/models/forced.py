@@ -165,45 +165,35 @@ class ForcedScorer(ABC):
     def score(self, jobs: Sequence[Job], lang: str | None = None) -> list[npt.NDArray[np.float32]]:
         """Log-probabilities (nats) of every target token, the end of sentence included, the language tag left out.
 
-        Equal jobs are computed once. A job's numbers do not depend on the others beyond rounding (1e-5). They are
-        computed, kept and read in stretches: neither who computes, nor what is in the cache moves a digit.
+        Equal jobs are computed once, and kept by what they are. On the CPU, neither the other jobs, nor who computes,
+        nor what is in the cache moves a digit of a job; on a GPU they move it by rounding (1e-5).
         """
         tag, start = self._begin(lang)
-        found: dict[Job, npt.NDArray[np.float32]] = {}
-        parts = list(self._stretches(list(dict.fromkeys(jobs))))
+        distinct = list(dict.fromkeys(jobs))
+        tokens = sum(len(tag) + len(target) for _, target in distinct)
+        others = self.others if self.others and distinct and self.others.pays(tokens) else None
+        keys = self._keys(distinct, tag, start, 1 if others else None) if self.cache else {}
+        known = self.cache.get(list(keys.values())) if self.cache else {}
+        found = {job: np.frombuffer(known[key], "<f4").astype(np.float32) for job, key in keys.items() if key in known}
+        parts = list(self._stretches([job for job in distinct if job not in found]))
         stretches = [([source for source, _ in part], [(*tag, *target) for _, target in part], start) for part in parts]
-        with work("scoring", "texts", sum(map(len, parts))) as advance, telling(advance):
-            for part, scored in zip(parts, self._rows(stretches), strict=True):
-                found.update(zip(part, (row[len(tag) :] for row in scored), strict=True))
+        with work("scoring", "texts", len(distinct)) as advance, telling(advance):
+            tell(len(found))
+            computed = others.map(stretches) if others else map(self.compute, stretches)
+            for part, scored in zip(parts, computed, strict=True):
+                rows = dict(zip(part, (row[len(tag) :] for row in scored), strict=True))
+                found.update(rows)
+                if self.cache:
+                    self.cache.put({keys[job]: row.astype("<f4").tobytes() for job, row in rows.items()})
+                if others and others.engine.elsewhere:  # processes of this machine tell of it themselves
+                    tell(len(part))
         return [found[job] for job in jobs]
 
-    def _rows(self, stretches: list[Stretch]) -> Iterator[Rows]:
-        """The log-probabilities of every stretch, in order."""
-        tokens = sum(len(target) for _, targets, _ in stretches for target in targets)
-        others = self.others if self.others and stretches and self.others.pays(tokens) else None
-        cache = self.cache
-        keys = self._keys(stretches, 1 if others else None) if cache else [b""] * len(stretches)
-        known = cache.get(keys) if cache else {}
-        missing = [stretch for key, stretch in zip(keys, stretches, strict=True) if key not in known]
-        computed = others.map(missing) if others else map(self.compute, missing)
-        for key, (_, targets, _) in zip(keys, stretches, strict=True):
-            if key in known:
-                flat = np.frombuffer(known[key], "<f4").astype(np.float32, copy=False)
-                rows = np.split(flat, np.cumsum([len(target) for target in targets])[:-1])
-            else:
-                rows = next(computed)
-                if cache:
-                    cache.put({key: np.concatenate(rows).astype("<f4").tobytes()})
-            if key in known or (others and others.engine.elsewhere):  # processes of this machine tell of it themselves
-                tell(len(targets))
-            yield rows
-
-    def _keys(self, stretches: Sequence[Stretch], threads: int | None) -> list[bytes]:
+    def _keys(self, jobs: Sequence[Job], tag: Tokens, start: int | None, threads: int | None) -> dict[Job, bytes]:
         """Keys of the cache, for numbers that are computed with so many threads."""
         model = (self.digest, self.dtype, self.note, self.max_source, self.max_target, __version__)
-        computed = arithmetic(self.device, threads)
-        named = (repr(("forced scores 2", model, computed, stretch)) for stretch in stretches)
-        return [hashlib.sha256(name.encode()).digest() for name in named]
+        about = repr(("forced scores 3", model, arithmetic(self.device, threads), tag, start))
+        return {job: hashlib.sha256(f"{about}{job}".encode()).digest() for job in jobs}
 
     def compute(self, stretch: Stretch) -> Rows:
         """Log-probabilities of all target tokens of a stretch, language tags among them."""

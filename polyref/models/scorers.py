@@ -7,11 +7,11 @@ Encoder states of a stretch of jobs are kept, targets are batched by length, mat
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -50,10 +50,13 @@ from polyref.progress import tell
 _BATCH: Final = 1024
 #: The same on a GPU, whatever its memory, and how many vectors and weights of attention a position holds there.
 _MOST, _VECTORS, _WEIGHTS = 1 << 16, 64, 1 << 12
+#: Lengths are rounded up to a multiple of this.
+_ROUND: Final = 8
 #: Most logits held at once (float32: 64 MB).
 _LOGITS: Final = 1 << 24
 
 Row = npt.NDArray[np.float32]
+T = TypeVar("T")
 
 
 def _log_probabilities(hidden: Tensor, project: Callable[[Tensor], Tensor], tokens: Tensor) -> Tensor:
@@ -62,13 +65,31 @@ def _log_probabilities(hidden: Tensor, project: Callable[[Tensor], Tensor], toke
     flat = []
     for first in range(0, len(hidden), step := max(_LOGITS // size, 1)):
         logits = project(hidden[first : first + step]).float()
-        chosen = logits.gather(1, tokens[first : first + step, None])[:, 0]
-        flat.append(chosen - logits.logsumexp(dim=1))
+        torch._log_softmax(logits, 1, False, out=logits)
+        flat.append(logits.gather(1, tokens[first : first + step, None])[:, 0])
     return torch.cat(flat)
 
 
+def alike(items: Iterable[T], lengths: Callable[[T], tuple[int, ...]], most: int) -> Iterator[tuple[int, list[T]]]:
+    """Batches of items whose lengths are the same when rounded up, and the first length rounded, the longest first.
+
+    ``most`` are positions by the first length. What is alone in a batch comes twice.
+    """
+    shapes: dict[tuple[int, ...], list[T]] = {}
+    for item in items:
+        shapes.setdefault(tuple(-(-length // _ROUND) * _ROUND for length in lengths(item)), []).append(item)
+    for shape in sorted(shapes, reverse=True):  # what does not fit shows at once
+        size = max(most // shape[0], 2)
+        for first in range(0, len(shapes[shape]), size):
+            batch = shapes[shape][first : first + size]
+            yield shape[0], batch if len(batch) > 1 else batch * 2
+
+
 class _BatchedScorer(ForcedScorer):
-    """Targets in batches by length, the longest first: a batch that does not fit shows at once."""
+    """Jobs in batches of one shape: on the CPU, a job's numbers are the same to the last bit in all of them.
+
+    BLAS adds up small products otherwise where there is one, or its numbers begin at other places of a vector.
+    """
 
     #: Most positions of a batch of sources, and of targets, padding included.
     _read = _positions = _BATCH
@@ -83,23 +104,20 @@ class _BatchedScorer(ForcedScorer):
     def _score(self, sources: list[Tokens], targets: list[Tokens], start: int | None) -> list[Row]:
         with torch.inference_mode():
             states = self._states(sources)
-            order = sorted(range(len(targets)), key=lambda i: (-len(targets[i]), -len(sources[i]), sources[i]))
+            order = sorted(range(len(targets)), key=lambda i: sources[i])
             results: dict[int, Row] = {}
-            place = 0
-            while place < len(order):
-                batch = order[place : place + max(self._positions // len(targets[order[place]]), 1)]
-                place += len(batch)
-                wanted = padded([targets[i] for i in batch], self._pad)
+            for width, batch in alike(order, lambda i: (len(targets[i]), len(sources[i])), self._positions):
+                wanted = padded([targets[i] for i in batch], self._pad, min(width, self.max_target))
                 sizes = torch.tensor([len(targets[i]) for i in batch])
                 real = torch.arange(wanted.shape[1]) < sizes[:, None]
                 flat = self._picked([sources[i] for i in batch], states, wanted, real, start)
                 rows = np.split(flat.cpu().numpy(), np.cumsum(sizes.numpy())[:-1])
+                tell(len(set(batch) - results.keys()))
                 results.update(zip(batch, rows, strict=True))
-                tell(len(batch))
         return [results[i] for i in range(len(targets))]
 
     def _states(self, sources: list[Tokens]) -> dict[Tokens, Tensor]:
-        """Encoder states ``[L, d]`` by source, or none of them yet."""
+        """Encoder states ``[L, d]`` by source, filled up, or none of them yet."""
         return {}
 
     @abstractmethod
@@ -114,21 +132,18 @@ class _EncodedFirst(_BatchedScorer):
 
     def _states(self, sources: list[Tokens]) -> dict[Tokens, Tensor]:
         states: dict[Tokens, Tensor] = {}
-        distinct = sorted(set(sources), key=lambda tokens: (-len(tokens), tokens))
-        start = 0
-        while start < len(distinct):
-            batch = distinct[start : start + max(self._read // len(distinct[start]), 1)]
-            start += len(batch)
-            encoded = self._encode(padded(batch, self._pad), torch.tensor([len(tokens) for tokens in batch]))
-            states.update((tokens, row[: len(tokens)].clone()) for tokens, row in zip(batch, encoded))
+        for width, batch in alike(dict.fromkeys(sources), lambda tokens: (len(tokens),), self._read):
+            filled = padded(batch, self._pad, min(width, self.max_source))
+            encoded = self._encode(filled, torch.tensor([len(tokens) for tokens in batch]))
+            states.update(zip(batch, encoded))
         return states
 
     def _picked(
         self, sources: list[Tokens], states: dict[Tokens, Tensor], wanted: Tensor, real: Tensor, start: int | None
     ) -> Tensor:
-        memory = torch.nn.utils.rnn.pad_sequence([states[tokens] for tokens in sources], batch_first=True)
+        memory = torch.stack([states[tokens] for tokens in sources])
         lengths = torch.tensor([len(tokens) for tokens in sources])
-        return self._decode(padded(sources, self._pad), lengths, memory, wanted, real, start)
+        return self._decode(padded(sources, self._pad, memory.shape[1]), lengths, memory, wanted, real, start)
 
     @abstractmethod
     def _encode(self, sources: Tensor, lengths: Tensor) -> Tensor:
@@ -211,18 +226,12 @@ class LeanScorer(_BatchedScorer):
             raise UsageError(f"a target token is not in the vocabulary of {network.vocab_size}")
         distinct = {tokens: number for number, tokens in enumerate(dict.fromkeys(sources))}
         # Sources are encoded with the first batch that needs them.
-        missing = sorted((tokens for tokens in distinct if tokens not in states), key=len)
-        while missing:
-            size = max(self._read // len(missing[-1]), 1)
-            part, missing = missing[-size:], missing[:-size]
-            encoded, _ = network.encode_states(part)
-            states.update((tokens, row[: len(tokens)].clone()) for tokens, row in zip(part, encoded))
-        memory = torch.nn.utils.rnn.pad_sequence([states[tokens] for tokens in distinct], batch_first=True)
+        missing = [tokens for tokens in distinct if tokens not in states]
+        for width, batch in alike(missing, lambda tokens: (len(tokens),), self._read):
+            states.update(zip(batch, network.encode_states(batch, min(width, self.max_source))[0]))
+        memory = torch.stack([states[tokens] for tokens in distinct])
         padding = torch.arange(memory.shape[1]) >= torch.tensor([len(tokens) for tokens in distinct])[:, None]
-        bias = None
-        if bool(padding.any()):
-            bias = torch.zeros(padding.shape).masked_fill_(padding, float("-inf"))[:, None, None]
-            bias = bias.to(device=network.device, dtype=network.dtype)
+        bias = torch.where(padding, float("-inf"), 0.0)[:, None, None].to(device=network.device, dtype=network.dtype)
         wanted, real = wanted.to(network.device), real.to(network.device)
         rows = torch.tensor([distinct[tokens] for tokens in sources], device=network.device)
         hidden = network.decode(memory, bias, _shifted(wanted, network.start if start is None else start), rows)
@@ -322,13 +331,13 @@ class HuggingFaceScorer(_EncodedFirst):
         self._fill(str(model.device), width + 2 * model.vocab_size // _VECTORS)
         _packed(model.model)
 
-    def _mask(self, lengths: Tensor) -> Tensor:
-        mask = torch.arange(int(lengths.max())) < lengths[:, None]
+    def _mask(self, lengths: Tensor, width: int) -> Tensor:
+        mask = torch.arange(width) < lengths[:, None]
         return mask.to(device=self._model.device, dtype=torch.int64)
 
     def _encode(self, sources: Tensor, lengths: Tensor) -> Tensor:
         encoder = self._model.model.get_encoder()
-        ids, mask = sources.to(self._model.device), self._mask(lengths)
+        ids, mask = sources.to(self._model.device), self._mask(lengths, sources.shape[1])
         encoded = encoder(input_ids=ids, attention_mask=mask, return_dict=True)
         self._kind = type(encoded)
         states: Tensor = encoded.last_hidden_state
@@ -340,7 +349,7 @@ class HuggingFaceScorer(_EncodedFirst):
         wanted = wanted.to(self._model.device)
         inputs = _shifted(wanted, self._model.start if start is None else start)
         logits = self._model.model(
-            attention_mask=self._mask(lengths),
+            attention_mask=self._mask(lengths, memory.shape[1]),
             encoder_outputs=self._kind(last_hidden_state=memory),
             decoder_input_ids=inputs,
             use_cache=False,

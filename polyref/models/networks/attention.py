@@ -122,9 +122,9 @@ class Layer:
     cross: CrossAttention | None
 
 
-def padded(rows: Sequence[Sequence[int]], pad: int) -> Tensor:
-    """Token ids of rows of several lengths: ``[N, T]``, filled up at the end."""
-    found = torch.full((len(rows), max(map(len, rows))), pad, dtype=torch.int64)
+def padded(rows: Sequence[Sequence[int]], pad: int, width: int = 0) -> Tensor:
+    """Token ids of rows of several lengths: ``[N, T]``, filled up at the end, to the longest and at least ``width``."""
+    found = torch.full((len(rows), max(width, *map(len, rows))), pad, dtype=torch.int64)
     for number, row in enumerate(rows):
         found[number, : len(row)] = torch.as_tensor(row, dtype=torch.int64)
     return found

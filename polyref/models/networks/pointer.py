@@ -241,10 +241,12 @@ class PointerTransformer(nn.Module):
         x = self.decoder_norm(x)
         generate, copy = self._pointer(x, self.pointer_keys(source, memory), mask[:, 0])
         same = target_out[:, :, None] == source[:, None, :]
-        copied = torch.logsumexp(copy.masked_fill(~same, -1e4), -1)
         real = target_out != PAD
         generated = vocabulary(x[real], self.embedding.weight, target_out[real]) + generate[..., 0][real]
-        return torch.logaddexp(generated, copied[real])
+        # What is left after the last whole vector would be computed by another function, with another last bit.
+        more = _rounded(len(generated)) - len(generated)
+        copied = torch.logsumexp(F.pad(copy.masked_fill(~same, -1e4)[real], (0, 0, 0, more)), -1)
+        return torch.logaddexp(F.pad(generated, (0, more)), copied)[: len(generated)]
 
     # -- decoding (RowModel) -----------------------------------------------------------------------------------
 

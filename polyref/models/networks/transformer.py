@@ -198,9 +198,9 @@ class Transformer:
 
     # --- encoder ---
 
-    def encode_states(self, sources: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor | None]:
-        """Encoder states ``[S, L, d]`` and the attention bias ``[S, 1, 1, L]`` (None without padding)."""
-        tokens = padded(sources, self.pad)
+    def encode_states(self, sources: Sequence[Sequence[int]], width: int = 0) -> tuple[Tensor, Tensor | None]:
+        """Encoder states ``[S, L, d]``, L at least ``width``, and the bias ``[S, 1, 1, L]`` (None without padding)."""
+        tokens = padded(sources, self.pad, width)
         if (length := tokens.shape[1]) > self.max_source:
             raise UsageError(f"a source has {length} tokens, expected at most {self.max_source}")
         bias = torch.zeros(len(sources), 1, 1, length)
