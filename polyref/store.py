@@ -190,7 +190,8 @@ class _File:
         self.close()
 
     def close(self) -> None:
-        self._stream.close()
+        with suppress(OSError):  # what does not reach the disk was told when it was written
+            self._stream.close()
 
     def _write(self, record: Any) -> None:
         self._stream.write(pack(record))

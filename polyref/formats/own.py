@@ -19,7 +19,7 @@ import tempfile
 import warnings
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import fields
 from functools import partial
 from itertools import chain, zip_longest
@@ -262,7 +262,8 @@ class Spool(Sequence[Segment]):
 
     def __init__(self, stack: ExitStack, segments: Iterable[Segment] = ()) -> None:
         with temporary():
-            self._stream = stack.enter_context(tempfile.TemporaryFile(prefix="polyref-"))
+            self._stream = tempfile.TemporaryFile(prefix="polyref-")
+        stack.callback(self._close)
         self._ends = array("q", [0])
         for segment in segments:
             self.add(segment)
@@ -280,6 +281,10 @@ class Spool(Sequence[Segment]):
         """What was added can be read."""
         with temporary():
             self._stream.flush()
+
+    def _close(self) -> None:
+        with suppress(OSError):  # what does not reach the disk was told when it was written
+            self._stream.close()
 
     def __len__(self) -> int:
         return len(self._ends) - 1

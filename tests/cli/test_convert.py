@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import subprocess
 import sys
 import tempfile
@@ -91,6 +92,16 @@ def test_a_temporary_file_that_cannot_be_written_is_one_error(
     result = polyref("convert", "refs", tmp_path / "a.en", tmp_path / "a.jsonl")
     assert result.code == 1 and "no temporary file can be written" in result.err and "TMPDIR" in result.err
     assert not (tmp_path / "a.jsonl").exists()
+    monkeypatch.undo()
+    (tmp_path / "a.en").write_text("It rained.\n" * 900)
+    size = resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, size[1]))  # a full disk
+        result = polyref("convert", "refs", tmp_path / "a.en", tmp_path / "a.jsonl")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, size)
+    assert result.err.startswith("polyref: error: no temporary file can be written: File too large (make room")
+    assert result.code == 1 and not (tmp_path / "a.jsonl").exists()
 
 
 def test_plain_text_of_no_reference_is_refused(tmp_path: Path) -> None:

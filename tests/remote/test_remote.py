@@ -151,8 +151,18 @@ def test_a_record_that_another_run_removes_is_told(memory: Any) -> None:
     with Journal.open(place, {"k": 1}) as journal:
         journal.append("one")
         Journal.open(place, {"k": 1}).remove()
-        with pytest.raises(DataError, match=r"-00000000: is gone: another run .*\(repeat the command\)"):
+        with pytest.raises(DataError, match=rf"^{place}/\w+-00000000: is gone: another run .*\(repeat the command\)"):
             list(journal)
+
+
+def test_a_file_system_with_folders_gets_one_for_the_journal_and_no_other(tmp_path: Path) -> None:
+    # fsspec's own file system of this machine, by a name under which it is no path.
+    with Journal.open(f"local://{tmp_path}/out.partial", {"k": 1}) as journal:
+        journal.append("one")
+    assert list(Journal.open(f"local://{tmp_path}/out.partial", {"k": 1})) == ["one"]
+    with pytest.raises(DataError, match="absent"):
+        Journal.open(f"local://{tmp_path}/absent/out.partial", {"k": 1})
+    assert not (tmp_path / "absent").exists()
 
 
 def texts(log: Path) -> list[str]:
