@@ -1,11 +1,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
-import subprocess
-import sys
-import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +10,7 @@ import tiny_encoders
 
 from polyref.augment import measures
 from polyref.cache import Cache
-from polyref.errors import DataError, ModelError, PolyrefWarning, UsageError
+from polyref.errors import ModelError, PolyrefWarning, UsageError
 from polyref.models.embeddings import Embeddings
 from polyref.models.encoders import TransformersEncoder, load_encoder
 
@@ -227,158 +222,6 @@ def test_faults_of_encoders(tmp_path: Path, bert: str, monkeypatch: pytest.Monke
         Embeddings(load_encoder(bert), (4,))
     with pytest.raises(UsageError, match="device 'nonsense' cannot be used"):
         Embeddings(load_encoder(bert, "nonsense"), (1,)).encode(["a"])
-
-
-# -- the cache -------------------------------------------------------------------------------------------------------
-
-
-def keys(numbers: Sequence[int]) -> list[bytes]:
-    return [number.to_bytes(32, "big") for number in numbers]
-
-
-def test_what_was_put_is_found_by_another_run(tmp_path: Path) -> None:
-    cache = Cache(tmp_path)
-    cache.put(dict(zip(keys([1, 2]), (b"one", b""))))
-    cache.put({keys([1])[0]: b"one"})
-    cache.close()
-    again = Cache(tmp_path)
-    assert again.get(keys([1, 2, 3])) == dict(zip(keys([1, 2]), (b"one", b"")))
-    again.close()
-
-
-def test_a_damaged_value_counts_as_absent_and_is_replaced(tmp_path: Path) -> None:
-    cache = Cache(tmp_path)
-    cache.put({keys([1])[0]: b"value"})
-    with sqlite3.connect(tmp_path / "cache.sqlite") as base:
-        base.execute("UPDATE contents SET value = x'0001020304'")
-    base.close()
-    assert cache.get(keys([1])) == {}
-    cache.put({keys([1])[0]: b"value"})
-    assert cache.get(keys([1])) == {keys([1])[0]: b"value"}
-    cache.close()
-
-
-def test_beyond_the_limit_the_longest_unused_goes_first(tmp_path: Path) -> None:
-    cache = Cache(tmp_path, limit=1e-5)  # 10,000 bytes
-    cache.put({key: bytes(996) for key in keys(range(9))})
-    with sqlite3.connect(tmp_path / "cache.sqlite") as base:
-        base.execute("UPDATE entries SET used = used - 1000000 + 1000 * id WHERE id <= 6")
-    base.close()
-    assert len(cache.get(keys([0]))) == 1  # used again: not among the oldest any more
-    cache.put({key: bytes(996) for key in keys(range(10, 14))})
-    left = {number for number in range(20) if cache.get(keys([number]))}
-    assert left == {0, 5, 6, 7, 8, 10, 11, 12, 13}
-    cache.put({key: bytes(996) for key in keys(range(14, 17))})
-    cache.put({key: bytes(996) for key in keys(range(17, 20))})  # full of what is in use: stored no more
-    left = {number for number in range(20) if cache.get(keys([number]))}
-    assert {6, 7, 8, 10, 11, 12, 13} <= left and not left & {17, 18, 19}
-    cache.close()
-
-
-def test_a_cache_that_cannot_be_used_is_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "file").write_text("")
-    for fault in (Cache(tmp_path / "file"), _broken(tmp_path / "broken")):
-        assert fault.fault
-        with pytest.warns(PolyrefWarning, match="this cache cannot be used") as caught:
-            fault.put({b"k": b"v"})
-            assert fault.get([b"k"]) == Cache(fault.folder).get([b"k"]) == {}
-        assert len(caught) == 1
-        fault.close()
-    monkeypatch.setenv("POLYREF_CACHE_LIMIT", "much")
-    with pytest.raises(DataError, match="POLYREF_CACHE_LIMIT is 'much', expected a number of gigabytes from 0"):
-        Cache(tmp_path)
-
-
-@pytest.mark.parametrize("limit", [-1, float("nan"), float("inf")], ids=["negative", "nan", "infinite"])
-def test_a_limit_is_a_number_from_zero(limit: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    cache = Cache(tmp_path, limit=0)
-    for refuse in (lambda: Cache(tmp_path, limit=limit), lambda: cache.keep(limit)):
-        with pytest.raises(DataError, match=f"`limit` is {limit}, expected a number of gigabytes from 0"):
-            refuse()
-    monkeypatch.setenv("POLYREF_CACHE_LIMIT", str(limit))
-    with pytest.raises(DataError, match=r"POLYREF_CACHE_LIMIT is .*, expected a number of gigabytes from 0"):
-        Cache(tmp_path)
-    cache.put({b"k": b"v"})
-    assert cache.get([b"k"]) == {}
-    cache.close()
-
-
-@pytest.mark.parametrize("old", [False, True], ids=["new", "of-an-older-version"])
-def test_the_limit_is_one_for_all_programs(old: bool, tmp_path: Path) -> None:
-    first = Cache(tmp_path)
-    first.keep(1e-5)  # 10,000 bytes
-    if old:
-        with sqlite3.connect(tmp_path / "cache.sqlite") as base:
-            base.execute("DROP TABLE total")
-        base.close()
-    caches = [Cache(tmp_path) for _ in range(8)]
-    assert [cache.get(keys([0])) for cache in caches] == [{}] * 8
-    for number, cache in enumerate(caches * 4):
-        cache.put({key: bytes(496) for key in keys([2 * number, 2 * number + 1])})
-    assert first.summary() == {"entries": 20, "bytes": 10_000, "limit": 10_000}
-    first._started -= 2  # a program that began earlier makes room as well
-    first.keep(5e-6)
-    assert first.summary()["bytes"] <= 5_000
-    caches[0].put({key: bytes(9_000) for key in keys([1000])})
-    assert first.summary()["bytes"] <= 5_000, "others heed a limit that changes"
-    for cache in (first, *caches):
-        cache.close()
-
-
-def test_odd_contents_of_the_cache_change_nothing(tmp_path: Path) -> None:
-    cache = Cache(tmp_path)
-    cache.put({keys([1])[0]: b"value"})
-    cache.keep(1)
-    cache.close()
-    with sqlite3.connect(tmp_path / "cache.sqlite") as base:
-        base.execute("UPDATE settings SET value = 'much'")
-        base.execute("UPDATE entries SET used = 'yesterday', size = 'some'")
-        base.execute("UPDATE total SET size = 'all'")
-    base.close()
-    cache = Cache(tmp_path)
-    cache.put({keys([2])[0]: b"value"})
-    assert cache.get(keys([1, 2])) == dict.fromkeys(keys([1, 2]), b"value")
-    assert cache.summary()["limit"] == 4_000_000_000
-    cache.close()
-
-
-def _broken(folder: Path) -> Cache:
-    folder.mkdir()
-    (folder / "cache.sqlite").write_bytes(b"this is no data base, and long enough to tell" * 50)
-    return Cache(folder)
-
-
-#: Puts batches of twenty values into the cache of a folder, without end.
-FILL = """
-import sys
-from polyref.cache import Cache
-cache, first = Cache(sys.argv[1]), int(sys.argv[2])
-for start in range(first, first + 1_000_000, 20):
-    keys = [n.to_bytes(32, "big") for n in range(start, start + 20)]
-    cache.put({key: key * 100 for key in keys})
-"""
-
-
-@pytest.mark.slow
-def test_several_processes_may_write_and_be_killed(tmp_path: Path) -> None:
-    starts = [str(n * 1_000_000) for n in range(3)]
-    writers = [subprocess.Popen([sys.executable, "-c", FILL, tmp_path, start]) for start in starts]
-    cache = Cache(tmp_path)
-    deadline = time.monotonic() + 60
-    while not all(cache.get(keys([n * 1_000_000 + 39])) for n in range(3)):
-        assert cache.fault is None and time.monotonic() < deadline
-        time.sleep(0.01)
-    for writer in writers:
-        writer.kill()
-        writer.wait()
-    for n in range(3):
-        wanted = keys(range(n * 1_000_000, n * 1_000_000 + 100_000))
-        found = cache.get(wanted[:2000])
-        assert len(found) >= 40 and all(value == key * 100 for key, value in found.items())
-        assert len(found) % 20 == 0  # a batch is there whole or not at all
-    cache.put({b"k": b"v"})
-    assert cache.get([b"k"]) == {b"k": b"v"}
-    cache.close()
 
 
 def test_one_string_is_no_list_of_texts(tmp_path: Path) -> None:
