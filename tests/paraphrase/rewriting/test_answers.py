@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
-from polyref.chat.answers import Answer, Answers, NoAnswerError, read_completion
+from polyref.chat.answers import Answer, Answers, NoAnswerError, Usage, read_completion
 from polyref.errors import DataError
 from polyref.paraphrase.rewriting import TextInContext
 from polyref.paraphrase.rewriting.answers import rewrites_in
 from polyref.paraphrase.rewriting.checks import Checks
 from polyref.paraphrase.rewriting.requests import load_prompt
 from polyref.paraphrase.tidying import tidied
+from polyref.store import Journal
 
 TEXT = TextInContext(
     "The committee will meet again in the town next week.",
@@ -27,18 +28,31 @@ def _body(**message: Any) -> dict[str, Any]:
 
 
 def test_a_completion_is_read() -> None:
-    body = {**_body(content="x"), "model": "m", "system_fingerprint": "f"}
+    body = {**_body(content="x \ud83d", refusal="r"), "model": "m", "system_fingerprint": "f"}
+    body["choices"] += [{"message": {"content": "another"}}]
+    body["choices"][0]["finish_reason"] = "length"
     body["usage"]["completion_tokens"] = 4
-    expected = Answer("x", model="m", fingerprint="f", prompt_tokens=3, completion_tokens=4)
+    expected = Answer("x \ufffd", "r", "length", model="m", fingerprint="f", prompt_tokens=3, completion_tokens=4)
     assert read_completion(body) == expected
     assert Answer(**expected.record()) == expected
+    assert Answer("x", refusal="r").record() == {"content": "x", "refusal": "r"}, "what is not said is left out"
 
 
 @pytest.mark.parametrize(
-    "body", [None, [], {}, {"choices": []}, {"choices": [3]}, {"choices": [{}]}, {"choices": [{"message": "x"}]}]
+    "body",
+    [
+        None,
+        [],
+        {},
+        {"choices": []},
+        {"choices": [3]},
+        {"choices": {"a": 3}},
+        {"choices": [{}]},
+        {"choices": [{"message": "x"}]},
+    ],
 )
 def test_what_is_no_completion_is_none(body: Any) -> None:
-    with pytest.raises(NoAnswerError):
+    with pytest.raises(NoAnswerError, match=r"^no JSON object$|^without choices$|^without a message$"):
         read_completion(body)
 
 
@@ -47,7 +61,9 @@ def test_odd_values_are_as_if_they_were_not_there() -> None:
     body |= {"usage": {"prompt_tokens": True, "completion_tokens": -1}, "model": 3, "system_fingerprint": ""}
     assert read_completion(body) == Answer()
     body["usage"] = {"prompt_tokens": int("9" * 4300), "completion_tokens": 1 << 63}
+    body["choices"][0]["finish_reason"] = None
     assert read_completion(body) == Answer()
+    assert read_completion({"choices": body["choices"], "usage": [1]}) == Answer()
 
 
 def test_a_file_of_answers_is_its_owners_and_its_numbers_can_be_added(tmp_path: Path) -> None:
@@ -61,6 +77,100 @@ def test_a_file_of_answers_is_its_owners_and_its_numbers_can_be_added(tmp_path: 
         DataError, match=r"answers:2: the record\.answer\.prompt_tokens is 999.*expected a whole number"
     ):
         Answers(path)
+
+
+def test_answers_are_kept_for_their_server_and_tokens_for_all(tmp_path: Path) -> None:
+    path = tmp_path / "answers"
+    mine = Answers(path, "mine")
+    mine.add("a", Answer("A", model="m", prompt_tokens=1, completion_tokens=10))
+    mine.add("b", Answer("what it said", failure="server error 500", without="seed"))
+    mine.add("e", Answer("E"))
+    anyone = [("a", Answer("no")), ("b", Answer("B", prompt_tokens=2)), ("c", Answer("C", fingerprint="f"))]
+    assert mine.take_over(anyone) == 2 and mine.take_over(anyone) == 0, "where there is an answer it stays"
+    assert mine.get("d") is None and mine.get("c") == mine.get("c") == Answer("C", fingerprint="f")
+    assert mine.get("a") is not None, "given in this run"
+    assert mine.usage == Usage(requests=3, known=1, failures=1, prompt_tokens=3, completion_tokens=10)
+    mine.count(repairs=2, retries=1)
+    assert (mine.usage.repairs, mine.usage.retries, mine.usage.requests) == (2, 1, 3)
+    assert mine.usage.cost((2e6, 1e5)) == 7.0
+    mine.close()
+    mine.close()
+    for server, known in (("mine", "abce"), ("other", "bc"), (None, "abce")):
+        found = Answers(path, server)
+        assert len(found) == len(known) and all(found.get(key) for key in known)
+        assert found.usage == Usage(known=len(known), prompt_tokens=3, completion_tokens=10), "paid for all the same"
+        found.close()
+
+
+def test_a_file_of_answers_is_no_other_journal(tmp_path: Path) -> None:
+    for name, settings in (("answers", {"answers of language models": 1}), ("other", {})):
+        with Journal.open(tmp_path / name, settings) as journal:
+            journal.append({"key": "a", "answer": {"content": "A"}})
+    assert Answers(tmp_path / "answers").get("a") == Answer("A")
+    with pytest.raises(DataError, match="other: holds unfinished work with other settings"):
+        Answers(tmp_path / "other")
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"key": 3}, "key"),
+        ({"server": 3}, "server"),
+        ({"answer": []}, "answer"),
+        *(
+            ({"answer": {name: []}}, rf"answer\.{name}")
+            for name in ("content", "refusal", "finish", "failure", "model")
+        ),
+        *(({"answer": {name: []}}, rf"answer\.{name}") for name in ("fingerprint", "without", "completion_tokens")),
+    ],
+)
+def test_a_record_of_another_shape_is_named(change: dict[str, Any], named: str, tmp_path: Path) -> None:
+    with Journal.open(tmp_path / "answers", {"answers of language models": 1}) as journal:
+        journal.append({"key": "a", "answer": {}})
+        journal.append({"key": "a", "answer": {}, **change})
+    with pytest.raises(
+        DataError,
+        match=rf"answers:3: the record\.{named} is .*\(move the file away, or delete this line and all after it\)$",
+    ):
+        Answers(tmp_path / "answers")
+
+
+def test_answers_that_failed_are_asked_for_again_on_demand(tmp_path: Path) -> None:
+    answers = Answers(tmp_path / "answers")
+    answers.add("a", Answer(failure="server error 500"))
+    answers.add("b", Answer("B"))
+    answers.close()
+    kept = Answers(tmp_path / "answers")
+    assert kept.get("a") == Answer(failure="server error 500") and kept.usage.failures == kept.usage.known == 1
+    assert kept.take_over([("a", Answer(failure="server error 500"))]) == 0, "the same failure"
+    assert kept.take_over([("a", Answer(failure="another"))]) == 1
+    kept.close()
+    again = Answers(tmp_path / "answers", retry_failed=True)
+    assert (again.get("a"), again.get("b"), len(again)) == (None, Answer("B"), 1)
+
+
+def test_who_gave_the_answers_is_said_in_one_order() -> None:
+    answers = Answers(None)
+    assert answers.identity("m") == [] and answers.path is None
+    for key, answer in enumerate([Answer(model="m"), Answer(model="n", fingerprint="g"), Answer(fingerprint="f")]):
+        answers.add(str(key), answer)
+    assert answers.identity("m") == ["model:n", "fingerprint:f+g"]
+    answers.add("3", Answer(without="seed,temperature"))
+    assert answers.identity("n") == ["model:m", "fingerprint:f+g", "without:seed,temperature"]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (" an answer\n", "an answer"),
+        ("<think>long\nthought</think> an answer", "an answer"),
+        ("long\nthought</thinking> an answer", "an answer"),
+        (" <thinking>a thought that\nhas no end", ""),
+        ("it has <think> in it", "it has <think> in it"),
+    ],
+)
+def test_thoughts_are_no_part_of_what_was_said(content: str, said: str) -> None:
+    assert Answer(content).said == said
 
 
 @pytest.mark.parametrize(
