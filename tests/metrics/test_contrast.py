@@ -82,6 +82,12 @@ def test_fluency_does_not_depend_on_neighbours_and_counts_each_text_once(gpt: st
     assert np.array_equal(model.fluency(texts[::-1]), model.fluency(texts)[::-1])
 
 
+def test_of_several_devices_a_process_takes_its_own(bert: str, gpt: str, refset: ReferenceSet) -> None:
+    metrics = [LaserLM(model=bert, layer=2, lm=gpt, cache=False, jobs=1, device=names) for names in ("cpu", "cpu:0,1")]
+    one, several = (metric.statistics(SYSTEMS, refset).values for metric in metrics)
+    assert np.array_equal(one, several)
+
+
 def test_long_texts_are_cut_and_warned_of(gpt: str) -> None:
     with pytest.warns(PolyrefWarning, match=f"1 text is longer than {Path(gpt).name} reads"):
         (value,) = Causal(find(gpt, "language model"), "cpu").fluency(["x" * 100])

@@ -375,6 +375,11 @@ def test_what_a_cache_holds_moves_no_digit(model: Path, tmp_path: Path, monkeypa
     assert read("two", named[:1], named[30:12:-1], named[::-1]) == at_once
 
 
+def test_of_several_devices_a_process_takes_its_own(esim: Callable[..., ESIM]) -> None:
+    one, several = (esim(device=names).statistics(SYSTEMS, ragged()).values for names in ("cpu", "cpu:0,1"))
+    assert np.array_equal(one, several)
+
+
 def test_other_arithmetic_is_another_key(esim: Callable[..., ESIM]) -> None:
     threads = torch.get_num_threads()
     before = esim()._key("rain")
@@ -384,6 +389,13 @@ def test_other_arithmetic_is_another_key(esim: Callable[..., ESIM]) -> None:
     finally:
         torch.set_num_threads(threads)
     assert esim()._key("rain") == before
+
+
+@pytest.mark.parametrize("name", ["sha256", "encoder", "layers", "longest", "lowercase"])
+def test_another_model_is_another_key(name: str, esim: Callable[..., ESIM]) -> None:
+    before, other = esim()._key("rain"), esim()
+    vars(other.card).update({name: {"sha256": "other"} if name == "encoder" else "other"})
+    assert other._key("rain") != before
 
 
 def test_empty_sides_are_scored_and_counted(esim: Callable[..., ESIM]) -> None:

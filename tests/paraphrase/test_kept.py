@@ -12,6 +12,7 @@ import torch
 from polyref.cache import Cache
 from polyref.paraphrase import DiverseBeam, Paraphraser, SearchOptions, load_paraphraser
 from polyref.paraphrase.search import Candidate
+from polyref.paraphrase.search.huggingface import SavedGeneration
 from polyref.paraphrase.search_paraphraser import SearchParaphraser
 
 TEXTS = ["The ferry left on time.", "", "Nobody saw the mill that day.", "We bought 12 apples."]
@@ -135,9 +136,17 @@ def test_what_kept_lists_depend_on(change: dict[str, Any], tmp_path: Path) -> No
 
 def test_lists_of_other_languages_of_a_model_are_not_read(tmp_path: Path) -> None:
     cache = Cache(tmp_path)
-    for lang, expected in (("de", 1), ("en", 1), ("de", 0)):
-        made = searching(cache, languages=("de", "en"), lang=lang)
+    for lang, prefix, expected in (("de", 5, 1), ("en", 5, 1), ("en", 6, 1), ("de", 5, 0)):
+        made = searching(cache, languages=("de", "en"), lang=lang, prefix=(prefix,))
         made("Hi.", 1)
+        assert made.searches == expected
+
+
+def test_kept_lists_depend_on_what_the_model_says_of_generation(tmp_path: Path) -> None:
+    cache = Cache(tmp_path)
+    for penalty, expected in ((1.5, 1), (2.5, 1), (1.5, 0)):
+        made = searching(cache, saved=SavedGeneration({"repetition_penalty": penalty}, ends=(2,)))
+        made("Hi.", 1, decoding=SearchOptions(semantics="hf"))
         assert made.searches == expected
 
 

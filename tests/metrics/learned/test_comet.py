@@ -22,6 +22,7 @@ from polyref.errors import ModelError, PolyrefWarning, UsageError
 from polyref.metrics.learned import comet
 from polyref.metrics.learned.comet import COMET, Compared, errors_cost
 from polyref.metrics.registry import get_metric
+from polyref.models.checkpoints.comet import Input
 from polyref.models.networks.comet import load_comet, sparsemax
 from polyref.references import ReferenceSet, Segment
 
@@ -195,6 +196,21 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(threads)
+
+
+def test_what_is_kept_is_of_one_model_in_one_arithmetic(models: Path) -> None:
+    def keys(name: str = "reg-old", by_others: bool = False, **options: Any) -> list[bytes]:
+        passes = COMET(model=str(models / "checkpoints" / name), **options).passes
+        return list(passes._keys([Input((1, 2)), Input((1, 3))], by_others).values())
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        found = [keys(), keys("reg-softmax-avg"), keys(dtype="bfloat16"), keys(by_others=True)]
+        assert keys() == found[0]
+    finally:
+        torch.set_num_threads(threads)
+    assert len({key for two in found for key in two}) == 8
 
 
 @pytest.mark.parametrize("name", ["reg-sparsemax-norm-max", "xcomet-xl", "unified-bert"])

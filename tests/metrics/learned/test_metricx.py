@@ -6,7 +6,9 @@ import gzip
 import json
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,7 @@ from safetensors.torch import load_file, save_file
 from thorough import THOROUGH
 
 from polyref import Reference, ReferenceSet, Segment, score
+from polyref.cache import Cache
 from polyref.errors import DataError, ModelError, PolyrefWarning, UsageError
 from polyref.metrics import registry
 from polyref.metrics.base import Metric
@@ -161,6 +164,33 @@ def test_a_text_has_the_same_bytes_in_any_company_and_from_the_cache(
     assert fresh._pairs(pairs[::-1])[::-1].tobytes() == first.tobytes()
     alone: Any = _metric("ref", model)
     assert np.concatenate([alone._pairs([pair]) for pair in pairs]).tobytes() == first.tobytes()
+
+
+def test_what_is_kept_is_of_one_model_in_one_arithmetic(
+    checkpoint: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[list[bytes]] = []
+    monkeypatch.setattr(Cache, "get", lambda self, keys: asked.append(keys) or {})
+
+    def keys(name: str = "metricx-23-tiny", threads: int = 2, processes: bool = False, **options: Any) -> list[bytes]:
+        torch.set_num_threads(threads)
+        metric: Any = registry.get_metric("metricx", model=str(checkpoint(name)), **options)
+        metric.network.compute = lambda texts: [0.0 for _ in texts]
+        if processes:  # each of them has one thread; here this one does their work
+            here = SimpleNamespace(elsewhere=False)
+            pool = SimpleNamespace(pays=lambda size: True, map=partial(map, metric.network.compute), engine=here)
+            vars(metric).update(_others=pool)
+        metric._computed([(5, 1), (6, 1)])
+        return asked[-1]
+
+    before = torch.get_num_threads()
+    try:
+        changes: list[Any] = [{}, {"name": "metricx-24-hybrid-tiny"}, {"dtype": "bfloat16"}, {"threads": 1}]
+        found = [keys(**change) for change in changes]
+        assert len({key for two in found for key in two}) == 8
+        assert (keys(), keys(processes=True)) == (found[0], found[3])
+    finally:
+        torch.set_num_threads(before)
 
 
 @pytest.mark.slow
