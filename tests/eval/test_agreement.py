@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,13 +11,14 @@ import sacrebleu
 import scipy.stats
 
 from polyref.errors import DataError, UsageError
-from polyref.eval.agreement import Row, agreement
+from polyref.eval.agreement import Judged, Row, _Measured, agreement
 from polyref.eval.data.evaluation_set import EvalSet
 from polyref.eval.data.reference_sets import reference_set
 from polyref.eval.data.score_files import Gold, StoredScores
 from polyref.eval.series import ComputedSeries, Series, StoredSeries, series_of
-from polyref.eval.statistics.base import Bootstrap
-from polyref.eval.statistics.significance import perm_systems
+from polyref.eval.statistics.base import Bootstrap, People
+from polyref.eval.statistics.named import PEARSON, statistics_called
+from polyref.eval.statistics.significance import jackknife_p, perm_systems
 from polyref.metrics.registry import get_metric
 
 SYSTEMS = ["Alpha", "Beta.1", "Gamma-2"]
@@ -243,6 +247,70 @@ def test_placebos_are_not_measured_without_added_references(minimal: Path) -> No
         for one, fake in zip(whole, fakes, strict=True):
             expected, found = one.segment(SYSTEMS, 2), fake.segment(SYSTEMS, 2)
             assert expected is not None and np.array_equal(expected, found)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("level", "over", "redrawn", "p"),
+    [
+        ("seg", "segments", "segments", 0.5),
+        ("seg", "both", "segments and systems", 0.5),
+        ("sys", "systems", "systems", 0.5),
+        ("sys", "segments", "segments", None),  # it would speak of these systems alone
+    ],
+)
+def test_intervals_are_of_the_redrawn_sets_alone(level: str, over: str, redrawn: str, p: float | None) -> None:
+    (statistic,) = (one for one in statistics_called("pearson") if one.level == level)
+    people = People(
+        np.zeros((5, 4)) if level == "seg" else np.arange(5.0), np.ones(4, dtype=bool), Bootstrap(3, over=over)
+    )
+    series: Any = SimpleNamespace(metric="m", resamples=True)
+
+    def measured(*values: float, k: int = 1) -> _Measured:
+        judged = Judged("g", "ABCDE", people, cells=20, segments=4)
+        scores, without = np.array([0.0, 2.0, 1.0, 4.0, 3.0]) * k, 0.05 + np.array([0.1, 0.2, 0.4, 0.3, 0.3]) * k
+        return _Measured(statistic, judged, series, k, np.array(values), scores, without, None)
+
+    base = measured(0.5, 0.2, 0.1, 0.1, k=0)
+    row = measured(0.9, 0.1, 0.2, 0.3).row(Bootstrap(3, confidence=0.5), base)
+    assert (row.gain, row.n, row.segments, row.redrawn) == (pytest.approx(0.4), 20 if level == "seg" else 5, 4, redrawn)
+    assert row.ci == pytest.approx((0.15, 0.25)) and row.gain_ci == pytest.approx((0.0, 0.15))
+    assert row.p_bootstrap == p, "one of three gains is none, and the given set counts"
+    assert row.p == pytest.approx(jackknife_p(0.4, np.array([0.1, 0.2, 0.4, 0.3, 0.3])))
+    assert (row.p_williams is None) == (level == "seg")
+    (soft,) = statistics_called("soft-pairwise-accuracy")  # systems, whatever was asked for
+    assert replace(base, statistic=soft).redrawn == "systems"
+    once = measured(0.9, 0.1).row(Bootstrap(1), measured(0.5, 0.2, k=0))
+    assert once.gain_ci == pytest.approx((-0.1, -0.1)) and once.p_bootstrap == (None if p is None else 1.0)
+    for other in (base, measured(0.5, k=0)):  # as often as the other, and not at all
+        bare = measured(0.9).row(Bootstrap(0), other)
+        assert (bare.ci, bare.gain_ci, bare.p_bootstrap, bare.redrawn) == (None, None, None, "")
+    alone = measured(0.9, 0.1, 0.2, 0.3).row(Bootstrap(3), None)
+    assert (alone.gain, alone.gain_ci, alone.p, alone.p_williams) == (None, None, None, None)
+
+
+def test_what_is_left_beyond_placebos_is_tested_against_their_mean_or_each_of_them() -> None:
+    people, series = People(np.array([0.0, 1.0, 2.0, 4.0, 3.0])), SimpleNamespace(metric="m", resamples=True)
+
+    def measured(value: float, scores: list[float], without: list[float] | None) -> _Measured:
+        left = None if without is None else np.array(without)
+        return _Measured(
+            PEARSON[0], Judged("g", "ABCDE", people), series, 1, np.array([value]), np.array(scores), left, None
+        )  # type: ignore[arg-type]
+
+    given = [(0.9, [0.0, 1, 2, 4, 4], [0.9, 0.8, 0.9, 0.7, 0.9]), (0.5, [0.0, 2, 1, 4, 3], [0.4, 0.5, 0.6, 0.5, 0.5])]
+    given.append((0.3, [1.0, 3, 0, 2, 4], [0.2, 0.3, 0.3, 0.1, 0.3]))
+    real, *placebos = (measured(*one) for one in given)
+    fake, beyond = real.controls(placebos, Bootstrap(0), None)
+    assert (fake.control, fake.value, fake.p, fake.gain) == ("placebo", pytest.approx(0.4), None, None)
+    assert (beyond.control, beyond.value) == ("real - placebo", pytest.approx(0.5))
+    mean = np.mean([without for _, _, without in given[1:]], axis=0)
+    assert beyond.p == pytest.approx(jackknife_p(0.5, np.array(given[0][2]) - mean))
+    bare, *others = (replace(one, without=None) for one in (real, *placebos))
+    _, beyond = bare.controls(others, Bootstrap(0), None)
+    each = [bare.p_over(one) for one in others]
+    assert beyond.p == max(each) > min(each)  # type: ignore[type-var]
+    assert bare.p_over(placebos[0]) == real.p_over(others[0]) == each[0], "both or none lack each system in turn"
+    assert np.isnan(replace(bare, scores=np.ones(5)).p_over(bare)), "scores that are all the same have no unit"  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("kind", ["computed", "of a file", "of systems alone"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import itertools
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -15,14 +16,17 @@ import pytest
 import scipy.stats
 
 from polyref.errors import UsageError
-from polyref.eval.agreement import Row, verdict
+from polyref.eval.agreement import Row, Verdict, verdict
 from polyref.eval.api import evaluate
+from polyref.eval.data.reference_sets import LengthLeft
 from polyref.eval.data.score_files import Gold, RankingPairs
-from polyref.eval.evaluation import Evaluation
+from polyref.eval.evaluation import NO_PLACEBO, Evaluation
 from polyref.eval.statistics import named
 from polyref.eval.statistics.base import Bootstrap, People, Statistic
 from polyref.eval.statistics.correlation import kendall_tau_b, pearson
 from polyref.eval.statistics.within_segments import tie_threshold
+from polyref.metrics.api import NO_HUMAN
+from polyref.references import Reference, ReferenceSet, Segment
 
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts/bench/exactness/interval_levels.py"
 OVER = ["segments", "systems", "both"]
@@ -205,6 +209,9 @@ def test_rows_say_what_was_redrawn(choices: dict[str, Any], polyref: Any) -> Non
         evaluate(**choices, over="people")
 
 
+NOT_BEYOND = "the gain is significant, the gain beyond the placebo is not"
+
+
 def _row(level: str, redrawn: str, gain_ci: tuple[float, float] | None, p: float | None = None, **more: Any) -> Row:
     statistic = "pearson" if level == "sys" else "kendall-without-ties"
     given = {"gold": "g", "metric": "m", "k": 5, "statistic": statistic, "value": 0.5, "gain": 0.1, "n": 9, "ci": None}
@@ -229,6 +236,29 @@ def test_verdicts_never_come_from_intervals() -> None:
 
 
 @pytest.mark.parametrize(
+    ("change", "word"),
+    [
+        ({"k": 0, "p": 0.01}, "better"),
+        ({"k": 0, "p": 0.99, "gain": -0.1}, "worse"),
+        ({"k": 0, "p": 0.01, "gain": 1.0}, "better"),
+        ({"k": 0, "p": 0.5}, "unclear"),
+        ({"k": 0, "p": 0.5, "gain": 0.0}, ""),  # it is what others are held against
+        ({"k": 5, "p": 0.5, "gain": 0.0}, "unclear"),
+        ({"k": 5, "p": 0.01, "gain": float("nan")}, ""),
+        ({"k": 5, "p": None}, ""),
+        ({"k": 5, "p": float("nan")}, "unclear"),  # of too few systems
+        ({"k": 5, "p": 0.001, "gain": 1e-13}, "unclear"),  # equal, but for rounding
+        ({"k": 5, "p": 0.025}, "unclear"),
+        ({"k": 5, "p": 0.0249}, "gains"),
+        ({"k": 5, "p": 0.975, "gain": -0.1}, "unclear"),
+        ({"k": 5, "p": 0.01, "statistic": "of another experiment"}, "gains"),
+    ],
+)
+def test_words_at_their_limits(change: dict[str, Any], word: str) -> None:
+    assert verdict(_row("sys", "", None, **{"p": 0.5, **change})).word == word
+
+
+@pytest.mark.parametrize(
     ("gain", "beyond", "word", "reason"),
     [
         (0.01, 0.01, "better", False),
@@ -246,7 +276,8 @@ def test_better_needs_the_gain_and_the_gain_beyond_the_placebo(
 ) -> None:
     row = _row("seg", "segments", None, gain, gain=0.1 if gain < 0.5 else -0.1)
     told = verdict(row, _row("seg", "segments", None, beyond, gain=None, control="real - placebo"))
-    assert (told.word, bool(told.reason)) == (word, reason)
+    said = "the gain beyond the placebo is significant, the gain is not" if gain > 0.1 else NOT_BEYOND
+    assert told == Verdict(word, said if reason else "")
 
 
 def test_doubts_withhold_every_verdict_on_added_references() -> None:
@@ -312,3 +343,43 @@ def test_doubts_reach_every_row_of_their_k() -> None:
     assert [alone.claim(row) for row in real] == [0.1] * 2
     assert alone.remarks[0].startswith("The control was not run: ") and len(alone.remarks) == 1
     assert all("withheld" not in row for row in alone.row_values())
+
+
+def test_what_is_said_below_a_table_of_verdicts() -> None:
+    def said(rows: Sequence[Row], **more: Any) -> list[str]:
+        told = Evaluation(set_name="s", pair="de-en", gold=Gold("g", None, {}), series=[], systems=[], ks=[1],
+                          rows=rows, signature="", signatures={}, **more)  # fmt: skip
+        assert told.claim(_row("sys", "", None, 0.01, metric="of another table")) == 0.1
+        return told.remarks
+
+    base = _row("sys", "", None, metric="chrf", k=0, gain=None)
+    over_another = _row("sys", "", None, 0.01, metric="ter", k=0)
+    gaining = [
+        _row("sys", "", None, 0.01, metric=metric, k=1, gain=gain) for metric, gain in (("chrf", 0.2), ("bleu", 0.4))
+    ]
+    unclear = _row("sys", "", None, 0.3, metric="ter", k=1)
+    silent = _row("seg", "", None, 0.01, metric="chrf", k=1, statistic="tie-rate")
+    assert said([base, over_another, silent]) == []
+    (control,) = said([base, *gaining, unclear, silent])
+    assert control.startswith("The control was not run: ")
+    left = LengthLeft(0.25, 0.0, 0.01)
+    assert said([base, *gaining], length_left=left) == [control, str(left)]
+    pseudo = ReferenceSet((Segment("1", (Reference("It is late.", kind="pseudo"),)),))
+    assert said([base, *gaining], references=pseudo) == [f"s de-en: {NO_HUMAN}. {NO_PLACEBO}"]
+
+    within = _row("seg", "", None, 0.01, metric="chrf", k=2, gain=0.4)
+    blind = [
+        _row("sys", "", None, p, metric="length", k=k, gain=0.2, control="length") for k, p in ((1, 0.012), (2, 0.3))
+    ]
+    blind += [_row("seg", "", None, 0.01, metric="length", k=k, gain=k / 10, control="length") for k in (1, 2, 3)]
+    beginning = (
+        "Length alone gains as well ({}): a metric that sees only lengths gains 0.2000 (one-sided p = {}) with the "
+    )
+    of_systems = beginning.format("Pearson's r, systems, k = 1", "0.0120")
+    of_segments = beginning.format("Kendall's τ (without ties), within segments, k = 2", "0.0100")
+    assert said([base, *gaining, unclear, within], blind=blind[:4]) == [
+        control,
+        of_systems + "same references, as much as all of the 0.2000 of chrF, 50 % of the 0.4000 of BLEU.",
+        of_segments + "same references, as much as 50 % of the 0.4000 of chrF.",
+    ]
+    assert said([base, within], blind=blind)[1:] == [], "the largest k has no row"

@@ -88,6 +88,11 @@ def test_undefined_correlations_are_no_comparisons() -> None:
 def test_every_test_is_a_family_of_its_own() -> None:
     rows = [_row(1, 0.9, 0.1, 0.01), replace(_row(2, 0.9, 0.1, 0.5), p_perm_both=0.02), _row(3, 0.9, 0.1, 0.03)]
     assert [row.p_adjusted for row in with_correction(rows, "bonferroni")] == pytest.approx([0.02, 0.02, 0.06])
+    # The jackknife's, at both levels; what has no p-value is no comparison.
+    rows += [replace(_row(1, 0.9, 0.1, 0.1), level="seg"), replace(_row(1, 0.9, 0.1, 0.2), statistic="spearman")]
+    rows += [_row(4, 0.9, 0.1, p) for p in (None, math.nan)]
+    found = [row.p_adjusted for row in with_correction(rows, "bonferroni")]
+    assert found[-2:] == [None, None] and found[:-2] == pytest.approx([0.02, 0.02, 0.06, 0.2, 0.4])
 
 
 @pytest.mark.parametrize("p", [0.001, 0.999, 1.0])
