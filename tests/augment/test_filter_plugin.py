@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from polyref.augment.filters import read_filter
+from polyref.augment.filters import filter_chain, fitting_chain, read_filter
 from polyref.errors import DataError, UsageError
 
 DOCS = Path(__file__).resolve().parent.parent.parent / "docs"
@@ -71,6 +71,22 @@ def test_a_measure(write: Callable[[str], Path]) -> None:
     assert measure.name == "shorter>=-9" and measure.scorer.score([("", "abc")]) == [-6.0]
     with pytest.raises(DataError, match=r"\[shorter\]: 'min' is 1, expected a number of at most 0"):
         read_filter(write("[shorter]\nmin = 1"))
+
+
+def test_models_are_loaded_once_and_only_where_they_are_asked_for(write: Callable[[str], Path], tmp_path: Path) -> None:
+    path = str(write('base = "default"\n[shorter]\nmin = -9'))
+    assert [one.name for one in filter_chain(path).measures] == ["shorter>=-9"]
+    assert filter_chain(path, models=False).measures == ()
+    chain = fitting_chain(path, "en", {"small-model": "a", "good-writer": "b"})
+    assert [one.name for one in chain.measures] == ["shorter>=-9"], "those of the first chain"
+    assert [bool(one.measures) for one in chain.by_need.values()] == [True, False]
+    Path(path).rename(tmp_path / "mine")
+    assert filter_chain(str(tmp_path / "mine")).reasons[-1] == "shorter>=-9", "it is a file, whatever its name"
+    with pytest.raises(UsageError, match=r"there is no filter 'absent', expected one of default, .*, or a TOML file$"):
+        filter_chain("absent")
+    told = r"mine compares with references, .* \(name one of default, good-writer, small-model, strict, none\)$"
+    with pytest.raises(UsageError, match=told):
+        filter_chain(str(tmp_path / "mine"), source_lang="de")
 
 
 def test_what_is_no_check(write: Callable[[str], Path]) -> None:

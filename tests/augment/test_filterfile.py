@@ -149,6 +149,34 @@ def test_thresholds_quantiles_and_weights() -> None:
     assert left(power=2)[1] == [0.25, 0.1111, 0.04, 0.0625, 0.1111]
 
 
+def test_of_equal_candidates_the_one_of_a_later_reference_goes() -> None:
+    segment = ReferenceSet.from_texts([["abcd", "efgh"]])[0]
+    found = [Candidate("abcde", 0, 0), Candidate("efghi", 1, 0)]
+    for given in (found, found[::-1]):
+        assert Measure("m", Lengths(), quantile=0.5).apply([segment], [given], Counter()) == [[found[0]]]
+
+
+def test_what_a_measure_refuses_is_told_and_counted_by_its_name() -> None:
+    segments = ReferenceSet.from_texts([["abcd"], ["ef"]]).segments
+    chain = FilterChain("m", (Check("c", str.__eq__),), tuple(Measure(f"m{n}", Lengths(), minimum=-n) for n in (3, 1)))
+    assert chain.reasons == ("empty", "copy", "duplicate", "c", "m3", "m1")
+    found = [[Candidate(text, 0, rank) for rank, text in enumerate(("abcdefgh", "abc", "ab"))], [Candidate("efg")]]
+    dropped: Counter[str] = Counter()
+    refused: list[list[Dropped]] = [[], []]
+    assert chain.measure(segments, found, dropped, refused) == [found[0][1:2], found[1]]
+    assert dropped == {"m3": 1, "m1": 1}
+    assert refused == [[Dropped("1", 0, 0, "abcdefgh", "m3"), Dropped("1", 0, 2, "ab", "m1")], []]
+
+
+def test_a_measure_gives_one_value_a_candidate() -> None:
+    class More(Lengths):
+        def score(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+            return [0.0] * (len(pairs) + 1)
+
+    with pytest.raises(ValueError, match="longer"):
+        Measure("m", More()).apply(ReferenceSet.from_texts([["abcd"]]).segments, [[Candidate("ab")]], Counter())
+
+
 @pytest.mark.parametrize("value", [float("nan"), float("-inf")], ids=["NaN", "infinity"])
 def test_a_measure_is_a_finite_number(value: float) -> None:
     class Odd(Lengths):

@@ -11,7 +11,7 @@ import pytest
 from rule_paraphraser import RuleParaphraser
 
 from polyref.augment import augment, filter_chain
-from polyref.augment.filters import NEEDS, fitting_chain
+from polyref.augment.filters import NEEDS, filters_in, fitting_chain
 from polyref.augment.writer import journal_path
 from polyref.paraphrase import Hypothesis, NBest, Paraphraser
 from polyref.paraphrase.sentences import by_sentences
@@ -43,6 +43,80 @@ def _reasons(name: str, lang: str = "en") -> list[str]:
 def test_the_two_presets_drop_what_they_say() -> None:
     assert _reasons("good-writer") == ["kept", "talk"]
     assert _reasons("small-model") == ["numbers", "numbers"] == _reasons("default")
+
+
+def test_of_what_was_read_in_part_the_beginning_is_a_copy() -> None:
+    text = "It rained all day. Then it stopped."
+    offers = filter_chain("none").start([text])
+    said = [
+        offers.offer(text, candidate, beginning=beginning)
+        for candidate, beginning in (
+            ("it rained all day.", True),
+            ("It rained all day.", False),
+            ("It rained all day.", False),
+            ("It rained all day.", True),
+            ("It poured.", True),
+            ("It poured.", True),
+            ("", True),
+        )
+    ]
+    assert said == ["copy", None, "duplicate", "copy", None, "duplicate", "empty"]
+
+
+def test_chains_of_several_needs_stand_in_one_order() -> None:
+    needs = {"small-model": "a", "good-writer": "b"}
+    chain = fitting_chain("default", "de", needs)
+    assert chain.name.startswith("good-writer(for b):talk") and " + small-model(for a):numbers" in chain.name
+    assert list(chain.by_need) == list(filters_in("default", needs)) == ["good-writer", "small-model"]
+    assert filters_in("strict", needs) == {"strict": "--filter"}
+    assert fitting_chain("default", "de", needs, "en").name.count("of translations") == 2
+    assert filter_chain().name == filter_chain("small-model", "en-GB").name
+
+
+ANY = "numbers+links+placeholders+language+form+repetition"
+ENGLISH = "amounts+dates+names"
+OF_SOURCE = "talk+several+untranslated+numbers+names"
+
+
+@pytest.mark.parametrize(
+    ("preset", "checks"),
+    [
+        ("none", ("", "", "")),
+        (
+            "good-writer",
+            (
+                "talk+several+foreign+length0.05-4",
+                "talk+several+foreign+length0.05-4",
+                f"{OF_SOURCE}+placeholders+language+length0.1-6",
+            ),
+        ),
+        (
+            "small-model",
+            (
+                f"{ANY}+length0.6-1.6+{ENGLISH}+negation+persons+opening+grammar+vocabulary+echo+omission0.34",
+                f"{ANY}+length0.6-1.6",
+                f"{OF_SOURCE}+links+placeholders+language+length0.4-2.5",
+            ),
+        ),
+        (
+            "strict",
+            (
+                f"{ANY}+length0.75-1.4+{ENGLISH}+negation-count+persons+opening-ties+grammar+vocabulary+echo+omission",
+                f"{ANY}+length0.75-1.4",
+                f"{OF_SOURCE}+links+placeholders+language+length0.5-2",
+            ),
+        ),
+    ],
+)
+def test_presets_run_the_same_checks_in_the_same_order_as_ever(preset: str, checks: tuple[str, str, str]) -> None:
+    """In English, in another language, and of translations: sets are signed with these names."""
+    found = [filter_chain(preset, *how) for how in (("en-GB",), ("de-AT",))]
+    found.append(filter_chain(preset, "de", source_lang="en"))
+    labels = [preset, preset, f"{preset}(of translations)"]
+    assert [one.name for one in found] == [":".join(filter(None, both)) for both in zip(labels, checks, strict=True)]
+    for chain, names in zip(found, checks, strict=True):
+        assert chain.reasons == ("empty", "copy", "duplicate", *filter(None, names.split("+")))
+    assert all(check.stated for check in found[0].checks) == (preset != "good-writer")
 
 
 @pytest.mark.parametrize("lang", ["ru", "zh"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from dataclasses import replace
@@ -16,7 +17,7 @@ from sacrebleu.metrics.helpers import extract_all_char_ngrams, extract_word_ngra
 
 from polyref.errors import DataError, UsageError
 from polyref.metrics import get_metric
-from polyref.metrics.combination import Compared, Mean, at_cuts
+from polyref.metrics.combination import Blend, Compared, ExpectedCredit, Maximum, Mean, at_cuts, first_best
 from polyref.references import Reference, ReferenceSet, Segment
 
 METRICS = ["bleu", "chrf", "chrf++"]
@@ -480,3 +481,93 @@ def test_the_best_of_each_measure_asks_for_no_weights() -> None:
     assert not each.reads("weights")
     with pytest.raises(UsageError, match="`weights` is given, but has no use when references combine by max-each"):
         get_metric("bertscore", combine="max-each", weights="logprob")
+
+
+@pytest.mark.parametrize("power", [0.5, 1.0, 2.0])
+def test_what_added_references_earn_by_a_plain_sum(power: float) -> None:
+    rng = np.random.default_rng(4)
+    segments, systems, references, grams_there = 2, 3, 4, 5
+    held = rng.integers(2, size=(segments, references, grams_there)).astype(np.float32)
+    new = rng.integers(3, size=(segments, systems, grams_there)).astype(np.float32)
+    weights = rng.integers(1, 9, size=(segments, references)) / 8
+    weights[0, :2] = 0.0
+    cuts = np.array([[0, 1], [1, 2], [2, 4], [3, 3], [4, 4]])
+    found = ExpectedCredit(alpha=0.5, power=power).earned(held, new, weights, cuts)
+    for k, s, b in itertools.product(range(len(cuts)), range(systems), range(segments)):
+        used = range(cuts[k, b])
+        norm = sum(weights[b, r] for r in used)
+        shares = [sum(weights[b, r] * held[b, r, g] for r in used) / norm if norm else 0.0 for g in range(grams_there)]
+        assert found[k, s, b] == pytest.approx(0.5 * sum(new[b, s] * np.array(shares) ** power), abs=1e-9)
+
+
+def test_weights_are_asked_of_the_references_in_use_alone() -> None:
+    human, silent = Reference("a"), Reference("b", kind="paraphrase", weight=0.0)
+    known = replace(silent, weight=0.5, logprob=-1.0)
+    references = ReferenceSet(
+        (Segment("1", (human, known)), Segment("2", (silent, known)), Segment("3", (human, silent)))
+    )
+
+    def weigh(combination: Any, *cuts: list[int]) -> list[list[float]]:
+        found: list[list[float]] = combination.weigh(references, np.array(cuts)).tolist()
+        return found
+
+    # What has no human reference is not in use, and what has no log-probability is no more.
+    assert weigh(ExpectedCredit(), [1, 0, 1], [2, 0, 1]) == [[1, 1], [0, 0], [1, 0]]
+    assert weigh(Mean(weights="logprob"), [1, 0, 1], [2, 0, 1]) == [[1, 1], [0, 0], [1, 0]]
+    with pytest.raises(DataError, match="segment 2 has an extra reference without a log-probability"):
+        weigh(Mean(weights="logprob"), [1, 1, 1])
+    with pytest.raises(DataError, match="segment 2 has no human reference, which expected credit needs"):
+        weigh(ExpectedCredit(), [1, 1, 1])
+    # The fewest in use need weight where they make a score by themselves; beside human references they may have none.
+    with pytest.raises(DataError, match="the references of segment 2 have no weight"):
+        weigh(Mean(weights="given"), [1, 1, 1], [2, 2, 2])
+    assert weigh(Mean(weights="given"), [1, 2, 1], [2, 2, 2]) == [[1, 0.5], [0, 0.5], [1, 0]]
+    silent_human = ReferenceSet((Segment("1", (replace(human, weight=0.0), known)),))
+    assert ExpectedCredit(weights="given").weigh(silent_human, np.array([[1], [2]])).tolist() == [[0, 0.5]]
+
+
+def test_which_options_mean_something() -> None:
+    own = {"alpha", "power", "weights", "gamma", "blend"}
+    told = {
+        (kind.name, weights): {name for name in own if kind(weights=weights).reads(name)}
+        for kind in (Mean, ExpectedCredit, Blend)
+        for weights in ("uniform", "logprob")
+    }
+    assert told == {
+        ("mean", "uniform"): {"weights"},
+        ("mean", "logprob"): {"weights", "gamma"},
+        ("expected", "uniform"): {"weights", "alpha", "power"},
+        ("expected", "logprob"): {"weights", "alpha", "power", "gamma"},
+        ("blend", "uniform"): {"weights", "blend"},
+        ("blend", "logprob"): {"weights", "blend", "gamma"},
+    }
+
+
+class Linear(Compared):
+    """Two statistics of two systems and three references, of which the first is the score."""
+
+    linear = True
+    single = np.array([[[[1.0, 9.0], [3.0, 9.0], [5.0, 9.0]], [[4.0, 9.0], [2.0, 9.0], [7.0, 9.0]]]])
+
+    def score(self, values: Any) -> Any:
+        return values[..., 0]
+
+
+def test_blend_of_a_metric_whose_score_is_a_mean() -> None:
+    blend = Blend(blend=0.25, weights="given")
+    texts = Linear(np.array([1]), Maximum())
+    found, of_which = blend.count(texts, np.array([[1], [3]]), np.array([[1.0, 1.0, 3.0]]))
+    assert of_which is None
+    # The human reference alone; then a quarter of the way to (3 + 3 x 5) / 4 and to (2 + 3 x 7) / 4.
+    assert found[..., 0].tolist() == [[[1.0], [4.0]], [[1.0 + 0.25 * 3.5], [4.0 + 0.25 * 1.75]]]
+
+
+def test_blend_keeps_both_parts_beside_each_other() -> None:
+    assert Blend().columns(["a", "b"]) == ("a", "b", "added_a", "added_b", "sentence")
+    assert [part.tolist() for part in Blend().parts(np.arange(5))] == [[0, 1], [2, 3]]
+
+
+@given(st.lists(st.lists(st.integers(0, 3), min_size=4, max_size=4), min_size=1, max_size=3))
+def test_the_first_of_the_best(scores: list[list[int]]) -> None:
+    found = first_best(np.array([scores], dtype=float))[0]
+    assert found.tolist() == [[row.index(max(row[: n + 1])) for n in range(4)] for row in scores]
