@@ -3,23 +3,26 @@
     python scripts/mutation/mutate.py [--results mutants.jsonl] [--survivors] [MODULE ...]
 
 Not part of CI: it takes hours. `modules.toml` names the modules, and the fast tests of each. These are collected once,
-and every mutant is tried in a fork, in which the code of its function is exchanged; so no file is touched, and what a
-test starts as a program of its own has no fault. Coverage says which tests run a line: a mutant meets those, the
-quickest first. What was tried is in the results, and is not tried again while its line says the same; `--survivors`
-tries those again that survived. `equivalent.toml` says which mutants change nothing that matters, and why. At the end
-comes the score of every module.
+and every mutant is tried in a fork, in which the code of its function is exchanged; so no file is touched. Programs of
+Python that a test starts find the mutant where they import the module. Coverage says which tests run a line: a mutant
+meets those, and those that start programs, the quickest first. What was tried is in the results, and is not tried again
+while its line says the same; `--survivors` tries those again that survived. `equivalent.toml` says which mutants change
+nothing that matters, and why. At the end comes the score of every module, as `docs/benchmarks/mutants.csv` has it
+(`--list`).
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import contextlib
 import gc
 import importlib
 import json
 import os
 import shutil
 import signal
+import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
@@ -35,7 +38,7 @@ from coverage import Coverage
 HERE: Final = Path(__file__).resolve().parent
 REPOSITORY: Final = HERE.parent.parent
 #: Most seconds of tests that a mutant of a function meets, and one of a constant, which may be for any test.
-_MOST: Final = 60.0
+_MOST: Final = 30.0
 _MOST_OF_CONSTANTS: Final = 10.0
 _SWAPPED: Final[dict[type, type]] = {
     **{ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq},
@@ -44,6 +47,18 @@ _SWAPPED: Final[dict[type, type]] = {
     **{ast.Mod: ast.Mult, ast.Pow: ast.Mult, ast.BitOr: ast.BitAnd, ast.BitAnd: ast.BitOr},
 }
 _OTHERS: Final = {"min": "max", "max": "min", "any": "all", "all": "any", "sorted": "list"}
+#: What a program runs before all else: the module is that in the mutant's file.
+_IN_PROGRAMS: Final = """
+import importlib.util
+import sys
+
+class Mutant:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        return importlib.util.spec_from_file_location(name, {file!r}) if name == {name!r} else None
+
+sys.meta_path.insert(0, Mutant)
+"""
 #: What only speaks: its words are no matter of this.
 _SPEAKS: Final = ("Error", "Warning", "warn", "fail", "fault", "tell")
 
@@ -192,11 +207,14 @@ class Trial:
         known: Module and mutant -> what came of it.
     """
 
-    def __init__(self, module: dict[str, Any], known: dict[tuple[str, str], str], given: argparse.Namespace) -> None:
+    def __init__(
+        self, module: dict[str, Any], known: dict[tuple[str, str], str], given: argparse.Namespace, equivalent: Any
+    ) -> None:
         self.path, self.tests, self.functions = module["path"], module["tests"], module.get("functions", [])
         self.slow = module.get("slow", False)
         self.file = REPOSITORY / self.path
         self.known, self.given = known, given
+        self.equivalent: dict[str, str] = equivalent.get(self.path, {})
 
     def names(self) -> list[str]:
         """All mutants."""
@@ -205,16 +223,16 @@ class Trial:
     def is_open(self, name: str) -> bool:
         """Whether a mutant is to be tried."""
         found = self.known.get((self.path, name))
-        return found is None or (self.given.survivors and found == "survived")
+        return found is None or (self.given.survivors and found == "survived" and name not in self.equivalent)
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Try all mutants with the tests that were collected."""
         module = importlib.import_module(self.path.removesuffix(".py").replace("/", "."))
         live = defaultdict(list)
         for one in gc.get_objects():
-            if isinstance(one, FunctionType) and one.__code__.co_filename == str(self.file):
+            if type(one) is FunctionType and one.__code__.co_filename == str(self.file):
                 live[one.__code__.co_qualname].append(one)
-        covering, seconds = self._covered(session)
+        covering, seconds, starting = self._covered(session)
         tree = ast.parse(self.file.read_text("utf-8"))
         for name, statement, function in mutants(tree, self.functions):
             if not self.is_open(name):
@@ -225,42 +243,63 @@ class Trial:
                 self._note(name, "impossible", 0)
                 continue
             lines = range(statement.lineno, statement.end_lineno + 1) if function else [0]
-            numbers = {number for line in lines for number in covering.get(line, ())}
+            numbers = {number for line in lines for number in covering.get(line, ())} | starting
             if not function:
                 numbers = set(range(len(session.items)))
-            chosen, total = [], 0.0
+            chosen, total = {}, 0.0
             for number in sorted(numbers, key=seconds.__getitem__):
                 if total < (_MOST if function else _MOST_OF_CONSTANTS):
-                    chosen.append(session.items[number])
+                    chosen[session.items[number]] = 10 + int(5 * seconds[number])
                     total += seconds[number]
 
             def change(whole: CodeType = whole, statement: ast.stmt = statement, function: str = function) -> None:
+                space = dict(vars(module))
                 if not function:
-                    space = dict(vars(module))
                     exec(compile(ast.Module([statement], []), str(self.file), "exec"), space)
                     target = statement.targets[0] if isinstance(statement, ast.Assign) else statement.target
                     setattr(module, target.id, space[target.id])
                 for code in _codes(whole) if function else ():
                     for own in live.get(code.co_qualname, ()):
                         own.__code__ = code
+                if isinstance(statement, ast.FunctionDef):  # the values of its parameters are no part of the code
+                    bare = ast.Module([ast.FunctionDef(**{**vars(statement), "decorator_list": []})], [])
+                    exec(compile(bare, str(self.file), "exec", annotations.compiler_flag), space)
+                    for own in live.get(function, ()):
+                        own.__defaults__ = space[statement.name].__defaults__
+                        own.__kwdefaults__ = space[statement.name].__kwdefaults__
+                if starting:
+                    self._change_programs(module.__name__, ast.unparse(tree))
 
-            result = self._tried(session, chosen, 10 * total + 20, change) if chosen else "survived"
+            result = self._tried(session, chosen, change) if chosen else "survived"
             self._note(name, result, len(chosen))
             if result != "killed":
                 print(f"{self.path}:{statement.lineno}: {result} by {len(chosen)} tests: {name}", flush=True)
         return True
+
+    def _change_programs(self, name: str, text: str) -> None:
+        folder = Path(tempfile.mkdtemp(prefix="program-"))
+        (folder / "mutant.py").write_text(text, "utf-8")
+        program = _IN_PROGRAMS.format(name=name, file=str(folder / "mutant.py"))
+        (folder / "sitecustomize.py").write_text(program, "utf-8")
+        os.environ["PYTHONPATH"] = os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
 
     def _note(self, name: str, result: str, tests: int) -> None:
         entry = {"module": self.path, "mutant": name, "result": result, "tests": tests}
         with self.given.results.open("a", encoding="utf-8") as stream:
             stream.write(json.dumps(entry, ensure_ascii=False) + "\n")
 
-    def _covered(self, session: pytest.Session) -> tuple[dict[int, set[int]], list[float]]:
-        """Line -> the tests that run it, by their numbers; and the seconds that each takes."""
+    def _covered(self, session: pytest.Session) -> tuple[dict[int, set[int]], list[float], set[int]]:
+        """Line -> the tests that run it, by their numbers; the seconds of each; and those that start programs."""
         kept = Path(tempfile.gettempdir()) / "coverage"
 
         def measure() -> None:
-            seconds = []
+            seconds, starting, number = [], set(), 0
+
+            def hook(event: str, args: object) -> None:
+                if event in {"subprocess.Popen", "os.fork"}:  # what runs there is not measured
+                    starting.add(number)
+
+            sys.addaudithook(hook)
             found = Coverage(str(kept), include=[str(self.file)], config_file=False)
             found.start()
             for number, item in enumerate(session.items):
@@ -272,18 +311,22 @@ class Trial:
                     raise SystemExit(f"{item.nodeid} fails without any mutant")
             found.stop()
             found.save()
-            kept.with_suffix(".seconds").write_text(json.dumps(seconds))
+            kept.with_suffix(".seconds").write_text(json.dumps([seconds, sorted(starting)]))
 
-        if self._tried(session, [], 3600, measure) != "survived":
+        if self._tried(session, {}, measure) != "survived":
             raise SystemExit(f"{self.path}: a test fails without any mutant")
         data = Coverage(str(kept)).get_data()
         data.read()
         lines = data.contexts_by_lineno(str(self.file))
         covering = {line: {int(number) for number in numbers if number} for line, numbers in lines.items()}
-        return covering, json.loads(kept.with_suffix(".seconds").read_text())
+        seconds, starting = json.loads(kept.with_suffix(".seconds").read_text())
+        return covering, seconds, set(starting)
 
-    def _tried(self, session: pytest.Session, items: list[pytest.Item], seconds: float, change: Any) -> str:
-        """What comes of the change in a fork: `killed` by a test, `timeout`, `survived` or `impossible`."""
+    def _tried(self, session: pytest.Session, items: dict[pytest.Item, int], change: Any) -> str:
+        """What comes of the change in a fork: `killed` by a test, `timeout`, `survived` or `impossible`.
+
+        Each of the tests has so many seconds.
+        """
         child = os.fork()
         if child == 0:
             os.setsid()
@@ -293,23 +336,20 @@ class Trial:
             try:
                 change()
                 status = 1
-                for item in items:
+                for item, seconds in items.items():
+                    signal.alarm(seconds)  # ends the process
                     item.config.hook.pytest_runtest_protocol(item=item, nextitem=None)
                     if session.testsfailed:
                         break
                 status = int(session.testsfailed > 0)
             finally:
                 os._exit(status)
-        until = time.monotonic() + seconds
-        while (found := os.waitpid(child, os.WNOHANG)) == (0, 0):
-            if time.monotonic() > until:
-                os.killpg(child, signal.SIGKILL)
-                os.waitpid(child, 0)
-                return "timeout"
-            time.sleep(0.01)
-        for left in Path(tempfile.gettempdir()).glob("pytest-of-*"):
+        ended = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child, signal.SIGKILL)  # programs that it started
+        for left in Path(tempfile.gettempdir()).glob("p*-*"):  # of pytest and of programs
             shutil.rmtree(left, ignore_errors=True)
-        return {0: "survived", 2: "impossible"}.get(os.waitstatus_to_exitcode(found[1]), "killed")
+        return {0: "survived", 2: "impossible", -signal.SIGALRM: "timeout"}.get(ended, "killed")
 
 
 def main() -> None:
@@ -325,10 +365,11 @@ def main() -> None:
         entry = json.loads(line)
         known[entry["module"], entry["mutant"]] = entry["result"]
     os.chdir(REPOSITORY)
+    print("module,mutants,noticed,equivalent,not_tried")
     given.results = given.results.absolute()
     equivalent = tomllib.loads((HERE / "equivalent.toml").read_text("utf-8"))
     for module in listed:
-        trial = Trial(module, known, given)
+        trial = Trial(module, known, given, equivalent)
         if given.modules and trial.path not in given.modules:
             continue
         if not given.list and any(map(trial.is_open, trial.names())):
@@ -336,12 +377,10 @@ def main() -> None:
         for line in given.results.read_text("utf-8").splitlines() if given.results.exists() else ():
             entry = json.loads(line)
             known[entry["module"], entry["mutant"]] = entry["result"]
-        results: Counter[str] = Counter()
-        for name in trial.names():
-            result = known.get((trial.path, name), "not tried")
-            results["equivalent" if result == "survived" and name in equivalent.get(trial.path, {}) else result] += 1
-        counts = ", ".join(f"{count} {result}" for result, count in sorted(results.items()))
-        print(f"{trial.path}: {sum(results.values())} mutants: {counts}", flush=True)
+        found = Counter(known.get((trial.path, name), "not tried") for name in trial.names())
+        same = sum(known.get((trial.path, name)) == "survived" for name in trial.equivalent)
+        mutants_of_it, noticed = found.total() - found["impossible"], found["killed"] + found["timeout"]
+        print(trial.path, mutants_of_it, noticed, same, found["not tried"], sep=",", flush=True)
 
 
 def _in_a_process(trial: Trial) -> None:
