@@ -208,6 +208,8 @@ def test_what_is_kept_is_of_one_model_in_one_arithmetic(models: Path) -> None:
     try:
         found = [keys(), keys("reg-softmax-avg"), keys(dtype="bfloat16"), keys(by_others=True)]
         assert keys() == found[0]
+        torch.set_num_threads(1)
+        assert keys() == found[3], "other processes have one thread each"
     finally:
         torch.set_num_threads(threads)
     assert len({key for two in found for key in two}) == 8
