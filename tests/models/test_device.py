@@ -6,14 +6,17 @@ import threading
 import time
 from collections.abc import Callable
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from polyref.engine import Engine
 from polyref.errors import UsageError
-from polyref.models.device import devices, own_device, torch_device
+from polyref.models.device import arithmetic, devices, own_device, torch_device
+from polyref.models.networks.matmul import library_choice
 from polyref.paraphrase import load_paraphraser
 from polyref.processes import Processes
 
@@ -54,6 +57,15 @@ def test_every_device_has_a_process() -> None:
         Engine.on("cuda:0,1", jobs=0)
     with pytest.raises(UsageError, match="Ray gives every worker its own"):
         Engine.on("cuda:0,1", "ray")
+
+
+def test_what_moves_the_last_digits_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    versions = (str(torch.__version__), version("transformers"))
+    own = (torch.backends.cpu.get_cpu_capability(), library_choice().library)
+    assert arithmetic() == arithmetic("cpu:0,1") == (*versions, *own, str(torch.get_num_threads()))
+    assert arithmetic("cpu", 77) == (*versions, *own, "77")
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda name: f"the card {name}")
+    assert arithmetic("cuda:1") == (*versions, "the card cuda:1") and arithmetic("mps") == (*versions, "mps")
 
 
 def build(threads: bool) -> Callable[[float], str]:
