@@ -10,6 +10,7 @@ import pytest
 from polyref.errors import DataError, UsageError
 from polyref.eval.data.evaluation_set import EvalSet, pairs_in
 from polyref.eval.data.reference_sets import reference_set
+from polyref.eval.data.releases import open_release
 
 
 def test_layout(minimal: Path) -> None:
@@ -189,6 +190,13 @@ def test_no_directory_no_pair(minimal: Path) -> None:
         EvalSet(minimal / "nowhere", "de-en")
     with pytest.raises(DataError, match="nothing for the pair 'fr-en'; pairs found: de-en"):
         EvalSet(minimal, "fr-en")
+
+
+def test_a_link_that_leads_to_itself_is_no_directory(tmp_path: Path) -> None:
+    link = tmp_path / "set"
+    link.symlink_to(link)
+    with pytest.raises(DataError, match="set: no such directory"):
+        open_release(link, "de-en")
 
 
 def test_scores_are_where_the_file_says(minimal: Path) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from os.path import realpath
 from pathlib import Path
 from typing import Final
 
@@ -44,7 +45,7 @@ class MetricsTaskArchive:
 
     def __init__(self, directory: str | Path, pair: str) -> None:
         self.directory = Path(directory)
-        self.name = self.directory.resolve().name
+        self.name = Path(realpath(directory)).name
         there = sorted(p.name[14:-4] for p in (self.directory / "da").glob("ad-sys-scores-*.csv"))
         self.pair = pair = find_pair(pair, there, directory) or pair
         self.system_file = self.directory / "da" / f"ad-sys-scores-{pair}.csv"

@@ -11,6 +11,7 @@ from __future__ import annotations
 import codecs
 from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property
+from os.path import realpath
 from pathlib import Path
 
 import numpy as np
@@ -127,7 +128,7 @@ class EvalSet:
     def __init__(self, directory: str | Path, pair: str) -> None:
         self.directory = Path(directory)
         self.pair = pair
-        self.name = self.directory.resolve().name
+        self.name = Path(realpath(directory)).name
         if not self.directory.is_dir():
             raise DataError("no such directory", file=directory, remedy="expected an mt-metrics-eval layout")
         self.reference_files = self._find_references()

@@ -15,6 +15,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from os.path import realpath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -88,7 +89,7 @@ class MetricX(Windowed, PairMetric):
         if self.release is not None:
             return self.release
         name = self.model.rstrip("/")
-        for label in (Path(name).name, Path(name).resolve().name):
+        for label in (Path(name).name, Path(realpath(name)).name):
             if found := re.search(r"metricx[-_]?(23|24)", label.lower()):
                 return found[1]
         raise UsageError(
