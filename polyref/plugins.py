@@ -97,7 +97,11 @@ class Plugins:
             raise
         except BaseException as error:  # a plug-in can end in any way when it is imported
             raise self._unusable(entry, f"cannot be imported: {_written(error)}") from error
-        if not self.fits(entry.name, found):
+        try:
+            fits = self.fits(entry.name, found)
+        except Exception:  # it is the plug-in that says what it is
+            fits = False
+        if not fits:
             raise self._unusable(entry, f"is {_written(found, repr)}, expected {self.expected}")
         return found
 

@@ -9,20 +9,24 @@ import contextlib
 import ctypes
 import errno
 import fcntl
+import gzip
 import hashlib
 import io
 import json
+import lzma
 import os
 import secrets
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path, PurePath
-from typing import BinaryIO, Final
+from typing import IO, BinaryIO, Final, cast
 
 from polyref.errors import DataError
 from polyref.json_files import try_json
+from polyref.textfiles import STDOUT_NAME, display_name, file_system, is_remote, reported, without_scheme
 
 #: What a full disk, a quota and a file system's limit of size are.
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
@@ -314,3 +318,94 @@ def _swapped(one: Path, other: Path) -> bool:
     exchange, here = 2, -100  # RENAME_EXCHANGE, AT_FDCWD
     names = (here, os.fsencode(one), here, os.fsencode(other))
     return rename is not None and bool(rename(*names, ctypes.c_uint(exchange)) == 0)
+
+
+def is_stream(path: str | Path) -> bool:
+    """Whether ``path`` is ``-``, a pipe or a device: written as it goes, and never replaced by a file."""
+    target = Path(without_scheme(path))
+    return str(path) == "-" or (target.exists() and not target.is_file() and not target.is_dir())
+
+
+def check_writable(path: str | Path) -> None:
+    """Refuse an output path that cannot be written, before any work is done. ``-`` always passes."""
+    if is_remote(path):
+        with reported(path):
+            file_system(path)
+        return
+    if is_stream(path):
+        return
+    target = Path(without_scheme(path))
+    target = _resolved(target)
+    if target.is_dir():
+        raise DataError("is a directory, expected an output file name", file=path)
+    if not target.parent.is_dir():
+        raise DataError(f"cannot be written: no directory {target.parent}", file=path, remedy="create it first")
+    try:
+        # os.access() is wrong for root and on read-only mounts: try it.
+        with tempfile.TemporaryFile(dir=target.parent):
+            pass
+    except OSError as error:
+        raise DataError(f"cannot be written: {error.strerror}", file=path) from None
+
+
+@contextmanager
+def write_atomically(path: str | Path) -> Iterator[IO[str]]:
+    """Open ``path`` for text; the file appears whole when the block ends, or not at all when it raises.
+
+    ``-``, pipes and devices are written as it goes. ``.gz`` and ``.xz`` are compressed, without a time stamp, so
+    that equal text gives equal bytes. A symbolic link stays one: the file it leads to is replaced. What goes to another
+    file system (``s3://``) is written on this machine first, and put there as a whole.
+    """
+    if is_remote(path):
+        with tempfile.TemporaryDirectory(prefix="polyref-") as folder:
+            whole = Path(folder) / Path(display_name(path)).name
+            with write_atomically(whole) as stream:
+                yield stream
+            with reported(path):
+                files, place = file_system(path)
+                files.put_file(str(whole), place)
+        return
+    path = without_scheme(path)
+    if is_stream(path):
+        yield from _stream(path)
+        return
+    check_writable(path)
+    with published_file(path) as raw:
+        if Path(path).name.endswith(".gz"):
+            with gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0) as packed:
+                yield from _text(cast(BinaryIO, packed))
+        elif Path(path).name.endswith(".xz"):
+            with lzma.open(raw, "wb") as compressed:
+                yield from _text(cast(BinaryIO, compressed))
+        else:
+            yield from _text(raw)
+
+
+def _stream(path: str | Path) -> Iterator[IO[str]]:
+    try:
+        if str(path) != "-":
+            with Path(path).open("w", encoding="utf-8", newline="\n") as stream:
+                yield stream
+            return
+        if sys.stdout is None:
+            raise DataError("cannot be written: it is closed", file=STDOUT_NAME)
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            # Whatever the locale, polyref's files are UTF-8 with \n.
+            sys.stdout.reconfigure(encoding="utf-8", newline="\n")
+        yield sys.stdout
+        sys.stdout.flush()
+    except OSError as error:
+        # A reader that went away is no fault; an error with another file's name is not about this one.
+        if isinstance(error, BrokenPipeError) or error.filename not in (None, str(path)):
+            raise
+        name = STDOUT_NAME if str(path) == "-" else path
+        raise DataError(f"cannot be written: {error.strerror or error}", file=name) from None
+
+
+def _text(raw: BinaryIO) -> Iterator[IO[str]]:
+    stream = io.TextIOWrapper(raw, encoding="utf-8", newline="\n", write_through=False)
+    try:
+        yield stream
+    finally:
+        stream.flush()
+        stream.detach()

@@ -21,8 +21,9 @@ from polyref.metrics.statistics import Floats
 from polyref.models.embeddings import Embeddings
 from polyref.models.encoders import Encoder, load_encoder
 from polyref.progress import listening
+from polyref.publishing import check_writable, write_atomically
 from polyref.tables import shown
-from polyref.textfiles import check_writable, read_lines, write_atomically
+from polyref.textfiles import read_lines
 
 #: Pairs that are scored together.
 _PAIRS: Final = 256

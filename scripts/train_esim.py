@@ -46,8 +46,8 @@ from polyref.metrics.esim.network import SHIPPED
 from polyref.metrics.registry import get_metric
 from polyref.models.embeddings import Embeddings
 from polyref.models.encoders import load_encoder
+from polyref.publishing import write_atomically
 from polyref.references import ReferenceSet
-from polyref.textfiles import write_atomically
 
 Row = dict[str, Any]
 OPTIONS = TrainingOptions(hidden=128, dropout=0.2, rate=1e-3, batch=16, epochs=3, patience=2, seed=1)

@@ -118,6 +118,14 @@ def test_what_cannot_be_used_is_in_nobodys_way(name: str, code: str, why: str, i
 MUTE = "\n    def __{}__(self):\n        raise ValueError('mute')\n"
 
 
+@pytest.mark.parametrize("kind", [*KINDS.values()], ids=[*KINDS])
+def test_what_cannot_say_what_it_is(kind: Kind, install: Callable[..., None]) -> None:
+    code = "class X:\n    @property\n    def __class__(self):\n        raise ValueError('no class')\nX = X()\n"
+    install("odd_thing", kind.plugins.group, "odd = odd_thing:X", code)
+    with pytest.raises(UsageError, match="'odd' of odd_thing 1"):
+        kind.use("odd")
+
+
 @pytest.mark.parametrize(
     ("code", "why"),
     [

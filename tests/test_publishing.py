@@ -15,8 +15,7 @@ from kills import run_program
 from synced import FOLDER, RENAMED, dealings
 
 from polyref.errors import DataError
-from polyref.publishing import finish_pending, publish_together, published_file, published_folder
-from polyref.textfiles import write_atomically
+from polyref.publishing import finish_pending, publish_together, published_file, published_folder, write_atomically
 
 
 def _hidden(folder: Path) -> list[str]:
@@ -28,7 +27,7 @@ def test_a_killed_file_is_old_or_new(tmp_path: Path) -> None:
         """
 from pathlib import Path
 from kills import every_kill
-from polyref.textfiles import write_atomically
+from polyref.publishing import write_atomically
 def work():
     with write_atomically("out.txt") as stream:
         stream.write("new")

@@ -15,15 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polyref.errors import DataError
-from polyref.textfiles import (
-    check_parallel,
-    check_writable,
-    display_name,
-    is_stream,
-    iter_lines,
-    read_lines,
-    write_atomically,
-)
+from polyref.publishing import check_writable, is_stream, write_atomically
+from polyref.textfiles import check_parallel, display_name, iter_lines, read_lines
 
 
 def _file(folder: Path, content: bytes, name: str = "f.txt") -> Path:
@@ -221,7 +214,7 @@ def test_a_symbolic_link_stays_one(tmp_path: Path) -> None:
 
 def test_a_full_disk_is_one_error_and_leaves_nothing(tmp_path: Path) -> None:
     program = (
-        "import resource, sys; from polyref.textfiles import write_atomically; from polyref.errors import DataError\n"
+        "import resource, sys; from polyref.publishing import write_atomically; from polyref.errors import DataError\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))\n"
         "try:\n"
         "    with write_atomically(sys.argv[1]) as stream: stream.write('x' * 99999)\n"
@@ -242,7 +235,7 @@ def test_a_device_that_takes_nothing_is_one_error() -> None:
     with pytest.raises(FileNotFoundError), write_atomically("/dev/null"):
         Path("/absent/file").read_bytes()
     program = (
-        "import sys; from polyref.textfiles import write_atomically; from polyref.errors import DataError\n"
+        "import sys; from polyref.publishing import write_atomically; from polyref.errors import DataError\n"
         "try:\n"
         "    with write_atomically('-') as stream: stream.write('text')\n"
         "except DataError as error: sys.exit(str(error))"
@@ -253,7 +246,9 @@ def test_a_device_that_takes_nothing_is_one_error() -> None:
 
 
 def test_standard_output_is_utf8_in_any_locale() -> None:
-    program = "from polyref.textfiles import write_atomically\nwith write_atomically('-') as s: s.write('naïve “ø”\\n')"
+    program = (
+        "from polyref.publishing import write_atomically\nwith write_atomically('-') as s: s.write('naïve “ø”\\n')"
+    )
     environment = {**os.environ, "PYTHONIOENCODING": "latin-1"}
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, env=environment)
     assert done.stdout == "naïve “ø”\n".encode()

@@ -20,10 +20,11 @@ from polyref.errors import DataError, UsageError
 from polyref.formats import Reading, located, open_references, own, segment_line
 from polyref.models.language_recognition import language_name, other_language
 from polyref.paraphrase.rewriting.options import TextInContext
+from polyref.publishing import is_stream
 from polyref.references import Place, Reference, ReferenceSet, Segment
 from polyref.store import file_sha256
 from polyref.tables import name_as_text
-from polyref.textfiles import display_name, fetch, is_remote, is_stream, iter_lines, read_lines, standard_input
+from polyref.textfiles import display_name, fetch, is_remote, iter_lines, read_lines, standard_input
 
 
 class Rows(ABC):

@@ -15,8 +15,9 @@ from polyref.augment.pipeline import RECORD, Augmentation, Shard, Tally
 from polyref.engine import Engine
 from polyref.errors import DataError, UsageError
 from polyref.formats import header_line, segment_line
+from polyref.publishing import check_writable, is_stream, write_atomically
 from polyref.store import Journal, UnfinishedError
-from polyref.textfiles import check_writable, is_remote, is_stream, without_scheme, write_atomically
+from polyref.textfiles import is_remote, without_scheme
 
 
 def journal_path(output: str | Path) -> str | Path:

@@ -32,9 +32,9 @@ from polyref.errors import UsageError
 from polyref.formats import Reading
 from polyref.paraphrase.loading import Wanted
 from polyref.progress import listening
+from polyref.publishing import is_stream
 from polyref.references import Segment
 from polyref.tables import shown
-from polyref.textfiles import is_stream
 
 
 @click.command("augment", cls=GeneratingCommand)

@@ -21,9 +21,10 @@ from polyref.cli.printing import silence, tell
 from polyref.errors import DataError, UsageError
 from polyref.eval.inspection.inspection import inspect
 from polyref.json_files import try_json
+from polyref.publishing import check_writable, write_atomically
 from polyref.references import ReferenceSet
 from polyref.tables import text_table
-from polyref.textfiles import check_writable, read_lines, write_atomically
+from polyref.textfiles import read_lines
 
 EXAMPLES = ("refs.en", "sysA.en", "sysB.en", "README.md")
 #: What the demo makes of them.

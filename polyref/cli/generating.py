@@ -31,8 +31,8 @@ from polyref.paraphrase.loading import (
 )
 from polyref.paraphrase.rewriting.options import RewritingOptions
 from polyref.paraphrase.sentences import LONG, MODES
+from polyref.publishing import is_stream
 from polyref.store import file_sha256
-from polyref.textfiles import is_stream
 
 F = TypeVar("F", bound=Callable[..., Any])
 Options = tuple[Callable[[Any], Any], ...]

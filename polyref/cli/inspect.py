@@ -22,8 +22,9 @@ from polyref.formats import Reading, open_references
 from polyref.formats.own import Spool
 from polyref.options import option
 from polyref.progress import listening
+from polyref.publishing import check_writable, write_atomically
 from polyref.references import ReferenceSet
-from polyref.textfiles import check_writable, display_name, write_atomically
+from polyref.textfiles import display_name
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -25,10 +25,11 @@ from polyref.metrics.api import check_language
 from polyref.metrics.base import Metric
 from polyref.metrics.registry import metric_options, read_specifications, split
 from polyref.options import fields_of, option
+from polyref.publishing import is_stream
 from polyref.references import ReferenceSet
 from polyref.store import file_sha256
 from polyref.tables import shown
-from polyref.textfiles import display_name, is_stream
+from polyref.textfiles import display_name
 
 #: What makes references, and what is of use beside it alone.
 MAKERS: Final = ("model", "candidates")

@@ -27,8 +27,9 @@ from polyref.paraphrase import DiverseBeam, SearchOptions
 from polyref.paraphrase.loading import DEFAULT_K, language_of
 from polyref.paraphrase.sentences import by_sentences
 from polyref.progress import listening
+from polyref.publishing import check_writable, write_atomically
 from polyref.references import ReferenceSet
-from polyref.textfiles import check_writable, display_name, write_atomically
+from polyref.textfiles import display_name
 
 
 @click.command("paraphrase", cls=GeneratingCommand)

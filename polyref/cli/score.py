@@ -30,7 +30,7 @@ from polyref.metrics.registry import make_metrics, metric_names
 from polyref.metrics.significance import SEED, TESTS, check_test
 from polyref.options import REQUIRED, option
 from polyref.progress import listening
-from polyref.textfiles import check_writable, write_atomically
+from polyref.publishing import check_writable, write_atomically
 
 _TESTS: Final = ("intervals", "paired_ar", "paired_bs_shift", "paired_bs")
 

@@ -43,9 +43,9 @@ from polyref.metrics.likelihood import SequenceMetric
 from polyref.metrics.registry import make_metrics
 from polyref.metrics.statistics import Statistics, check_finite
 from polyref.progress import listening, work
-from polyref.publishing import publish_together
+from polyref.publishing import check_writable, publish_together, write_atomically
 from polyref.references import Reference, ReferenceSet, Segment
-from polyref.textfiles import check_writable, display_name, iter_lines, write_atomically
+from polyref.textfiles import display_name, iter_lines
 
 #: What the items of the test set itself begin with: all of a pair have the same systems, and a reference or none.
 OFFICIAL: Final = "official"

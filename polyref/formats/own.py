@@ -45,8 +45,9 @@ from polyref.formats.columns import ALL, Row, SetInColumns, Writing, counted, js
 from polyref.formats.general_task import is_document, is_evaluation
 from polyref.formats.metrics_task import is_item
 from polyref.json_files import Record, check_depth
+from polyref.publishing import write_atomically
 from polyref.references import KINDS, Place, Reference, Segment
-from polyref.textfiles import check_parallel, display_name, write_atomically
+from polyref.textfiles import check_parallel, display_name
 
 #: The version of the normal form.
 VERSION: Final = 1

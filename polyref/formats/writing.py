@@ -33,9 +33,9 @@ from polyref.formats.general_task import GENERAL
 from polyref.formats.own import NORMAL, PLAIN, checked, lost_in_normal, plain_files, temporary, write_segments
 from polyref.formats.table import SACREBLEU
 from polyref.formats.test_sets import FOLDER, layout_files
-from polyref.publishing import publish_together, published_folder
+from polyref.publishing import check_writable, publish_together, published_folder, write_atomically
 from polyref.references import Reference, Segment
-from polyref.textfiles import check_writable, display_name, write_atomically
+from polyref.textfiles import display_name
 
 #: Every form that can be written, by name, and by the suffixes of names.
 WRITTEN: Final[Mapping[str, Format]] = {form.name: form for form in (NORMAL, *OWN_FORMS) if form.writing}

@@ -12,7 +12,6 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from importlib import import_module
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -139,7 +138,9 @@ class Windowed(Networked, Metric):
 
     @cached_property
     def _windows(self) -> Any:
-        return self._made_windows(import_module("polyref.metrics.windows").Windows)
+        from polyref.metrics.windows import Windows
+
+        return self._made_windows(Windows)
 
     def _divided(self, items: Sequence[Any]) -> Sequence[Sequence[Any]]:
         """The windows of every item; without them, the item itself."""

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from polyref.errors import DataError
+from polyref.tables import html_table
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -168,4 +169,4 @@ class Scores:
     def _repr_html_(self) -> str:
         rows = [(name, f"{score:.4g}") for name, score in zip(self.systems, self.system, strict=True)]
         head = ("system", f"{self.name}, k = {self.k}")
-        return str(import_module("polyref.tables").html_table(head, rows, caption=self.signature))
+        return html_table(head, rows, caption=self.signature)

@@ -13,8 +13,8 @@ import numpy as np
 from polyref.errors import DataError
 from polyref.json_files import Record, try_json
 from polyref.metrics.statistics import Statistics
-from polyref.publishing import published_file
-from polyref.textfiles import check_writable, most_unpacked, unpacks_to_more
+from polyref.publishing import check_writable, published_file
+from polyref.textfiles import most_unpacked, unpacks_to_more
 
 FORMAT_VERSION: Final = 1
 

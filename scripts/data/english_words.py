@@ -16,7 +16,7 @@ from collections import Counter
 from pathlib import Path
 
 from polyref.comparison import words
-from polyref.textfiles import write_atomically
+from polyref.publishing import write_atomically
 
 CLUSTERS = 3
 

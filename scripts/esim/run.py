@@ -19,8 +19,8 @@ from polyref.errors import DataError, UsageError
 from polyref.metrics.esim.network import CONFIG, LONGEST, EsimCard, Reader
 from polyref.models.device import torch_device
 from polyref.models.encoders import load_encoder
+from polyref.publishing import check_writable
 from polyref.store import file_sha256
-from polyref.textfiles import check_writable
 
 #: What a validation figure is called, by kind of data.
 FIGURES = {"judgements": "pearson", "rankings": "kendall"}

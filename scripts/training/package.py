@@ -10,7 +10,7 @@ from polyref.models.checkpoints.pointer import FORMAT, load_pointer
 from polyref.models.networks.pointer import BOS, CLOSENESS, EOS, MASK, PAD, UNK, PointerConfig, PointerTransformer
 from polyref.paraphrase import DiverseBeam, SearchParaphraser, load_paraphraser
 from polyref.paraphrase.lexical import Token, form, tokens
-from polyref.textfiles import write_atomically
+from polyref.publishing import write_atomically
 
 __all__ = [
     "BOS",

@@ -11,9 +11,8 @@ import pytest
 from synced import FOLDER, dealings
 
 from polyref.errors import DataError, PolyrefWarning
-from polyref.publishing import publish_together, published_folder
+from polyref.publishing import publish_together, published_folder, write_atomically
 from polyref.store import Journal, file_sha256, is_journal, pack
-from polyref.textfiles import write_atomically
 
 SETTINGS = {"model": "m", "k": 5, "inputs": ({"name": "a"},)}
 RECORDS = [{"lines": ["é\n"]}, [1, None], "three"]

@@ -159,7 +159,7 @@ def test_files_do_not_take_the_place_of_a_closed_stderr(tmp_path: Path) -> None:
     """What a library prints there would land in them."""
     program = (
         "import os\n"
-        "from polyref.textfiles import write_atomically\n"
+        "from polyref.publishing import write_atomically\n"
         "from polyref.cli.main import open_what_is_closed\n"
         "open_what_is_closed()\n"
         "with write_atomically('out.txt') as stream:\n"

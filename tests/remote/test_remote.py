@@ -16,9 +16,10 @@ import pytest
 
 from polyref.augment.candidates import SHARD_SEGMENTS
 from polyref.errors import DataError
+from polyref.publishing import write_atomically
 from polyref.references import ReferenceSet
 from polyref.store import Journal, pack
-from polyref.textfiles import is_remote, read_lines, without_scheme, write_atomically
+from polyref.textfiles import is_remote, read_lines, without_scheme
 
 PROGRAM = Path(__file__).parent.parent / "shared" / "rule_paraphraser.py"
 LINES = [f"Sentence {n} is here.\n" for n in range(3 * SHARD_SEGMENTS + 10)]

@@ -15,7 +15,7 @@ from typing import Final
 
 from polyref.errors import DataError, UsageError
 from polyref.eval.data.score_files import is_score, numbered_lines, shortened
-from polyref.textfiles import write_atomically
+from polyref.publishing import write_atomically
 
 LEVELS: Final = ("sys", "seg")
 

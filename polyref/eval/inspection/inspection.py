@@ -13,8 +13,9 @@ from polyref.eval.inspection.measures import Faults, Measures, read_dropped, ref
 from polyref.eval.inspection.measures import examples as examples_of
 from polyref.eval.inspection.views import Mark, brackets, notebook_view, page, summary, terminal_view
 from polyref.metrics.copies import count_copies, near_originals
+from polyref.publishing import check_writable, write_atomically
 from polyref.references import ReferenceSet, as_reference_set
-from polyref.textfiles import check_parallel, check_writable, write_atomically
+from polyref.textfiles import check_parallel
 from polyref.values import whole
 
 #: Segments that diversity is measured on.

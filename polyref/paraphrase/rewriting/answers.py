@@ -12,7 +12,8 @@ from polyref.chat.answers import Answer, NoAnswerError, read_completion, readabl
 from polyref.chat.requests import Request
 from polyref.errors import DataError
 from polyref.json_files import try_json
-from polyref.textfiles import iter_lines, write_atomically
+from polyref.publishing import write_atomically
+from polyref.textfiles import iter_lines
 
 _FENCE: Final = re.compile(r"\A```\w*\n(.*?)\n?```\Z", re.DOTALL)
 #: A string with a comma after it, in a list that breaks off.
