@@ -185,6 +185,27 @@ def test_vectors_from_the_disk_are_the_same_bytes(bert: str, tmp_path: Path, dty
     cache.close()
 
 
+def test_kept_vectors_are_those_of_one_model_and_arithmetic(
+    bert: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoder, cache = load_encoder(bert), Cache(tmp_path / "cache")
+
+    def computed(layers: tuple[int, ...] = (1,), **options: Any) -> int:
+        embeddings = Embeddings(encoder, layers, cache=cache, **options)
+        embeddings.encode(TEXTS[:2])
+        return embeddings.encoded
+
+    assert Embeddings(encoder, (1,), cache=cache).encode([]) == []
+    assert [computed(), computed()] == [2, 0]
+    assert [computed((1, 2)), computed((2,))] == [2, 2]
+    with pytest.warns(PolyrefWarning, match="4 tokens of it are scored"):
+        assert computed(longest=4) == 2
+    monkeypatch.setattr("polyref.models.embeddings.arithmetic", lambda *_: ("another library",))
+    assert [computed(), computed()] == [2, 0]
+    monkeypatch.setattr(encoder, "digest", "0" * 12)
+    assert [computed(), computed()] == [2, 0]
+
+
 def test_the_hash_is_that_of_the_content(tmp_path: Path) -> None:
     a, b = (load_encoder(str(tiny_encoders.bert(tmp_path / name))) for name in "ab")
     assert a.digest == b.digest

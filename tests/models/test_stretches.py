@@ -137,6 +137,13 @@ def test_what_kept_scores_depend_on(
     monkeypatch.setattr(scorer, fact, other)
     scorer.score(jobs, "en")
     assert len(computed) == 4, fact
+    monkeypatch.setattr(forced, "__version__", "0")
+    scorer.score(jobs, "en")
+    assert len(computed) == 5, "another version"
+    tag, _ = scorer._begin("en")
+    monkeypatch.setattr(scorer, "_begin", lambda lang: (tag, 1))
+    scorer.score(jobs, "en")
+    assert len(computed) == 6, "another first input of the decoder"
 
 
 def test_engine_and_cache_are_no_part_of_the_signature() -> None:

@@ -166,6 +166,13 @@ def test_a_text_has_the_same_bytes_in_any_company_and_from_the_cache(
     assert np.concatenate([alone._pairs([pair]) for pair in pairs]).tobytes() == first.tobytes()
 
 
+def test_errors_that_are_no_numbers_are_refused(checkpoint: Callable[[str], Path]) -> None:
+    metric: Any = _metric("ref", checkpoint("metricx-23-tiny"))
+    metric.network.compute = lambda piece: np.full(len(piece), np.nan, np.float32)
+    with pytest.raises(ModelError, match="gives errors that are no numbers"):
+        metric._pairs([("Ann paid.", "Ann paid.")])
+
+
 def test_what_is_kept_is_of_one_model_in_one_arithmetic(
     checkpoint: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
