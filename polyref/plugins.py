@@ -96,13 +96,13 @@ class Plugins:
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # a plug-in can end in any way when it is imported
-            raise self._unusable(entry, f"cannot be imported: {_written(error)}") from error
+            raise self._unusable(entry, f"cannot be imported: {described(error)}") from error
         try:
             fits = self.fits(entry.name, found)
         except Exception:  # it is the plug-in that says what it is
             fits = False
         if not fits:
-            raise self._unusable(entry, f"is {_written(found, repr)}, expected {self.expected}")
+            raise self._unusable(entry, f"is {described(found, repr)}, expected {self.expected}")
         return found
 
     def _unusable(self, entry: EntryPoint, why: str) -> UsageError:
@@ -137,12 +137,12 @@ def tried(call: Callable[..., Any], *arguments: Any, where: str = "") -> Any:
     try:
         return call(*arguments)
     except Exception as error:
-        said = _written(error, str) if isinstance(error, UsageError) else f"{where}: {_written(error)}"
+        said = described(error, str) if isinstance(error, UsageError) else f"{where}: {described(error)}"
         warnings.warn(said, PolyrefWarning, stacklevel=3)
         return None
 
 
-def _written(thing: Any, write: Callable[[Any], str] = lambda one: f"{type(one).__name__}: {one}") -> str:
+def described(thing: Any, write: Callable[[Any], str] = lambda one: f"{type(one).__name__}: {one}") -> str:
     """A plug-in's error (or other thing) in one line; its class, if the plug-in's own code cannot write it."""
     try:
         return " ".join(write(thing).split())

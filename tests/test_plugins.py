@@ -18,7 +18,7 @@ import polyref
 from polyref import ReferenceSet, get_metric, load_paraphraser
 from polyref.augment.filters import FILTERS
 from polyref.cli.main import COMMANDS
-from polyref.errors import PolyrefWarning, UsageError
+from polyref.errors import DataError, PolyrefWarning, UsageError
 from polyref.eval.judgements.base import JUDGEMENTS, gold_reader
 from polyref.eval.statistics.named import STATISTICS, statistics_called
 from polyref.formats import FORMATS, by_name
@@ -156,6 +156,15 @@ def test_a_format_that_fails_on_a_file_is_passed_over(install: Callable[..., Non
     (tmp_path / "refs.en").write_text("Ann paid.\n", "utf-8")
     with pytest.warns(PolyrefWarning, match=r"the file format odd on .*refs\.en: ZeroDivisionError: division by zero"):
         assert ReferenceSet.load(tmp_path / "refs.en").texts() == [["Ann paid."]]
+
+
+def test_a_format_that_cannot_read_what_it_takes_is_named(install: Callable[..., None], tmp_path: Path) -> None:
+    code = "from polyref.formats import Format\nX = Format('odd', lambda name, line: True, lambda *a, **k: 1 / 0)\n"
+    install("odd_format", "polyref.formats", "odd = odd_format:X", code)
+    (tmp_path / "refs.en").write_text("Ann paid.\n", "utf-8")
+    said = r"refs\.en: the file format odd of another package cannot read it: ZeroDivisionError: division by zero"
+    with pytest.raises(DataError, match=said):
+        ReferenceSet.load(tmp_path / "refs.en")
 
 
 def test_a_metric_of_a_taken_name_stops_that_metric_alone(install: Callable[..., None]) -> None:

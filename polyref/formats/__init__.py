@@ -13,7 +13,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Final
 
-from polyref.errors import DataError, UsageError
+from polyref.errors import DataError, PolyrefError, UsageError
 from polyref.formats.base import AS_TOLD, Format, Lines, Opened, Outputs, Reading, Start, check_roles, unpacked
 from polyref.formats.general_task import EVALUATION, GENERAL
 from polyref.formats.json_lists import COMET, KEYED, LISTS
@@ -22,7 +22,7 @@ from polyref.formats.own import NBEST, NORMAL, PLAIN, SIMPLE, header_line, segme
 from polyref.formats.table import CSV, SACREBLEU, TSV
 from polyref.formats.test_sets import FOLDER, SCHEME, files_in, set_files
 from polyref.formats.xml import SGML, XML
-from polyref.plugins import Plugins, tried
+from polyref.plugins import Plugins, described, tried
 from polyref.textfiles import display_name, is_remote, iter_lines, without_scheme
 
 __all__ = [
@@ -124,7 +124,13 @@ def open_references(paths: Sequence[str | Path], stack: ExitStack, reading: Read
                 f"{name} is in the {odd.name} form: several reference files must all be plain text, or all SGML",
                 remedy="name that file alone",
             )
-    return first.open([lines for lines, _ in files])
+    try:
+        return first.open([lines for lines, _ in files])
+    except Exception as error:
+        if isinstance(error, PolyrefError) or first.name in FORMATS.own:
+            raise
+        found = f"the file format {first.name} of another package cannot read it: {described(error)}"
+        raise DataError(found, file=first_file.name, remedy="name another form, or uninstall that package") from error
 
 
 def located(paths: Sequence[str | Path], reading: Reading) -> tuple[list[str | Path], Reading]:
