@@ -12,7 +12,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,9 @@ from polyref.metrics.base import Metric, Texts
 from polyref.metrics.combination import MAXIMUM, Blend, Combination, Compared, Maximum, MaximumEach, Mean
 from polyref.metrics.statistics import Floats, Integers, Statistics
 from polyref.options import option
+
+if TYPE_CHECKING:
+    from polyref.metrics.windows import Windows
 
 #: What ``--target-lang`` and ``--source-lang`` say, at every metric that has them.
 TARGET_LANG: Final = (
@@ -133,14 +136,12 @@ class Windowed(Networked, Metric):
         return {"windows": True} if self.windows else {}
 
     @abstractmethod
-    def _made_windows(self, kind: Any) -> Any:
-        """The :class:`polyref.metrics.windows.Windows` of what the model reads side by side; ``kind`` is that class."""
+    def _made_windows(self) -> Windows:
+        """For what the model reads side by side."""
 
     @cached_property
-    def _windows(self) -> Any:
-        from polyref.metrics.windows import Windows
-
-        return self._made_windows(Windows)
+    def _windows(self) -> Windows:
+        return self._made_windows()
 
     def _divided(self, items: Sequence[Any]) -> Sequence[Sequence[Any]]:
         """The windows of every item; without them, the item itself."""

@@ -45,6 +45,8 @@ from polyref.textfiles import read_lines
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from polyref.metrics.windows import Windows
+
 
 IDF: Final = ("none", "human", "all")
 MEASURES: Final = ("precision", "recall", "f")
@@ -89,11 +91,13 @@ class BERTScore(Windowed, EncoderMetric):
             **self._windows_option,
         }
 
-    def _made_windows(self, kind: Any) -> Any:
+    def _made_windows(self) -> Windows:
+        from polyref.metrics.windows import Windows
+
         def read(side: int, texts: Sequence[str]) -> list[tuple[int, bool]]:
             return [(len(one), one.cut) for one in self.encoder.tokens(texts)]
 
-        return kind(read, self.languages[:1] * 2 or (None, None))
+        return Windows(read, self.languages[:1] * 2 or (None, None))
 
     def _own_layer(self) -> int:
         return default_layer(self.encoder, self.model)

@@ -37,6 +37,7 @@ from polyref.options import option
 from polyref.progress import telling, work
 
 if TYPE_CHECKING:
+    from polyref.metrics.windows import Windows
     from polyref.models.checkpoints.comet import Input, Row
     from polyref.models.networks.comet import CometModel
 
@@ -188,11 +189,13 @@ class COMET(Windowed, PairMetric):
         """Most tokens of all texts together, where the model joins them."""
         return self.checkpoint.room(1 + len(self._read)) if self.checkpoint.settings.joint else None
 
-    def _made_windows(self, kind: Any) -> Any:
+    def _made_windows(self) -> Windows:
+        from polyref.metrics.windows import Windows
+
         def read(side: int, texts: Sequence[str]) -> list[tuple[int, bool]]:
             return [(len(ids), cut) for ids, cut in self.checkpoint.tokens(texts)]
 
-        return kind(read, (None, None, None), self._room)
+        return Windows(read, (None, None, None), self._room)
 
     def _regression(self, compared: Sequence[Compared], tokens: Mapping[str, tuple[int, ...]]) -> Row:
         from polyref.models.checkpoints.comet import Input

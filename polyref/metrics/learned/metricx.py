@@ -37,6 +37,7 @@ from polyref.options import option
 from polyref.progress import tell, telling, work
 
 if TYPE_CHECKING:
+    from polyref.metrics.windows import Windows
     from polyref.models.networks.metricx import MetricXModel, Tokens
 
 #: An output, its reference and source; None where they are not read.
@@ -158,15 +159,17 @@ class MetricX(Windowed, PairMetric):
     def _tokens(self, inputs: Sequence[str]) -> list[tuple[Tokens, bool]]:
         return self.network.tokens(inputs, _LONGEST[self._release])
 
-    def _made_windows(self, kind: Any) -> Any:
+    def _made_windows(self) -> Windows:
+        from polyref.metrics.windows import Windows
+
         def read(side: int, texts: Sequence[str]) -> list[tuple[int, bool]]:
             return [(len(ids), cut) for ids, cut in self._tokens(texts)]
 
-        def whole(compared: Sequence[Compared]) -> list[bool]:
+        def whole(compared: Sequence[Any]) -> list[bool]:
             return [not cut for _, cut in self._tokens([self._input(*one) for one in compared])]
 
         ((labels, _),) = self._tokens([self._input("", "", "")])
-        return kind(read, (None, None, None), _LONGEST[self._release] - 1 - len(labels), whole)
+        return Windows(read, (None, None, None), _LONGEST[self._release] - 1 - len(labels), whole)
 
     @cached_property
     def _others(self) -> Elsewhere[list[Tokens], list[float]]:

@@ -27,6 +27,7 @@ from polyref.options import option
 from polyref.references import ReferenceSet
 
 if TYPE_CHECKING:
+    from polyref.metrics.windows import Windows
     from polyref.models.forced import ForcedScorer, Job
 
 
@@ -163,7 +164,9 @@ class SequenceMetric(Windowed):
         """What the model reads in place of a pair: itself, or with each of several prompts."""
         return (pair,)
 
-    def _made_windows(self, kind: Any) -> Any:
+    def _made_windows(self) -> Windows:
+        from polyref.metrics.windows import Windows
+
         scorer = self.scorer
         langs = scorer.read(self._source_lang), self._target_lang
 
@@ -173,7 +176,7 @@ class SequenceMetric(Windowed):
             longest = [max(one, key=lambda text: len(tokens(text, langs[side]))) for one in asked]
             return [(len(tokens(text, langs[side])), scorer.is_cut(name, text, langs[side])) for text in longest]
 
-        return kind(read, (self._source_lang, self._target_lang))
+        return Windows(read, (self._source_lang, self._target_lang))
 
     def _means(self, pairs: Sequence[TextPair]) -> Floats:
         """Mean token log-probability of every target text given its source text, in nats: shape (P,).
