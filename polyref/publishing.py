@@ -372,7 +372,7 @@ def write_atomically(path: str | Path) -> Iterator[IO[str]]:
     check_writable(path)
     with published_file(path) as raw:
         if Path(path).name.endswith(".gz"):
-            with gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0) as packed:
+            with gzip.GzipFile(mode="wb", fileobj=raw, mtime=0) as packed:
                 yield from _text(cast(BinaryIO, packed))
         elif Path(path).name.endswith(".xz"):
             with lzma.open(raw, "wb") as compressed:
@@ -384,7 +384,7 @@ def write_atomically(path: str | Path) -> Iterator[IO[str]]:
 def _stream(path: str | Path) -> Iterator[IO[str]]:
     try:
         if str(path) != "-":
-            with Path(path).open("w", encoding="utf-8", newline="\n") as stream:
+            with Path(path).open("w", encoding="utf-8") as stream:
                 yield stream
             return
         if sys.stdout is None:
@@ -403,9 +403,8 @@ def _stream(path: str | Path) -> Iterator[IO[str]]:
 
 
 def _text(raw: BinaryIO) -> Iterator[IO[str]]:
-    stream = io.TextIOWrapper(raw, encoding="utf-8", newline="\n", write_through=False)
+    stream = io.TextIOWrapper(raw, encoding="utf-8")
     try:
         yield stream
     finally:
-        stream.flush()
         stream.detach()

@@ -174,6 +174,7 @@ def test_what_dead_processes_left_is_removed_or_finished(tmp_path: Path) -> None
     (tmp_path / ".1.pending").write_text('{".y.2.tmp": "y", ".z.2.tmp": "z"}')
     for name in "yz":
         (tmp_path / f".{name}.2.tmp").write_text("later")
+    (tmp_path / ".z.3.tmp").touch()  # and announced by nobody
     publish_together({tmp_path / "z": b"last", tmp_path / "x": b"last"})
     finish_pending(tmp_path)
     assert [(tmp_path / name).read_text() for name in "xyz"] == ["last", "later", "last"], "each in its turn"

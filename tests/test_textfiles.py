@@ -4,6 +4,7 @@ import gzip
 import io
 import lzma
 import os
+import socket
 import stat
 import subprocess
 import sys
@@ -154,7 +155,11 @@ def test_equal_text_gives_equal_packed_bytes(tmp_path: Path, packing: str) -> No
     for name in ("a", "b"):
         with write_atomically(tmp_path / f"{name}.{packing}") as stream:
             stream.write("text\n")
-    assert (tmp_path / f"a.{packing}").read_bytes() == (tmp_path / f"b.{packing}").read_bytes()
+    packed = (tmp_path / f"a.{packing}").read_bytes()
+    assert packed == (tmp_path / f"b.{packing}").read_bytes()
+    assert (gzip if packing == "gz" else lzma).decompress(packed) == b"text\n"
+    if packing == "gz":
+        assert packed[3:8] == bytes(5), "neither a name nor a time (RFC 1952)"
 
 
 def test_results_have_the_usual_permissions(tmp_path: Path) -> None:
@@ -245,10 +250,37 @@ def test_a_device_that_takes_nothing_is_one_error() -> None:
     assert done.stderr.split("\n")[0] == "<stdout>: cannot be written: No space left on device"
 
 
-def test_standard_output_is_utf8_in_any_locale() -> None:
+def test_what_is_written_is_utf8_in_any_locale(tmp_path: Path) -> None:
     program = (
-        "from polyref.publishing import write_atomically\nwith write_atomically('-') as s: s.write('naïve “ø”\\n')"
+        "import os, sys; from polyref.publishing import write_atomically\n"
+        "sys.stdout.reconfigure(newline='\\r\\n')\n"
+        "os.mkfifo('pipe'); reader = os.open('pipe', os.O_RDONLY | os.O_NONBLOCK)\n"
+        "for path in ('-', 'pipe', 'file'):\n"
+        "    with write_atomically(path) as stream: stream.write(f'{path}: na\\u00efve \\u201c\\u00f8\\u201d\\n')\n"
+        "os.write(1, os.read(reader, 99))"  # standard output has been written by then
     )
-    environment = {**os.environ, "PYTHONIOENCODING": "latin-1"}
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, env=environment)
-    assert done.stdout == "naïve “ø”\n".encode()
+    ascii_alone = {"PYTHONIOENCODING": "latin-1", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "LC_ALL": "C"}
+    environment = {**os.environ, **ascii_alone, "PYTHONUNBUFFERED": ""}
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, env=environment, cwd=tmp_path)
+    assert done.stdout == "-: naïve “ø”\npipe: naïve “ø”\n".encode(), done.stderr
+    assert (tmp_path / "file").read_bytes() == "file: naïve “ø”\n".encode()
+
+
+def test_what_cannot_be_written_to_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # the name of a socket is short
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind("socket")
+        with pytest.raises(DataError, match=r"^socket: cannot be written: No such device"), write_atomically("socket"):
+            pass
+    monkeypatch.setattr(sys, "stdout", None)  # so it is where a program starts with it closed
+    with pytest.raises(DataError, match=r"^<stdout>: cannot be written: it is closed$"), write_atomically("-"):
+        pass
+
+
+def test_a_reader_that_goes_away_is_no_fault(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    with pytest.raises(BrokenPipeError), write_atomically(tmp_path / "pipe") as stream:
+        os.close(reader)
+        stream.write("text")

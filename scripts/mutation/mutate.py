@@ -9,6 +9,10 @@ meets those, and those that start programs, the quickest first. What was tried i
 while its line says the same; `--survivors` tries those again that survived. `equivalent.toml` says which mutants change
 nothing that matters, and why. At the end comes the score of every module, as `docs/benchmarks/mutants.csv` has it
 (`--list`).
+
+Mutants of what publishes files can replace devices, where root runs them; root keeps /dev as it is by
+
+    unshare -m sh -c "mount --rbind /dev /dev && mount -o remount,ro,bind /dev && python scripts/mutation/mutate.py"
 """
 
 from __future__ import annotations
@@ -257,7 +261,10 @@ class Trial:
                 if not function:
                     exec(compile(ast.Module([statement], []), str(self.file), "exec"), space)
                     target = statement.targets[0] if isinstance(statement, ast.Assign) else statement.target
-                    setattr(module, target.id, space[target.id])
+                    before = vars(module)[target.id]
+                    for one in [*sys.modules.values()]:  # and where it was imported
+                        if vars(one).get(target.id) is before:
+                            setattr(one, target.id, space[target.id])
                 for code in _codes(whole) if function else ():
                     for own in live.get(code.co_qualname, ()):
                         own.__code__ = code
@@ -348,7 +355,8 @@ class Trial:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(child, signal.SIGKILL)  # programs that it started
         if not Path(os.devnull).is_char_device():  # root's mutants can do that
-            sys.exit(f"a mutant replaced {os.devnull}: make it again (mknod -m 666 {os.devnull} c 1 3)")
+            again = f"make it again (mknod -m 666 {os.devnull} c 1 3), and keep it as the docstring says"
+            sys.exit(f"a mutant replaced {os.devnull}: {again}")
         for left in Path(tempfile.gettempdir()).glob("p*-*"):  # of pytest and of programs
             shutil.rmtree(left, ignore_errors=True)
         return {0: "survived", 2: "impossible", -signal.SIGALRM: "timeout"}.get(ended, "killed")

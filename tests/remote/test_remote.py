@@ -16,7 +16,7 @@ import pytest
 
 from polyref.augment.candidates import SHARD_SEGMENTS
 from polyref.errors import DataError
-from polyref.publishing import write_atomically
+from polyref.publishing import check_writable, write_atomically
 from polyref.references import ReferenceSet
 from polyref.store import Journal, pack
 from polyref.textfiles import is_remote, read_lines, without_scheme
@@ -65,8 +65,9 @@ def test_faults_name_the_url(memory: Any) -> None:
     memory.pipe_file("/latin", "é".encode("latin-1"))
     with pytest.raises(DataError, match=r"^memory://latin:1: invalid UTF-8"):
         ReferenceSet.load("memory://latin")
-    with pytest.raises(DataError, match=r"^nowhere://a: cannot be used: .*nowhere"):
-        read_lines("nowhere://a")
+    for use in (read_lines, check_writable):
+        with pytest.raises(DataError, match=r"^nowhere://a: cannot be used: .*nowhere"):
+            use("nowhere://a")
 
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch, polyref: Callable[..., Any]) -> None:
