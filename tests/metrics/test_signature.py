@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import replace
+from importlib.metadata import version
 from typing import Any
 
 import pytest
 from sacrebleu.metrics import BLEU, CHRF, TER
 
+from polyref import __version__
 from polyref.metrics.signature import (
+    InputsDigest,
     described_sources,
     digest,
+    exact,
     flat,
     inputs_signature,
     provenance,
     read_sources,
     shortened,
 )
-from polyref.references import ReferenceSet
+from polyref.references import Reference, ReferenceSet, Segment
 
 
 @pytest.mark.parametrize(
@@ -42,6 +46,31 @@ def test_short_signatures_keep_what_sacrebleu_has_no_name_for() -> None:
 
 def test_a_digest_is_the_start_of_sha256() -> None:
     assert digest("BLEU|nrefs:1") == hashlib.sha256(b"BLEU|nrefs:1").hexdigest()[:10]
+
+
+def test_numbers_have_the_digits_that_tell_them_apart() -> None:
+    assert [exact(value) for value in (0.5, 2, 1e-7, 1 / 3, 0.1 + 0.2)] == [
+        *("0.5", "2", "1e-07", "0.3333333333333333", "0.30000000000000004"),
+    ]
+
+
+def test_what_a_run_read_is_said_in_one_order() -> None:
+    late = Reference("It is late."), Reference("Es ist spät.", kind="postedit")
+    parts = [ReferenceSet((Segment("a", late),)), ReferenceSet((Segment("b", late[:1]), Segment("c", late[:1])))]
+    read = InputsDigest()
+    for part in parts:
+        read.add(part)
+    # The bytes of each text after their number; "ä" has two.
+    hashed = (
+        b"1:a5:human11:It is late.8:postedit13:Es ist sp\xc3\xa4t.;1:b5:human11:It is late.;1:c5:human11:It is late.;"
+    )
+    texts = hashlib.sha256(hashed).hexdigest()[:16]
+    versions = f"sacrebleu:{version('sacrebleu')}|polyref:{__version__}"
+    said = f"metrics:bleu,ter|k:0,2|segments:3|refs:1..2|sha256:{texts}|seed:5|{versions}"
+    assert read.signature(["bleu", "ter"], [0, 2], {"seed": 5}) == said
+    texts = hashlib.sha256().hexdigest()[:16]
+    nothing = f"metrics:bleu|k:0|segments:0|refs:0|sha256:{texts}|{versions}"
+    assert inputs_signature(ReferenceSet(()), ["bleu"], [0]) == nothing
 
 
 def test_how_references_were_made_is_said_in_one_order() -> None:
