@@ -152,11 +152,11 @@ def test_answers_that_failed_are_asked_for_again_on_demand(tmp_path: Path) -> No
 def test_who_gave_the_answers_is_said_in_one_order() -> None:
     answers = Answers(None)
     assert answers.identity("m") == [] and answers.path is None
-    for key, answer in enumerate([Answer(model="m"), Answer(model="n", fingerprint="g"), Answer(fingerprint="f")]):
+    for key, answer in enumerate([Answer(model="m"), Answer(model="n"), *(Answer(fingerprint=f) for f in "gfebacd")]):
         answers.add(str(key), answer)
-    assert answers.identity("m") == ["model:n", "fingerprint:f+g"]
-    answers.add("3", Answer(without="seed,temperature"))
-    assert answers.identity("n") == ["model:m", "fingerprint:f+g", "without:seed,temperature"]
+    assert answers.identity("m") == ["model:n", "fingerprint:a+b+c+d+e+f+g"]
+    answers.add("without", Answer(without="seed,temperature"))
+    assert answers.identity("n") == ["model:m", "fingerprint:a+b+c+d+e+f+g", "without:seed,temperature"]
 
 
 @pytest.mark.parametrize(
