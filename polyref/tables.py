@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from html import escape
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
 from polyref.errors import UsageError
+from polyref.values import visible
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -21,8 +21,6 @@ Item = TypeVar("Item")
 _UNSEEN: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 #: How Python reads bytes of file names that are not UTF-8 (PEP 383).
 _NO_TEXT: Final = re.compile("[\udc80-\udcff]")
-#: What a page must not hold: control characters, and marks that have what follows read in another order.
-_CONTROL: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 _LATEX: Final = {
     **{one: f"\\{one}" for one in "&%$#_{}"},
     "\\": r"\textbackslash{}",
@@ -167,11 +165,6 @@ def written(value: Any, digits: int | None = None, sign: str = "", *, p: bool = 
     return f"<{10.0**-digits:.{digits}f}" if p and digits and text == f"{0:.{digits}f}" else text
 
 
-def visible(text: str) -> str:
-    r"""Text with control characters and marks of direction as escapes: ``\x1b``, ``\u202e``."""
-    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
-
-
 def page_templates(*packages: str) -> Environment:
     """The templates of some packages, which escape everything but markup."""
     from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
@@ -226,14 +219,6 @@ def escape_latex(text: str) -> str:
     """Text that LaTeX prints as it is, on one line."""
     seen = "".join(_LATEX.get(one, one) for one in _UNSEEN.sub(" ", text))
     return re.sub("-(?=-)", "-{}", seen)  # two would become a dash
-
-
-def html_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, caption: str = "") -> str:
-    """The same for a notebook, with everything escaped."""
-    titled = f"<caption>{escape(visible(caption))}</caption>" if caption else ""
-    head = "".join(f"<th>{escape(visible(cell))}</th>" for cell in header)
-    body = "".join("<tr>" + "".join(f"<td>{escape(visible(cell))}</td>" for cell in row) + "</tr>" for row in rows)
-    return f"<table>{titled}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
 def data_frame(rows: Sequence[Mapping[str, Any]]) -> Any:

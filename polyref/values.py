@@ -1,17 +1,22 @@
-"""What callers in Python give, checked where it comes in: numbers, texts and lists, also those of NumPy and pandas.
+"""What callers in Python give (also of NumPy and pandas), checked where it comes in, and what their notebooks show.
 
-Each function takes the name that messages call a value by, and the value; what does not fit is a UsageError.
+What checks takes the name that messages call a value by, and the value; what does not fit is a UsageError.
 """
 
 from __future__ import annotations
 
 import math
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from html import escape
 from numbers import Integral, Real
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 from polyref.errors import UsageError
+
+#: What a page must not hold: control characters, and marks that have what follows read in another order.
+_CONTROL: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 def list_of(values: Any) -> Any:
@@ -107,3 +112,16 @@ def is_text(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def visible(text: str) -> str:
+    r"""Text with control characters and marks of direction as escapes: ``\x1b``, ``\u202e``."""
+    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
+
+
+def html_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, caption: str = "") -> str:
+    """A table for a notebook, with everything escaped."""
+    titled = f"<caption>{escape(visible(caption))}</caption>" if caption else ""
+    head = "".join(f"<th>{escape(visible(cell))}</th>" for cell in header)
+    body = "".join("<tr>" + "".join(f"<td>{escape(visible(cell))}</td>" for cell in row) + "</tr>" for row in rows)
+    return f"<table>{titled}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

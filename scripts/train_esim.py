@@ -42,7 +42,7 @@ from tqdm import tqdm
 
 from polyref.eval.data.evaluation_set import EvalSet
 from polyref.metrics.base import Metric
-from polyref.metrics.esim.network import SHIPPED
+from polyref.metrics.esim.card import SHIPPED
 from polyref.metrics.registry import get_metric
 from polyref.models.embeddings import Embeddings
 from polyref.models.encoders import load_encoder

@@ -16,7 +16,7 @@ from polyref.errors import DataError, ModelError, PolyrefError
 from polyref.eval.data.evaluation_set import read_texts
 from polyref.eval.inspection.measures import read_dropped
 from polyref.json_files import Record, parse_json, read_json, read_toml, try_json
-from polyref.metrics.esim.network import SHIPPED, read_card
+from polyref.metrics.esim.card import SHIPPED, read_card
 from polyref.models.encoders import PointerEncoder
 from polyref.models.opening import find, read_config, read_weights
 from polyref.paraphrase.ctranslate2 import read_vocabulary

@@ -43,7 +43,7 @@ from polyref.formats.base import Lines
 from polyref.formats.metrics_task import read_items
 from polyref.metrics import get_metric
 from polyref.metrics.embedding.bertscore import read_baseline
-from polyref.metrics.esim.network import read_card
+from polyref.metrics.esim.card import read_card
 from polyref.metrics.statistics import Statistics
 from polyref.models.checkpoints.comet import _read_yaml
 from polyref.models.checkpoints.seq2seq import read_fairseq_checkpoint

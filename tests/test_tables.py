@@ -10,7 +10,8 @@ import pytest
 from click.testing import CliRunner
 
 from polyref.cli.main import cli
-from polyref.tables import Cell, Column, Table, html_table, latex_table, shown, text_table, written
+from polyref.tables import Cell, Column, Table, latex_table, shown, text_table, written
+from polyref.values import html_table
 
 
 @pytest.mark.parametrize(

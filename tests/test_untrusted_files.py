@@ -31,7 +31,8 @@ from polyref.errors import DataError, ModelError, PolyrefError
 from polyref.eval.data.releases import open_release
 from polyref.formats import read_outputs
 from polyref.metrics.embedding.bertscore import read_baseline
-from polyref.metrics.esim.network import CONFIG, load_network, read_card
+from polyref.metrics.esim.card import CONFIG, read_card
+from polyref.metrics.esim.network import load_network
 from polyref.metrics.statistics import Statistics
 from polyref.models.checkpoints.pointer import load_pointer
 from polyref.models.checkpoints.seq2seq import load_checkpoint, read_fairseq_checkpoint

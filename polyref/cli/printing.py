@@ -19,6 +19,7 @@ from polyref.progress import Advance, bar
 from polyref.tables import shown
 
 _QUIET: Final = "polyref.quiet"
+_SAID: Final = "polyref.said"
 
 
 def silence(times: int) -> None:
@@ -99,6 +100,12 @@ def tell(kind: str, message: str) -> None:
 def show_warning(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
     """What polyref has to say of a result on one line; what others have to say as Python says it."""
     if issubclass(category, PolyrefWarning):
+        # Python by itself says some of them twice, and others not, as modules are loaded.
+        context = click.get_current_context(silent=True)
+        said: set[str] = set() if context is None else context.find_root().meta.setdefault(_SAID, set())
+        if str(message) in said:
+            return
+        said.add(str(message))
         tell(getattr(category, "kind", "warning"), str(message))
     elif quietness() < 2:
         _show_other_warning(message, category, *place, **more)

@@ -26,7 +26,8 @@ from polyref.eval.statistics.named import STATISTICS, arrow, gold_name, level_na
 from polyref.metrics.api import NO_HUMAN
 from polyref.metrics.copies import plain_copies
 from polyref.metrics.signature import digest
-from polyref.tables import Table, data_frame, html_table, shown, text_table
+from polyref.tables import Table, data_frame, shown, text_table
+from polyref.values import html_table
 
 
 def fisher_average(correlations: Sequence[float], counts: Sequence[int]) -> float:

@@ -7,22 +7,32 @@ matrix: adding a number of references costs no further scoring.
 
 from __future__ import annotations
 
+import hashlib
+import io
+import json
 import warnings
+import zlib
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from polyref import __version__
+from polyref.cache import default_cache
 from polyref.engine import ADDRESS, CACHE, DEVICE, ENGINE, GPUS, JOBS, MODELS, Engine
 from polyref.errors import PolyrefWarning
+from polyref.json_files import try_json
 from polyref.metrics.base import Metric, Texts
 from polyref.metrics.combination import MAXIMUM, Blend, Combination, Compared, Maximum, MaximumEach, Mean
 from polyref.metrics.statistics import Floats, Integers, Statistics
+from polyref.models.device import usual_arithmetic
 from polyref.options import option
+from polyref.references import ReferenceSet
 
 if TYPE_CHECKING:
     from polyref.metrics.windows import Windows
@@ -32,10 +42,10 @@ TARGET_LANG: Final = (
     "Language of the outputs, for BLEU's tokeniser (zh, ja, ko), judges and models of several languages."
 )
 SOURCE_LANG: Final = "Language of the sources, for judges and for models that mark it."
-#: What warnings of cut texts end with.
-WHOLE: Final = "; `windows` scores all of it"
 #: Key of the statistics' ``meta`` under which is how many texts were divided.
 _WINDOWS: Final = "texts_in_windows"
+#: What kinds of texts begin with that are cut.
+_CUT: Final = "cut after "
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,8 +111,127 @@ class PairMetric(Metric):
         return mean_of(values[..., self.measure], values[..., -1])
 
 
+class Kept(Metric):
+    """A metric that asks a network, and keeps what came of it: the same texts once more need neither it nor torch.
+
+    What single texts and pairs gave is kept besides, by those who compute it: for other texts, some of them new.
+    """
+
+    @property
+    @abstractmethod
+    def device(self) -> str:
+        """Where the network computes."""
+
+    @property
+    @abstractmethod
+    def cache(self) -> bool:
+        """Whether anything is kept."""
+
+    @property
+    def _decided_by(self) -> Any:
+        """What decides the statistics beside the texts and the options as they were given: contents of files."""
+        return self.options
+
+    @cached_property
+    def _noted(self) -> dict[str, dict[str, None]]:
+        """What :meth:`_note` was told of."""
+        return {}
+
+    def _note(self, kind: str, texts: Iterable[str]) -> None:
+        """Remember, while statistics are made and with them, which texts are of a kind: by their hashes, once each."""
+        marks = (hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:32] for text in texts)
+        self._noted.setdefault(kind, {}).update(dict.fromkeys(marks))
+
+    def _remembered(
+        self,
+        model: Any,
+        ask: Callable[[], dict[str, Any]],
+        valid: Callable[[dict[str, Any]], bool] = lambda _: True,
+    ) -> dict[str, Any]:
+        """What a model says of itself when it is opened, as plain JSON values; it is not opened where the cache has it.
+
+        ``model`` holds the hash of its content, or ``valid`` says of what is kept whether it holds for the content now.
+        """
+        if not self.cache:
+            return ask()
+        computed = usual_arithmetic(self.device, default_cache())  # before anything loads torch
+        key = hashlib.sha256(repr(("facts 1", _versions(), computed[:2], type(self), model)).encode()).digest()
+        kept = default_cache().get([key])
+        if (found := try_json(kept[key]) if kept else None) is None or not valid(found):
+            default_cache().put({key: json.dumps(found := ask()).encode()})
+        return dict(found)
+
+    @property
+    def _cut(self) -> dict[str, dict[str, None]]:
+        """By a number of tokens, the model that reads no more, and a side: the texts that are cut."""
+        return {kind.removeprefix(_CUT): marks for kind, marks in self._noted.items() if kind.startswith(_CUT)}
+
+    def _note_cut(self, model: str, longest: int, texts: Iterable[str], side: str = "") -> None:
+        """Remember that so many tokens of texts are read, and no more."""
+        self._note("|".join((f"{_CUT}{longest}", side, model)), texts)
+
+    @cached_property
+    def _told(self) -> set[tuple[str, str]]:
+        """Models, and texts cut for them that a warning has counted."""
+        return set()
+
+    def statistics(self, *args: Any, **options: Any) -> Statistics:
+        """As :meth:`Metric.statistics`, and say how many texts are cut."""
+        stats = super().statistics(*args, **options)
+        by_model: dict[str, dict[str, dict[str, None]]] = {}
+        for kind, marks in self._cut.items():
+            longest, _, model = kind.split("|", 2)
+            if marks:
+                by_model.setdefault(model, {}).setdefault(longest, {}).update(marks)
+        remedy = "; `windows` scores all of it" if getattr(self, "windows", None) is False else ""
+        for model, found in by_model.items():
+            new = {(model, mark) for marks in found.values() for mark in marks} - self._told
+            some = "1 text is" if len(new) == 1 else f"{len(new)} texts are"
+            said = f"{some} longer than {model} reads: {'/'.join(found)} tokens of it are scored, from its beginning"
+            if new:
+                warnings.warn(said + remedy, PolyrefWarning, stacklevel=2)
+            self._told.update(new)
+        return stats
+
+    def _weighed(self, texts: Texts, references: ReferenceSet) -> npt.NDArray[Any]:
+        self._noted.clear()
+        # The code of a plug-in can change.
+        if not self.cache or texts.chosen is None or not type(self).__module__.startswith("polyref."):
+            return self._counted(texts, references)
+        cache, key = default_cache(), self._run_key(texts, references)
+        if kept := cache.get([key]):
+            parts = np.load(io.BytesIO(zlib.decompress(kept[key])), allow_pickle=False)
+            values, texts.chosen[:] = parts["values"], parts["chosen"]
+            self._noted.update(try_json(parts["noted"].tobytes()))
+            return np.asarray(values)
+        values = self._counted(texts, references)
+        if np.isfinite(values).all():
+            noted = np.frombuffer(json.dumps(self._noted).encode(), np.uint8)
+            np.savez(packed := io.BytesIO(), values=values, chosen=texts.chosen, noted=noted)
+            cache.put({key: zlib.compress(packed.getvalue(), 1)})
+        return values
+
+    def _counted(self, texts: Texts, references: ReferenceSet) -> npt.NDArray[Any]:
+        return super()._weighed(texts, references)
+
+    def _run_key(self, texts: Texts, references: ReferenceSet) -> bytes:
+        """A hash of everything that the statistics depend on, and of what moves their last digits."""
+        given = [(one.name, getattr(self, one.name)) for one in fields(self)]  # type: ignore[arg-type]
+        computed = usual_arithmetic(self.device, default_cache())
+        known = ("network 1", _versions(), computed, type(self), given, self._decided_by, self.languages)
+        digest = hashlib.sha256(repr(known).encode(errors="surrogatepass"))
+        refs = [[(one.original, one.text, one.weight, one.logprob) for one in segment.refs] for segment in references]
+        for part in (texts.systems, texts.cuts.tolist(), refs, texts.sources if self.needs_sources else ()):
+            digest.update(json.dumps(part).encode())
+        return digest.digest()
+
+
+def _versions() -> tuple[str, ...]:
+    return (__version__, *map(version, ("numpy", "sentencepiece", "tokenizers", "sentencex")))
+
+
 @dataclass(frozen=True, kw_only=True)
-class Networked:
+class Networked(Kept):
     """The options of metrics that ask a network: where it computes, who else does, and what is kept."""
 
     device: str = option("cpu", **DEVICE)
@@ -119,7 +248,7 @@ class Networked:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Windowed(Networked, Metric):
+class Windowed(Networked):
     """A metric whose model reads so many pieces of a text: the rest is cut, or long texts are scored in windows."""
 
     windows: bool = option(
@@ -153,24 +282,23 @@ class Windowed(Networked, Metric):
         scored: Floats = self._windows.mean(items, score) if self.windows and items else score(items)
         return scored
 
+    def _counted(self, texts: Texts, references: ReferenceSet) -> npt.NDArray[Any]:
+        if not self.windows:
+            return super()._counted(texts, references)
+        self._windows.several.clear()
+        values = super()._counted(texts, references)
+        self._note(_WINDOWS, self._windows.several)
+        return values
+
     def statistics(self, *args: Any, **options: Any) -> Statistics:
         """As :meth:`Metric.statistics`; with windows, ``meta`` has the number of texts of which there are several."""
-        if not self.windows:
-            return super().statistics(*args, **options)
-        self._windows.several.clear()
         stats = super().statistics(*args, **options)
-        return replace(stats, meta={**stats.meta, _WINDOWS: len(self._windows.several)})
+        if not self.windows:
+            return stats
+        return replace(stats, meta={**stats.meta, _WINDOWS: len(self._noted[_WINDOWS])})
 
     def _described_model(self, stats: Statistics, k: int) -> list[str]:
         return [f"windows:{stats.meta[_WINDOWS]}"] if _WINDOWS in stats.meta else []
-
-
-def warn_of_cut(texts: int, model: str, longest: int | str, *, windows: bool) -> None:
-    """Say how many texts a model did not read whole; where they are no ``windows``, those are a remedy."""
-    if texts:
-        some = "1 text is" if texts == 1 else f"{texts} texts are"
-        said = f"{some} longer than {model} reads: {longest} tokens of it are scored, from its beginning"
-        warnings.warn(said if windows else said + WHOLE, PolyrefWarning, stacklevel=3)
 
 
 class _Pairs(Compared):

@@ -143,8 +143,7 @@ class _Tokens:
     def fault(self, expected: str, found: str) -> UsageError:
         what = repr(found) if found else "the end"
         return UsageError(
-            f"metric {self._text!r}: found {what}, expected {expected}",
-            remedy="write NAME or NAME(OPTION=VALUE, ...)",
+            f"metric {self._text!r}: found {what}, expected {expected}", remedy="write NAME or NAME(OPTION=VALUE, ...)"
         )
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from polyref.errors import DataError
-from polyref.tables import html_table
+from polyref.values import html_table
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]

@@ -19,7 +19,8 @@ from polyref.metrics.signature import digest, flat, shortened
 from polyref.metrics.significance import tested
 from polyref.metrics.statistics import Floats, Scores, Statistics
 from polyref.references import ORIGINAL_KINDS, Reference, ReferenceSet
-from polyref.tables import Column, Table, data_frame, html_table, latex_table, shown, text_table, written
+from polyref.tables import Column, Table, data_frame, latex_table, shown, text_table, written
+from polyref.values import html_table
 
 #: How signatures name a language model as the only generator.
 _LANGUAGE_MODEL: Final = re.compile(r"(openai|chat)/[^+]*")

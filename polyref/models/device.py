@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
+import platform
+import sys
 from importlib.metadata import version
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 from polyref.errors import UsageError
 from polyref.processes import place
 
 if TYPE_CHECKING:
     import torch
+
+    from polyref.cache import Cache
+
+#: What the names of environment variables begin with that tell libraries how to compute.
+_SETTINGS: Final = ("ATEN_", "DNNL_", "GOMP_", "KMP_", "MKL_", "OMP_", "ONEDNN_", "OPENBLAS_", "POLYREF_PRODUCTS")
 
 
 def devices(names: str) -> list[str]:
@@ -80,3 +90,26 @@ def arithmetic(device: str = "cpu", threads: int | None = None) -> tuple[str, ..
         return (*versions, torch.cuda.get_device_name(device) if device.startswith("cuda") else device)
     capability, library = torch.backends.cpu.get_cpu_capability(), library_choice().library
     return (*versions, capability, library, str(threads or torch.get_num_threads()))
+
+
+def usual_arithmetic(device: str, cache: Cache) -> tuple[str, ...]:
+    """:func:`arithmetic` with torch's own number of threads: what the cache knows of this machine's CPU needs no torch.
+
+    Once torch is loaded it is asked, because a program may have changed the number.
+    """
+    if "torch" in sys.modules or devices(device) != ["cpu"]:
+        torch_device(own_device(device))
+        return arithmetic(device)
+    try:
+        cpu = [line for line in Path("/proc/cpuinfo").read_text("utf-8", "replace").splitlines() if "MHz" not in line]
+    except OSError:
+        cpu = [platform.processor(), str(os.cpu_count())]
+    allowed = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+    settings = sorted(item for item in os.environ.items() if item[0].startswith(_SETTINGS))
+    machine = (platform.platform(), cpu, allowed, settings, version("torch"), version("transformers"))
+    key = hashlib.sha256(repr(("arithmetic 1", machine)).encode()).digest()
+    if kept := cache.get([key]):
+        return tuple(kept[key].decode().split("\n"))
+    found = arithmetic(device)
+    cache.put({key: "\n".join(found).encode()})
+    return found

@@ -96,7 +96,7 @@ class Embeddings:
         self._held: OrderedDict[str, Vectors] = OrderedDict()
         self._bytes = 0
 
-    def tokens(self, texts: Sequence[str], remedy: str = "") -> list[Tokens]:
+    def tokens(self, texts: Sequence[str]) -> list[Tokens]:
         """Ids of the texts' tokens. A text that is too long is cut, counted in :attr:`cut`, and warned of once."""
         found = self.encoder.tokens(texts, self._longest)
         fresh = {text for text, tokens in zip(texts, found, strict=True) if tokens.cut} - self.cut
@@ -105,8 +105,7 @@ class Embeddings:
             limit = min(self._longest or self.encoder.longest, self.encoder.longest)
             some = "1 text is" if len(fresh) == 1 else f"{len(fresh)} texts are"
             warnings.warn(
-                f"{some} longer than {self.encoder.name} reads: {limit} tokens of it are scored, from its beginning"
-                + remedy,
+                f"{some} longer than {self.encoder.name} reads: {limit} tokens of it are scored, from its beginning",
                 PolyrefWarning,
                 stacklevel=2,
             )

@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -49,8 +50,9 @@ _STRETCH: Final = 1 << 14
 _STATES: Final = 1 << 28
 
 
-class ForcedScorer(ABC):
-    """A model that says how likely a target is given a source.
+@dataclass(eq=False)
+class ScorerFacts:
+    """What there is to say of a model for forced scoring.
 
     Attributes:
         digest: First 12 hexadecimal digits of a hash of the model's content.
@@ -60,43 +62,17 @@ class ForcedScorer(ABC):
         max_source: Most source tokens, special ones included.
         max_target: Most target tokens, the end of sentence and the language tag included.
         note: More of what decides the numbers, for signatures (the shipped model's closeness).
-        others: Who computes where there is much to do; None: this process.
-        cache: Where forced scores are kept; None keeps none.
     """
 
-    monolingual = False
-    device: str = "cpu"
-    others: Elsewhere[Stretch, Rows] | None = None
-    cache: Cache | None = None
-
-    def __init__(
-        self,
-        codec: Any,
-        segmenter: Segmenter | None,
-        *,
-        name: str,
-        digest: str,
-        dtype: str,
-        limits: tuple[int, int],
-        width: int,
-        marks_sources: bool = False,
-        note: str = "",
-    ) -> None:
-        self._codec = codec
-        # The first mBART has the tag in place of its start, where others have it as their first output.
-        self._tag_starts: bool = getattr(codec, "tag_starts", False)
-        self._segmenter = segmenter
-        self.name = name
-        self.digest = digest[:12]
-        self.dtype = dtype
-        self.languages: tuple[str, ...] = tuple(codec.languages)
-        self.max_source, self.max_target = limits
-        self.marks_sources = marks_sources and bool(self.languages)
-        self.note = note
-        self._stretch = min(_STRETCH, max(_STATES // (4 * width), 1))
-        self._known: dict[tuple[str, str, str | None], tuple[Tokens, bool]] = {}
-
-    # --- texts ---
+    name: str
+    digest: str
+    dtype: str
+    languages: Sequence[str]
+    monolingual: bool
+    marks_sources: bool
+    max_source: int
+    max_target: int
+    note: str
 
     def written(self, lang: str | None) -> str | None:
         """The language of targets: ``lang``, or English where none is named; None for models without codes."""
@@ -115,6 +91,45 @@ class ForcedScorer(ABC):
         if lang is None:
             raise UsageError(f"no source language is named, expected one of {', '.join(self.languages)}")
         return resolve(lang, self.languages)
+
+
+class ForcedScorer(ScorerFacts, ABC):
+    """A model that says how likely a target is given a source.
+
+    Attributes:
+        others: Who computes where there is much to do; None: this process.
+        cache: Where forced scores are kept; None keeps none.
+    """
+
+    device: str = "cpu"
+    others: Elsewhere[Stretch, Rows] | None = None
+    cache: Cache | None = None
+
+    def __init__(
+        self,
+        codec: Any,
+        segmenter: Segmenter | None,
+        *,
+        name: str,
+        digest: str,
+        dtype: str,
+        limits: tuple[int, int],
+        width: int,
+        monolingual: bool = False,
+        marks_sources: bool = False,
+        note: str = "",
+    ) -> None:
+        languages = tuple(codec.languages)
+        marks_sources = marks_sources and bool(languages)
+        super().__init__(name, digest[:12], dtype, languages, monolingual, marks_sources, *limits, note)
+        self._codec = codec
+        # The first mBART has the tag in place of its start, where others have it as their first output.
+        self._tag_starts: bool = getattr(codec, "tag_starts", False)
+        self._segmenter = segmenter
+        self._stretch = min(_STRETCH, max(_STATES // (4 * width), 1))
+        self._known: dict[tuple[str, str, str | None], tuple[Tokens, bool]] = {}
+
+    # --- texts ---
 
     def source(self, text: str, lang: str | None = None) -> Tokens:
         """Token ids of a source text, its end cut where it is longer than the model reads."""

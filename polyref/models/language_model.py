@@ -31,13 +31,21 @@ _LONGEST: Final = 1024
 
 
 class LanguageModel(ABC):
-    """Log-probabilities of texts, each distinct text once. ``languages`` is empty where nothing is stated."""
+    """Log-probabilities of texts, each distinct text once.
+
+    Attributes:
+        languages: Empty where nothing is stated.
+        longest: Most tokens of a text that are read.
+        cut: Texts so far that are longer: their end is ignored.
+    """
 
     name: str
     digest: str
+    longest: int
     languages: tuple[str, ...] = ()
 
     def __init__(self) -> None:
+        self.cut: set[str] = set()
         self._known: dict[str, float] = {}
 
     def fluency(self, texts: Sequence[str]) -> Floats:
@@ -49,17 +57,20 @@ class LanguageModel(ABC):
         return np.array([self._known[text] for text in texts], dtype=np.float64)
 
     def totals(self, texts: Sequence[str]) -> Floats:
-        """Shape (N,): nats of the whole text, 0 at most. Nothing is kept."""
+        """Shape (N,): nats of the whole text, 0 at most. Nothing is kept; a warning counts the texts that are cut."""
         distinct = list(dict.fromkeys(texts))
         found = dict(zip(distinct, self._sums(distinct), strict=True)) if distinct else {}
+        if count := len(self.cut.intersection(distinct)):
+            some = "1 text is" if count == 1 else f"{count} texts are"
+            said = f"{some} longer than {self.name} reads: scored from the beginning"
+            warnings.warn(said, PolyrefWarning, stacklevel=3)
         return np.array([found[text][0] for text in texts], dtype=np.float64)
 
     @abstractmethod
     def _sums(self, texts: list[str]) -> list[tuple[float, int]]:
-        """Nats of distinct texts, and of how many tokens that is."""
+        """Nats of distinct texts, and of how many tokens that is; adds to :attr:`cut`."""
 
 
-@lru_cache(maxsize=2)
 def load_language_model(name: str = "shipped", device: str = "cpu", dtype: str = "float32") -> LanguageModel:
     """Find a language model.
 
@@ -68,11 +79,17 @@ def load_language_model(name: str = "shipped", device: str = "cpu", dtype: str =
         device: A torch device.
         dtype: What it computes in: ``float32``, ``bfloat16`` or ``float16``.
     """
-    from polyref.models.scorers import load_scorer
-
     if dtype not in DTYPES:
         raise UsageError(f"the type is {dtype!r}, expected one of {', '.join(DTYPES)}")
-    device, found = own_device(device), find(name, "language model")
+    found = find(name, "language model")
+    return _opened(name, found, found.digest, own_device(device), dtype)
+
+
+@lru_cache(maxsize=2)
+def _opened(name: str, found: Found, _digest: str, device: str, dtype: str) -> LanguageModel:
+    """The model, shared by those who name the same one, while its files stay the same."""
+    from polyref.models.scorers import load_scorer
+
     if found.kind == "huggingface" and not found.config.get("is_encoder_decoder"):
         return Causal(found, device, dtype)
     return Unconditional(load_scorer(name, device=device, dtype=dtype))
@@ -86,6 +103,7 @@ class Unconditional(LanguageModel):
         self._scorer = scorer
         self.name = f"{scorer.name}(unconditional)"
         self.digest = scorer.digest
+        self.longest = scorer.max_target
         written = scorer.written(None)
         self.languages = () if written is None else (written,)
 
@@ -93,7 +111,7 @@ class Unconditional(LanguageModel):
         written = self._scorer.written(None)
         empty = self._scorer.source("", written if self._scorer.marks_sources else None)
         jobs = [(empty, self._scorer.target(text, written)) for text in texts]
-        _warn_cut(sum(self._scorer.is_cut("target", text, written) for text in texts), self._scorer.name)
+        self.cut.update(text for text in texts if self._scorer.is_cut("target", text, written))
         return [(float(np.sum(row, dtype=np.float64)), len(row)) for row in self._scorer.score(jobs, written)]
 
 
@@ -117,6 +135,10 @@ class Causal(LanguageModel):
         return self._found.digest + ("" if self._dtype == "float32" else f"|dtype:{self._dtype}")
 
     @cached_property
+    def longest(self) -> int:  # type: ignore[override]
+        return int(min(self._tokenizer.model_max_length, self._positions or _LONGEST))
+
+    @cached_property
     def _tokenizer(self) -> Any:
         from polyref.models.checkpoints.text import load_tokenizer
 
@@ -133,11 +155,10 @@ class Causal(LanguageModel):
         start, end = self._tokenizer.bos_token_id, self._tokenizer.eos_token_id
         head = [token for token in (end if start is None else start,) if token is not None]
         tail = [] if end is None else [end]
-        longest = min(self._tokenizer.model_max_length, self._positions or _LONGEST)
-        room = int(longest) - len(head) - len(tail)
+        room = self.longest - len(head) - len(tail)
         read = self._tokenizer([text.strip() for text in texts], add_special_tokens=False, verbose=False)["input_ids"]
         rows = [[*head, *ids[:room], *tail] for ids in read]
-        _warn_cut(sum(len(ids) > room for ids in read), self.name)
+        self.cut.update(text for text, ids in zip(texts, read, strict=True) if len(ids) > room)
         sums = [(0.0, 0)] * len(rows)
         # Longest first, filled up on the right, which no earlier token sees.
         order = sorted((n for n, row in enumerate(rows) if len(row) > 1), key=lambda n: -len(rows[n]))
@@ -162,9 +183,3 @@ class Causal(LanguageModel):
             logits = self._model(tokens, attention_mask=mask.long()).logits[:, :-1].float()
             chosen = logits.gather(2, tokens[:, 1:, None])[..., 0] - logits.logsumexp(2)
             return [float(value) for value in chosen.double().where(mask[:, 1:], 0.0).sum(1).cpu()]
-
-
-def _warn_cut(count: int, name: str) -> None:
-    if count:
-        some = "1 text is" if count == 1 else f"{count} texts are"
-        warnings.warn(f"{some} longer than {name} reads: scored from the beginning", PolyrefWarning, stacklevel=4)

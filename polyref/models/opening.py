@@ -75,7 +75,7 @@ class Found:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 over the files of a Hugging Face folder, 64 hex digits."""
+        """SHA-256 over the files that are read of it, 64 hex digits."""
         return hash_model(self.folder)
 
 
@@ -220,9 +220,10 @@ _READ: Final = (".json", ".txt", ".model", ".spm", ".codes", ".bpe", ".tiktoken"
 
 
 def hash_model(folder: Path) -> str:
-    """SHA-256 over the settings, the tokeniser's files and the weights of a folder as Transformers writes it."""
+    """SHA-256 over the settings, the tokeniser's files and the weights of a folder of Transformers or fairseq."""
     kept = [file for file in folder.iterdir() if file.name.endswith(_READ) and file.is_file()]
-    weights = list(folder.glob("*.safetensors")) or list(folder.glob("pytorch_model*.bin"))
+    patterns = ["checkpoint.pt"] if is_fairseq_directory(folder) else ["*.safetensors", "pytorch_model*.bin"]
+    weights = next((files for pattern in patterns if (files := list(folder.glob(pattern)))), [])
     return hash_files(sorted([*kept, *weights], key=lambda file: file.name))
 
 

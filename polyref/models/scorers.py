@@ -269,7 +269,6 @@ def _packed(network: torch.nn.Module) -> None:
 class PointerScorer(_EncodedFirst):
     """A model of the shipped kind, at its own closeness."""
 
-    monolingual = True
     _pad = PointerTransformer.pad
 
     def __init__(self, model: PointerModel, device: str) -> None:
@@ -283,6 +282,7 @@ class PointerScorer(_EncodedFirst):
             dtype="float32",
             limits=(network.config.max_source, network.config.max_target),
             width=network.config.d_model,
+            monolingual=True,
             note=f"closeness:{network.closeness}",
         )
         self._network: PointerTransformer = network

@@ -13,7 +13,7 @@ from polyref.errors import DataError, UsageError
 from polyref.languages import matching, resolve
 from polyref.models.language_recognition import language_name, other_language
 from polyref.paraphrase.decoding import Decoding, DiverseBeam, check_k
-from polyref.tables import html_table
+from polyref.values import html_table
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
-from polyref.metrics.esim.network import EsimConfig, EsimNetwork
+from polyref.metrics.esim.card import EsimConfig
+from polyref.metrics.esim.network import EsimNetwork
 
 
 class Masks:

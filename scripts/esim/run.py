@@ -16,7 +16,8 @@ from esim.state import TrainingOptions
 from esim.training import Trained, encode, hold_out, train
 from polyref import __version__
 from polyref.errors import DataError, UsageError
-from polyref.metrics.esim.network import CONFIG, LONGEST, EsimCard, Reader
+from polyref.metrics.esim.card import CONFIG, LONGEST, EsimCard
+from polyref.metrics.esim.network import Reader
 from polyref.models.device import torch_device
 from polyref.models.encoders import load_encoder
 from polyref.publishing import check_writable

@@ -10,7 +10,8 @@ from typing import Any, Final
 from safetensors.torch import save
 
 from polyref.errors import DataError
-from polyref.metrics.esim.network import CONFIG, FORMAT, WEIGHTS, EsimCard, EsimNetwork, read_card
+from polyref.metrics.esim.card import CONFIG, FORMAT, WEIGHTS, EsimCard, read_card
+from polyref.metrics.esim.network import EsimNetwork
 from polyref.models.encoders import Encoder
 from polyref.publishing import published_folder
 from polyref.store import file_sha256

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from esim.network import DroppingNetwork, initialise
 from polyref.errors import DataError, UsageError
-from polyref.metrics.esim.network import EsimConfig
+from polyref.metrics.esim.card import EsimConfig
 from polyref.models.opening import check_archive
 from polyref.publishing import published_file
 

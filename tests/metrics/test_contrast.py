@@ -89,9 +89,23 @@ def test_of_several_devices_a_process_takes_its_own(bert: str, gpt: str, refset:
 
 
 def test_long_texts_are_cut_and_warned_of(gpt: str) -> None:
-    with pytest.warns(PolyrefWarning, match=f"1 text is longer than {Path(gpt).name} reads"):
-        (value,) = Causal(find(gpt, "language model"), "cpu").fluency(["x" * 100])
+    model, name = Causal(find(gpt, "language model"), "cpu"), Path(gpt).name
+    (value,) = model.fluency(["x" * 100])
     assert value == pytest.approx(alone(gpt, "x" * 38), abs=1e-5)
+    assert model.cut == {"x" * 100} and model.longest == 40
+    with pytest.warns(PolyrefWarning, match=f"1 text is longer than {name} reads: scored from the beginning"):
+        model.totals(["x" * 100, "x"])
+
+
+@pytest.mark.filterwarnings("error")
+def test_the_metric_says_how_many_texts_either_model_cuts(bert: str, gpt: str) -> None:
+    references = ReferenceSet.from_texts([["the cat"], ["a b " * 20]])
+    with pytest.warns(PolyrefWarning) as caught:
+        LaserLM(model=bert, layer=2, lm=gpt).statistics({"A": ["x" * 100, "a"]}, references)
+    assert [str(one.message).split(" tokens")[0] for one in caught] == [
+        f"2 texts are longer than {Path(bert).name} reads: 24",
+        f"1 text is longer than {Path(gpt).name} reads: 40",
+    ]
 
 
 def test_the_shipped_model_prefers_sentences_to_their_words_in_disorder() -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import warnings
 
+from polyref.metrics.esim.card import find_model
 from polyref.metrics.esim.metric import ESIM
-from polyref.metrics.esim.network import find_model
 from polyref.metrics.registry import get_metric
 from polyref.references import ReferenceSet
 

@@ -20,7 +20,7 @@ from scipy import stats
 from tiny_encoders import bert
 
 from polyref.errors import DataError, PolyrefError, UsageError
-from polyref.metrics.esim.network import EsimConfig
+from polyref.metrics.esim.card import EsimConfig
 
 # -- data ----------------------------------------------------------------------------------------------------------
 

@@ -24,7 +24,8 @@ from tiny_seq2seq import write_bart
 from polyref.cache import Cache
 from polyref.errors import DataError, ModelError
 from polyref.metrics.base import Metric
-from polyref.metrics.esim.network import load_network, read_card
+from polyref.metrics.esim.card import read_card
+from polyref.metrics.esim.network import load_network
 from polyref.metrics.registry import get_metric
 from polyref.metrics.statistics import Floats
 from polyref.models.checkpoints.pointer import load_pointer

@@ -14,7 +14,8 @@ from bertscore_baseline import compute_baseline
 from esim_fixtures import rankings, write_rows
 
 from polyref.metrics.embedding.bertscore import read_baseline
-from polyref.metrics.esim.network import load_network, read_card
+from polyref.metrics.esim.card import read_card
+from polyref.metrics.esim.network import load_network
 from polyref.models.encoders import load_encoder
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"

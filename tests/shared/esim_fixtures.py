@@ -11,7 +11,8 @@ from esim.network import initialise
 from esim.saving import save_model
 from tiny_encoders import bert
 
-from polyref.metrics.esim.network import EsimConfig, EsimNetwork
+from polyref.metrics.esim.card import EsimConfig
+from polyref.metrics.esim.network import EsimNetwork
 from polyref.models.encoders import load_encoder
 
 TEXT = "the old new bridge closed open monday she bought apple market nobody light went out rain wind cat"

@@ -22,7 +22,7 @@ from markupsafe import Markup, escape
 from polyref.eval.columns import Line
 from polyref.eval.report.derived import Report, Scatter, curve_statistics
 from polyref.eval.statistics.named import gold_name, level_name, statistic_name
-from polyref.tables import visible
+from polyref.values import visible
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

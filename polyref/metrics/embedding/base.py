@@ -25,6 +25,12 @@ class EncoderMetric(Networked, PairMetric):
         """The encoder."""
         return load_encoder(self.model, self.device)
 
+    @cached_property
+    def longest(self) -> int:
+        """Most tokens that the encoder reads; its tokeniser need not be opened for that."""
+        found = self._remembered(self.encoder.digest, lambda: {"longest": self.encoder.longest})
+        return int(found["longest"])
+
     def _encoding(self, dtype: str = "float32") -> Encoding:
         return Encoding(self.model, self.encoder.digest, self.depth, self.device, dtype, self.cache)
 

@@ -33,7 +33,7 @@ import numpy.typing as npt
 from polyref.errors import DataError, UsageError
 from polyref.metrics.base import Texts
 from polyref.metrics.embedding.base import EncoderMetric
-from polyref.metrics.pairs import WHOLE, Windowed, with_segments
+from polyref.metrics.pairs import Windowed, with_segments
 from polyref.metrics.statistics import Floats
 from polyref.models.device import own_device
 from polyref.models.embeddings import DTYPES, Embeddings, VectorWork
@@ -84,7 +84,7 @@ class BERTScore(Windowed, EncoderMetric):
         """What decides the statistics."""
         return {
             **super().options,
-            "longest": self.encoder.longest,
+            "longest": self.longest,
             "idf": self.idf,
             "baseline": None if self.rescaling is None else self.rescaling.digest,
             "dtype": self.dtype,
@@ -119,7 +119,7 @@ class BERTScore(Windowed, EncoderMetric):
             f"idf:{self.idf}",
             f"rescale:{'no' if self.rescaling is None else self.rescaling.digest[:12]}",
             f"measure:{self.measure_name}",
-            f"longest:{self.encoder.longest}",
+            f"longest:{self.longest}",
             f"dtype:{self.dtype}",
             f"torch:{version('torch')}",
         ]
@@ -213,11 +213,11 @@ class BERTScore(Windowed, EncoderMetric):
     def _compared(
         self, groups: Sequence[Group], documents: list[Counter[str]] | None, told: Collection[str] = frozenset()
     ) -> list[Floats]:
-        """P, R and F of texts as far as they are read; a warning counts those that are cut and not ``told`` of."""
+        """P, R and F of texts as far as they are read; those that are cut are counted, but not what is ``told``."""
         distinct = list(dict.fromkeys([*_texts(groups), *chain.from_iterable(documents or ())]))
-        new, old = ([text for text in distinct if (text in told) == known] for known in (False, True))
-        tokens = dict(zip(new, self.vectors.embeddings.tokens(new, "" if self.windows else WHOLE), strict=True))
-        tokens |= zip(old, self.encoder.tokens(old), strict=True)
+        tokens = dict(zip(distinct, self.encoder.tokens(distinct), strict=True))
+        cut = (text for text in distinct if tokens[text].cut and text not in told)
+        self._note_cut(self.encoder.name, self.longest, cut)
         weights = _idf(documents, tokens) if documents is not None else None
         piece = self.vectors.piece(sum(map(len, tokens.values())))
         chunks = list(self._chunks(groups, tokens, piece or _CHUNK // (4 * self.encoder.width)))

@@ -13,7 +13,7 @@ its condition, and weak. Name a causal language model for a fair comparison.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from importlib.metadata import version
@@ -28,28 +28,36 @@ from polyref.metrics.base import Texts
 from polyref.metrics.combination import Combination, Maximum
 from polyref.metrics.embedding.base import EncoderMetric
 from polyref.metrics.signature import exact
-from polyref.metrics.statistics import Floats
+from polyref.metrics.statistics import Floats, Statistics
 from polyref.models.embeddings import Embeddings, Encoding, VectorWork
 from polyref.models.encoders import Tokens
 from polyref.models.language_model import LanguageModel, load_language_model
 from polyref.models.language_recognition import language_name, other_language
+from polyref.models.opening import find
 from polyref.options import option
+from polyref.references import ReferenceSet
 
 #: Texts that are pooled in one go.
 _POOLED: Final = 2048
 
 
 class Pooled:
-    """Mean-pooled token vectors of texts: special tokens are left out, length is 1, and a text without a token is 0."""
+    """Mean-pooled token vectors of texts: special tokens are left out, length is 1, and a text without a token is 0.
+
+    Attributes:
+        cut: Texts so far that are longer than the encoder reads.
+    """
 
     def __init__(self, work: VectorWork) -> None:
+        self.cut: set[str] = set()
         self._work = work
         self._known: dict[str, npt.NDArray[np.float32]] = {}
 
     def vectors(self, texts: Sequence[str]) -> dict[str, npt.NDArray[np.float32]]:
         """By text, shape (width,). Each distinct text is encoded once."""
         missing = [text for text in dict.fromkeys(texts) if text not in self._known]
-        tokens = list(zip(missing, self._work.embeddings.tokens(missing), strict=True))
+        tokens = list(zip(missing, self._work.embeddings.encoder.tokens(missing), strict=True))
+        self.cut.update(text for text, entry in tokens if entry.cut)
         parts = [tokens[start : start + _POOLED] for start in range(0, len(tokens), _POOLED)]
         several = self._work.piece(sum(len(entry) for _, entry in tokens)) is not None
         tasks = [(Pool(part), len(part)) for part in parts]
@@ -100,8 +108,8 @@ class LaserLM(EncoderMetric):
         """What decides the statistics."""
         return {
             **super().options,
-            "lm": self.language_model.name,
-            "lm_digest": self.language_model.digest,
+            "lm": self._lm["name"],
+            "lm_digest": self._lm["digest"],
             "weight": self.weight,
         }
 
@@ -111,28 +119,42 @@ class LaserLM(EncoderMetric):
     @property
     def languages(self) -> tuple[str, ...]:
         """Those of the encoder, or of the language model where the encoder states none."""
-        return self.encoder.languages or self.language_model.languages
+        return self.encoder.languages or tuple(self._lm["languages"])
 
     @cached_property
     def language_model(self) -> LanguageModel:
         """The language model."""
         return load_language_model(self.lm, self.device)
 
+    @cached_property
+    def _lm(self) -> dict[str, Any]:
+        """What it says of itself."""
+
+        def ask() -> dict[str, Any]:
+            model = self.language_model
+            return {"name": model.name, "digest": model.digest, "languages": model.languages}
+
+        found = find(self.lm, "language model")
+        return self._remembered((found.name, found.kind, found.digest), ask)
+
     def _describe(self, references: int | None, *, sentence: bool) -> list[str]:
         return [
             *(self.combination.described() if self.needs_references else ()),
             f"weight:{exact(self.weight)}",
             *self._described_encoder(),
-            f"longest:{self.encoder.longest}",
-            f"lm:{self.language_model.name}",
-            f"lm.digest:{self.language_model.digest[:12]}",
+            f"longest:{self.longest}",
+            f"lm:{self._lm['name']}",
+            f"lm.digest:{self._lm['digest'][:12]}",
             f"torch:{version('torch')}",
             f"transformers:{version('transformers')}",
         ]
 
     def _pairs(self, pairs: Sequence[tuple[str, str]]) -> Floats:
-        vectors = _pooled(self._encoding(), self.workers).vectors([text for pair in pairs for text in pair])
-        fluency = self.language_model.fluency([output for _, output in pairs])
+        pooled, model = _pooled(self._encoding(), self.workers), self.language_model
+        vectors = pooled.vectors([text for pair in pairs for text in pair])
+        self._note_cut(self.encoder.name, self.longest, pooled.cut.intersection(vectors))
+        fluency = model.fluency(outputs := [output for _, output in pairs])
+        self._note_cut(model.name, model.longest, model.cut.intersection(outputs))
         cosine = np.array([float(vectors[anchor] @ vectors[output]) for anchor, output in pairs], dtype=np.float64)
         return np.stack([cosine, fluency, self.weight * cosine + (1 - self.weight) * fluency], axis=1)
 
@@ -148,8 +170,9 @@ class LaserLMSource(LaserLM):
     name = "laser-lm-src"
     label = "LASER+LM-src"
 
-    def _count(self, texts: Texts) -> npt.NDArray[Any]:
-        read = (source for source in texts.sources if source is not None)
+    def statistics(self, systems: Mapping[str, Sequence[str]], references: ReferenceSet, **options: Any) -> Statistics:
+        """As :meth:`Metric.statistics`; a warning names the language of sources that the encoder does not know."""
+        read = (segment.source for segment in references if segment.source is not None)
         if (found := other_language(read, self.encoder.languages)) is not None:
             names = ", ".join(map(language_name, self.encoder.languages))
             warnings.warn(
@@ -157,6 +180,9 @@ class LaserLMSource(LaserLM):
                 PolyrefWarning,
                 stacklevel=2,
             )
+        return super().statistics(systems, references, **options)
+
+    def _count(self, texts: Texts) -> npt.NDArray[Any]:
         cuts = np.ones((1, len(texts.sources)), dtype=np.int64)
         sources = [(source,) if source is not None else () for source in texts.sources]
         values = super()._count(replace(texts, references=sources, cuts=cuts, chosen=None))

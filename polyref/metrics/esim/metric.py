@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import warnings
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
@@ -20,17 +20,21 @@ from polyref.cache import default_cache
 from polyref.engine import CACHE, DEVICE
 from polyref.errors import PolyrefWarning
 from polyref.metrics.combination import MEAN, Combination
-from polyref.metrics.pairs import PairMetric
-from polyref.metrics.statistics import Floats
+from polyref.metrics.esim.card import EsimCard, find_model, open_encoder, read_card
+from polyref.metrics.pairs import Kept, PairMetric
+from polyref.metrics.statistics import Floats, Statistics
 from polyref.models.device import arithmetic
 from polyref.options import option
 from polyref.progress import Part, listening, work
+from polyref.references import ReferenceSet
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from polyref.metrics.esim.network import EsimCard, EsimNetwork, Reader
+    from polyref.metrics.esim.network import EsimNetwork, Reader
 
+#: The kind of pairs of which a side is empty.
+_EMPTY: Final = "empty"
 #: Pairs that are scored between two visits to the encoder.
 _CHUNK: Final = 8192
 #: Most bytes of read texts kept from one chunk to the next.
@@ -38,7 +42,7 @@ _MEMORY: Final = 1 << 29
 
 
 @dataclass(frozen=True, kw_only=True)
-class ESIM(PairMetric):
+class ESIM(Kept, PairMetric):
     """ESIM (Mathur et al. 2019).
 
     Neither ``batch`` nor ``cache`` moves a score by more than 1e-6; on the CPU the cache moves none.
@@ -71,9 +75,12 @@ class ESIM(PairMetric):
     @cached_property
     def card(self) -> EsimCard:
         """What the model says of itself."""
-        from polyref.metrics.esim.network import find_model, read_card
-
         return read_card(find_model(self.model))
+
+    @property
+    def _decided_by(self) -> Any:
+        """A wrong encoder is refused even where the cache knows every score."""
+        return self.options, open_encoder(self.card, self.encoder, self.device).digest
 
     @cached_property
     def _reader(self) -> Reader:
@@ -102,15 +109,20 @@ class ESIM(PairMetric):
             f"case:{'lc' if card.lowercase else 'mixed'}",
         ]
 
+    def statistics(self, systems: Mapping[str, Sequence[str]], references: ReferenceSet, **options: Any) -> Statistics:
+        """As :meth:`Metric.statistics`; a warning counts the pairs of which a side is empty."""
+        stats = super().statistics(systems, references, **options)
+        if empty := len(self._noted.get(_EMPTY, ())):
+            some = "1 pair has" if empty == 1 else f"{empty} pairs have"
+            warnings.warn(f"{some} an empty side: ESIM reads the end mark in its place", PolyrefWarning, stacklevel=2)
+        return stats
+
     def _pairs(self, pairs: Sequence[tuple[str, str]]) -> Floats:
         reader = self._reader  # a wrong encoder is refused even where the cache knows every text
-        empty = sum(not ref.strip() or not output.strip() for ref, output in pairs)
-        if empty:
-            warnings.warn(
-                f"{empty} of {len(pairs)} pairs have an empty side: ESIM reads the end mark in its place",
-                PolyrefWarning,
-                stacklevel=2,
-            )
+        texts = list(dict.fromkeys(text for pair in pairs for text in pair))
+        cut = (text for text, read in zip(texts, reader.tokens(texts), strict=True) if read.cut)
+        self._note_cut(reader.encoder.name, reader.longest, cut)
+        self._note(_EMPTY, (f"{ref}\n{output}" for ref, output in pairs if not ref.strip() or not output.strip()))
         scores = np.empty((len(pairs), 1))
         with work("comparing", "pairs", len(pairs)) as advance:
             for start in range(0, len(pairs), _CHUNK):

@@ -16,10 +16,8 @@ Sequences are packed, so that padding enters no LSTM and a score does not depend
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from functools import cached_property, partial
-from pathlib import Path
-from typing import Any, Final, cast
+from functools import cached_property
+from typing import Final, cast
 
 import numpy as np
 import torch
@@ -29,30 +27,16 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence, pad_sequence
 
 from polyref.errors import ModelError
-from polyref.json_files import Record
+from polyref.metrics.esim.card import CONFIG, LONGEST, WEIGHTS, EsimCard, EsimConfig, open_encoder
 from polyref.metrics.statistics import Floats
 from polyref.models.device import own_device, torch_device
 from polyref.models.embeddings import Embeddings
-from polyref.models.encoders import Encoder, load_encoder
+from polyref.models.encoders import Encoder, Tokens
 from polyref.models.opening import check_numbers
 from polyref.progress import work
-from polyref.store import file_sha256
 
 #: What stands for minus infinity where a maximum is taken.
 _NEVER: Final = -1e7
-
-
-@dataclass(frozen=True)
-class EsimConfig:
-    """Sizes of the network: d of the encoder's vectors, how many layers are mixed, h of an LSTM in one direction."""
-
-    width: int
-    layers: int
-    hidden: int
-
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON values."""
-        return asdict(self)
 
 
 class EsimNetwork(nn.Module):
@@ -112,10 +96,6 @@ def _pool(v: Tensor, inside: Tensor) -> tuple[Tensor, Tensor]:
     return mean, v.masked_fill(~kept, _NEVER).amax(1)
 
 
-#: Most tokens of a text that ESIM reads, without special ones (Mathur et al. 2019).
-LONGEST = 100
-
-
 class Reader:
     """Vectors of texts, without those of special tokens.
 
@@ -128,16 +108,25 @@ class Reader:
         self.layers = tuple(layers)
         self._lowercase = lowercase
         self._longest = longest
-        self._embeddings: Embeddings | None = None
+
+    @cached_property
+    def longest(self) -> int:
+        """Most tokens of a text that are read, special ones included."""
+        return self._longest + len(self.encoder.tokens([""])[0])
+
+    @cached_property
+    def _embeddings(self) -> Embeddings:
+        # Kept by those who ask, after what they do with them: here they would take a hundred times the room.
+        return Embeddings(self.encoder, self.layers, longest=self.longest, memory=0)
+
+    def tokens(self, texts: Sequence[str]) -> list[Tokens]:
+        """Texts as they are read."""
+        return self.encoder.tokens([text.lower() for text in texts] if self._lowercase else texts, self.longest)
 
     def __call__(self, texts: Sequence[str]) -> list[Tensor]:
         """Vectors of texts: shape (L, T, d) each, T at least 1, float32."""
-        if self._embeddings is None:
-            special = len(self.encoder.tokens([""])[0])
-            # Kept by those who ask, after what they do with them: here they would take a hundred times the room.
-            self._embeddings = Embeddings(self.encoder, self.layers, longest=self._longest + special, memory=0)
+        tokens = self.tokens(texts)
         read = [text.lower() for text in texts] if self._lowercase else list(texts)
-        tokens = self._embeddings.tokens(read)
         found = []
         for vectors, token in zip(self._embeddings.encode(read, tokens), tokens, strict=True):
             places = [place for place, special in enumerate(token.special) if not special] or [len(token) - 1]
@@ -211,77 +200,6 @@ def _batches(order: Sequence[int], lengths: Sequence[int], size: int, tokens: in
         yield batch
 
 
-FORMAT: Final = 1
-CONFIG: Final = "config.json"
-WEIGHTS: Final = "model.safetensors"
-#: Models that come with polyref: name -> folder.
-SHIPPED: Final = Path(__file__).resolve().parent / "shipped"
-
-
-@dataclass(frozen=True)
-class EsimCard:
-    """What a model is, without its weights.
-
-    Attributes:
-        encoder: ``load`` (what :func:`load_encoder` takes), ``name`` and ``sha256`` of the encoder.
-        layers: The encoder's layers that are mixed.
-        longest: Most tokens of a text.
-        data: Names of what it was trained on.
-    """
-
-    folder: Path
-    name: str
-    encoder: Mapping[str, str]
-    layers: tuple[int, ...]
-    config: EsimConfig
-    longest: int
-    lowercase: bool
-    data: tuple[str, ...]
-
-    @cached_property
-    def sha256(self) -> str:
-        """SHA-256 of the weights' file, read once."""
-        return file_sha256(self.folder / WEIGHTS)
-
-
-def find_model(name: str) -> Path:
-    """The folder of a model: one that comes with polyref, by its name, or any folder."""
-    shipped = sorted(path.parent.name for path in SHIPPED.glob(f"*/{CONFIG}"))
-    folder = SHIPPED / name if name in shipped else Path(name)
-    if not (folder / CONFIG).is_file():
-        raise ModelError(
-            f"no ESIM model there (no {CONFIG})",
-            file=name,
-            remedy=f"give the folder of an ESIM model, or one of {', '.join(shipped) or 'none'}",
-        )
-    return folder
-
-
-def read_card(folder: Path) -> EsimCard:
-    """What a model says of itself."""
-    path = folder / CONFIG
-    found = Record.read(path)
-    if found.needed("polyref_esim", found.whole) != FORMAT:
-        found.fail(f"model format {found.values['polyref_esim']}, expected {FORMAT}", "update polyref")
-    encoder = found.needed("encoder", found.child)
-    layers = found.each("layers", Record.whole)
-    size = partial(found.whole, least=1)
-    width, hidden, longest = (found.needed(key, size) for key in ("width", "hidden", "longest"))
-    card = EsimCard(
-        folder,
-        found.needed("name", found.text),
-        {key: encoder.needed(key, encoder.text) for key in ("load", "name", "sha256")},
-        tuple(layers),
-        EsimConfig(width, len(layers), hidden),
-        longest,
-        found.needed("lowercase", found.flag),
-        tuple(data.needed("name", data.text) for data in found.each("data", Record.child)),
-    )
-    if not (folder / WEIGHTS).is_file():
-        raise ModelError(f"no {WEIGHTS} in the model folder", file=folder)
-    return card
-
-
 def load_network(card: EsimCard, device: str = "cpu") -> EsimNetwork:
     """The trained part, in float32 and inference mode."""
     path = card.folder / WEIGHTS
@@ -302,22 +220,5 @@ def load_network(card: EsimCard, device: str = "cpu") -> EsimNetwork:
 
 
 def load_reader(card: EsimCard, encoder: str | None = None, device: str = "cpu") -> Reader:
-    """The encoder that a model was trained with, or where it is now: with another one, scores would mean nothing."""
-    name = encoder or card.encoder["load"]
-    try:
-        found = load_encoder(name, device, fetch=encoder is not None)
-    except ModelError as error:
-        if encoder is not None:
-            raise
-        remedy = "say where its encoder is, or name it to fetch it: --esim-encoder"
-        said = f"its encoder {name} cannot be opened, and nothing is fetched unasked: {error.message}"
-        raise ModelError(said, file=card.folder, remedy=remedy) from None
-    if found.digest != card.encoder["sha256"]:
-        raise ModelError(
-            f"was trained on the encoder {card.encoder['name']} ({card.encoder['sha256'][:12]}), "
-            f"but {name} is {found.name} ({found.digest[:12]})",
-            file=card.folder,
-            remedy="give the encoder of the training (--esim-encoder), or train anew: "
-            "scripts/esim/train.py in the repository",
-        )
-    return Reader(found, card.layers, lowercase=card.lowercase, longest=card.longest)
+    """The vectors of a model, by :func:`polyref.metrics.esim.card.open_encoder`."""
+    return Reader(open_encoder(card, encoder, device), card.layers, lowercase=card.lowercase, longest=card.longest)

@@ -28,7 +28,7 @@ from polyref.errors import UsageError
 from polyref.metrics.base import Texts
 from polyref.metrics.combination import MEAN, Combination
 from polyref.metrics.learned import in_pieces, without_references
-from polyref.metrics.pairs import PairMetric, Windowed, placed, warn_of_cut, with_segments
+from polyref.metrics.pairs import PairMetric, Windowed, placed, with_segments
 from polyref.metrics.statistics import Floats
 from polyref.models.device import arithmetic, own_device
 from polyref.models.elsewhere import Elsewhere, worker_model
@@ -87,8 +87,8 @@ class COMET(Windowed, PairMetric):
         """What decides the statistics: the model by its content, not by its place."""
         return {
             **self.combination.options("combine", "weights", "gamma"),
-            "model": self.checkpoint.name,
-            "digest": self.checkpoint.digest,
+            "model": self._facts["name"],
+            "digest": self._facts["digest"],
             "reads": "+".join(self._read),
             "dtype": self.dtype,
             **self._windows_option,
@@ -102,6 +102,15 @@ class COMET(Windowed, PairMetric):
         name, encoder, device, dtype, fetch = self._how
         return load_comet(name, encoder, own_device(device), dtype, fetch=fetch)
 
+    @cached_property
+    def _facts(self) -> dict[str, Any]:
+        """What the checkpoint says of itself; it need not be opened for that."""
+        from polyref.models.checkpoints.comet import still_there, whereabouts
+
+        name, encoder, _, _, fetch = self._how
+        where = whereabouts(name, encoder, fetch=fetch)
+        return self._remembered(where, lambda: self.checkpoint.facts(), still_there)
+
     @property
     def _how(self) -> How:
         # What nobody named is not fetched.
@@ -114,12 +123,12 @@ class COMET(Windowed, PairMetric):
     @cached_property
     def _read(self) -> tuple[str, ...]:
         """Of ``src`` and ``ref``, what is read."""
-        can, asked = self.checkpoint.settings.reads, self._asked
+        can, asked = tuple(self._facts["reads"]), self._asked
         if asked is None:
             return can
         chosen = tuple(asked.split("+"))
-        if not set(chosen) <= set(can) or (chosen != can and not self.checkpoint.settings.joint):
-            raise UsageError(f"`reads` is {asked}, but {self.checkpoint.name} reads {'+'.join(can)}")
+        if not set(chosen) <= set(can) or (chosen != can and not self._facts["joint"]):
+            raise UsageError(f"`reads` is {asked}, but {self._facts['name']} reads {'+'.join(can)}")
         return chosen
 
     @property
@@ -133,14 +142,14 @@ class COMET(Windowed, PairMetric):
         return "src" in self._read
 
     def _describe(self, references: int | None, *, sentence: bool) -> list[str]:
-        model = self.checkpoint
+        facts = self._facts
         return [
             *(self.combination.described() if self.needs_references else ()),
-            f"model:{model.name}",
-            f"sha256:{model.digest[:12]}",
-            f"kind:{model.settings.kind.removesuffix('_metric')}",
+            f"model:{facts['name']}",
+            f"sha256:{facts['digest'][:12]}",
+            f"kind:{facts['kind'].removesuffix('_metric')}",
             f"reads:{'+'.join(self._read)}",
-            f"longest:{model.longest}",
+            f"longest:{facts['longest']}",
             f"dtype:{self.dtype}",
             f"torch:{version('torch')}",
             f"transformers:{version('transformers')}",
@@ -180,7 +189,7 @@ class COMET(Windowed, PairMetric):
         if (room := self._room) is not None:
             inside = {one: sum(len(tokens[text]) - 2 for text in one if text is not None) for one in compared}
             cut |= {output for (output, *_), size in inside.items() if size > room}
-        warn_of_cut(len(cut), model.name, model.longest if room is None else room, windows=self.windows)
+        self._note_cut(model.name, model.longest if room is None else room, cut)
         score = self._regression if room is None else self._joint
         return np.asarray(score(compared, tokens), dtype=np.float64).reshape(-1, 1)
 

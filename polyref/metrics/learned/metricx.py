@@ -28,7 +28,7 @@ from polyref.errors import ModelError, UsageError
 from polyref.metrics.base import Texts
 from polyref.metrics.combination import MEAN, Blend, Combination, Maximum, Mean
 from polyref.metrics.learned import in_pieces, without_references
-from polyref.metrics.pairs import PairMetric, Windowed, placed, warn_of_cut, with_segments
+from polyref.metrics.pairs import PairMetric, Windowed, placed, with_segments
 from polyref.metrics.statistics import Floats
 from polyref.models.device import arithmetic, own_device
 from polyref.models.elsewhere import Elsewhere
@@ -150,9 +150,10 @@ class MetricX(Windowed, PairMetric):
 
     def _errors(self, compared: Sequence[Compared]) -> Floats:
         """Errors of texts, shape (P, 1)."""
-        tokens = self._tokens([self._input(*one) for one in compared])
-        cut = sum(cut for _, cut in tokens)
-        warn_of_cut(cut, self.network.name, _LONGEST[self._release], windows=self.windows)
+        inputs = [self._input(*one) for one in compared]
+        tokens = self._tokens(inputs)
+        cut = (text for text, (_, cut) in zip(inputs, tokens, strict=True) if cut)
+        self._note_cut(self.network.name, _LONGEST[self._release], cut)
         found = self._computed(list(dict.fromkeys(ids for ids, _ in tokens)))
         return np.array([found[ids] for ids, _ in tokens], dtype=np.float64).reshape(-1, 1)
 

@@ -8,7 +8,7 @@ Texts longer than the model takes are cut at the end and counted in the signatur
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -19,10 +19,11 @@ from polyref.cache import default_cache
 from polyref.engine import MODELS, Engine
 from polyref.errors import UsageError
 from polyref.metrics.base import Texts
-from polyref.metrics.pairs import SOURCE_LANG, TARGET_LANG, Networked, Windowed, mean_of, warn_of_cut
+from polyref.metrics.pairs import SOURCE_LANG, TARGET_LANG, Networked, Windowed, mean_of
 from polyref.metrics.signature import flat
 from polyref.metrics.statistics import Floats, Statistics
-from polyref.models.forced import DTYPES
+from polyref.models.forced import DTYPES, ScorerFacts
+from polyref.models.opening import Found, find
 from polyref.options import option
 from polyref.references import ReferenceSet
 
@@ -38,8 +39,8 @@ TextPair = tuple[str, str]
 
 
 @lru_cache(maxsize=1)
-def _loaded(model: str, device: str, dtype: str, engine: Engine, cache: bool) -> ForcedScorer:
-    """The model, shared by metrics of one run that name the same one."""
+def _loaded(model: str, digest: str, device: str, dtype: str, engine: Engine, cache: bool) -> ForcedScorer:
+    """The model, shared by metrics of one run that name the same one, while its files stay the same."""
     from polyref.models.scorers import load_scorer
 
     return load_scorer(model, device=device, dtype=dtype, engine=engine, cache=default_cache() if cache else None)
@@ -85,22 +86,30 @@ class SequenceMetric(Windowed):
 
     def between(self, source: str, target: str) -> SequenceMetric:
         """The same for texts of these languages, where its model has several and nobody named one."""
-        return replace(self, lang=self.lang or target) if len(self.scorer.languages) > 1 else self
+        return replace(self, lang=self.lang or target) if len(self.facts.languages) > 1 else self
+
+    @cached_property
+    def facts(self) -> ScorerFacts:
+        """What the model says of itself; it need not be loaded for that."""
+
+        def ask() -> dict[str, Any]:
+            return {one.name: getattr(self.scorer, one.name) for one in fields(ScorerFacts)}
+
+        found = self._found
+        return ScorerFacts(**self._remembered((found.name, found.kind, found.digest, self.dtype), ask))
+
+    @property
+    def _decided_by(self) -> Any:
+        return self.options, self.facts.digest, self.facts.note
 
     @cached_property
     def scorer(self) -> ForcedScorer:
         """The model, loaded at the first use."""
-        return _loaded(self.model, self.device, self.dtype, self.workers, self.cache)
+        return _loaded(self.model, self._found.digest, self.device, self.dtype, self.workers, self.cache)
 
     @cached_property
-    def _cut(self) -> set[TextPair]:
-        """Side and text of what was too long for the model, while statistics are made."""
-        return set()
-
-    @cached_property
-    def _told(self) -> set[str]:
-        """Such texts that a warning has counted."""
-        return set()
+    def _found(self) -> Found:
+        return find(self.model, "forced scores")
 
     def statistics(
         self,
@@ -112,13 +121,7 @@ class SequenceMetric(Windowed):
     ) -> Statistics:
         """Read the texts once; ``meta`` has the model's name and hash, and how many texts were cut."""
         self._check_model()
-        self._cut.clear()
         stats = super().statistics(systems, references, ks=ks, allow_missing=allow_missing)
-        new = {text for _, text in self._cut} - self._told
-        self._told.update(new)
-        limits = {"source": self.scorer.max_source, "target": self.scorer.max_target}
-        longest = "/".join(dict.fromkeys(str(limits[side]) for side in limits if side in dict(self._cut)))
-        warn_of_cut(len(new), self.scorer.name, longest, windows=self.windows)
         return replace(stats, meta={**stats.meta, _MODEL: self._model_parts()})
 
     def _described_model(self, stats: Statistics, k: int) -> list[str]:
@@ -128,11 +131,11 @@ class SequenceMetric(Windowed):
 
     def _check_model(self) -> None:
         """Refuse languages the model does not know, and what the metric cannot use, before any work."""
-        self.scorer.read(self._source_lang)
+        self.facts.read(self._source_lang)
 
     @property
     def _target_lang(self) -> str | None:
-        return self.scorer.written(self.lang)
+        return self.facts.written(self.lang)
 
     @property
     def _source_lang(self) -> str | None:
@@ -140,24 +143,25 @@ class SequenceMetric(Windowed):
         return self._target_lang
 
     def _model_parts(self) -> list[str]:
-        scorer = self.scorer
-        parts = [f"model:{scorer.name.replace('|', '/')}", f"sha:{scorer.digest}"]
-        if scorer.note:
-            parts.append(scorer.note)
+        facts = self.facts
+        parts = [f"model:{facts.name.replace('|', '/')}", f"sha:{facts.digest}"]
+        if facts.note:
+            parts.append(facts.note)
         if self._target_lang is not None:
             parts.append(f"lang:{self._target_lang}")
-        parts.append(f"dtype:{scorer.dtype}")
-        return [*parts, f"max:{scorer.max_source}/{scorer.max_target}", f"cut:{len(self._cut)}"]
+        parts.append(f"dtype:{facts.dtype}")
+        cut = sum(map(len, self._cut.values()))
+        return [*parts, f"max:{facts.max_source}/{facts.max_target}", f"cut:{cut}"]
 
     def _jobs(self, pairs: Sequence[TextPair]) -> list[Job]:
         """Token ids of (source text, target text) pairs; what is cut is written down."""
         scorer, written = self.scorer, self._target_lang
         read = scorer.read(self._source_lang)
-        for side, lang, texts in (
-            ("source", read, {source for source, _ in pairs}),
-            ("target", written, {target for _, target in pairs}),
+        for side, lang, most, texts in (
+            ("source", read, scorer.max_source, {source for source, _ in pairs}),
+            ("target", written, scorer.max_target, {target for _, target in pairs}),
         ):
-            self._cut.update((side, text) for text in texts if scorer.is_cut(side, text, lang))
+            self._note_cut(scorer.name, most, (text for text in texts if scorer.is_cut(side, text, lang)), side)
         return [(scorer.source(source, read), scorer.target(target, written)) for source, target in pairs]
 
     def _asked(self, pair: TextPair) -> Sequence[TextPair]:
@@ -214,8 +218,8 @@ class SourceMetric(SequenceMetric):
     )
 
     def between(self, source: str, target: str) -> SourceMetric:
-        marked = replace(self, source_lang=self.source_lang or source) if self.scorer.marks_sources else self
-        return replace(marked, lang=self.lang or target) if len(self.scorer.languages) > 1 else marked
+        marked = replace(self, source_lang=self.source_lang or source) if self.facts.marks_sources else self
+        return replace(marked, lang=self.lang or target) if len(self.facts.languages) > 1 else marked
 
     @property
     def _source_lang(self) -> str | None:
@@ -223,11 +227,11 @@ class SourceMetric(SequenceMetric):
 
     def _check_model(self) -> None:
         super()._check_model()
-        scorer = self.scorer
-        if scorer.monolingual and self.source_lang not in scorer.languages:
-            language = scorer.languages[0]
+        facts = self.facts
+        if facts.monolingual and self.source_lang not in facts.languages:
+            language = facts.languages[0]
             raise UsageError(
-                f"{self.label} reads sources, but {scorer.name} reads {language!r} and no other language",
+                f"{self.label} reads sources, but {facts.name} reads {language!r} and no other language",
                 remedy=f"name a model that translates, or source language {language!r} for pivot texts in it",
             )
 

@@ -59,9 +59,9 @@ class PrismSrc(SourceMetric):
     model: str = option("shipped", help="The model: a folder or a name.", flag="--prism-model", metavar="MODEL")
 
     def _check_model(self) -> None:
-        if self.scorer.monolingual:
+        if self.facts.monolingual:
             raise UsageError(
-                f"Prism-src asks how likely a translation is, but {self.scorer.name} reads and writes one language",
+                f"Prism-src asks how likely a translation is, but {self.facts.name} reads and writes one language",
                 remedy="name a translation model, prism-src(model=...), such as a fairseq folder of Prism's model",
             )
         super()._check_model()

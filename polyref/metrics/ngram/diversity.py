@@ -98,10 +98,7 @@ def distinct_ngrams(groups: Sequence[Sequence[str]], longest: int = 2, tokenize:
 
 
 def new_ngrams(
-    groups: Sequence[Sequence[str]],
-    references: Sequence[Sequence[str]],
-    longest: int = 2,
-    tokenize: Tokenizer = "13a",
+    groups: Sequence[Sequence[str]], references: Sequence[Sequence[str]], longest: int = 2, tokenize: Tokenizer = "13a"
 ) -> list[float]:
     """Share of the different n-grams of a group that none of its references holds, summed over the groups.
 

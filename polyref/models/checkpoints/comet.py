@@ -19,12 +19,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import Tensor, nn
 
 from polyref.errors import ModelError, PolyrefError
 from polyref.json_files import Record, described
@@ -42,6 +40,9 @@ from polyref.models.opening import (
     read_config,
 )
 from polyref.values import as_texts
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
 
 #: Texts that are tokenised in one go.
 _AT_ONCE: Final = 1024
@@ -229,8 +230,7 @@ class Checkpoint:
     def __init__(self, name: str, encoder: str | None = None, *, fetch: bool = True) -> None:
         """As :func:`polyref.models.networks.comet.load_comet`."""
         self.name, self._file, fetched = _found(name, fetch)
-        around = [folder / _HPARAMS for folder in self._file.parents[1::-1]]
-        hparams = next((one for one in around if one.is_file()), None)
+        hparams = _hparams(self._file)
         said = {} if hparams is None else _read_yaml(hparams)
         with faults_of(self._file):
             self._weights, stored = _stored(self._file)
@@ -267,6 +267,12 @@ class Checkpoint:
         """SHA-256 over weights, settings, and the encoder's configuration and tokeniser, 64 hex digits."""
         return hash_files(self._used)
 
+    def facts(self) -> dict[str, Any]:
+        """What it says of itself, as plain JSON values; ``used`` are the files it was read from."""
+        settings = self.settings
+        about = {"kind": settings.kind, "reads": settings.reads, "joint": settings.joint, "longest": self.longest}
+        return {**about, "name": self.name, "digest": self.digest, "used": [str(one.absolute()) for one in self._used]}
+
     def _configured(self) -> Any:
         """The encoder's configuration, which must be of the family and size that the checkpoint says."""
         check_attention(read_config(self._folder), self._folder)
@@ -297,6 +303,7 @@ class Checkpoint:
     @cached_property
     def _bare(self) -> nn.Module:
         """The encoder without weights, which takes no memory yet."""
+        import torch
         import transformers
 
         try:
@@ -385,6 +392,23 @@ def _found(name: str, fetch: bool) -> tuple[str, Path, bool]:
     raise ModelError(f"no COMET model: none of {', '.join(_WEIGHTS)}", file=name)
 
 
+def whereabouts(name: str, encoder: str | None, *, fetch: bool) -> tuple[str, ...]:
+    """What leads to a checkpoint's files, beside what is in them."""
+    label, file, _ = _found(name, fetch)
+    return label, str(file), str(_hparams(file)), str(encoder), str(Path.cwd())
+
+
+def still_there(facts: Mapping[str, Any]) -> bool:
+    """Whether the files of a checkpoint are what they were when it said this of itself."""
+    files = [Path(one) for one in facts["used"]]
+    return all(one.is_file() for one in files) and hash_files(files) == facts["digest"]
+
+
+def _hparams(file: Path) -> Path | None:
+    """Where the settings beside a file of weights are."""
+    return next((path for folder in file.parents[1::-1] if (path := folder / _HPARAMS).is_file()), None)
+
+
 def _stored(file: Path) -> tuple[dict[str, Tensor], Mapping[str, Any]]:
     """The weights of a file, and the settings in it."""
     remedy = (
@@ -396,6 +420,8 @@ def _stored(file: Path) -> tuple[dict[str, Tensor], Mapping[str, Any]]:
             from safetensors.torch import load_file
 
             return load_file(file), {}
+        import torch
+
         check_archive(file)
         stored = torch.load(file, map_location="cpu", weights_only=True)
     except PolyrefError:
@@ -409,7 +435,7 @@ def _stored(file: Path) -> tuple[dict[str, Tensor], Mapping[str, Any]]:
     weights, settings = stored.get("state_dict", stored), stored.get("hyper_parameters", {})
     if not isinstance(weights, Mapping) or not isinstance(settings, Mapping):
         raise ModelError("no Lightning checkpoint: state_dict or hyper_parameters is no mapping")
-    return {str(name): value for name, value in weights.items() if isinstance(value, Tensor)}, settings
+    return {str(name): value for name, value in weights.items() if isinstance(value, torch.Tensor)}, settings
 
 
 def _read_yaml(path: Path) -> dict[str, Any]:

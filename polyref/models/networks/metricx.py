@@ -7,12 +7,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Final
-
-import torch
-import transformers
+from typing import TYPE_CHECKING, Any, Final
 
 from polyref.errors import ModelError
 from polyref.models.checkpoints.learned import split_as_before, taken
@@ -31,6 +28,9 @@ from polyref.models.opening import (
     read_weights,
 )
 from polyref.progress import tell
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 #: ``<extra_id_10>``, whose logit is the error.
 _NUMBER: Final = 250_089
@@ -62,11 +62,14 @@ class MetricXModel:
         own = [words / name for name in ("tokenizer.json", "tokenizer_config.json", "spiece.model")]
         parts = (hash_model(found.folder), hash_files([file for file in own if file.is_file()]))
         self.digest = hashlib.sha256("|".join(parts).encode()).hexdigest()
-        self._tokenizer = load_tokenizer(words)
-        if not (words / "tokenizer.json").is_file():
-            split_as_before(self._tokenizer.backend_tokenizer)
-        self._device, self._dtype = torch_device(device), getattr(torch, dtype)
-        self._network: tuple[Any, Any, torch.Tensor] | None = None
+        self._words, self._device, self._dtype = words, device, dtype
+
+    @cached_property
+    def _tokenizer(self) -> Any:
+        tokenizer = load_tokenizer(self._words)
+        if not (self._words / "tokenizer.json").is_file():
+            split_as_before(tokenizer.backend_tokenizer)
+        return tokenizer
 
     def tokens(self, texts: Sequence[str], longest: int) -> list[tuple[Tokens, bool]]:
         """Ids of texts, and whether one is cut: ``longest`` with the end of sentence, which is then taken off."""
@@ -77,19 +80,22 @@ class MetricXModel:
 
     def compute(self, texts: Sequence[Tokens]) -> list[float]:
         """Errors of texts, 0 to 25: alone on the CPU, else with others of their length, so that nothing is padded."""
+        import torch
+
         found = dict.fromkeys(texts, 0.0)
         waiting = sorted(found, key=len)
         while waiting:
-            size = 1 if self._device.type == "cpu" else max(1, _BATCH // len(waiting[-1]))
+            size = 1 if torch_device(self._device).type == "cpu" else max(1, _BATCH // len(waiting[-1]))
             batch = [text for text in waiting[-size:] if len(text) == len(waiting[-1])]
             del waiting[-len(batch) :]
-            found.update(zip(batch, self._errors(batch), strict=True))
+            with torch.inference_mode():
+                found.update(zip(batch, self._errors(batch), strict=True))
             tell(len(batch))
         return [found[text] for text in texts]
 
-    @torch.inference_mode()
     def _errors(self, batch: Sequence[Tokens]) -> list[float]:
-        self._network = self._network or self._loaded()
+        import torch
+
         encoder, decoder, row = self._network
         states = encoder(input_ids=torch.tensor(batch, device=self._device)).last_hidden_state
         start = torch.zeros((len(batch), 1), dtype=torch.int64, device=self._device)
@@ -97,8 +103,13 @@ class MetricXModel:
         errors: list[float] = (hidden @ row).float().clamp(0.0, _MOST).tolist()
         return errors
 
-    def _loaded(self) -> tuple[Any, Any, torch.Tensor]:
-        folder = self._folder
+    @cached_property
+    def _network(self) -> tuple[Any, Any, Tensor]:
+        """Encoder, decoder, and the weights of the one word."""
+        import torch
+        import transformers
+
+        folder, device = self._folder, torch_device(self._device)
         weights = read_weights(folder)
         shared = next((weights[name] for name in _SHARED if name in weights), None)
         if shared is not None:
@@ -113,13 +124,13 @@ class MetricXModel:
             weights = taken(wanted, weights)
         check_numbers(weights.items(), folder)
         network.load_state_dict(weights, assign=True)
-        network = network.to(dtype=self._dtype).eval().requires_grad_(False)
+        network = network.to(dtype=getattr(torch, self._dtype)).eval().requires_grad_(False)
         head = network.lm_head.weight
         if len(head) <= _NUMBER:
             raise ModelError(f"lm_head.weight has {len(head)} rows, expected more than {_NUMBER}", file=folder)
-        row = head[_NUMBER].clone().to(self._device)
+        row = head[_NUMBER].clone().to(device)
         network.lm_head = None
-        network.to(self._device)
+        network.to(device)
         return network.get_encoder(), network.get_decoder(), row
 
 

@@ -1,0 +1,290 @@
+"""What metrics with a network keep of whole runs: the same once more, without torch; anything else, anew."""
+
+from __future__ import annotations
+
+import gzip
+import shutil
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tiny_encoders import bert
+from tiny_seq2seq import write_m2m
+
+from polyref.cache import Cache, default_cache
+from polyref.errors import PolyrefWarning
+from polyref.metrics import get_metric
+from polyref.metrics.base import Metric
+from polyref.metrics.pairs import Kept
+from polyref.models import device
+from polyref.models.encoders import load_encoder
+from polyref.models.networks.comet import load_comet
+from polyref.references import Reference, ReferenceSet, Segment
+
+DATA = Path(__file__).parents[1] / "data" / "learned"
+SYSTEMS = {
+    "A": ["the cat sat on the mat .", "nobody know s why !", "it was a very small step " * 30],
+    "B": ["a cat sat", "", "it was a big change ."],
+}
+REFERENCES = ReferenceSet(
+    (
+        Segment("1", (Reference("the cat sat ."), Reference("a dog sat .", "paraphrase", 0, 0, logprob=-1.0)), "die"),
+        Segment("2", (Reference("nobody know s ."),), "der"),
+        Segment("3", (Reference("a small step ."), Reference("it is small", "paraphrase", 0, 0, weight=0.5)), "das"),
+    )
+)
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Folders of tiny models by what they are for."""
+    root = tmp_path_factory.mktemp("models")
+    shutil.copytree(DATA / "comet", root / "comet")
+    for path in root.glob("comet/encoders/*/tokenizer.json.gz"):
+        path.with_suffix("").write_bytes(gzip.decompress(path.read_bytes()))
+    metricx = root / "metricx-24"
+    shutil.copytree(DATA / "metricx" / "metricx-24-hybrid-tiny", metricx)
+    for file in next((DATA / "metricx").glob("tokenizer-*")).iterdir():
+        if not (metricx / file.name).exists():
+            shutil.copyfile(file, metricx / file.name)
+    for path in metricx.glob("*.gz"):
+        path.with_suffix("").write_bytes(gzip.decompress(path.read_bytes()))
+    comets = {name: root / "comet" / "checkpoints" / name for name in ("reg-softmax-avg", "qe-bert", "xcomet")}
+    return {**comets, "metricx": metricx, "bert": bert(root / "bert"), "m2m": write_m2m(root / "m2m")}
+
+
+def _specifications(models: dict[str, Path]) -> list[str]:
+    return [
+        f"prism(model={models['m2m']}, lang=de)",
+        "bartscore(model=shipped, combine=max)",
+        f"peer(model={models['m2m']}, source_lang=de, lang=fr)",
+        "bertscore(idf=all)",
+        f"bertscore(model={models['bert']}, layer=2, windows=yes)",
+        "laser-lm",
+        "esim",
+        f"comet(model={models['reg-softmax-avg']})",
+        f"comet(model={models['xcomet']}, windows=yes)",
+        f"metricx(model={models['metricx']})",
+    ]
+
+
+#: Runs the command line without what would load a network.
+_BARE = """
+import sys
+
+class Refused:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("torch", "transformers"):
+            raise AssertionError(name)
+
+sys.meta_path.insert(0, Refused())
+from polyref.cli.main import main
+main()
+"""
+
+
+@pytest.mark.slow
+def test_the_same_run_once_more_needs_no_torch(models: dict[str, Path], tmp_path: Path) -> None:
+    files = {"ref": [one.refs[0].text for one in REFERENCES], "src": ["die", "der", "das"], **SYSTEMS}
+    for name, lines in files.items():
+        (tmp_path / name).write_text("\n".join(lines) + "\n", "utf-8")
+    command = ["score", "ref", "-i", "A", "B", "--source", "src", "-v", "-m", *_specifications(models)]
+    ways = ["-m", "polyref"], ["-c", _BARE], ["-c", _BARE]
+    first, again, other = (
+        subprocess.run([sys.executable, *way, *command, *more], cwd=tmp_path, capture_output=True, check=False)
+        for way, more in zip(ways, ([], [], ["--sentence"]), strict=True)
+    )
+    assert first.returncode == 0, first.stderr.decode()
+    assert b"longer than" in first.stderr and b"windows:" in first.stdout
+    assert again.returncode == 0, again.stderr.decode()
+    Path("/tmp/e2").write_bytes(again.stderr)
+    assert (again.returncode, again.stdout, again.stderr) == (0, first.stdout, first.stderr)
+    assert other.returncode == 0 and other.stdout.count(b"\n") > first.stdout.count(b"\n")
+
+
+@pytest.fixture
+def computed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The metrics that computed something."""
+    names: list[str] = []
+    real = Kept._counted
+
+    def counted(metric: Kept, *texts: Any) -> Any:
+        names.append(metric.name)
+        return real(metric, *texts)
+
+    monkeypatch.setattr(Kept, "_counted", counted)
+    return names
+
+
+def _made(specification: str, **options: Any) -> Metric:
+    return get_metric(specification, **options)
+
+
+def _equal(a: Any, b: Any) -> bool:
+    return a.meta == b.meta and np.array_equal(a.values, b.values) and np.array_equal(a.chosen, b.chosen)
+
+
+@pytest.mark.filterwarnings("ignore::polyref.errors.PolyrefWarning")
+def test_what_is_kept_is_what_was_computed(models: dict[str, Path], computed: list[str]) -> None:
+    for specification in _specifications(models):
+        first = _made(specification).statistics(SYSTEMS, REFERENCES)
+        metric = _made(specification)
+        again = metric.statistics(SYSTEMS, REFERENCES)
+        assert len(computed) == 1, specification
+        assert _equal(first, again)
+        assert metric.aggregate(again, k=1).signature == metric.aggregate(first, k=1).signature
+        assert _equal(first, _made(specification, cache=False).statistics(SYSTEMS, REFERENCES))
+        computed.clear()
+
+
+def _with(place: int, **changes: Any) -> ReferenceSet:
+    """The references with one changed: the last of a segment, or, by its source, the segment."""
+    segments = list(REFERENCES)
+    one = segments[place]
+    if "source" in changes:
+        segments[place] = replace(one, **changes)
+    else:
+        segments[place] = replace(one, refs=(*one.refs[:-1], replace(one.refs[-1], **changes)))
+    return ReferenceSet(tuple(segments))
+
+
+@pytest.mark.filterwarnings("ignore::polyref.errors.PolyrefWarning")
+@pytest.mark.parametrize(
+    ("change", "anew"),
+    [
+        (lambda: {}, False),
+        (lambda: {"systems": {"C": SYSTEMS["A"], "D": SYSTEMS["B"]}}, False),  # names score nothing
+        (lambda: {"systems": {"A": SYSTEMS["A"]}}, True),
+        (lambda: {"systems": {"B": SYSTEMS["B"], "A": SYSTEMS["A"]}}, True),
+        (lambda: {"systems": {**SYSTEMS, "B": ["a cat sat", "", "it was a big change . "]}}, True),
+        (lambda: {"references": _with(0, text="a dog sat")}, True),
+        (lambda: {"references": _with(2, weight=0.25)}, True),
+        (lambda: {"references": _with(0, logprob=-2.0)}, True),
+        (lambda: {"references": _with(0, kind="human")}, True),
+        (lambda: {"references": _with(1, source="den")}, False),  # nothing reads it
+        (lambda: {"ks": [1]}, True),
+        (lambda: {"combine": "max"}, True),
+        (lambda: {"direction": "recall"}, True),
+        (lambda: {"jobs": 2}, True),
+        (lambda: {"lang": "fr"}, True),
+        (lambda: {"windows": True}, True),
+    ],
+    ids=str,
+)
+def test_other_texts_and_options_are_computed(
+    change: Callable[[], dict[str, Any]], anew: bool, models: dict[str, Path], computed: list[str]
+) -> None:
+    def run(systems: Any = SYSTEMS, references: ReferenceSet = REFERENCES, ks: Any = None, **options: Any) -> None:
+        options = {"model": str(models["m2m"]), "lang": "de", **options}
+        _made("bartscore", **options).statistics(systems, references, ks=ks)
+
+    run()
+    run(**change())
+    assert len(computed) == 1 + anew
+
+
+@pytest.mark.filterwarnings("ignore::polyref.errors.PolyrefWarning")
+def test_sources_count_where_they_are_read(models: dict[str, Path], computed: list[str]) -> None:
+    for references in (REFERENCES, _with(1, source="den")):
+        _made(f"comet(model={models['reg-softmax-avg']})").statistics(SYSTEMS, references)
+    assert len(computed) == 2
+
+
+@pytest.mark.filterwarnings("ignore::polyref.errors.PolyrefWarning")
+@pytest.mark.parametrize("name", ["m2m", "bert", "reg-softmax-avg", "metricx"])
+def test_another_content_under_the_same_name_is_another_model(
+    name: str, models: dict[str, Path], tmp_path: Path, computed: list[str]
+) -> None:
+    of = {"m2m": "prism(lang=de)", "bert": "bertscore(layer=2)", "metricx": "metricx(release=24)"}.get(name, "comet")
+    shutil.copytree(models[name], folder := tmp_path / "checkpoints" / name)
+    if of == "comet":
+        shutil.copytree(models[name].parents[1] / "encoders", tmp_path / "encoders")
+    # What no score hangs on, in a file that is read.
+    file = {"comet": folder / "hparams.yaml"}.get(of, folder / "config.json")
+    signatures = []
+    for end in ("", "\n", ""):
+        before = file.read_text("utf-8")
+        file.write_text(before + end, "utf-8")
+        load_encoder.cache_clear()
+        load_comet.cache_clear()
+        metric = _made(of, model=str(folder))
+        signatures.append(metric.aggregate(metric.statistics(SYSTEMS, REFERENCES), k=0).signature)
+        file.write_text(before, "utf-8")
+    assert len(computed) == 2 and signatures[0] == signatures[2] != signatures[1]
+
+
+def test_what_is_said_of_texts_is_said_again(models: dict[str, Path], computed: list[str]) -> None:
+    said = []
+    for specification in ("prism", f"bertscore(model={models['bert']}, layer=2)", "esim"):
+        for _ in range(2):
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                _made(specification).statistics(SYSTEMS, REFERENCES)
+            said.append([str(one.message) for one in caught if one.category is PolyrefWarning])
+    assert len(computed) == 3
+    assert said[0] == said[1] and said[2] == said[3] and said[4] == said[5]
+    assert "1 text is longer than polyref-en reads" in said[0][0] and "longer than bert reads: 24 tokens" in said[2][0]
+    assert any("1 pair has an empty side" in one for one in said[4])
+
+
+def test_a_text_that_was_told_of_is_not_told_of_again(models: dict[str, Path]) -> None:
+    metric = _made("prism")
+    with pytest.warns(PolyrefWarning, match="1 text is longer"):
+        metric.statistics(SYSTEMS, REFERENCES)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        metric.statistics(SYSTEMS, REFERENCES)
+        metric.statistics({"A": SYSTEMS["A"]}, REFERENCES)
+
+
+def test_numbers_that_are_not_finite_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    metric = _made("prism")
+    monkeypatch.setattr(type(metric), "_means", lambda _, pairs: np.full(len(pairs), np.nan))
+    for _ in range(2):
+        with pytest.raises(Exception, match="expected a finite number"):
+            metric.statistics({"A": ["a cat"]}, ReferenceSet.from_texts([["the cat"]]))
+    monkeypatch.undo()
+    default_cache.cache_clear()
+    assert np.isfinite(metric.statistics({"A": ["a cat"]}, ReferenceSet.from_texts([["the cat"]])).values).all()
+
+
+def test_what_a_plug_in_computes_is_not_kept(computed: list[str]) -> None:
+    own = type("Own", (type(_made("prism")),), {"__module__": "elsewhere"})
+    for _ in range(2):
+        own().statistics({"A": ["a cat"]}, ReferenceSet.from_texts([["the cat"]]))
+    assert len(computed) == 2
+
+
+_ASKED = """
+import sys
+from polyref.cache import Cache
+from polyref.models.device import arithmetic, usual_arithmetic
+found = usual_arithmetic("cpu", Cache(sys.argv[1]))
+loaded = "torch" in sys.modules
+assert found == arithmetic("cpu") == usual_arithmetic("cpu", Cache(sys.argv[1]))
+print(loaded)
+"""
+
+
+@pytest.mark.slow
+def test_the_arithmetic_of_a_machine_is_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def loaded() -> str:
+        done = subprocess.run([sys.executable, "-c", _ASKED, str(tmp_path)], capture_output=True, text=True, check=True)
+        return done.stdout.strip()
+
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    assert [loaded(), loaded()] == ["True", "False"]
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    assert loaded() == "True"
+
+
+def test_torch_is_asked_where_it_is_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(device, "arithmetic", lambda name: asked.append(name) or ("x", name))
+    assert device.usual_arithmetic("cpu", Cache(tmp_path)) == ("x", "cpu") and asked == ["cpu"]
