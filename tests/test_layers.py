@@ -72,12 +72,12 @@ def test_folders_and_modules_are_of_a_size_to_read(root: Path) -> None:
     ("module", "modules", "lines"),
     [
         ("references", 8, 2_000),
-        ("metrics.ngram.chrf", 15, 3_500),
+        ("metrics.ngram.chrf", 13, 3_100),
         ("paraphrase.search.engine", 12, 1_800),
         ("metrics.api", 35, 6_500),
         # These still take too many lines: only ever lower a number.
-        ("metrics.likelihood.prism", 35, 9_200),
-        ("metrics.embedding.bertscore", 35, 8_160),
+        ("metrics.likelihood.prism", 34, 9_100),
+        ("metrics.embedding.bertscore", 30, 8_000),
         ("augment.in_memory", 48, 13_500),
         ("eval.api", 68, 20_000),
     ],

@@ -39,6 +39,7 @@ from polyref.metrics.copies import (
     warnings_of_copies,
     warnings_of_originals,
 )
+from polyref.metrics.gemba import GembaDA
 from polyref.metrics.likelihood import SequenceMetric
 from polyref.metrics.registry import make_metrics
 from polyref.metrics.statistics import Statistics, check_finite
@@ -115,7 +116,8 @@ class Metrics:
         if pair not in self._made:
             source, target = pair.split("-", 1)
             made = make_metrics(self._specifications, self._options, tokenize=bleu_tokenizer(pair)).values()
-            self._made[pair] = [one.between(source, target) if isinstance(one, SequenceMetric) else one for one in made]
+            asked = SequenceMetric, GembaDA  # which say the languages to a model
+            self._made[pair] = [one.between(source, target) if isinstance(one, asked) else one for one in made]
         return self._made[pair][0 if references else -1]
 
 

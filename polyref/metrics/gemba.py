@@ -146,6 +146,10 @@ class GembaDA(Metric):
             raise UsageError(f"{self.name} asks no server that nobody names", remedy=f"name it: {server}")
         _ = self._questions, self._body  # refused before anything is read or asked
 
+    def between(self, source: str, target: str) -> GembaDA:
+        """The same for texts of these languages, where nobody named others."""
+        return replace(self, lang=self.lang or target, source_lang=self.source_lang or source)
+
     @property
     def needs_sources(self) -> bool:  # type: ignore[override]
         """Whether the prompt has a place for them."""

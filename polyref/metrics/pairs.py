@@ -15,14 +15,14 @@ import zlib
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
+from functools import cache, cached_property
 from importlib.metadata import version
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from polyref import __version__
 from polyref.cache import default_cache
 from polyref.engine import ADDRESS, CACHE, DEVICE, ENGINE, GPUS, JOBS, MODELS, Engine
 from polyref.errors import PolyrefWarning
@@ -31,6 +31,7 @@ from polyref.metrics.base import Metric, Texts
 from polyref.metrics.combination import MAXIMUM, Blend, Combination, Compared, Maximum, MaximumEach, Mean
 from polyref.metrics.statistics import Floats, Integers, Statistics
 from polyref.models.device import usual_arithmetic
+from polyref.models.opening import hash_files
 from polyref.options import option
 from polyref.references import ReferenceSet
 
@@ -226,8 +227,11 @@ class Kept(Metric):
         return digest.digest()
 
 
+@cache
 def _versions() -> tuple[str, ...]:
-    return (__version__, *map(version, ("numpy", "sentencepiece", "tokenizers", "sentencex")))
+    """Of libraries, and a hash of this package's code: in a checkout it changes without its version."""
+    code = hash_files(sorted(Path(__file__).parents[1].rglob("*.py")))
+    return (code, *map(version, ("numpy", "sentencepiece", "tokenizers", "sentencex")))
 
 
 @dataclass(frozen=True, kw_only=True)

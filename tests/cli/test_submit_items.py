@@ -16,7 +16,7 @@ from wmt_items import Row, rows_of, write_items
 import polyref as library
 from polyref.eval.data.evaluation_set import EvalSet
 from polyref.eval.submit import Submission, submit
-from polyref.eval.submit_items import check_items
+from polyref.eval.submit_items import Metrics, check_items
 from polyref.formats.base import Lines
 from polyref.formats.metrics_task import read_items
 from polyref.references import Reference, ReferenceSet, Segment
@@ -468,3 +468,12 @@ def test_real_sets(data_dir: Path, tmp_path: Path, name: str, pair: str) -> None
     found = _predicted(tmp_path / "out.jsonl.gz")
     for (item, system), value in _scores(rows, list(evalset.reference("refA")), "chrf++").items():
         assert found[item][system] == value
+
+
+def test_a_judge_is_told_the_languages_of_every_pair() -> None:
+    judge = "model=tiny, base_url=http://localhost:9/v1"
+    metrics = Metrics(Submission(2026, name="J", metric=f"gemba_da({judge})"), {})
+    found = [(one.source_lang, one.lang) for one in (metrics.of(pair, True) for pair in (GERMAN, CHINESE))]
+    assert found == [("deu_Latn", "eng_Latn"), ("eng_Latn", "zho_Hans")]
+    named = Metrics(Submission(2026, name="J", metric=f"gemba_da({judge}, lang=fr)"), {}).of(GERMAN, True)
+    assert (named.source_lang, named.lang) == ("deu_Latn", "fr")
