@@ -15,7 +15,7 @@ import zlib
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import cache, cached_property
+from functools import cached_property, lru_cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -227,7 +227,7 @@ class Kept(Metric):
         return digest.digest()
 
 
-@cache
+@lru_cache
 def _versions() -> tuple[str, ...]:
     """Of libraries, and a hash of this package's code: in a checkout it changes without its version."""
     code = hash_files(sorted(Path(__file__).parents[1].rglob("*.py")))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import fields
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -71,7 +71,7 @@ def test_sets_that_differ_are_signed_differently(tmp_path: Path) -> None:
     kept_in = Cache(tmp_path)
     headers, signatures, lists = Told(), Told(), Told()
 
-    @cache
+    @lru_cache(maxsize=12)  # all of them would take gigabytes
     def paraphraser(given: frozenset[tuple[str, Any]]) -> Any:
         return load_paraphraser(threads=1, cache=False, **dict(given))
 
