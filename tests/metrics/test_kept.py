@@ -17,12 +17,11 @@ import pytest
 from tiny_encoders import bert
 from tiny_seq2seq import write_m2m
 
-from polyref.cache import Cache, default_cache
+from polyref.cache import default_cache
 from polyref.errors import PolyrefWarning
 from polyref.metrics import get_metric
 from polyref.metrics.base import Metric
 from polyref.metrics.pairs import Kept
-from polyref.models import device
 from polyref.models.encoders import load_encoder
 from polyref.models.networks.comet import load_comet
 from polyref.references import Reference, ReferenceSet, Segment
@@ -259,32 +258,3 @@ def test_what_a_plug_in_computes_is_not_kept(computed: list[str]) -> None:
     for _ in range(2):
         own().statistics({"A": ["a cat"]}, ReferenceSet.from_texts([["the cat"]]))
     assert len(computed) == 2
-
-
-_ASKED = """
-import sys
-from polyref.cache import Cache
-from polyref.models.device import arithmetic, usual_arithmetic
-found = usual_arithmetic("cpu", Cache(sys.argv[1]))
-loaded = "torch" in sys.modules
-assert found == arithmetic("cpu") == usual_arithmetic("cpu", Cache(sys.argv[1]))
-print(loaded)
-"""
-
-
-@pytest.mark.slow
-def test_the_arithmetic_of_a_machine_is_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def loaded() -> str:
-        done = subprocess.run([sys.executable, "-c", _ASKED, str(tmp_path)], capture_output=True, text=True, check=True)
-        return done.stdout.strip()
-
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    assert [loaded(), loaded()] == ["True", "False"]
-    monkeypatch.setenv("OMP_NUM_THREADS", "2")
-    assert loaded() == "True"
-
-
-def test_torch_is_asked_where_it_is_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
-    monkeypatch.setattr(device, "arithmetic", lambda name: asked.append(name) or ("x", name))
-    assert device.usual_arithmetic("cpu", Cache(tmp_path)) == ("x", "cpu") and asked == ["cpu"]

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
+from polyref.cache import Cache
 from polyref.engine import Engine
 from polyref.errors import UsageError
+from polyref.models import device
 from polyref.models.device import arithmetic, devices, own_device, torch_device
 from polyref.models.networks.matmul import library_choice
 from polyref.paraphrase import load_paraphraser
@@ -108,3 +113,89 @@ def test_the_same_scores(
     asked = ("score", refs, "-i", tmp_path / "sys", "-m", metric, "--sentence", "--no-cache", "-q")
     done = [polyref(*asked, "--device", names) for names in ("cpu", "cpu:0,1")]
     assert done[0].code == 0 and done[0].out == done[1].out
+
+
+_ASKED = """
+import sys
+from polyref.cache import Cache
+from polyref.models import device
+from polyref.models.device import arithmetic, usual_arithmetic
+found = usual_arithmetic("cpu", Cache(sys.argv[1]))
+loaded = "torch" in sys.modules
+assert found == arithmetic("cpu") == usual_arithmetic("cpu", Cache(sys.argv[1]))
+print(loaded)
+"""
+
+
+@pytest.mark.slow
+def test_the_arithmetic_of_a_machine_is_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def loaded() -> str:
+        done = subprocess.run([sys.executable, "-c", _ASKED, str(tmp_path)], capture_output=True, text=True, check=True)
+        return done.stdout.strip()
+
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    assert [loaded(), loaded()] == ["True", "False"]
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    assert loaded() == "True"
+
+
+def test_torch_is_asked_where_it_is_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(device, "arithmetic", lambda name: asked.append(name) or ("x", name))
+    for _ in range(2):
+        assert device.usual_arithmetic("cpu", Cache(tmp_path)) == ("x", "cpu")
+    assert asked == ["cpu"] * 2
+    with pytest.raises(UsageError, match="device 'nowhere' cannot be used"):
+        device.usual_arithmetic("nowhere", Cache(tmp_path))
+
+
+def _cpuinfo(text: str) -> Any:
+    return SimpleNamespace(read_text=lambda *_: text)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda patch: patch.setenv("OMP_NUM_THREADS", "7"),
+        lambda patch: patch.setenv("MKL_DYNAMIC", "0"),
+        lambda patch: patch.setenv("POLYREF_PRODUCTS", "default"),
+        lambda patch: patch.setattr(device.platform, "platform", lambda: "another"),
+        lambda patch: patch.setattr(device.os, "sched_getaffinity", lambda process: {process + 5}),
+        lambda patch: patch.setattr(device, "version", lambda name: f"{name} 0"),
+        lambda patch: patch.setattr(device, "Path", lambda _: _cpuinfo("model name: another")),
+    ],
+    ids=["threads", "settings", "products", "system", "cores", "versions", "processor"],
+)
+def test_another_machine_is_asked_once(change: Callable[..., Any], tmp_path: Path, monkeypatch: Any) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(device, "arithmetic", lambda name: asked.append(name) or ("x", "y", str(len(asked))))
+    monkeypatch.setattr(device, "sys", SimpleNamespace(modules={}))
+    first, cache = ("x", "y", "1"), Cache(tmp_path)
+    assert [device.usual_arithmetic("cpu", cache) for _ in range(2)] == [first, first]
+    change(monkeypatch)
+    assert [device.usual_arithmetic("cpu", cache) for _ in range(2)] == [("x", "y", "2")] * 2
+
+
+def test_clock_rates_and_other_variables_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(device, "arithmetic", lambda name: asked.append(name) or ("x",))
+    monkeypatch.setattr(device, "sys", SimpleNamespace(modules={}))
+    for rate in ("1", "2"):
+        monkeypatch.setenv("WHATEVER", rate)
+        monkeypatch.setattr(device, "Path", lambda _, rate=rate: _cpuinfo(f"model name: one\ncpu MHz: {rate}"))
+        device.usual_arithmetic("cpu", Cache(tmp_path))
+    assert asked == ["cpu"]
+
+
+def test_a_machine_that_says_nothing_of_its_processor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(device, "arithmetic", lambda name: asked.append(name) or ("x",))
+    monkeypatch.setattr(device, "sys", SimpleNamespace(modules={}))
+    monkeypatch.setattr(device, "Path", lambda _: tmp_path / "missing")
+    monkeypatch.delattr(device.os, "sched_getaffinity")
+    for count in (2, 2, 4):
+        monkeypatch.setattr(device.os, "cpu_count", lambda count=count: count)
+        device.usual_arithmetic("cpu", Cache(tmp_path))
+    monkeypatch.setattr(device.platform, "processor", lambda: "another")
+    device.usual_arithmetic("cpu", Cache(tmp_path))
+    assert asked == ["cpu"] * 3
