@@ -140,7 +140,7 @@ class Kept(Metric):
 
     def _note(self, kind: str, texts: Iterable[str]) -> None:
         """Remember, while statistics are made and with them, which texts are of a kind: by their hashes, once each."""
-        marks = (hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:32] for text in texts)
+        marks = (hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest() for text in texts)
         self._noted.setdefault(kind, {}).update(dict.fromkeys(marks))
 
     def _remembered(
@@ -156,7 +156,7 @@ class Kept(Metric):
         if not self.cache:
             return ask()
         computed = usual_arithmetic(self.device, default_cache())  # before anything loads torch
-        key = hashlib.sha256(repr(("facts 1", _versions(), computed[:2], type(self), model)).encode()).digest()
+        key = hashlib.sha256(repr(("facts 1", _versions(), computed[:2], model)).encode()).digest()
         kept = default_cache().get([key])
         if (found := try_json(kept[key]) if kept else None) is None or not valid(found):
             default_cache().put({key: json.dumps(found := ask()).encode()})
@@ -219,8 +219,8 @@ class Kept(Metric):
         """A hash of everything that the statistics depend on, and of what moves their last digits."""
         given = [(one.name, getattr(self, one.name)) for one in fields(self)]  # type: ignore[arg-type]
         computed = usual_arithmetic(self.device, default_cache())
-        known = ("network 1", _versions(), computed, type(self), given, self._decided_by, self.languages)
-        digest = hashlib.sha256(repr(known).encode(errors="surrogatepass"))
+        known = ("network 1", _versions(), computed, type(self), given, self._decided_by)
+        digest = hashlib.sha256(repr(known).encode())
         refs = [[(one.original, one.text, one.weight, one.logprob) for one in segment.refs] for segment in references]
         for part in (texts.systems, texts.cuts.tolist(), refs, texts.sources if self.needs_sources else ()):
             digest.update(json.dumps(part).encode())

@@ -9,6 +9,7 @@ import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,12 @@ import pytest
 from tiny_encoders import bert
 from tiny_seq2seq import write_m2m
 
-from polyref.cache import default_cache
+from polyref.cache import Cache, default_cache
 from polyref.errors import PolyrefWarning
-from polyref.metrics import get_metric
+from polyref.metrics import get_metric, pairs
 from polyref.metrics.base import Metric
 from polyref.metrics.pairs import Kept
+from polyref.models import device
 from polyref.models.encoders import load_encoder
 from polyref.models.networks.comet import load_comet
 from polyref.references import Reference, ReferenceSet, Segment
@@ -142,6 +144,40 @@ def test_what_is_kept_is_what_was_computed(models: dict[str, Path], computed: li
         computed.clear()
 
 
+@pytest.mark.filterwarnings("ignore::polyref.errors.PolyrefWarning")
+def test_the_same_run_opens_nothing(models: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    def said(specification: str) -> tuple[str, tuple[str, ...]]:
+        metric = _made(specification)
+        return metric.aggregate(metric.statistics(SYSTEMS, REFERENCES), k=1).signature, metric.languages
+
+    asked = [*_specifications(models), f"laser-lm(model={models['bert']}, layer=2, lm={models['m2m']})"]
+    first = {specification: said(specification) for specification in asked}
+    for opens in (
+        "metrics.likelihood._loaded",
+        "metrics.embedding.laser_lm.load_language_model",
+        "metrics.esim.network.load_network",
+        "models.encoders.load_tokenizer",
+        "models.networks.comet.load_comet",
+        "models.networks.metricx.load_tokenizer",
+    ):
+        monkeypatch.setattr(f"polyref.{opens}", lambda *_, opens=opens, **__: pytest.fail(opens))
+    load_encoder.cache_clear()
+    assert {specification: said(specification) for specification in asked} == first
+
+
+@pytest.mark.filterwarnings("ignore::polyref.errors.PolyrefWarning")
+def test_without_the_cache_nothing_is_kept(
+    models: dict[str, Path], computed: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("get", "put"):
+        monkeypatch.setattr(Cache, name, lambda *_, name=name: pytest.fail(name))
+    for specification in _specifications(models):
+        for _ in range(2):
+            stats = _made(specification, cache=False).statistics(SYSTEMS, REFERENCES)
+        assert len(computed) == 2 and stats.values.size
+        computed.clear()
+
+
 def _with(place: int, **changes: Any) -> ReferenceSet:
     """The references with one changed: the last of a segment, or, by its source, the segment."""
     segments = list(REFERENCES)
@@ -258,3 +294,70 @@ def test_what_a_plug_in_computes_is_not_kept(computed: list[str]) -> None:
     for _ in range(2):
         own().statistics({"A": ["a cat"]}, ReferenceSet.from_texts([["the cat"]]))
     assert len(computed) == 2
+
+
+def test_facts_are_asked_for_once_a_model_and_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def ask() -> dict[str, Any]:
+        asked.append(1)
+        return {"number": len(asked)}
+
+    metric: Any = _made("prism")
+    assert [metric._remembered(("m", 1), ask)["number"] for _ in range(2)] == [1, 1]
+    assert metric._remembered(("m", 2), ask) == {"number": 2}
+    kept = []
+    assert metric._remembered(("m", 2), ask, lambda found: kept.append(found) or False) == {"number": 3}
+    assert metric._remembered(("m", 2), ask, lambda found: kept.append(found) or True) == {"number": 3}
+    assert kept == [{"number": 2}, {"number": 3}]
+    torch, transformers, *rest = device.arithmetic()
+    for arithmetic, anew in (
+        ((torch, transformers, "others"), 0),
+        ((torch, "0", *rest), 1),
+        (("0", transformers, *rest), 1),
+    ):
+        monkeypatch.setattr(pairs, "usual_arithmetic", lambda *_, found=arithmetic: found)
+        before = len(asked)
+        metric._remembered(("m", 1), ask)
+        assert len(asked) == before + anew
+    monkeypatch.setattr(pairs, "_versions", lambda: ("other",))
+    metric._remembered(("m", 1), ask)
+    assert len(asked) == 6
+
+
+def test_other_versions_and_arithmetic_are_other_runs(computed: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def run() -> int:
+        _made("bertscore").statistics({"A": ["a cat"]}, ReferenceSet.from_texts([["the cat"]]))
+        return len(computed)
+
+    assert [run(), run()] == [1, 1]
+    threads = device.arithmetic()
+    monkeypatch.setattr(pairs, "usual_arithmetic", lambda *_: (*threads[:-1], "99"))
+    assert [run(), run()] == [2, 2]
+    monkeypatch.setattr(pairs, "_versions", lambda: ("other",))
+    assert [run(), run()] == [3, 3]
+
+
+def test_versions_are_those_of_libraries_and_of_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    pairs._versions.cache_clear()
+    _, *libraries = pairs._versions()
+    assert libraries == [version(name) for name in ("numpy", "sentencepiece", "tokenizers", "sentencex")]
+    hashed: list[Path] = []
+    monkeypatch.setattr(pairs, "hash_files", lambda files: hashed.extend(files) or "other")
+    pairs._versions.cache_clear()
+    assert pairs._versions() == ("other", *libraries)
+    pairs._versions.cache_clear()
+    assert {Path(pairs.__file__), Path(device.__file__)} <= set(hashed) and hashed == sorted(hashed)
+
+
+@pytest.mark.filterwarnings("ignore::polyref.errors.PolyrefWarning")
+def test_one_model_serves_two_metrics(models: dict[str, Path], computed: list[str]) -> None:
+    for name in ("metricx", "metricx-src", "metricx"):
+        _made(f"{name}(model={models['metricx']})").statistics(SYSTEMS, REFERENCES)
+    assert computed == ["metricx", "metricx-src"]
+
+
+def test_half_a_character_counts_as_any_text() -> None:
+    metric: Any = _made("prism")
+    metric._note("odd", ["\udcff", "a", "\udcff", "\udcfe"])
+    assert len(metric._noted["odd"]) == 3
