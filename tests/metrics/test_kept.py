@@ -131,6 +131,7 @@ def _equal(a: Any, b: Any) -> bool:
     return a.meta == b.meta and np.array_equal(a.values, b.values) and np.array_equal(a.chosen, b.chosen)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::polyref.errors.PolyrefWarning")
 def test_what_is_kept_is_what_was_computed(models: dict[str, Path], computed: list[str]) -> None:
     for specification in _specifications(models):
@@ -144,6 +145,7 @@ def test_what_is_kept_is_what_was_computed(models: dict[str, Path], computed: li
         computed.clear()
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::polyref.errors.PolyrefWarning")
 def test_the_same_run_opens_nothing(models: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     def said(specification: str) -> tuple[str, tuple[str, ...]]:
@@ -165,6 +167,7 @@ def test_the_same_run_opens_nothing(models: dict[str, Path], monkeypatch: pytest
     assert {specification: said(specification) for specification in asked} == first
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::polyref.errors.PolyrefWarning")
 def test_without_the_cache_nothing_is_kept(
     models: dict[str, Path], computed: list[str], monkeypatch: pytest.MonkeyPatch
