@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 from polyref import __version__ as VERSION
 from polyref.augment.filters import FilterChain, filter_chain
 from polyref.models.checkpoints.pointer import FORMAT, load_pointer
@@ -31,17 +29,6 @@ __all__ = [
     "form",
     "load_paraphraser",
     "load_pointer",
-    "refusal",
     "tokens",
     "write_atomically",
 ]
-
-
-@cache
-def _strict() -> FilterChain:
-    return filter_chain("strict")
-
-
-def refusal(source: str, target: str) -> str | None:
-    """Why the package's strict filter would not take ``target`` as a paraphrase of ``source``; None if it would."""
-    return _strict().start([source]).offer(source, target)

@@ -2,7 +2,7 @@
 
 Input: ``{"set", "lang", "id", "nref", "texts"}`` a line. A pair is kept when the word F1 lies in [0.4, 0.97) (few
 closer ones survive), digits and negation agree, and capitalised words differ by at most one; the recipe's
-:class:`~training.recipe.PairRules` say what else.
+:class:`~training.recipe.PairRules` say what else, :mod:`training.rules` which pairs say the same.
 """
 
 from __future__ import annotations
@@ -12,11 +12,10 @@ import json
 import random
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from training.package import refusal
 from training.recipe import PairRules
 
 WORD = re.compile(r"\w+(?:['’]\w+)*|[^\w\s]")
@@ -56,30 +55,11 @@ TIES = (
 )
 _TIES = tuple((re.compile(rf"\W*(?:{new})\b", re.I), re.compile(rf"\b(?:{why})\b", re.I)) for new, why in TIES)
 
-#: Words that must have a counterpart in the other text of a strict pair: possibility, obligation, condition.
-_MODES = tuple(
-    (re.compile(rf"\b(?:{forms})\b", re.I), re.compile(rf"\b(?:{counterparts})\b", re.I))
-    for forms, counterparts in (
-        (
-            "may|might|perhaps|maybe|possibly",
-            "may|might|can|could|perhaps|maybe|possib\\w*|potential\\w*|likely|probabl\\w*|would|risk\\w*|able",
-        ),
-        (
-            "must|ought|should|(?:has|have|had) to|(?:need|needs|needed) to",
-            "must|ought|should|shall|(?:has|have|had|having) to|need\\w*|requir\\w*|necess\\w*|oblig\\w*|forced?|"
-            "supposed|got to|gotta|be to|is to|are to|was to|were to|mandatory|advis\\w*|recommend\\w*|compelled",
-        ),
-        ("if|unless|whether", "if|unless|whether|when|in case|provided|should|had|or not|without|in the event|or"),
-    )
-)
-_PAST = re.compile(r"\b(?:was|were|had|did|wasn['’]t|weren['’]t|didn['’]t|hadn['’]t)\b", re.I)
-_PRESENT = re.compile(
-    r"\b(?:is|are|am|has|have|does|do|will|isn['’]t|aren['’]t|hasn['’]t|haven['’]t|won['’]t)\b|['’](?:re|m|ll|ve)\b",
-    re.I,
-)
-
 #: How far near copies (closeness 3) go down the queue of a cluster's pairs: they teach copying, which is learnt early.
 NEAR_COPY_HANDICAP = 0.5
+
+#: What is wrong with a pair (source, target); None if nothing is.
+Faults = Callable[[str, str], str | None]
 
 
 @dataclass(frozen=True)
@@ -185,27 +165,20 @@ def fault(a: _Text, b: _Text, f1: float, rng: random.Random) -> str | None:
     return "capitals" if ((a.capitals - b.capitals) + (b.capitals - a.capitals)).total() > 1 else None
 
 
-def strict_fault(source: str, target: str) -> str | None:
-    """What is wrong with a pair by the stricter rules: quotes, brackets, mode, tense, the package's strict filter."""
-    for text in (source, target):
-        if text.count('"') % 2 or any(text.count(a) != text.count(b) for a, b in ("()", "[]", "“”")):
-            return "unbalanced"
-    for one, other in ((source, target), (target, source)):
-        if any(form.search(one) and not counterpart.search(other) for form, counterpart in _MODES):
-            return "mode"
-        if _PAST.search(one) and not _PRESENT.search(one) and _PRESENT.search(other) and not _PAST.search(other):
-            return "tense"
-    return refusal(source, target)
-
-
 def closeness(f1: float) -> int:
     return sum(f1 >= bound for bound in CLOSENESS_BOUNDS)
 
 
-def pairs_of(cluster: Cluster, rules: PairRules, rng: random.Random, faults: Counter[str] | None = None) -> list[Pair]:
+def pairs_of(
+    cluster: Cluster,
+    rules: PairRules,
+    rng: random.Random,
+    faults: Counter[str] | None = None,
+    judged: Faults | None = None,
+) -> list[Pair]:
     """The pairs of one cluster: human sources first, targets close to the cluster's consensus.
 
-    ``faults`` counts the ordered pairs that were left out, by reason.
+    ``faults`` counts the ordered pairs that were left out, by reason; ``judged`` has the last word about each.
     """
     faults = Counter() if faults is None else faults
     texts = clean_texts(cluster)
@@ -239,17 +212,17 @@ def pairs_of(cluster: Cluster, rules: PairRules, rng: random.Random, faults: Cou
             order = rng.random() - rules.human * ((0.35 if source.human else 0.0) + (0.2 if target.human else 0.0))
             found.append((order + NEAR_COPY_HANDICAP * near, Pair(source.text, target.text, closeness(between(i, j)))))
     found.sort(key=lambda item: item[0])
-    return _chosen(found, rules, rules.most if cluster.nref else rules.most_without_human, faults)
+    return _chosen(found, rules.most if cluster.nref else rules.most_without_human, faults, judged)
 
 
-def _chosen(found: list[tuple[float, Pair]], rules: PairRules, most: int, faults: Counter[str]) -> list[Pair]:
+def _chosen(found: list[tuple[float, Pair]], most: int, faults: Counter[str], judged: Faults | None) -> list[Pair]:
     chosen: list[Pair] = []
     for at, (_, pair) in enumerate(found):
         if len(chosen) == most:
             faults["more than the most"] += len(found) - at
             break
-        if rules.strict and (reason := strict_fault(pair.source, pair.target)):
-            faults[f"strict: {reason}"] += 1
+        if judged is not None and (reason := judged(pair.source, pair.target)):
+            faults[reason] += 1
         else:
             chosen.append(pair)
     return chosen
@@ -261,7 +234,11 @@ def template(cluster: Cluster) -> str:
 
 
 def training_pairs(
-    clusters: Sequence[Cluster], rules: PairRules, seed: int = 1, faults: Counter[str] | None = None
+    clusters: Sequence[Cluster],
+    rules: PairRules,
+    seed: int = 1,
+    faults: Counter[str] | None = None,
+    judge: Callable[[Cluster], Faults] | None = None,
 ) -> Iterator[list[Pair]]:
     """Pairs cluster by cluster; test suites (no human reference) and templates are capped."""
     faults = Counter() if faults is None else faults
@@ -270,6 +247,7 @@ def training_pairs(
         key = template(cluster)
         seen[key] += 1
         if seen[key] <= rules.most_template:
-            yield pairs_of(cluster, rules, random.Random(f"{seed}/{cluster.set}/{cluster.id}"), faults)
+            rng = random.Random(f"{seed}/{cluster.set}/{cluster.id}")
+            yield pairs_of(cluster, rules, rng, faults, judge and judge(cluster))
         else:
             faults["clusters like others"] += 1

@@ -14,8 +14,9 @@ import random
 import shutil
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from training.leaks import EvaluationText, Report, evaluation_texts
 from training.package import BOS, CLOSENESS, EOS, MASK, PAD, UNK
 from training.pairs import Cluster, Pair, clean_texts, pairs_of, read_clusters, split, training_pairs
 from training.recipe import PairRules, Recipe, Source
+from training.rules import Judge
 
 CHUNK = 20_000
 
@@ -68,6 +70,8 @@ def prepare(recipe: Recipe, recipe_file: Path, data: Path, evaluation: Path, run
         "seed": recipe.seed,
         "sources": {},
     }
+    judged = {file: hashes[file] for file in clusters}
+    judge = cache(partial(Judge, [cluster for rows in clusters.values() for cluster in rows], recipe.seed))
     for name, source in recipe.sources.items():
         made_from = {
             "source": asdict(source),
@@ -76,10 +80,11 @@ def prepare(recipe: Recipe, recipe_file: Path, data: Path, evaluation: Path, run
             "leaks": asdict(recipe.leaks),
             "validation": asdict(recipe.validation),
             "seed": recipe.seed,
+            **({} if source.rules.least is None else {"judged": judged}),
         }
         made_from = json.loads(json.dumps(made_from))  # as it is read again
         text: Sequence[Any] = clusters[source.file] if source.kind == "clusters" else sentences[source.file]
-        facts["sources"][name] = _write_source(run / "sources" / name, source, text, made_from, spm, recipe.seed)
+        facts["sources"][name] = _write_source(run / "sources" / name, source, text, made_from, spm, judge)
     (run / "facts.json").write_text(json.dumps(facts, indent=1) + "\n", "utf-8")
     if recipe_file.resolve() != (run / "recipe.toml").resolve():
         shutil.copy(recipe_file, run / "recipe.toml")
@@ -184,9 +189,9 @@ def _write_source(
     text: Sequence[Any],
     made_from: dict[str, Any],
     spm: sentencepiece.SentencePieceProcessor,
-    seed: int,
+    judge: Callable[[], Judge],
 ) -> dict[str, Any]:
-    """Write one source as token ids; returns its facts."""
+    """Write one source as token ids; returns its facts. ``judge`` learns from all clusters: it takes a minute."""
     done = folder / "facts.json"
     if done.exists() and (facts := json.loads(done.read_text("utf-8")))["made_from"] == made_from:
         return dict(facts["facts"])
@@ -197,7 +202,9 @@ def _write_source(
         facts = {"sentences": len(text)}
     else:
         faults: Counter[str] = Counter()
-        made = training_pairs(text, source.rules, seed, faults)
+        least = source.rules.least
+        faults_of = None if least is None else partial(judge().faults_of, least=least)
+        made = training_pairs(text, source.rules, made_from["seed"], faults, faults_of)
         pairs = [found for found in tqdm(made, total=len(text), desc=folder.name, mininterval=2) if found]
         flat: list[Pair] = [pair for found in pairs for pair in found]
         save_ragged(folder / "source.npz", _encoded([pair.source for pair in flat], spm))

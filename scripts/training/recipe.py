@@ -79,7 +79,8 @@ class PairRules:
         human: How much sooner pairs with human texts are taken; negative: later.
         min_consensus: Targets are left out whose mean word F1 with the other texts is in this lower part of theirs.
         openings: Whether a target may open with a connective that its source gives no reason for.
-        strict: Modality, tense, quotes and brackets must agree, and the package's strict filter accept the target.
+        least: The lowest score of a pair by :mod:`training.rules` (0: everything that differs is known); without it,
+            pairs are not scored.
     """
 
     most: int = 24
@@ -89,7 +90,7 @@ class PairRules:
     human: float = 1.0
     min_consensus: float = 0.25
     openings: bool = True
-    strict: bool = False
+    least: float | None = None
 
 
 @dataclass(frozen=True)
@@ -172,7 +173,7 @@ def recipe_of(table: Mapping[str, Any]) -> Recipe:
         leaks=_make(Leaks, "leaks", {**leaks, "evaluation": tuple(leaks.get("evaluation", ()))}),
         validation=_make(Validation, "validation", table.pop("validation")),
         sources={
-            name: _make(Source, f"sources.{name}", {**row, "rules": _make(PairRules, name, row.get("rules", {}))})
+            name: _make(Source, f"sources.{name}", {**row, "rules": _pair_rules(name, row.get("rules", {}))})
             for name, row in table.pop("sources").items()
         },
         stages=tuple(_make(Stage, "stages", row) for row in table.pop("stages")),
@@ -188,6 +189,13 @@ def _make(kind: type[T], where: str, row: Mapping[str, Any]) -> T:
     if unknown := set(row) - known:
         raise ValueError(f"unknown in [{where}]: {', '.join(sorted(unknown))}")
     return kind(**row)
+
+
+def _pair_rules(name: str, row: Mapping[str, Any]) -> PairRules:
+    row = dict(row)
+    if row.pop("strict", False):  # runs that were made before have the key, mostly false
+        raise ValueError(f"strict in [sources.{name}.rules]: there are better rules now, least = -8.0 or -4.0")
+    return _make(PairRules, f"sources.{name}.rules", row)
 
 
 def _check(recipe: Recipe) -> None:

@@ -190,7 +190,7 @@ def test_sources_can_be_added(prepared: Path, copy: Callable[[str], Path]) -> No
     folder = prepared.parent
     before = {path: path.stat().st_mtime_ns for path in (run / "sources").rglob("*.npz")}
     more = RECIPE.replace("[[stages]]", '[sources.best]\nfile = "made.jsonl.gz"\nkind = "clusters"\norigin = ""\n'
-                          'licence = ""\nrules = { most = 1, strict = true }\n[[stages]]', 1)  # fmt: skip
+                          'licence = ""\nrules = { most = 1, least = -8.0 }\n[[stages]]', 1)  # fmt: skip
     (run / "recipe.toml").write_text(more.replace("most = 5", "most = 3"), "utf-8")
     places = ["--data", folder, "--evaluation", folder / "evaluation", "--recipe", run / "recipe.toml"]
     done = script("prepare", *places, "--run", run)

@@ -73,37 +73,28 @@ def test_faults(training: Training, other: str, reason: str) -> None:
     assert faults[reason] == 2
 
 
-def test_near_copies_and_the_strict_filter(training: Training) -> None:
+def test_near_copies(training: Training) -> None:
     near = ("The council of the town finally approved the new budget on Monday evening.",
             "The council of the city finally approved the new budget on Monday evening.")  # fmt: skip
     assert len(made(training, near)[0]) == 2
     found, faults = made(training, near, near_copies=0.0)
     assert not found
     assert faults["near copy"] == 2
-    person = ("She finally approved the new budget on Monday.", "He finally passed the new budget on Monday.")
-    assert len(made(training, person)[0]) == 2
-    found, faults = made(training, person, strict=True)
-    assert not found
-    assert sum(count for reason, count in faults.items() if reason.startswith("strict: ")) == 2
 
 
-@pytest.mark.parametrize(
-    ("source", "target", "reason"),
-    [
-        ("It may rain in the evening.", "It rains in the evening.", "mode"),
-        ("It may rain in the evening.", "It could rain in the evening.", None),
-        ("He had to leave the town.", "He left the town.", "mode"),
-        ("He had to leave the town.", "He was forced to leave the town.", None),
-        ("The house was sold by the bank.", "The house is sold by the bank.", "tense"),
-        ("The house was sold, says the bank.", "The house had been sold, says the bank.", None),
-        ('He said "no" to the offer.', 'He said "no to the offer.', "unbalanced"),
-    ],
-)
-def test_strict_rules(training: Training, source: str, target: str, reason: str | None) -> None:
-    pairs = training("pairs")
-    assert pairs.strict_fault(source, target) == reason
-    if reason in ("mode", "tense"):
-        assert pairs.strict_fault(target, source) == reason
+def test_what_a_judge_refuses_is_counted(training: Training) -> None:
+    pairs, recipe = training("pairs"), training("recipe")
+    faults: Counter[str] = Counter()
+    rows = [pairs.Cluster("set/de-en", 1, 0, TEXTS)]
+    rules = recipe.PairRules(most_without_human=99)
+
+    def judge(cluster: object) -> Callable[[str, str], str | None]:
+        assert cluster is rows[0]
+        return lambda source, target: "score" if target == TEXTS[1] else None
+
+    (found,) = pairs.training_pairs(rows, rules, 1, faults, judge)
+    assert {pair.target for pair in found} == {*TEXTS} - {TEXTS[1]}
+    assert faults["score"] == 3
 
 
 def test_human_texts_first_or_last(training: Training) -> None:
