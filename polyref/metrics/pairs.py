@@ -197,8 +197,9 @@ class Kept(Metric):
     def _weighed(self, texts: Texts, references: ReferenceSet) -> npt.NDArray[Any]:
         self._noted.clear()
         # The code of a plug-in can change.
-        if not self.cache or texts.chosen is None or not type(self).__module__.startswith("polyref."):
+        if not self.cache or not type(self).__module__.startswith("polyref."):
             return self._counted(texts, references)
+        assert texts.chosen is not None
         cache, key = default_cache(), self._run_key(texts, references)
         if kept := cache.get([key]):
             parts = np.load(io.BytesIO(zlib.decompress(kept[key])), allow_pickle=False)
@@ -217,7 +218,7 @@ class Kept(Metric):
 
     def _run_key(self, texts: Texts, references: ReferenceSet) -> bytes:
         """A hash of everything that the statistics depend on, and of what moves their last digits."""
-        given = [(one.name, getattr(self, one.name)) for one in fields(self)]  # type: ignore[arg-type]
+        given = [getattr(self, one.name) for one in fields(self)]  # type: ignore[arg-type]
         computed = usual_arithmetic(self.device, default_cache())
         known = ("network 1", _versions(), computed, type(self), given, self._decided_by)
         digest = hashlib.sha256(repr(known).encode())

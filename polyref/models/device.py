@@ -103,8 +103,8 @@ def usual_arithmetic(device: str, cache: Cache) -> tuple[str, ...]:
     try:
         cpu = [line for line in Path("/proc/cpuinfo").read_text("utf-8", "replace").splitlines() if "MHz" not in line]
     except OSError:
-        cpu = [platform.processor(), str(os.cpu_count())]
-    allowed = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+        cpu = [platform.processor()]
+    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     settings = sorted(item for item in os.environ.items() if item[0].startswith(_SETTINGS))
     machine = (platform.platform(), cpu, allowed, settings, version("torch"), version("transformers"))
     key = hashlib.sha256(repr(("arithmetic 1", machine)).encode()).digest()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import gzip
+import io
 import shutil
 import subprocess
 import sys
 import warnings
+import zlib
 from collections.abc import Callable
 from dataclasses import replace
 from importlib.metadata import version
@@ -167,18 +169,16 @@ def test_the_same_run_opens_nothing(models: dict[str, Path], monkeypatch: pytest
     assert {specification: said(specification) for specification in asked} == first
 
 
-@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::polyref.errors.PolyrefWarning")
+@pytest.mark.parametrize("place", range(10))
 def test_without_the_cache_nothing_is_kept(
-    models: dict[str, Path], computed: list[str], monkeypatch: pytest.MonkeyPatch
+    place: int, models: dict[str, Path], computed: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("get", "put"):
         monkeypatch.setattr(Cache, name, lambda *_, name=name: pytest.fail(name))
-    for specification in _specifications(models):
-        for _ in range(2):
-            stats = _made(specification, cache=False).statistics(SYSTEMS, REFERENCES)
-        assert len(computed) == 2 and stats.values.size
-        computed.clear()
+    for _ in range(2):
+        assert _made(_specifications(models)[place], cache=False).statistics(SYSTEMS, REFERENCES).values.size
+    assert len(computed) == 2
 
 
 def _with(place: int, **changes: Any) -> ReferenceSet:
@@ -228,6 +228,14 @@ def test_other_texts_and_options_are_computed(
 
 
 @pytest.mark.filterwarnings("ignore::polyref.errors.PolyrefWarning")
+def test_who_made_a_reference_counts_where_all_are_used(models: dict[str, Path], computed: list[str]) -> None:
+    for references in (REFERENCES, _with(0, kind="human")):
+        metric = _made("bartscore", model=str(models["m2m"]), combine="blend")
+        metric.statistics(SYSTEMS, references, ks=[1])
+    assert len(computed) == 2
+
+
+@pytest.mark.filterwarnings("ignore::polyref.errors.PolyrefWarning")
 def test_sources_count_where_they_are_read(models: dict[str, Path], computed: list[str]) -> None:
     for references in (REFERENCES, _with(1, source="den")):
         _made(f"comet(model={models['reg-softmax-avg']})").statistics(SYSTEMS, references)
@@ -271,14 +279,53 @@ def test_what_is_said_of_texts_is_said_again(models: dict[str, Path], computed: 
     assert any("1 pair has an empty side" in one for one in said[4])
 
 
-def test_a_text_that_was_told_of_is_not_told_of_again(models: dict[str, Path]) -> None:
-    metric = _made("prism")
-    with pytest.warns(PolyrefWarning, match="1 text is longer"):
-        metric.statistics(SYSTEMS, REFERENCES)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        metric.statistics(SYSTEMS, REFERENCES)
-        metric.statistics({"A": SYSTEMS["A"]}, REFERENCES)
+def _said(metric: Metric, *outputs: str) -> list[str]:
+    """The warnings of outputs, each with the reference "the cat"."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        metric.statistics({"A": outputs}, ReferenceSet.from_texts([["the cat"]] * len(outputs)))
+    return [str(one.message) for one in caught if one.category is PolyrefWarning]
+
+
+def test_what_is_said_of_texts_that_are_cut(models: dict[str, Path], tmp_path: Path) -> None:
+    one, two = "the old bridge " * 30, "a small step " * 30
+    short = "longer than bert reads: 24 tokens of it are scored, from its beginning"
+    metric = _made(f"bertscore(model={models['bert']}, layer=2)")
+    assert _said(metric, one, two, one) == [f"2 texts are {short}; `windows` scores all of it"]
+    assert _said(metric, one, "the cat") == []  # told of
+    assert _said(metric, one, "the new bridge " * 30) == [f"1 text is {short}; `windows` scores all of it"]
+    assert _said(_made(f"bertscore(model={models['bert']}, layer=2, windows=yes)"), one) == [f"1 text is {short}"]
+    both = _made(f"laser-lm(model={models['bert']}, layer=2, lm={models['m2m']})")
+    other = "1 text is longer than m2m(unconditional) reads: 40 tokens of it are scored, from its beginning"
+    assert _said(both, one) == [f"1 text is {short}", other]
+    odd = shutil.copytree(models["bert"], tmp_path / "a|b|c")
+    assert _said(_made("bertscore", model=str(odd), layer=2, windows=True), one)[0].split(" reads")[0].endswith("a|b|c")
+
+
+def test_sides_of_one_model_are_told_of_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = Kept._counted
+
+    def counted(metric: Kept, *texts: Any) -> Any:
+        metric._note_cut("m", 5, ["x"], "source")
+        metric._note_cut("m", 7, ["x", "y"], "target")
+        return real(metric, *texts)
+
+    monkeypatch.setattr(Kept, "_counted", counted)
+    assert _said(_made("bertscore"), "a cat") == [
+        "2 texts are longer than m reads: 5/7 tokens of it are scored, from its beginning; `windows` scores all of it"
+    ]
+
+
+@pytest.mark.filterwarnings("ignore::polyref.errors.PolyrefWarning")
+@pytest.mark.parametrize("windows", [False, True])
+def test_texts_of_an_earlier_call_are_not_counted(windows: bool, models: dict[str, Path]) -> None:
+    metric = _made("prism", model=str(models["m2m"]), lang="de", windows=windows)
+    signatures = [
+        metric.aggregate(metric.statistics({"A": [text]}, ReferenceSet.from_texts([[text]])), k=0).signature
+        for text in ("The old bridge is closed. " * 20, "a cat")
+    ]
+    assert ("|windows:1|" if windows else "|cut:2|") in signatures[0]
+    assert ("|windows:0|" if windows else "|cut:0|") in signatures[1]
 
 
 def test_numbers_that_are_not_finite_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -290,6 +337,19 @@ def test_numbers_that_are_not_finite_are_not_kept(monkeypatch: pytest.MonkeyPatc
     monkeypatch.undo()
     default_cache.cache_clear()
     assert np.isfinite(metric.statistics({"A": ["a cat"]}, ReferenceSet.from_texts([["the cat"]])).values).all()
+
+
+def test_nothing_that_is_kept_is_unpickled(monkeypatch: pytest.MonkeyPatch) -> None:
+    np.savez(packed := io.BytesIO(), values=np.array([{}], dtype=object))
+    get = Cache.get
+    monkeypatch.setattr(Kept, "_run_key", lambda *_: b"run")
+    monkeypatch.setattr(
+        Cache,
+        "get",
+        lambda self, keys: {b"run": zlib.compress(packed.getvalue())} if b"run" in keys else get(self, keys),
+    )
+    with pytest.raises(ValueError, match="allow_pickle"):
+        _made("bertscore").statistics({"A": ["a cat"]}, ReferenceSet.from_texts([["the cat"]]))
 
 
 def test_what_a_plug_in_computes_is_not_kept(computed: list[str]) -> None:
@@ -351,6 +411,7 @@ def test_versions_are_those_of_libraries_and_of_the_code(monkeypatch: pytest.Mon
     assert pairs._versions() == ("other", *libraries)
     pairs._versions.cache_clear()
     assert {Path(pairs.__file__), Path(device.__file__)} <= set(hashed) and hashed == sorted(hashed)
+    assert all(path.is_relative_to(Path(pairs.__file__).parents[1]) for path in hashed)
 
 
 @pytest.mark.filterwarnings("ignore::polyref.errors.PolyrefWarning")

@@ -145,12 +145,19 @@ def test_torch_is_asked_where_it_is_loaded(tmp_path: Path, monkeypatch: pytest.M
     for _ in range(2):
         assert device.usual_arithmetic("cpu", Cache(tmp_path)) == ("x", "cpu")
     assert asked == ["cpu"] * 2
+    monkeypatch.setattr(device, "sys", SimpleNamespace(modules={}))
+    for _ in range(2):  # only torch knows other devices
+        device.usual_arithmetic("cpu:0,1", Cache(tmp_path))
+    assert asked == ["cpu"] * 2 + ["cpu:0,1"] * 2
     with pytest.raises(UsageError, match="device 'nowhere' cannot be used"):
         device.usual_arithmetic("nowhere", Cache(tmp_path))
 
 
-def _cpuinfo(text: str) -> Any:
-    return SimpleNamespace(read_text=lambda *_: text)
+def _cpuinfo(text: str) -> Callable[[str], Any]:
+    """What stands in that file, which may hold any bytes."""
+    return lambda path: SimpleNamespace(
+        read_text=lambda *how: {("/proc/cpuinfo", "utf-8", "replace"): text}[(path, *how)]
+    )
 
 
 @pytest.mark.parametrize(
@@ -160,11 +167,12 @@ def _cpuinfo(text: str) -> Any:
         lambda patch: patch.setenv("MKL_DYNAMIC", "0"),
         lambda patch: patch.setenv("POLYREF_PRODUCTS", "default"),
         lambda patch: patch.setattr(device.platform, "platform", lambda: "another"),
-        lambda patch: patch.setattr(device.os, "sched_getaffinity", lambda process: {process + 5}),
-        lambda patch: patch.setattr(device, "version", lambda name: f"{name} 0"),
-        lambda patch: patch.setattr(device, "Path", lambda _: _cpuinfo("model name: another")),
+        lambda patch: patch.setattr(device.os, "sched_getaffinity", lambda process: {process: [1] * 99}[0]),
+        lambda patch: patch.setattr(device, "version", lambda name: "0" if name == "torch" else version(name)),
+        lambda patch: patch.setattr(device, "version", lambda name: "0" if name == "transformers" else version(name)),
+        lambda patch: patch.setattr(device, "Path", _cpuinfo("model name: another")),
     ],
-    ids=["threads", "settings", "products", "system", "cores", "versions", "processor"],
+    ids=["threads", "settings", "products", "system", "cores", "torch", "transformers", "processor"],
 )
 def test_another_machine_is_asked_once(change: Callable[..., Any], tmp_path: Path, monkeypatch: Any) -> None:
     asked: list[str] = []
@@ -180,10 +188,15 @@ def test_clock_rates_and_other_variables_change_nothing(tmp_path: Path, monkeypa
     asked: list[str] = []
     monkeypatch.setattr(device, "arithmetic", lambda name: asked.append(name) or ("x",))
     monkeypatch.setattr(device, "sys", SimpleNamespace(modules={}))
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    monkeypatch.setenv("KMP_AFFINITY", "none")
     for rate in ("1", "2"):
         monkeypatch.setenv("WHATEVER", rate)
-        monkeypatch.setattr(device, "Path", lambda _, rate=rate: _cpuinfo(f"model name: one\ncpu MHz: {rate}"))
+        monkeypatch.setattr(device, "Path", _cpuinfo(f"model name: one\ncpu MHz: {rate}"))
         device.usual_arithmetic("cpu", Cache(tmp_path))
+        monkeypatch.delenv("OMP_NUM_THREADS")  # nor does the order of those that count
+        monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    device.usual_arithmetic("cpu", Cache(tmp_path))
     assert asked == ["cpu"]
 
 
