@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from polyref import __version__ as VERSION
 from polyref.augment.filters import FilterChain, filter_chain
+from polyref.augment.measures import Equivalence
 from polyref.models.checkpoints.pointer import FORMAT, load_pointer
 from polyref.models.networks.pointer import BOS, CLOSENESS, EOS, MASK, PAD, UNK, PointerConfig, PointerTransformer
 from polyref.paraphrase import DiverseBeam, SearchParaphraser, load_paraphraser
@@ -20,6 +21,7 @@ __all__ = [
     "UNK",
     "VERSION",
     "DiverseBeam",
+    "Equivalence",
     "FilterChain",
     "PointerConfig",
     "PointerTransformer",

@@ -12,7 +12,7 @@ import json
 import random
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -234,7 +234,7 @@ def template(cluster: Cluster) -> str:
 
 
 def training_pairs(
-    clusters: Sequence[Cluster],
+    clusters: Iterable[Cluster],
     rules: PairRules,
     seed: int = 1,
     faults: Counter[str] | None = None,

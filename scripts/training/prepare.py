@@ -14,7 +14,7 @@ import random
 import shutil
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from functools import cache, partial
 from pathlib import Path
@@ -26,12 +26,14 @@ from tqdm import tqdm
 
 from training.batches import save_ragged
 from training.leaks import EvaluationText, Report, evaluation_texts
-from training.package import BOS, CLOSENESS, EOS, MASK, PAD, UNK
-from training.pairs import Cluster, Pair, clean_texts, pairs_of, read_clusters, split, training_pairs
+from training.package import BOS, CLOSENESS, EOS, MASK, PAD, UNK, Equivalence
+from training.pairs import Cluster, Faults, Pair, clean_texts, pairs_of, read_clusters, split, training_pairs
 from training.recipe import PairRules, Recipe, Source
 from training.rules import Judge
 
 CHUNK = 20_000
+#: Pairs that are put before a model at once.
+ASKED = 1000
 
 
 def prepare(recipe: Recipe, recipe_file: Path, data: Path, evaluation: Path, run: Path) -> None:
@@ -81,6 +83,7 @@ def prepare(recipe: Recipe, recipe_file: Path, data: Path, evaluation: Path, run
             "validation": asdict(recipe.validation),
             "seed": recipe.seed,
             **({} if source.rules.least is None else {"judged": judged}),
+            **({} if source.rules.forced is None else {"model": scorer(source.rules.forced.model).signature}),
         }
         made_from = json.loads(json.dumps(made_from))  # as it is read again
         text: Sequence[Any] = clusters[source.file] if source.kind == "clusters" else sentences[source.file]
@@ -202,10 +205,8 @@ def _write_source(
         facts = {"sentences": len(text)}
     else:
         faults: Counter[str] = Counter()
-        least = source.rules.least
-        faults_of = None if least is None else partial(judge().faults_of, least=least)
-        made = training_pairs(text, source.rules, made_from["seed"], faults, faults_of)
-        pairs = [found for found in tqdm(made, total=len(text), desc=folder.name, mininterval=2) if found]
+        made = judged_pairs(tqdm(text, desc=folder.name, mininterval=2), source.rules, judge, made_from["seed"], faults)
+        pairs = [found for found in made if found]
         flat: list[Pair] = [pair for found in pairs for pair in found]
         save_ragged(folder / "source.npz", _encoded([pair.source for pair in flat], spm))
         save_ragged(folder / "target.npz", _encoded([pair.target for pair in flat], spm))
@@ -221,6 +222,51 @@ def _write_source(
         }
     done.write_text(json.dumps({"made_from": made_from, "facts": facts}, indent=1), "utf-8")
     return facts
+
+
+def judged_pairs(
+    clusters: Iterable[Cluster],
+    rules: PairRules,
+    judge: Callable[[], Judge],
+    seed: int,
+    faults: Counter[str],
+) -> list[list[Pair]]:
+    """The pairs of each cluster; those that the rules are not sure of are put before a model, if they say so."""
+    least, forced = rules.least, rules.forced
+    if least is None:
+        return list(training_pairs(clusters, rules, seed, faults))
+    doubtful: set[tuple[str, str]] = set()
+
+    def faults_of(cluster: Cluster) -> Faults:
+        fault = judge().faults_of(cluster, least)
+        if forced is None:
+            return fault
+        doubt = judge().faults_of(cluster, forced.sure)
+
+        def judged(source: str, target: str) -> str | None:
+            reason = fault(source, target)
+            if reason is None and doubt(source, target) is not None:
+                doubtful.add((source, target))
+            return reason
+
+        return judged
+
+    made = list(training_pairs(clusters, rules, seed, faults, faults_of))
+    if forced is None:
+        return made
+    asked = sorted(doubtful)
+    unlikely: set[tuple[str, str]] = set()
+    for at in tqdm(range(0, len(asked), ASKED), desc=f"asking {forced.model}", mininterval=2):
+        part = asked[at : at + ASKED]
+        scores = scorer(forced.model).score(part)
+        unlikely.update(pair for pair, score in zip(part, scores, strict=True) if score < forced.least)
+    faults["unlikely"] += len(unlikely)
+    return [[pair for pair in found if (pair.source, pair.target) not in unlikely] for found in made]
+
+
+@cache
+def scorer(model: str) -> Equivalence:
+    return Equivalence(model, lang="en")
 
 
 def _encoded(texts: Sequence[str], spm: sentencepiece.SentencePieceProcessor) -> Iterator[list[int]]:

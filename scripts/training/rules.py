@@ -366,8 +366,8 @@ class Judge:
     def faults_of(self, cluster: Cluster, least: float) -> Callable[[str, str], str | None]:
         """What is wrong with a pair (source, target) of the cluster's texts, by rules that keep ``least`` or more.
 
-        Sets of which most pairs are wrong have none that is right, and a human text of a newstest set is no source
-        (56 % of the pairs from one were wrong).
+        Doubtful sets give no pairs, and the human texts of newstest are no sources: 56 % of the pairs from them that
+        were read are wrong.
         """
         if cluster.set in DOUBTFUL_SETS:
             return lambda source, target: "doubtful set"

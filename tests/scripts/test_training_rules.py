@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import re
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -188,6 +190,63 @@ def test_a_judge_knows_families_doubtful_sets_and_loose_references(training: Tra
     assert judge.faults_of(rows[0], 0.0)(system, other) == "score"
     with pytest.raises(KeyError):
         sure(human, other)
+
+
+@pytest.mark.slow
+def test_a_model_is_asked_about_doubtful_pairs(training: Training) -> None:
+    """Those that score below ``sure`` and are likely enough are kept; the model's own scores say which."""
+    pairs, prepare, recipe, rules = map(training, ("pairs", "prepare", "recipe", "rules"))
+    texts = (
+        "The council approved the new budget.",
+        "The council passed the new budget.",
+        "The council sold the new car.",
+    )
+    cluster = pairs.Cluster("set/de-en", 1, 0, texts)
+    judge = rules.Judge([cluster])
+
+    def made(**changed: object) -> tuple[set[tuple[str, str]], Counter[str]]:
+        faults: Counter[str] = Counter()
+        asked = recipe.PairRules(most_without_human=99, **changed)
+        (found,) = prepare.judged_pairs([cluster], asked, lambda: judge, 1, faults)
+        return {(pair.source, pair.target) for pair in found}, faults
+
+    everything, _ = made(least=-99.0)
+    likely = dict(zip(everything, prepare.scorer("shipped").score([*everything]), strict=True))
+    least = sum(sorted(likely.values())[1:3]) / 2  # both directions score the same, to rounding
+    kept, faults = made(least=-99.0, forced=recipe.Forced(least, sure=1.0))
+    assert kept == {pair for pair, score in likely.items() if score >= least} != everything
+    assert faults["unlikely"] == len(everything) - len(kept)
+    assert (texts[0], texts[1]) in kept
+    assert made(least=-99.0, forced=recipe.Forced(least, sure=-99.0))[0] == everything, "the rules are sure"
+    assert made()[0] == everything
+
+
+@pytest.mark.parametrize(
+    ("rules", "message"),
+    [
+        ({"strict": True}, "least = -8.0"),
+        ({"forced": {}}, "needs least"),
+        ({"least": -8.0, "forced": {"most": 1}}, "unknown in [sources.made.rules.forced]: most"),
+        ({"strict": False, "forced": None}, None),
+        ({"least": -8.0, "forced": {"least": -1.6, "model": "folder"}}, None),
+    ],
+)
+def test_rules_in_a_recipe(training: Training, rules: dict[str, Any], message: str | None) -> None:
+    """Checkpoints of earlier runs have ``strict = false``: they are read as they were meant."""
+    recipe = training("recipe")
+    source = {"file": "made.jsonl.gz", "kind": "clusters", "origin": "", "licence": "", "rules": rules}
+    table = {
+        "validation": {"source": "made"},
+        "sources": {"made": source},
+        "stages": [{"name": "pairs", "tokens": 1, "mix": {"made": 1}}],
+    }
+    if message is None:
+        made = recipe.recipe_of(table)
+        assert made.sources["made"].rules.least == rules.get("least")
+        assert recipe.recipe_of(made.to_dict()) == made
+    else:
+        with pytest.raises(ValueError, match=re.escape(message)):
+            recipe.recipe_of(table)
 
 
 @pytest.mark.data
