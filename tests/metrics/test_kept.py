@@ -9,7 +9,6 @@ import subprocess
 import sys
 import warnings
 import zlib
-from collections.abc import Callable
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -196,34 +195,33 @@ def _with(place: int, **changes: Any) -> ReferenceSet:
 @pytest.mark.parametrize(
     ("change", "anew"),
     [
-        (lambda: {}, False),
-        (lambda: {"systems": {"C": SYSTEMS["A"], "D": SYSTEMS["B"]}}, False),  # names score nothing
-        (lambda: {"systems": {"A": SYSTEMS["A"]}}, True),
-        (lambda: {"systems": {"B": SYSTEMS["B"], "A": SYSTEMS["A"]}}, True),
-        (lambda: {"systems": {**SYSTEMS, "B": ["a cat sat", "", "it was a big change . "]}}, True),
-        (lambda: {"references": _with(0, text="a dog sat")}, True),
-        (lambda: {"references": _with(2, weight=0.25)}, True),
-        (lambda: {"references": _with(0, logprob=-2.0)}, True),
-        (lambda: {"references": _with(0, kind="human")}, True),
-        (lambda: {"references": _with(1, source="den")}, False),  # nothing reads it
-        (lambda: {"ks": [1]}, True),
-        (lambda: {"combine": "max"}, True),
-        (lambda: {"direction": "recall"}, True),
-        (lambda: {"jobs": 2}, True),
-        (lambda: {"lang": "fr"}, True),
-        (lambda: {"windows": True}, True),
+        ({}, False),
+        ({"systems": {"C": SYSTEMS["A"], "D": SYSTEMS["B"]}}, False),  # names score nothing
+        ({"systems": {"A": SYSTEMS["A"]}}, True),
+        ({"systems": {"B": SYSTEMS["B"], "A": SYSTEMS["A"]}}, True),
+        ({"systems": {**SYSTEMS, "B": ["a cat sat", "", "it was a big change . "]}}, True),
+        ({"references": _with(0, text="a dog sat")}, True),
+        ({"references": _with(2, weight=0.25)}, True),
+        ({"references": _with(0, logprob=-2.0)}, True),
+        ({"references": _with(0, kind="human")}, True),
+        ({"references": _with(1, source="den")}, False),  # nothing reads it
+        ({"ks": [1]}, True),
+        ({"combine": "max"}, True),
+        ({"direction": "recall"}, True),
+        ({"jobs": 2}, True),
+        ({"lang": "fr"}, True),
+        ({"windows": True}, True),
     ],
-    ids=str,
 )
 def test_other_texts_and_options_are_computed(
-    change: Callable[[], dict[str, Any]], anew: bool, models: dict[str, Path], computed: list[str]
+    change: dict[str, Any], anew: bool, models: dict[str, Path], computed: list[str]
 ) -> None:
     def run(systems: Any = SYSTEMS, references: ReferenceSet = REFERENCES, ks: Any = None, **options: Any) -> None:
         options = {"model": str(models["m2m"]), "lang": "de", **options}
         _made("bartscore", **options).statistics(systems, references, ks=ks)
 
     run()
-    run(**change())
+    run(**change)
     assert len(computed) == 1 + anew
 
 
