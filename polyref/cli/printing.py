@@ -102,7 +102,7 @@ def show_warning(message: Warning | str, category: type[Warning], *place: Any, *
     if issubclass(category, PolyrefWarning):
         # Python by itself says some of them twice, and others not, as modules are loaded.
         context = click.get_current_context(silent=True)
-        said: set[str] = set() if context is None else context.find_root().meta.setdefault(_SAID, set())
+        said: set[str] = set() if context is None else context.meta.setdefault(_SAID, set())
         if str(message) in said:
             return
         said.add(str(message))

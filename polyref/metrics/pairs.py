@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import numpy as np
 import numpy.typing as npt
 
+from polyref import __version__
 from polyref.cache import default_cache
 from polyref.engine import ADDRESS, CACHE, DEVICE, ENGINE, GPUS, JOBS, MODELS, Engine
 from polyref.errors import PolyrefWarning
@@ -118,6 +119,9 @@ class Kept(Metric):
     What single texts and pairs gave is kept besides, by those who compute it: for other texts, some of them new.
     """
 
+    #: What a warning of cut texts ends with.
+    _remedy: ClassVar[str] = ""
+
     @property
     @abstractmethod
     def device(self) -> str:
@@ -144,10 +148,7 @@ class Kept(Metric):
         self._noted.setdefault(kind, {}).update(dict.fromkeys(marks))
 
     def _remembered(
-        self,
-        model: Any,
-        ask: Callable[[], dict[str, Any]],
-        valid: Callable[[dict[str, Any]], bool] = lambda _: True,
+        self, model: Any, ask: Callable[[], dict[str, Any]], valid: Callable[[dict[str, Any]], bool] = lambda _: True
     ) -> dict[str, Any]:
         """What a model says of itself when it is opened, as plain JSON values; it is not opened where the cache has it.
 
@@ -184,13 +185,12 @@ class Kept(Metric):
             longest, _, model = kind.split("|", 2)
             if marks:
                 by_model.setdefault(model, {}).setdefault(longest, {}).update(marks)
-        remedy = "; `windows` scores all of it" if getattr(self, "windows", None) is False else ""
         for model, found in by_model.items():
             new = {(model, mark) for marks in found.values() for mark in marks} - self._told
             some = "1 text is" if len(new) == 1 else f"{len(new)} texts are"
             said = f"{some} longer than {model} reads: {'/'.join(found)} tokens of it are scored, from its beginning"
             if new:
-                warnings.warn(said + remedy, PolyrefWarning, stacklevel=2)
+                warnings.warn(said + self._remedy, PolyrefWarning, stacklevel=2)
             self._told.update(new)
         return stats
 
@@ -230,9 +230,9 @@ class Kept(Metric):
 
 @lru_cache
 def _versions() -> tuple[str, ...]:
-    """Of libraries, and a hash of this package's code: in a checkout it changes without its version."""
+    """Of this package with a hash of its code, which in a checkout changes alone, and of libraries."""
     code = hash_files(sorted(Path(__file__).parents[1].rglob("*.py")))
-    return (code, *map(version, ("numpy", "sentencepiece", "tokenizers", "sentencex")))
+    return (__version__, code, *map(version, ("numpy", "sentencepiece", "tokenizers", "sentencex")))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -268,6 +268,10 @@ class Windowed(Networked):
     def _windows_option(self) -> dict[str, Any]:
         """Its part of :attr:`options`: none by default, as before there were windows."""
         return {"windows": True} if self.windows else {}
+
+    @property
+    def _remedy(self) -> str:  # type: ignore[override]
+        return "" if self.windows else "; `windows` scores all of it"
 
     @abstractmethod
     def _made_windows(self) -> Windows:

@@ -19,6 +19,7 @@ import pytest
 from tiny_encoders import bert
 from tiny_seq2seq import write_m2m
 
+from polyref import __version__
 from polyref.cache import Cache, default_cache
 from polyref.errors import PolyrefWarning
 from polyref.metrics import get_metric, pairs
@@ -176,7 +177,8 @@ def test_without_the_cache_nothing_is_kept(
     for name in ("get", "put"):
         monkeypatch.setattr(Cache, name, lambda *_, name=name: pytest.fail(name))
     for _ in range(2):
-        assert _made(_specifications(models)[place], cache=False).statistics(SYSTEMS, REFERENCES).values.size
+        assert len(specifications := _specifications(models)) == 10
+        assert _made(specifications[place], cache=False).statistics(SYSTEMS, REFERENCES).values.size
     assert len(computed) == 2
 
 
@@ -401,12 +403,13 @@ def test_other_versions_and_arithmetic_are_other_runs(computed: list[str], monke
 
 def test_versions_are_those_of_libraries_and_of_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
     pairs._versions.cache_clear()
-    _, *libraries = pairs._versions()
+    own, _, *libraries = pairs._versions()
+    assert own == __version__
     assert libraries == [version(name) for name in ("numpy", "sentencepiece", "tokenizers", "sentencex")]
     hashed: list[Path] = []
     monkeypatch.setattr(pairs, "hash_files", lambda files: hashed.extend(files) or "other")
     pairs._versions.cache_clear()
-    assert pairs._versions() == ("other", *libraries)
+    assert pairs._versions() == (own, "other", *libraries)
     pairs._versions.cache_clear()
     assert {Path(pairs.__file__), Path(device.__file__)} <= set(hashed) and hashed == sorted(hashed)
     assert all(path.is_relative_to(Path(pairs.__file__).parents[1]) for path in hashed)
