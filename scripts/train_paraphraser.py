@@ -8,10 +8,10 @@
 What is trained, on what and for how long is in ``training/recipe.toml``. ``prepare`` checks the text for leaks of
 evaluation sets, makes vocabulary and pairs. ``train`` goes through the recipe's stages from random weights and writes
 a checkpoint every ``--save`` steps; started again, it goes on from the last one and ends with the same weights as an
-uninterrupted run (same versions and numbers of processes and threads). The learning rate stays level after its
-warm-up, so that stages can follow later; ``train --cooldown N`` takes a copy of the checkpoint and lets the rate fall
-to zero over N target tokens, which gives a model to export at any time. ``export`` writes the averaged weights. Keep
-RUN outside version control.
+uninterrupted run (same versions, precision and numbers of processes and threads). The learning rate stays level after
+its warm-up, so that stages can follow later; ``train --cooldown N`` takes a copy of the checkpoint and lets the rate
+fall to zero over N target tokens, which gives a model to export at any time. ``export`` writes the averaged weights.
+Keep RUN outside version control.
 """
 
 from __future__ import annotations
@@ -31,6 +31,12 @@ def main() -> None:
     two = commands.add_parser("train")
     two.add_argument("--processes", type=int, default=1, help="that share every step, for instance one a core")
     two.add_argument("--threads", type=int, default=1, help="of each process")
+    two.add_argument(
+        "--precision",
+        choices=("bfloat16", "float32"),
+        default="bfloat16",
+        help="of the network: float32 is faster on a processor without bfloat16 units",
+    )
     two.add_argument("--log", type=int, default=250, help="steps between lines of the log")
     two.add_argument("--save", type=int, default=125, help="steps between checkpoints")
     two.add_argument("--stop", type=int, metavar="TOKENS", help="stop early, after so many target tokens")

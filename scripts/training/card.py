@@ -53,7 +53,7 @@ def _summary(f: dict[str, Any]) -> str:
         ["SHA-256 of the vocabulary", f"`{f['data']['vocabulary']}`"],
         ["longest input", f"{net['max_source']} pieces; longer sentences are cut for generation, and counted"],
         ["training", f"from random weights, {train['step']:,} steps, {train['tokens']:,} target tokens, "
-         f"{train['seconds'] / 3600:.1f} hours on a CPU (bfloat16)"],
+         f"{train['seconds'] / 3600:.1f} hours on a CPU"],
         ["versions", versions],
     ])  # fmt: skip
 

@@ -77,7 +77,7 @@ def _train(team: Team, recipe: Recipe, options: argparse.Namespace) -> None:
     spm = sentencepiece.SentencePieceProcessor(model_file=str(run / "spm.model"))
     model = new_network(recipe.network, spm.get_piece_size())
     optimiser = {"adam": Adam, "muon": Muon}[recipe.training.optimiser](model, recipe.training.average)
-    model.bfloat16()
+    model.to(getattr(torch, options.precision))
     drop = MaskPool(recipe.training.dropout, recipe.seed) if recipe.training.dropout else None
     found = _start(recipe, run, state, options, optimiser) if team.rank == 0 else ()
     progress, settings = team.tell(*found or (None, None))

@@ -1,4 +1,4 @@
-"""Training in bfloat16 on a CPU: loss over a large vocabulary, dropout, Adam and Muon with float32 master weights."""
+"""Training on a CPU: loss over a large vocabulary, dropout, Adam and Muon with float32 master weights."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class MaskPool:
 
 
 class Adam:
-    """Adam on float32 master copies of bfloat16 weights, with a running average of the weights (EMA)."""
+    """Adam on float32 master copies of the weights, which may be bfloat16, with a running average of them (EMA)."""
 
     def __init__(self, model: nn.Module, average: float) -> None:
         self.params = list(model.parameters())
@@ -173,7 +173,7 @@ class Muon(Adam):
         parts = [self._parts(step) for step in steps]
         for columns in {part.shape[2] for part in parts}:
             of = [n for n, part in enumerate(parts) if part.shape[2] == columns]
-            moved = orthogonal(torch.cat([parts[n] for n in of])).float()
+            moved = orthogonal(torch.cat([parts[n] for n in of]).to(self.params[0].dtype)).float()
             for n, part in zip(of, moved.split([len(parts[n]) for n in of]), strict=True):
                 # A view of the weights: what is done to it is done to them.
                 self._parts(self.master[self.matrices[n]]).sub_(part, alpha=rate * self.SIZE * math.sqrt(columns))
@@ -202,8 +202,7 @@ _POLYNOMIALS: Final = (
 
 def orthogonal(matrices: Tensor) -> Tensor:
     """The nearest matrices whose rows are orthonormal, roughly: shape (n, rows, columns), no more rows than columns."""
-    x = matrices.bfloat16()
-    x = x / (x.norm(dim=(1, 2), keepdim=True) * 1.01 + 1e-7)
+    x = matrices / (matrices.norm(dim=(1, 2), keepdim=True) * 1.01 + 1e-7)
     for a, b, c in _POLYNOMIALS:
         square = x @ x.mT
         x = torch.baddbmm(x, torch.baddbmm(square, square, square, beta=b, alpha=c), x, beta=a)

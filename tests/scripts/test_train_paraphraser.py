@@ -285,6 +285,23 @@ def test_processes_share_every_step(copy: Callable[[str], Path]) -> None:
 
 
 @pytest.mark.slow
+def test_the_network_may_compute_in_float32(straight: Path, copy: Callable[[str], Path], tmp_path: Path) -> None:
+    """Losses are those of bfloat16, to its rounding, and those of what is exported; a run goes on in either."""
+    single = copy("single")
+    assert train(single, "--stop", "3000").returncode == 0
+    assert train(single, "--precision", "float32").returncode == 0
+    rows, half = log(single), log(straight)
+    last = max(rows)
+    assert last == max(half)
+    assert rows[last]["valid"] != half[last]["valid"]
+    assert rows[last]["valid"] == pytest.approx(half[last]["valid"], abs=0.05)
+    out = tmp_path / "model"
+    assert script("export", "--run", single, "--recipe", single / "recipe.toml", "--out", out).returncode == 0
+    figures = json.loads((out / "figures.json").read_text("utf-8"))
+    assert figures["validation"]["nats_a_token"] == pytest.approx(rows[last]["valid"], abs=1e-4)
+
+
+@pytest.mark.slow
 def test_what_has_not_begun_may_change(copy: Callable[[str], Path]) -> None:
     """The length of the running stage and later stages; what changed when is kept. Nothing else may change."""
     run = copy("run")
