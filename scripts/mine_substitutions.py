@@ -61,7 +61,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True, help="folder with the recipe's files")
     parser.add_argument("--evaluation", type=Path, required=True, help="folder with the evaluation sets")
     parser.add_argument("--out", type=Path, required=True, help="table to write (.tsv.gz)")
-    parser.add_argument("--least", type=float, default=0.02, help="smallest share")
+    parser.add_argument("--least", type=float, default=0.07, help="smallest share")
     parser.add_argument("--recipe", type=Path, default=RECIPE)
     args = parser.parse_args()
     recipe = read_recipe(args.recipe)
