@@ -1,14 +1,15 @@
 """Training batches of the shipped paraphraser: token ids cut into batches of one source each.
 
-``prepare`` writes the ids into the run's folder; ``Mixture`` gives the next batch as a function of the seed, the step
-and how far each source has been read: nothing else is state.
+``prepare`` and ``teach`` write the ids into the run's folder; ``Mixture`` gives the next batch as a function of seed,
+step and how far each source has been read: nothing else is state.
 """
 
 from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import chain
 from pathlib import Path
 
@@ -27,11 +28,11 @@ NEAR_COPY = 3
 Rows = tuple[list[list[int]], list[list[int]], list[int]]
 
 
-def save_ragged(path: Path, rows: Iterable[list[int]]) -> None:
+def save_ragged(path: Path, rows: Iterable[Sequence[int]]) -> None:
     """Write rows of token ids as one flat array of 16 bits a token."""
     lengths: list[int] = []
 
-    def counted() -> Iterator[list[int]]:
+    def counted() -> Iterator[Sequence[int]]:
         for row in rows:
             lengths.append(len(row))
             yield row
@@ -40,22 +41,35 @@ def save_ragged(path: Path, rows: Iterable[list[int]]) -> None:
     np.savez(path, flat=flat, offsets=np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]))
 
 
+def save_pairs(
+    folder: Path,
+    sources: Iterable[Sequence[int]],
+    targets: Iterable[Sequence[int]],
+    closeness: Sequence[int],
+    clusters: Sequence[Hashable],
+) -> list[int]:
+    """Write pairs as a source of a run; returns how many there are of each closeness."""
+    save_ragged(folder / "source.npz", sources)
+    save_ragged(folder / "target.npz", targets)
+    np.save(folder / "closeness.npy", np.array(closeness, np.uint8))
+    numbers = {cluster: number for number, cluster in enumerate(dict.fromkeys(clusters))}
+    np.save(folder / "cluster.npy", np.array([numbers[cluster] for cluster in clusters], np.int32))
+    return [closeness.count(level) for level in range(NEAR_COPY + 1)]
+
+
 class Ragged:
-    """Rows of token ids in one flat array."""
+    """Rows of token ids in one flat array, and their lengths."""
 
     def __init__(self, path: Path) -> None:
         with np.load(path) as packed:
             self.flat, self.offsets = packed["flat"], packed["offsets"]
+        self.lengths: np.ndarray = np.diff(self.offsets)
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
     def __getitem__(self, row: int) -> list[int]:
         return self.flat[self.offsets[row] : self.offsets[row + 1]].tolist()
-
-    @property
-    def lengths(self) -> np.ndarray:
-        return np.diff(self.offsets)
 
 
 def bucket(lengths: np.ndarray, order: np.ndarray, tokens: int, rng: np.random.Generator) -> list[np.ndarray]:
@@ -122,9 +136,8 @@ class SourceBatches:
             self._number, self._batches = number, bucket(self.lengths, order, self.tokens, rng)
         return self._batches
 
-    def batch(self, epoch: int, index: int, rng: random.Random) -> Rows:
-        """Batch ``index`` of an epoch; ``rng`` makes the noise of denoising."""
-        rows = self.epoch(epoch)[index]
+    def batch(self, rows: np.ndarray, rng: random.Random) -> Rows:
+        """The batch of these rows; ``rng`` makes the noise of denoising."""
         targets = [self.target[row] for row in rows]
         if self.source is None:
             return [noisy(row, rng) for row in targets], targets, [NEAR_COPY] * len(rows)
@@ -145,15 +158,18 @@ class Mixture:
             self._sources[name] = SourceBatches(folder, self.tokens, self.seed, self.per_cluster[name])
         return self._sources[name]
 
-    def next(self, step: int, mix: Mapping[str, float]) -> tuple[str, Rows]:
-        """The batch of a step, and the name of its source; the source's cursor moves on."""
+    def next(self, step: int, mix: Mapping[str, float]) -> tuple[str, int, Callable[[], Rows]]:
+        """Of the batch of a step: its source, its target tokens with end marks, and what makes it.
+
+        The source's cursor moves on. To make a batch takes far longer than to know which it is.
+        """
         rng = random.Random(f"{self.seed}/{step}")
         (name,) = rng.choices(list(mix), list(mix.values()))
         source = self.source(name)
         epoch, index = self.cursors.get(name, [0, 0])
-        rows = source.batch(epoch, index, rng)
+        rows = source.epoch(epoch)[index]
         self.cursors[name] = [epoch, index + 1] if index + 1 < len(source.epoch(epoch)) else [epoch + 1, 0]
-        return name, rows
+        return name, int(source.target.lengths[rows].sum()) + len(rows), partial(source.batch, rows, rng)
 
 
 def tensors(rows: Rows) -> tuple[Tensor, Tensor, Tensor]:

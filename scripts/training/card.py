@@ -6,8 +6,8 @@ from typing import Any
 
 INTRODUCTION = """
 An encoder-decoder with a pointer head that rewrites one English sentence. It is made for one job: adding references
-to test sets for machine translation, offline and on a CPU. It is small and was trained on a CPU; check what it adds
-(`polyref augment` filters by default) before you draw conclusions from it.
+to test sets for machine translation, offline and on a CPU. It is small; check what it adds (`polyref augment` filters
+by default) before you draw conclusions from it.
 """.strip()
 
 LIMITS = """
@@ -53,9 +53,13 @@ def _summary(f: dict[str, Any]) -> str:
         ["SHA-256 of the vocabulary", f"`{f['data']['vocabulary']}`"],
         ["longest input", f"{net['max_source']} pieces; longer sentences are cut for generation, and counted"],
         ["training", f"from random weights, {train['step']:,} steps, {train['tokens']:,} target tokens, "
-         f"{train['seconds'] / 3600:.1f} hours on a CPU"],
+         f"{_time(train['seconds'])} on {' and '.join(train.get('devices', ['a CPU']))}"],
         ["versions", versions],
     ])  # fmt: skip
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds / 3600:.1f} hours" if seconds >= 3600 else f"{seconds / 60:.0f} minutes"
 
 
 def _training_text(f: dict[str, Any]) -> str:
@@ -69,7 +73,8 @@ def _training_text(f: dict[str, Any]) -> str:
         text = f"{facts['pairs']:,} pairs" if "pairs" in facts else f"{facts['sentences']:,} sentences"
         rows.append([name, clusters, text, f"{used[name] / 1e6:.1f} M"])
         origins.append(f"- {name}: {source['origin']}. Licence: {source['licence']}.")
-        hashes.append([f"`{source['file']}`", f"`{data['files'][source['file']]}`"])
+        if source["file"]:
+            hashes.append([f"`{source['file']}`", f"`{data['files'][source['file']]}`"])
     hashes = [list(row) for row in dict.fromkeys(map(tuple, hashes))]
     return "\n\n".join([
         "## Data and provenance",
@@ -80,8 +85,8 @@ def _training_text(f: dict[str, Any]) -> str:
         _table(["source", "clusters", "text", "target tokens seen"], rows),
         "\n".join(origins),
         _table(["file", "SHA-256"], hashes),
-        f"Made by `scripts/train_paraphraser.py` (`prepare`, `train`, `export`) with `scripts/training/recipe.toml`, "
-        f"seed {data['seed']}.",
+        f"Made by `scripts/train_paraphraser.py` (`prepare`, `teach`, `train`, `export`) with "
+        f"`scripts/training/recipe.toml`, seed {data['seed']}.",
     ])  # fmt: skip
 
 

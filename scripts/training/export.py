@@ -17,8 +17,7 @@ import torch
 
 from training.batches import validation_rows
 from training.card import card
-from training.loop import new_network, validate
-from training.optimiser import Adam
+from training.loop import averaged, validate
 from training.package import (
     VERSION,
     DiverseBeam,
@@ -78,13 +77,11 @@ def export(recipe: Recipe, options: argparse.Namespace) -> None:
     out: Path = options.out
     if not recipe.network.pointer:
         sys.exit(f"{run} was trained without a pointer, for comparison: only a network with one is exported")
-    saved = torch.load(state / "checkpoint.pt", weights_only=True)
+    saved = torch.load(state / "checkpoint.pt", map_location="cpu", weights_only=True)
     settings = saved["settings"]
     spm = sentencepiece.SentencePieceProcessor(model_file=str(run / "spm.model"))
-    network = new_network(recipe.network, spm.get_piece_size(), max_source=160, max_target=250)
+    network = averaged(saved, spm.get_piece_size(), max_source=160, max_target=250)
     network.closeness, network.shortlist = options.closeness, options.shortlist
-    averaged = Adam(network, 0.0)
-    averaged.load({"master": saved["optimiser"]["mean"]})
     held = list(validation_rows(run, spm))
     nats, each = validate(network, held)
     save_pointer(
@@ -99,6 +96,8 @@ def export(recipe: Recipe, options: argparse.Namespace) -> None:
     loaded = load_pointer(out)
     nats_int8, each_int8 = validate(loaded.network, held)
     facts = json.loads((run / "facts.json").read_text("utf-8"))
+    for taught in sorted((run / "sources").glob("*/taught.json")):
+        facts["sources"][taught.parent.name] = json.loads(taught.read_text("utf-8"))
     leaks = json.loads((run / "leaks.json").read_text("utf-8"))
     paraphraser = load_paraphraser(out)
     assert isinstance(paraphraser, SearchParaphraser)

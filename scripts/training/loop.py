@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
 import signal
 import sys
@@ -12,15 +13,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import sentencepiece
 import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 from training.batches import Mixture, Rows, tensors, validation_rows
 from training.optimiser import Adam, MaskPool, Muon, VocabularyLogProb
 from training.package import PointerConfig, PointerTransformer, write_atomically
-from training.recipe import Network, Recipe, recipe_of
+from training.recipe import Network, Recipe, Stage, recipe_of
 from training.team import Team, team_of
 
 #: Of the weights in a cooldown: its last steps are its best, and weights from before it should be gone.
@@ -47,6 +50,62 @@ class Cooldown:
     stage: int
 
 
+def stage_of(recipe: Recipe, tokens: int, cooldown: Cooldown | None) -> Stage:
+    """Whose text is used after so many target tokens."""
+    return recipe.stages[cooldown.stage if cooldown else recipe.stage_at(tokens)[0]]
+
+
+class Batch(NamedTuple):
+    """What one step is taken on.
+
+    Attributes:
+        name: Its source.
+        cursor: Where this source is after it.
+        lengths: Shape (pairs,): target tokens, with the end marks.
+        closeness: Shape (pairs,).
+        mine: Shape (rows,): the pairs that are this process's.
+        text: Of these, the padded source, decoder input and decoder output.
+    """
+
+    name: str
+    cursor: list[int]
+    lengths: Tensor
+    closeness: Tensor
+    mine: Tensor
+    text: tuple[Tensor, ...]
+
+
+class Batches(IterableDataset[Batch]):
+    """The batches from here to ``end`` (target tokens). Of several loading processes, each makes every n-th."""
+
+    def __init__(
+        self, run: Path, recipe: Recipe, team: Team, progress: Progress, cooldown: Cooldown | None, end: int
+    ) -> None:
+        self.run, self.recipe, self.team, self.cooldown, self.end = run, recipe, team, cooldown, end
+        self.tokens, self.step, self.cursors = progress.tokens, progress.step, dict(progress.cursors)
+
+    def __iter__(self) -> Iterator[Batch]:
+        loading = get_worker_info()
+        if loading:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # who trains decides when to stop
+        per_cluster = {name: source.per_cluster for name, source in self.recipe.sources.items()}
+        mixture = Mixture(self.run, per_cluster, self.recipe.training.batch, self.recipe.seed)
+        mixture.cursors = self.cursors
+        tokens, step = self.tokens, self.step
+        while tokens < self.end:
+            name, count, make = mixture.next(step, stage_of(self.recipe, tokens, self.cooldown).mix)
+            if loading is None or (step - self.step) % loading.num_workers == loading.id:
+                yield self._batch(name, mixture.cursors[name], make())
+            tokens, step = tokens + count, step + 1
+
+    def _batch(self, name: str, cursor: list[int], rows: Rows) -> Batch:
+        mine = self.team.rows(rows)
+        sources, targets, levels = ([column[row] for row in mine] for column in rows)
+        lengths = torch.tensor([len(target) + 1 for target in rows[1]])
+        text = tensors((sources, targets, levels)) if mine else ()
+        return Batch(name, cursor, lengths, torch.tensor(rows[2]), torch.tensor(mine, dtype=torch.long), text)
+
+
 def new_network(sizes: Network, pieces: int, **more: Any) -> PointerTransformer:
     """A network of the recipe's sizes with random weights (torch's seed)."""
     width = sizes.width
@@ -62,8 +121,24 @@ def new_network(sizes: Network, pieces: int, **more: Any) -> PointerTransformer:
     return network
 
 
+def averaged(saved: dict[str, Any], pieces: int, **more: Any) -> PointerTransformer:
+    """The network of a checkpoint with its averaged weights."""
+    network = new_network(recipe_of(saved["settings"]["recipe"]).network, pieces, **more)
+    Adam(network, 0.0).load({"master": saved["optimiser"]["mean"]})
+    return network
+
+
+def check_device(device: str) -> None:
+    """End the program if there is no such device."""
+    if device == "cuda" and not torch.cuda.is_available():
+        sys.exit("--device cuda: PyTorch finds no GPU here; leave it out to use the CPU")
+
+
 def train(recipe: Recipe, options: argparse.Namespace) -> None:
     """Train, or go on training, in the folder ``options.run`` that ``prepare`` filled."""
+    check_device(options.device)
+    if options.loaders is None:
+        options.loaders = min(12, max(1, (os.cpu_count() or 2) - 1)) if options.device == "cuda" else 0
     with team_of(options.processes, _train, recipe, options) as team:
         _train(team, recipe, options)
 
@@ -75,7 +150,7 @@ def _train(team: Team, recipe: Recipe, options: argparse.Namespace) -> None:
     torch.set_num_threads(options.threads)
     torch.manual_seed(recipe.seed)
     spm = sentencepiece.SentencePieceProcessor(model_file=str(run / "spm.model"))
-    model = new_network(recipe.network, spm.get_piece_size())
+    model = new_network(recipe.network, spm.get_piece_size()).place(options.device)
     optimiser = {"adam": Adam, "muon": Muon}[recipe.training.optimiser](model, recipe.training.average)
     model.to(getattr(torch, options.precision))
     drop = MaskPool(recipe.training.dropout, recipe.seed) if recipe.training.dropout else None
@@ -85,41 +160,44 @@ def _train(team: Team, recipe: Recipe, options: argparse.Namespace) -> None:
     cooldown = Cooldown(**settings["cooldown"]) if "cooldown" in settings else None
     if cooldown:
         optimiser.average = min(optimiser.average, COOLDOWN_AVERAGE)
-    per_cluster = {name: source.per_cluster for name, source in recipe.sources.items()}
-    mixture = Mixture(run, per_cluster, recipe.training.batch, recipe.seed)
-    mixture.cursors = progress.cursors
     held = list(validation_rows(run, spm))
     held_words = sum(len(row[1].split()) for row in json.loads((run / "valid.json").read_text("utf-8")))
     end = cooldown.start + cooldown.tokens if cooldown else min(recipe.tokens, options.stop or recipe.tokens)
-    losses: dict[str, list[float]] = {}
-    stop = False
+    _check_sources(run, recipe, progress, cooldown, end)
+    loader = DataLoader(
+        Batches(run, recipe, team, progress, cooldown, end),
+        batch_size=None,
+        num_workers=options.loaders,
+        multiprocessing_context="spawn" if options.loaders else None,
+        pin_memory=options.device == "cuda",
+    )
+    losses: dict[str, list[Tensor]] = {}
     with _stop_on_signal() as stopped:
-        while progress.tokens < end and not stop:
-            began = time.monotonic()
-            stage = recipe.stages[cooldown.stage if cooldown else recipe.stage_at(progress.tokens)[0]]
-            name, rows = mixture.next(progress.step, stage.mix)
+        began = time.monotonic()
+        for batch in loader:
+            stage = stage_of(recipe, progress.tokens, cooldown)
             if drop is not None:
                 drop.at(recipe.seed * 1_000_003 + progress.step * team.size + team.rank)
-            lengths = torch.tensor([len(target) + 1 for target in rows[1]])  # with the end mark
-            counts = torch.ones(len(lengths), dtype=torch.bool)
-            mine = team.rows(rows)
+            tokens = counted = int(batch.lengths.sum())
             loss = torch.zeros(())
-            logprob = _logprob(model, rows, mine, drop)
+            logprob = _logprob(model, batch, drop)
             if stage.truncate:
-                counts = likely(_means(team, logprob, lengths, mine), rows[2], stage.truncate)
-            if mine:
-                counted = logprob[counts[mine].repeat_interleave(lengths[mine])]
-                loss = -counted.sum() / int(lengths[counts].sum())
+                counts = likely(_means(team, logprob, batch), batch.closeness.tolist(), stage.truncate)
+                counted = int(batch.lengths[counts].sum())
+                logprob = logprob[counts[batch.mine].repeat_interleave(batch.lengths[batch.mine])]
+            if batch.text:
+                loss = -logprob.sum() / counted
                 loss.backward()
             optimiser.step(progress.step + 1, learning_rate(recipe, progress, cooldown))
-            told = torch.stack([loss.detach(), torch.tensor(float(bool(stopped)))])
-            team.sum([told])
-            stop = bool(told[1])
+            loss, stopping = loss.detach(), torch.tensor(float(bool(stopped)))
+            team.sum([loss, stopping])
+            stop = bool(stopping)
             progress.step += 1
-            progress.tokens += int(lengths.sum())
-            progress.tokens_of[name] = progress.tokens_of.get(name, 0) + int(lengths.sum())
+            progress.tokens += tokens
+            progress.tokens_of[batch.name] = progress.tokens_of.get(batch.name, 0) + tokens
+            progress.cursors[batch.name] = batch.cursor
             progress.seconds += time.monotonic() - began
-            losses.setdefault(name, []).append(float(told[0]))
+            losses.setdefault(batch.name, []).append(loss)
             last = progress.tokens >= end
             if (progress.step % options.log == 0 or last) and team.rank == 0:
                 _log(state, stage.name, progress, losses, _validate_average(model, optimiser, held), held_words)
@@ -128,21 +206,37 @@ def _train(team: Team, recipe: Recipe, options: argparse.Namespace) -> None:
                 optimiser.gather()
                 if team.rank == 0:
                     _save(state, settings, optimiser, progress)
+            if stop:
+                break
+            began = time.monotonic()
 
 
-def _logprob(model: PointerTransformer, rows: Rows, mine: list[int], drop: MaskPool | None) -> torch.Tensor:
-    """Shape (M,): of the target tokens of these rows, pair by pair."""
-    if not mine:
+def _check_sources(run: Path, recipe: Recipe, progress: Progress, cooldown: Cooldown | None, end: int) -> None:
+    """End the program now if text of a later stage is not there."""
+    stages = range(recipe.stage_at(progress.tokens)[0], recipe.stage_at(end - 1)[0] + 1)
+    for stage in [cooldown.stage] if cooldown else stages:
+        for name in recipe.stages[stage].mix:
+            command, file = ("teach", "taught.json") if recipe.sources[name].teaching else ("prepare", "target.npz")
+            if not (run / "sources" / name / file).exists():
+                sys.exit(
+                    f"no {run}/sources/{name}, which stage {recipe.stages[stage].name} needs: `{command}` makes it"
+                )
+
+
+def _logprob(model: PointerTransformer, batch: Batch, drop: MaskPool | None) -> Tensor:
+    """Shape (M,): of this process's target tokens, pair by pair."""
+    if not batch.text:
         return torch.zeros(0)
-    sources, targets, levels = ([column[row] for row in mine] for column in rows)
-    logprob: torch.Tensor = model(*tensors((sources, targets, levels)), VocabularyLogProb.apply, drop)
+    text = (one.to(model.device, non_blocking=True) for one in batch.text)
+    logprob: Tensor = model(*text, VocabularyLogProb.apply, drop)
     return logprob
 
 
-def _means(team: Team, logprob: torch.Tensor, lengths: torch.Tensor, mine: list[int]) -> torch.Tensor:
+def _means(team: Team, logprob: Tensor, batch: Batch) -> Tensor:
     """The mean log-probability of a token, for all pairs of a batch."""
-    means = torch.zeros(len(lengths))
-    for row, tokens in zip(mine, logprob.detach().split(lengths[mine].tolist()), strict=True):
+    means = torch.zeros(len(batch.lengths))
+    parts = logprob.detach().cpu().split(batch.lengths[batch.mine].tolist())
+    for row, tokens in zip(batch.mine.tolist(), parts, strict=True):
         means[row] = tokens.mean()
     team.sum([means])
     return means
@@ -179,7 +273,7 @@ def validate(model: PointerTransformer, batches: list[Rows]) -> tuple[float, flo
     """Negative log-likelihood of the held-out targets: total nats, and nats a token."""
     total, count = 0.0, 0
     for rows in batches:
-        logprob = model(*tensors(rows), VocabularyLogProb.apply)
+        logprob = model(*(one.to(model.device) for one in tensors(rows)), VocabularyLogProb.apply)
         total -= float(logprob.double().sum())
         count += len(logprob)
     return total, total / count
@@ -196,11 +290,12 @@ def _log(
     state: Path,
     stage: str,
     progress: Progress,
-    losses: dict[str, list[float]],
+    losses: dict[str, list[Tensor]],
     valid: tuple[float, float],
     held_words: int,
 ) -> None:
-    every = [loss for found in losses.values() for loss in found]
+    found = {name: torch.stack(of).tolist() for name, of in losses.items()}
+    every = [loss for of in found.values() for loss in of]
     row = {
         "step": progress.step,
         "tokens": progress.tokens,
@@ -209,7 +304,7 @@ def _log(
         "train": round(sum(every) / len(every), 5),
         "valid": round(valid[1], 5),
         "valid_per_word": round(valid[0] / held_words, 5),
-        "train_of": {name: round(sum(found) / len(found), 4) for name, found in sorted(losses.items())},
+        "train_of": {name: round(sum(of) / len(of), 4) for name, of in sorted(found.items())},
     }
     with (state / "log.jsonl").open("a") as log:
         log.write(json.dumps(row) + "\n")
@@ -255,10 +350,12 @@ def _start(
     progress = Progress()
     settings: dict[str, Any] = {"recipe": recipe.to_dict(), "changes": []}
     if (state / "checkpoint.pt").exists():
-        saved = torch.load(state / "checkpoint.pt", weights_only=True)
+        saved = torch.load(state / "checkpoint.pt", map_location="cpu", weights_only=True)
         progress = Progress(**saved["progress"])
         settings = _continued(saved["settings"], recipe, progress, state)
         optimiser.load(saved["optimiser"])
+    device = torch.cuda.get_device_name() if options.device == "cuda" else "a CPU"
+    settings["devices"] = list(dict.fromkeys([*settings.get("devices", ["a CPU"] if progress.step else []), device]))
     if options.cooldown is not None:
         settings.setdefault("cooldown", _cooldown(recipe, options, progress))
         if settings["cooldown"]["tokens"] != options.cooldown:

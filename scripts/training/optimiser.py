@@ -1,4 +1,4 @@
-"""Training on a CPU: loss over a large vocabulary, dropout, Adam and Muon with float32 master weights."""
+"""Training: loss over a large vocabulary, dropout, Adam and Muon with float32 master weights."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from training.team import Team
@@ -16,22 +17,24 @@ from training.team import Team
 class VocabularyLogProb(torch.autograd.Function):
     """Log-softmax at the targets over a large vocabulary; what the gradient needs is kept in the states' precision."""
 
-    SLICE = 256
+    #: Positions at a time: so many logits stay in a processor's cache, or are enough for a GPU.
+    SLICE: Final = {"cpu": 256, "cuda": 8192}
 
     @staticmethod
     def forward(ctx: Any, states: Tensor, embedding: Tensor, targets: Tensor) -> Tensor:
-        picked = torch.empty(len(states))
+        picked = torch.empty(len(states), device=states.device)
         # d logprob / d logits = (1 at the target) - softmax; kept with the other sign.
-        slopes = torch.empty(len(states), len(embedding), dtype=states.dtype)
-        for at in range(0, len(states), VocabularyLogProb.SLICE):
-            part = slice(at, at + VocabularyLogProb.SLICE)
+        slopes = states.new_empty(len(states), len(embedding))
+        size = VocabularyLogProb.SLICE[states.device.type]
+        for at in range(0, len(states), size):
+            part = slice(at, at + size)
             logits = (states[part] @ embedding.T).float()
             chosen = logits.gather(1, targets[part, None])[:, 0]
             top = logits.amax(1)
             total = logits.sub_(top[:, None]).exp_().sum(1)
             picked[part] = chosen - top - total.log()
             logits.div_(total[:, None])
-            logits[torch.arange(len(logits)), targets[part]] -= 1
+            logits[torch.arange(len(logits), device=logits.device), targets[part]] -= 1
             slopes[part] = logits
         ctx.save_for_backward(states, embedding, slopes)
         return picked
@@ -44,18 +47,21 @@ class VocabularyLogProb(torch.autograd.Function):
 
 
 class MaskPool:
-    """Dropout from slices of one random mask: drawing fresh bits costs more than the layer they hide."""
+    """Dropout from slices of one random mask: drawing fresh bits costs a CPU more than the layer they hide."""
 
     def __init__(self, rate: float, seed: int) -> None:
         generator = torch.Generator().manual_seed(seed)
         keep = torch.rand(1 << 24, generator=generator) >= rate
         self.pool = keep.to(torch.bfloat16) / (1 - rate)
-        self.rng = random.Random(seed)
+        self.rate, self.rng = rate, random.Random(seed)
 
     def at(self, step: int) -> None:
         self.rng.seed(step)
+        torch.manual_seed(step)
 
     def __call__(self, x: Tensor) -> Tensor:
+        if x.is_cuda:
+            return F.dropout(x, self.rate)
         start = self.rng.randrange(len(self.pool) - x.numel())
         return x * self.pool[start : start + x.numel()].view(x.shape)
 
@@ -93,9 +99,9 @@ class Adam:
 
     def step(self, number: int, rate: float, clip: float = 1.0) -> float:
         """Take step ``number`` (from 1) with the gradients in the network; returns their norm before clipping."""
-        grads = [torch.zeros(p.shape) if p.grad is None else p.grad.float() for p in self.params]
+        grads = [torch.zeros_like(p, dtype=torch.float32) if p.grad is None else p.grad.float() for p in self.params]
         self.team.sum(grads)
-        norm = math.sqrt(sum(float(n) ** 2 for n in torch._foreach_norm(grads)))
+        norm = math.sqrt(sum(n**2 for n in torch.stack(torch._foreach_norm(grads)).tolist()))  # waits for a GPU once
         torch._foreach_mul_(grads, min(1.0, clip / (norm + 1e-6)))
         self._move(grads, number, rate)
         self.team.spread(self.master, self.owners)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from polyref import __version__ as VERSION
 from polyref.augment.filters import FilterChain, filter_chain
 from polyref.augment.measures import Equivalence
-from polyref.models.checkpoints.pointer import FORMAT, load_pointer
+from polyref.models.checkpoints.pointer import FORMAT, PointerModel, load_pointer
+from polyref.models.networks.batched import BatchedDecoder
 from polyref.models.networks.pointer import BOS, CLOSENESS, EOS, MASK, PAD, UNK, PointerConfig, PointerTransformer
+from polyref.models.scorers import PointerScorer
 from polyref.paraphrase import DiverseBeam, SearchParaphraser, load_paraphraser
 from polyref.paraphrase.lexical import Token, form, tokens
 from polyref.publishing import write_atomically
@@ -20,10 +22,13 @@ __all__ = [
     "PAD",
     "UNK",
     "VERSION",
+    "BatchedDecoder",
     "DiverseBeam",
     "Equivalence",
     "FilterChain",
     "PointerConfig",
+    "PointerModel",
+    "PointerScorer",
     "PointerTransformer",
     "SearchParaphraser",
     "Token",

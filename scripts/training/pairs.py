@@ -28,6 +28,8 @@ UNNATURAL = re.compile(r" [,.;:!?)]|\( | 's\b| n't\b|&(?:quot|amp|apos|lt|gt);|@
 
 #: Upper bounds of the word F1 of closeness 0, 1, 2; above the last is 3 (near copies).
 CLOSENESS_BOUNDS = (0.60, 0.75, 0.88)
+#: Pairs of this word F1 or more are copies.
+COPY = 0.97
 
 #: Connectives that open a sentence and tie it to the one before, and what in the source justifies one.
 TIES = (
@@ -154,7 +156,7 @@ def fault(a: _Text, b: _Text, f1: float, rng: random.Random) -> str | None:
     """What is wrong with a pair by the rules that all pairs obey; None if nothing is."""
     if f1 < 0.4:
         return "apart"
-    if f1 >= 0.97 and rng.random() > 0.03:
+    if f1 >= COPY and rng.random() > 0.03:
         return "copy"
     if a.digits != b.digits:
         return "digits"
@@ -167,6 +169,15 @@ def fault(a: _Text, b: _Text, f1: float, rng: random.Random) -> str | None:
 
 def closeness(f1: float) -> int:
     return sum(f1 >= bound for bound in CLOSENESS_BOUNDS)
+
+
+def likeness(source: str, sample: str) -> int | None:
+    """The closeness of a source and what a model made of it; None if the rules that all pairs obey forbid it."""
+    one, other = _describe(source, False), _describe(sample, False)
+    f1 = word_f1(one.bag, other.bag)
+    if other.length < 3 or f1 >= COPY or UNNATURAL.search(sample) or inserts_opening(source, sample):
+        return None
+    return None if fault(one, other, f1, random.Random(1)) else closeness(f1)
 
 
 def pairs_of(

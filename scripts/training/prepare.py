@@ -1,8 +1,9 @@
 """``prepare``: read the recipe's files, check them for leaks, make vocabulary and pairs, write them as token ids.
 
 In the run's folder: ``recipe.toml`` as it was, ``spm.model``, ``valid.json`` (held-out pairs), ``facts.json`` (counts
-and hashes), ``leaks.json`` (what the leak check found), and a folder for each source. A source that is there already,
-made from the same file with the same rules and vocabulary, is left as it is: sources can be added to a run.
+and hashes), ``leaks.json`` (what the leak check found), ``lexicon.json`` (if ``teach`` is to draw samples: what judges
+them), and a folder for each source. A source that is there already, made from the same file with the same rules and
+vocabulary, is left as it is: sources can be added to a run.
 """
 
 from __future__ import annotations
@@ -20,11 +21,10 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import sentencepiece
 from tqdm import tqdm
 
-from training.batches import save_ragged
+from training.batches import save_pairs, save_ragged
 from training.leaks import EvaluationText, Report, evaluation_texts
 from training.package import BOS, CLOSENESS, EOS, MASK, PAD, UNK, Equivalence
 from training.pairs import Cluster, Faults, Pair, clean_texts, pairs_of, read_clusters, split, training_pairs
@@ -39,7 +39,8 @@ ASKED = 1000
 def prepare(recipe: Recipe, recipe_file: Path, data: Path, evaluation: Path, run: Path) -> None:
     """Fill the folder ``run``; with ``leaks.action = "fail"``, a leak ends the program before anything is written."""
     run.mkdir(parents=True, exist_ok=True)
-    files = {source.file: source.kind for source in recipe.sources.values()}
+    sources = {name: source for name, source in recipe.sources.items() if source.teaching is None}
+    files = {source.file: source.kind for source in sources.values()}
     kept_out = evaluation_text(recipe, evaluation)
     valid_file = recipe.sources[recipe.validation.source].file
     train, valid = split(read_clusters(data / valid_file), recipe.validation.clusters)
@@ -74,9 +75,11 @@ def prepare(recipe: Recipe, recipe_file: Path, data: Path, evaluation: Path, run
     }
     judged = {file: hashes[file] for file in clusters}
     judge = cache(partial(Judge, [cluster for rows in clusters.values() for cluster in rows], recipe.seed))
-    for name, source in recipe.sources.items():
+    if any(source.teaching and source.teaching.samples for source in recipe.sources.values()):
+        judge().lexicon.save(run / "lexicon.json")
+    for name, source in sources.items():
         made_from = {
-            "source": asdict(source),
+            "source": {key: value for key, value in asdict(source).items() if key != "teaching"},
             "sha256": hashes[source.file],
             "vocabulary": facts["vocabulary"],
             "leaks": asdict(recipe.leaks),
@@ -207,17 +210,19 @@ def _write_source(
         faults: Counter[str] = Counter()
         made = judged_pairs(tqdm(text, desc=folder.name, mininterval=2), source.rules, judge, made_from["seed"], faults)
         pairs = [found for found in made if found]
-        flat: list[Pair] = [pair for found in pairs for pair in found]
-        save_ragged(folder / "source.npz", _encoded([pair.source for pair in flat], spm))
-        save_ragged(folder / "target.npz", _encoded([pair.target for pair in flat], spm))
-        levels = np.array([pair.closeness for pair in flat], np.uint8)
-        np.save(folder / "closeness.npy", levels)
-        np.save(folder / "cluster.npy", np.repeat(np.arange(len(pairs), dtype=np.int32), [len(c) for c in pairs]))
+        flat = [(number, pair) for number, found in enumerate(pairs) for pair in found]
+        levels = save_pairs(
+            folder,
+            _encoded([pair.source for _, pair in flat], spm),
+            _encoded([pair.target for _, pair in flat], spm),
+            [pair.closeness for _, pair in flat],
+            [number for number, _ in flat],
+        )
         facts = {
             "clusters": len(text),
             "clusters_with_pairs": len(pairs),
             "pairs": len(flat),
-            "closeness": np.bincount(levels, minlength=4).tolist(),
+            "closeness": levels,
             "left_out": dict(faults.most_common()),
         }
     done.write_text(json.dumps({"made_from": made_from, "facts": facts}, indent=1), "utf-8")

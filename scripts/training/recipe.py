@@ -112,15 +112,43 @@ class PairRules:
 
 
 @dataclass(frozen=True)
-class Source:
-    """One file of text: ``clusters`` (JSON lines) that become pairs, or ``sentences`` (TSV) to denoise."""
+class Teaching:
+    """How ``teach`` makes a source. The teacher's equivalence of two texts says which pairs are best.
 
-    file: str
+    Attributes:
+        of: The sources that it is made of, and how many pairs at most are taken of each (of the sentences, if samples
+            are drawn, different ones).
+        share: Of the pairs of each closeness, so many are kept: the best.
+        samples: The closeness that each sample of a sentence is asked for; none: the pairs are those of the sources.
+        temperature: Of the samples, after tokens beyond ``top_p`` have been left out.
+        top_p: The most probable tokens that hold this probability are drawn from.
+        least: The lowest score of a sample by :mod:`training.rules`.
+        score: What a point of this score counts (nats) when the best sample of each closeness is chosen.
+    """
+
+    of: Mapping[str, int]
+    share: float = 0.5
+    samples: tuple[int, ...] = ()
+    temperature: float = 0.8
+    top_p: float = 0.95
+    least: float = -6.0
+    score: float = 0.02
+
+
+@dataclass(frozen=True)
+class Source:
+    """One file of text: ``clusters`` (JSON lines) that become pairs, or ``sentences`` (TSV) to denoise.
+
+    Or no file: pairs that a teacher makes of other sources (``taught``).
+    """
+
     kind: str
     origin: str
     licence: str
+    file: str = ""
     per_cluster: int = 8
     rules: PairRules = field(default_factory=PairRules)
+    teaching: Teaching | None = None
 
 
 @dataclass(frozen=True)
@@ -172,9 +200,15 @@ class Recipe:
 
 
 def read_recipe(path: Path) -> Recipe:
-    """Read a recipe; a mistake in it ends the program with a message."""
+    """Read a recipe; a mistake in it ends the program with a message.
+
+    What its tables do not say is as in the recipe beside it that it names as ``base``.
+    """
     try:
-        return recipe_of(tomllib.loads(path.read_text("utf-8")))
+        table = tomllib.loads(path.read_text("utf-8"))
+        if "base" in table:
+            table = {**tomllib.loads((path.parent / table.pop("base")).read_text("utf-8")), **table}
+        return recipe_of(table)
     except (OSError, ValueError, TypeError, KeyError) as error:
         sys.exit(f"{path}: {error}")
 
@@ -190,10 +224,7 @@ def recipe_of(table: Mapping[str, Any]) -> Recipe:
         training=_make(Training, "training", table.pop("training", {})),
         leaks=_make(Leaks, "leaks", {**leaks, "evaluation": tuple(leaks.get("evaluation", ()))}),
         validation=_make(Validation, "validation", table.pop("validation")),
-        sources={
-            name: _make(Source, f"sources.{name}", {**row, "rules": _pair_rules(name, row.get("rules", {}))})
-            for name, row in table.pop("sources").items()
-        },
+        sources={name: _source(name, row) for name, row in table.pop("sources").items()},
         stages=tuple(_make(Stage, "stages", row) for row in table.pop("stages")),
     )
     if table:
@@ -209,6 +240,15 @@ def _make(kind: type[T], where: str, row: Mapping[str, Any]) -> T:
     return kind(**row)
 
 
+def _source(name: str, row: Mapping[str, Any]) -> Source:
+    teaching = row.get("teaching")
+    if teaching is not None:
+        teaching = {**teaching, "samples": tuple(teaching.get("samples", ()))}
+        teaching = _make(Teaching, f"sources.{name}.teaching", teaching)
+    rules = _pair_rules(name, row.get("rules", {}))
+    return _make(Source, f"sources.{name}", {**row, "rules": rules, "teaching": teaching})
+
+
 def _pair_rules(name: str, row: Mapping[str, Any]) -> PairRules:
     row = dict(row)
     if row.pop("strict", False):  # runs that were made before have the key, mostly false
@@ -218,6 +258,17 @@ def _pair_rules(name: str, row: Mapping[str, Any]) -> PairRules:
             raise ValueError(f"forced in [sources.{name}.rules] needs least there, such as -8.0")
         row["forced"] = _make(Forced, f"sources.{name}.rules.forced", row["forced"])
     return _make(PairRules, f"sources.{name}.rules", row)
+
+
+def _check_teaching(name: str, teaching: Teaching, sources: Mapping[str, Source]) -> None:
+    kinds = ("clusters", "sentences") if teaching.samples else ("clusters",)
+    for of in teaching.of:
+        if of not in sources or sources[of].kind not in kinds:
+            raise ValueError(f"{name} is made of {of!r}, expected a source of the kind {' or '.join(kinds)}")
+    if not (0 < teaching.share <= 1 and 0 < teaching.top_p <= 1 and teaching.temperature > 0):
+        raise ValueError(f"teaching of {name}: share and top_p must be above 0, at most 1, temperature above 0")
+    if not set(teaching.samples) <= {0, 1, 2, 3}:
+        raise ValueError(f"teaching of {name}: samples are {list(teaching.samples)}, expected closeness 0 to 3 of each")
 
 
 def _check(recipe: Recipe) -> None:
@@ -230,8 +281,12 @@ def _check(recipe: Recipe) -> None:
     if recipe.sources[recipe.validation.source].kind != "clusters":
         raise ValueError("validation.source must have clusters")
     for name, source in recipe.sources.items():
-        if source.kind not in ("clusters", "sentences"):
-            raise ValueError(f'kind of {name} is {source.kind!r}, expected "clusters" or "sentences"')
+        if source.kind not in ("clusters", "sentences", "taught"):
+            raise ValueError(f'kind of {name} is {source.kind!r}, expected "clusters", "sentences" or "taught"')
+        if (source.kind == "taught") != (source.teaching is not None) or bool(source.file) == bool(source.teaching):
+            raise ValueError(f'{name} needs either a file or, of the kind "taught", a table teaching')
+        if source.teaching:
+            _check_teaching(name, source.teaching, recipe.sources)
     if not recipe.stages:
         raise ValueError("no stages")
     for stage in recipe.stages:

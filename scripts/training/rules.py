@@ -10,6 +10,7 @@ rule for omissions knew (test_training_rules.py).
 
 from __future__ import annotations
 
+import json
 import math
 import random
 import re
@@ -21,11 +22,12 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import count, groupby, pairwise
 from operator import itemgetter
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from training.pairs import Cluster
+from training.pairs import Cluster, likeness
 
 _WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)*|\d+(?:[.,:]\d+)*")
 _FUNCTION_WORD_LIST = """
@@ -165,6 +167,19 @@ class Lexicon:
             for one in partners
         )
         return max(known, default=0.0)
+
+    def save(self, path: Path) -> None:
+        """Write it as JSON."""
+        exchanges = [[*words, probability] for words, probability in self.exchanges.items()]
+        rows = {"exchanges": exchanges, "neighbours": sorted(self.neighbours)}
+        path.write_text(json.dumps(rows, ensure_ascii=False), "utf-8")
+
+    @classmethod
+    def load(cls, path: Path) -> Lexicon:
+        """Read what :meth:`save` wrote."""
+        rows = json.loads(path.read_text("utf-8"))
+        exchanges = {(one, other): probability for one, other, probability in rows["exchanges"]}
+        return cls(exchanges, frozenset((one, other) for one, other in rows["neighbours"]))
 
 
 def _alike(one: str, other: str) -> bool:
@@ -361,7 +376,7 @@ class Judge:
             key = _sentence(cluster)
             places.setdefault(key, (cluster.set, cluster.id // PLACE))
             self._families.setdefault(key, {}).update(dict.fromkeys(cluster.texts))
-        self._lexicon = learn_lexicon(((places[key], list(texts)) for key, texts in self._families.items()), seed)
+        self.lexicon = learn_lexicon(((places[key], list(texts)) for key, texts in self._families.items()), seed)
 
     def faults_of(self, cluster: Cluster, least: float) -> Callable[[str, str], str | None]:
         """What is wrong with a pair (source, target) of the cluster's texts, by rules that keep ``least`` or more.
@@ -371,9 +386,33 @@ class Judge:
         """
         if cluster.set in DOUBTFUL_SETS:
             return lambda source, target: "doubtful set"
-        family = Family(self._families[_sentence(cluster)], self._lexicon)
+        family = Family(self._families[_sentence(cluster)], self.lexicon)
         loose = cluster.texts[: cluster.nref] if cluster.set.startswith("newstest") else ()
         return lambda source, target: "human source" if source in loose else family.fault(source, target, least)
+
+
+def right_samples(lexicon: Path, least: float, texts: Sequence[str]) -> list[tuple[int, int, float]]:
+    """Which samples of a model say what their source says, with one another as witnesses.
+
+    Args:
+        lexicon: The file of the lexicon.
+        least: The lowest score of a sample that is kept.
+        texts: The source, then its samples.
+
+    Returns:
+        Number among ``texts``, closeness and score of each that is kept.
+    """
+    source, *samples = texts
+    family = Family(texts, _lexicon(lexicon))
+    levels = [likeness(source, sample) for sample in samples]
+    return [
+        (number, level, family.score(source, sample))
+        for number, (sample, level) in enumerate(zip(samples, levels, strict=True), 1)
+        if level is not None and family.fault(source, sample, least) is None
+    ]
+
+
+_lexicon = cache(Lexicon.load)
 
 
 def _sentence(cluster: Cluster) -> Hashable:

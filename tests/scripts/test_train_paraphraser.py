@@ -302,6 +302,72 @@ def test_the_network_may_compute_in_float32(straight: Path, copy: Callable[[str]
 
 
 @pytest.mark.slow
+def test_processes_may_make_batches_ahead(straight: Path, copy: Callable[[str], Path]) -> None:
+    """They are the same batches, also where a run goes on."""
+    ahead = copy("ahead")
+    assert train(ahead, "--stop", "2500", "--loaders", "1").returncode == 0
+    assert train(ahead, "--loaders", "2").returncode == 0
+    one, other = checkpoint(straight), checkpoint(ahead)
+    assert same_weights(one, other)
+    assert {**one["progress"], "seconds": 0} == {**other["progress"], "seconds": 0}
+
+
+@pytest.mark.gpu
+def test_a_gpu_trains_the_same(straight: Path, copy: Callable[[str], Path]) -> None:
+    if not torch.cuda.is_available():
+        pytest.skip("no GPU")
+    run = copy("run")
+    assert train(run, "--device", "cuda", "--loaders", "1").returncode == 0
+    rows, half = log(run), log(straight)
+    assert {**checkpoint(run)["progress"], "seconds": 0} == {**checkpoint(straight)["progress"], "seconds": 0}
+    assert rows[max(rows)]["valid"] == pytest.approx(half[max(half)]["valid"], abs=0.05)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_without_a_gpu(copy: Callable[[str], Path]) -> None:
+    run = copy("run")
+    assert "finds no GPU" in train(run, "--device", "cuda").stderr
+    assert not (run / "checkpoint.pt").exists()
+
+
+@pytest.mark.slow
+def test_a_teacher(tmp_path: Path) -> None:
+    """From the text to the card: a student learns from the pairs that its teacher finds best."""
+    write_data(tmp_path)
+    student = RECIPE.replace(
+        "[[stages]]",
+        '[sources.true]\nkind = "taught"\norigin = "the better half"\nlicence = "none"\n'
+        "teaching = { of = { made = 300 } }\n[[stages]]",
+        1,
+    ).replace("mix = { made = 1.0 }", "mix = { true = 1.0 }")
+    (tmp_path / "recipe.toml").write_text(student, "utf-8")
+    teacher_recipe = tmp_path / "recipe.teacher.toml"
+    teacher_recipe.write_text('base = "recipe.toml"\n[network]\nwidth = 128\nencoder_layers = 1\ndecoder_layers = 1\n'
+                              '[[stages]]\nname = "pairs"\ntokens = 2000\nmix = { made = 1.0 }\n', "utf-8")  # fmt: skip
+    run = tmp_path / "run"
+    assert prepare(tmp_path, run).returncode == 0
+    teacher = Path(shutil.copytree(run, tmp_path / "teacher"))
+    early = train(run)
+    assert early.returncode == 1
+    assert "sources/true, which stage pairs needs: `teach` makes it" in early.stderr
+    assert script("train", "--run", teacher, "--recipe", teacher_recipe).returncode == 0
+    recipe = run / "recipe.toml"
+    done = script("teach", "--run", run, "--recipe", recipe, "--teacher", teacher)
+    assert done.returncode == 0, done.stderr
+    facts = json.loads((run / "sources" / "true" / "taught.json").read_text("utf-8"))
+    assert facts["judged"] == 300 and 145 <= facts["pairs"] == sum(facts["closeness"]) <= 150
+    assert facts["teacher"]["network"]["width"] == 128
+    assert prepare(tmp_path, run).returncode == 0  # again: it leaves alone what is taught
+    assert train(run).returncode == 0
+    assert checkpoint(run)["progress"]["tokens_of"]["true"] > 3000
+    done = script("export", "--run", run, "--recipe", recipe, "--out", tmp_path / "model")
+    assert done.returncode == 0, done.stderr
+    card = (tmp_path / "model" / "MODEL_CARD.md").read_text("utf-8")
+    assert f"| true |  | {facts['pairs']} pairs |" in card
+    assert "minutes on a CPU" in card
+
+
+@pytest.mark.slow
 def test_what_has_not_begun_may_change(copy: Callable[[str], Path]) -> None:
     """The length of the running stage and later stages; what changed when is kept. Nothing else may change."""
     run = copy("run")

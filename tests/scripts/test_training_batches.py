@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
@@ -50,26 +51,37 @@ def test_the_mixture_is_a_function_of_seed_step_and_cursors(training: Training, 
     def mixture() -> object:
         return batches.Mixture(run, {"pairs": 4, "single": 4}, 60, 1)
 
+    def next_of(mixture: Any, step: int) -> tuple[str, Any]:
+        name, tokens, make = mixture.next(step, mix)
+        rows = make()
+        assert tokens == sum(len(target) + 1 for target in rows[1])
+        return name, rows
+
     straight = mixture()
-    drawn = [straight.next(step, mix) for step in range(60)]
+    drawn = [next_of(straight, step) for step in range(60)]
     assert {name for name, _ in drawn} == {"pairs", "single"}
     assert min(epoch for epoch, _ in straight.cursors.values()) >= 1  # each has been gone through
     resumed = mixture()
     resumed.cursors = {}
     for step in range(25):
-        resumed.next(step, mix)
+        resumed.next(step, mix)  # without making them
     again = mixture()
     again.cursors = resumed.cursors
-    assert [again.next(step, mix) for step in range(25, 60)] == drawn[25:]
+    assert [next_of(again, step) for step in range(25, 60)] == drawn[25:]
     for name, (sources, targets, levels) in drawn:
         assert len(sources) == len(targets) == len(levels)
         assert max(map(len, targets)) <= batches.MAX_PIECES  # the longest sentence is left out
         assert name == "pairs" or set(levels) == {3}
 
 
-def test_the_recipe_of_the_repository(training: Training) -> None:
-    recipe = training("recipe").read_recipe(RECIPE)
-    assert recipe.tokens == 150_000_000
+@pytest.mark.parametrize(("name", "tokens"), [("recipe.toml", 118_200_000), ("recipe.teacher.toml", 81_400_000)])
+def test_the_recipes_of_the_repository(training: Training, name: str, tokens: int) -> None:
+    recipe = training("recipe").read_recipe(RECIPE.with_name(name))
+    assert recipe.tokens == tokens
+    assert recipe.stages[-1].decay
+    for stage in recipe.stages:
+        assert sum(stage.mix.values()) == pytest.approx(1)
+        assert name == "recipe.toml" or not any(recipe.sources[one].teaching for one in stage.mix)
     assert recipe.stage_at(0) == (0, 0.0)
     assert recipe.stages[recipe.stage_at(recipe.stages[0].tokens)[0]].name == "broad"
     assert recipe.stage_at(10**9) == (len(recipe.stages) - 1, 1.0)
@@ -84,8 +96,13 @@ def test_the_recipe_of_the_repository(training: Training) -> None:
     [
         ("[network]", "[network]\ndepth = 3", r"unknown in \[network\]: depth"),
         ('action = "drop"', 'action = "keep"', 'expected "fail" or "drop"'),
-        ("mix = { wmt = 0.8", "mix = { wmtt = 0.8", "unknown sources: wmtt"),
-        ('kind = "sentences"', 'kind = "lines"', 'expected "clusters" or "sentences"'),
+        ("mix = { wmt = 0.2", "mix = { wmtt = 0.2", "unknown sources: wmtt"),
+        ('kind = "sentences"', 'kind = "lines"', 'expected "clusters", "sentences" or "taught"'),
+        ('kind = "taught"', 'kind = "taught"\nfile = "x"', "wmt-true needs either a file or"),
+        ("of = { wmt-clean", "of = { modern", "wmt-true is made of 'modern', expected a source of the kind clusters"),
+        ("share = 0.5", "share = 1.5", "share and top_p must be above 0, at most 1"),
+        ("samples = [0", "samples = [4", "expected closeness 0 to 3"),
+        ("seed = 1", 'base = "recipe.toml"', "unknown: base"),
         ("seed = 1", "sead = 1", "unknown: sead"),
         ("seed = 1", "seed = ", "nvalid value"),
     ],
@@ -100,7 +117,7 @@ def test_mistakes_in_a_recipe(training: Training, tmp_path: Path, before: str, a
 def test_learning_rate(training: Training) -> None:
     """Warm-up, level, falling in a stage with ``decay`` and in a cooldown."""
     recipe, loop = training("recipe").read_recipe(RECIPE), training("loop")
-    stages = [replace(stage, rate=1.0, decay=stage.name == "best") for stage in recipe.stages]
+    stages = [replace(stage, rate=1.0, decay=stage.name == "true") for stage in recipe.stages]
     recipe = replace(recipe, stages=tuple(stages), training=replace(recipe.training, rate=1.0, warmup=10))
 
     def at(step: int, tokens: int, cooldown: object = None) -> float:
@@ -108,7 +125,7 @@ def test_learning_rate(training: Training) -> None:
         return rate
 
     assert at(0, 0) == pytest.approx(0.1)
-    assert at(9, 5) == at(5000, 100_000_000) == 1.0
+    assert at(9, 5) == at(5000, 70_000_000) == 1.0
     before_last = recipe.tokens - stages[-1].tokens
     assert at(9000, before_last + stages[-1].tokens // 4) == pytest.approx(0.75)
     assert at(9000, 40_500_000, loop.Cooldown(40_000_000, 2_000_000, 1)) == pytest.approx(0.75)

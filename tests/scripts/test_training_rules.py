@@ -161,6 +161,34 @@ def test_the_lexicon_counts_places(training: Training) -> None:
     assert not learn([]).exchanges
 
 
+def test_a_lexicon_is_written_and_read(training: Training, tmp_path: Path) -> None:
+    known = training("rules").learn_lexicon(made(6))
+    known.save(tmp_path / "lexicon.json")
+    assert training("rules").Lexicon.load(tmp_path / "lexicon.json") == known
+
+
+def test_right_samples(training: Training, tmp_path: Path) -> None:
+    """By the rules for all pairs and those for pairs that say the same; the samples are each other's witnesses."""
+    rules = training("rules")
+    rules.Lexicon({("begin", "start"): 0.5}, frozenset()).save(tmp_path / "lexicon.json")
+    source = "The 3 dogs started to bark loudly in the garden."
+    samples = [
+        source,
+        "The 3 dogs began to bark loudly in the garden.",
+        "The 4 dogs began to bark loudly in the garden.",
+        "The 3 dogs began to bark in the garden.",
+        "In the garden, the 3 dogs began to bark loudly.",
+        "However, the 3 dogs started to bark loudly in the garden.",
+        "Yes.",
+        "",
+    ]
+    found = rules.right_samples(tmp_path / "lexicon.json", -99.0, [source, *samples])
+    assert [(number, level) for number, level, _ in found] == [(2, 3), (5, 2)]
+    best = found[0][2]
+    assert best > found[1][2]
+    assert [number for number, *_ in rules.right_samples(tmp_path / "lexicon.json", best, [source, *samples])] == [2]
+
+
 def test_the_lexicon_tells_partners_from_company(training: Training) -> None:
     """Where one word of two stays, the other has but one partner: expectation maximisation finds out."""
     several = made(6) + [(n, [text.replace("mayor", "head") for text in texts]) for n, texts in made(6)]
