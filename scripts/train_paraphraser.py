@@ -24,6 +24,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+SENTENCES = Path(__file__).parent / "paraphraser_sentences.txt"
 RECIPE = Path(__file__).parent / "training" / "recipe.toml"
 
 
@@ -64,7 +65,14 @@ def main() -> None:
     three.add_argument("--shortlist", type=int, help="the search draws from so many first pieces, copies all others")
     three.add_argument("--strength", type=float, default=0.5, help="default diversity strength of the model")
     three.add_argument("--min-score", type=float, help="candidates below this are not offered")
-    three.add_argument("--examples", type=Path, help="JSON with this model's examples for the card")
+    three.add_argument(
+        "--judged",
+        type=float,
+        nargs=3,
+        metavar=("CLOSENESS", "BEAM", "EQUIVALENCE"),
+        help="its search, and how far a text and a candidate must follow from each other: 3 8 0",
+    )
+    three.add_argument("--sentences", type=Path, default=SENTENCES, help="of which ten are drawn for the card")
     three.add_argument("--gains", type=Path, help="Markdown for the card: what the model's references are worth")
     for command in (one, two, three, four):
         command.add_argument("--run", type=Path, required=True, help="working folder, kept out of git")

@@ -17,7 +17,7 @@ from polyref.errors import DataError, UsageError
 from polyref.languages import split_pair
 from polyref.models.device import use_threads
 from polyref.paraphrase.decoding import Decoding
-from polyref.paraphrase.loading import DEFAULT_K, Loading, Wanted, is_language_model, language_of
+from polyref.paraphrase.loading import DEFAULT_K, DEFAULT_MODELS, Loading, Wanted, is_language_model, language_of
 from polyref.paraphrase.paraphraser import Paraphraser
 from polyref.paraphrase.rewriting.options import RewritingOptions
 from polyref.references import ReferenceSet, Segment, as_reference_set
@@ -146,7 +146,8 @@ def plan(
         if isinstance(own, str):
             own = filter_chain(own, lang, loaded.need, models=False, source_lang=source_lang)
         written = filtered_sentences(loaded, own, source_lang or lang, options.sentences, copies=source_lang is None)
-        sources.append(Generated(written, options.asked, one.decoding))
+        idle = not one.searches and any(other.searches for other in generators)
+        sources.append(Generated(written, options.asked, None if idle else one.decoding))
     sources += lists
     source = sources[0] if len(sources) == 1 else Several(sources)
     chain = fitting_chain(filters, lang, source.needs, source_lang) if isinstance(filters, str) else filters
@@ -246,7 +247,7 @@ def augment(
         _check_untranslated(before, lang)
     given = as_lists(candidates)
     if paraphraser is None:
-        paraphraser = () if given else "shipped"
+        paraphraser = () if given else DEFAULT_MODELS
     models = [paraphraser] if isinstance(paraphraser, (Paraphraser, str, Path)) else list(paraphraser)
     if not models and not given:
         raise UsageError("`paraphraser` is an empty list, expected at least one")

@@ -19,6 +19,7 @@ import numpy as np
 
 from polyref.models.embeddings import Embeddings
 from polyref.models.encoders import load_encoder
+from polyref.models.forced import equivalences
 from polyref.models.language_model import load_language_model
 from polyref.models.scorers import load_scorer
 from polyref.options import Option
@@ -93,19 +94,13 @@ class Backward(Forced):
 
 
 class Equivalence(Forced):
-    """Mean log-probability (nats) of a token of each text given the other, less that given itself, summed.
-
-    A text given itself says how surprising its words are anyway, so a rare name costs nothing. At 0, each text follows
-    from the other as well as from itself. As a weight, a probability.
-    """
+    """How far two texts follow from each other (:func:`polyref.models.forced.equivalences`). As a weight, at most 1."""
 
     most = None
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
         """The sums."""
-        jobs = [job for a, b in pairs for job in ((a, b), (b, b), (b, a), (a, a))]
-        values = np.array(super().score(jobs)).reshape(-1, 4)
-        return [float(value) for value in values @ (1, -1, 1, -1)]
+        return equivalences(self._scorer, pairs, self._read, self._written)
 
 
 class Fluency:

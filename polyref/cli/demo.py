@@ -21,6 +21,7 @@ from polyref.cli.printing import silence, tell
 from polyref.errors import DataError, UsageError
 from polyref.eval.inspection.inspection import inspect
 from polyref.json_files import try_json
+from polyref.paraphrase.loading import DEFAULT_MODELS
 from polyref.publishing import check_writable, write_atomically
 from polyref.references import ReferenceSet
 from polyref.tables import text_table
@@ -29,7 +30,7 @@ from polyref.textfiles import read_lines
 EXAMPLES = ("refs.en", "sysA.en", "sysB.en", "README.md")
 #: What the demo makes of them.
 MADE, DROPPED, SCORES, PAGE = "refs.polyref.jsonl", "dropped.jsonl", "scores.json", "refs.html"
-#: The shipped model's first paraphrases are its best: the examples are references whose first three are right.
+#: The first paraphrases are the best: the examples are references whose first three are right.
 K = 3
 KS = (0, K)
 METRICS = ("bleu", "chrf++")
@@ -147,16 +148,27 @@ def _words(text: str) -> Counter[str]:
     metavar="DIR",
     help="Where the files go; made if need be.",
 )
-@click.option("--model", default="shipped", show_default=True, metavar="NAME|DIR", help="The paraphraser.")
+@click.option(
+    "--model",
+    "models",
+    multiple=True,
+    default=DEFAULT_MODELS,
+    show_default=True,
+    metavar="NAME|DIR",
+    help="What writes.",
+)
 @click.option("--threads", type=click.IntRange(min=1), metavar="N", help="CPU threads. [default: torch's]")
 @click.option("--open", "show", is_flag=True, help="Show a page about the references and paraphrases in a browser.")
 @click.option("--json", "as_json", is_flag=True, help="Print the scores as one JSON object on stdout.")
 @click.pass_context
-def command(ctx: click.Context, output: str, model: str, threads: int | None, show: bool, as_json: bool) -> None:
+def command(
+    ctx: click.Context, output: str, models: tuple[str, ...], threads: int | None, show: bool, as_json: bool
+) -> None:
     """Run the main job on the example texts that come with polyref.
 
     Copies 12 references and the outputs of two imaginary systems to DIR, adds up to three paraphrases to each reference
-    with the shipped model, scores both systems without and with them, and shows what changed and why.
+    with the small model and the table of the package, scores both systems without and with them, and shows what changed
+    and why.
     """
     folder = demo_folder(output)
     refs, made, scores = folder / "refs.en", folder / MADE, folder / SCORES
@@ -169,7 +181,7 @@ def command(ctx: click.Context, output: str, model: str, threads: int | None, sh
         k=K,
         output=str(made),
         dropped=str(folder / DROPPED),
-        model=(model,),
+        model=models,
         threads=threads,
     )
     silence(2)  # the screen says how many paraphrases there are

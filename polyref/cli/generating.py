@@ -19,6 +19,7 @@ from polyref.errors import UsageError
 from polyref.models.language_recognition import Language
 from polyref.paraphrase import DiverseBeam, Paraphraser, SearchOptions
 from polyref.paraphrase.loading import (
+    DEFAULT_MODELS,
     FEWEST,
     PRISM_B,
     Loading,
@@ -166,7 +167,7 @@ def generation_options(*, sets: bool) -> Callable[[F], F]:
     """
     model = _model(default="shipped", help=f"{_MODEL_HELP}.")
     if sets:
-        model = _model(multiple=True, default=("shipped",), help=f"{_MODEL_HELP}; several are merged.")
+        model = _model(multiple=True, default=DEFAULT_MODELS, help=f"{_MODEL_HELP}; several are merged.")
     groups: dict[str, Options] = {
         "loading": (model, *_LOADING, *(_ENGINE if sets else ())),
         "search": (

@@ -369,6 +369,10 @@ class Loading(TypedDict, total=False):
     backend: str
 
 
+#: What writes paraphrases where nobody names anything; they take turns.
+DEFAULT_MODELS: Final = ("lexical", "shipped")
+
+
 @dataclass(frozen=True)
 class Wanted:
     """A generator that is to write paraphrases.
@@ -382,6 +386,14 @@ class Wanted:
     model: Paraphraser | str | Path
     decoding: Decoding | None = None
     rewriting: RewritingOptions | None = None
+
+    @property
+    def searches(self) -> bool:
+        """Whether options of a search are for it, as far as is known before it is loaded."""
+        if isinstance(self.model, Paraphraser):
+            return type(self.model).describe_decoding is not Paraphraser.describe_decoding
+        found = find_generator(str(self.model))
+        return found is None or found[0].name != "lexical"
 
     def load(self, options: Mapping[str, Any], lang: str | None, source_lang: str | None = None) -> Paraphraser:
         """The paraphraser, which is loaded unless it is given."""

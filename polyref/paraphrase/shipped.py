@@ -5,25 +5,30 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, cast
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor
 
 from polyref.errors import ModelError, UsageError
 from polyref.languages import base
-from polyref.models.checkpoints.pointer import load_pointer
+from polyref.models.checkpoints.pointer import JudgedSearch, load_pointer
 from polyref.models.checkpoints.text import SentencePieceCodec
 from polyref.models.device import torch_device, use_threads
+from polyref.models.forced import ForcedScorer, equivalences
 from polyref.models.networks.attention import padded
 from polyref.models.networks.batched import BatchedDecoder
 from polyref.models.opening import find
 from polyref.paraphrase.copy_penalty import CopyPenaltyRules
-from polyref.paraphrase.decoding import DiverseBeam
+from polyref.paraphrase.decoding import Decoding, DiverseBeam, in_full
 from polyref.paraphrase.loading import DTYPE_SHIPPED, LoadingOptions, check_dtype, told_dtype
-from polyref.paraphrase.search import StepHook
+from polyref.paraphrase.search import SearchOptions, StepHook
 from polyref.paraphrase.search.state import far, forbid
-from polyref.paraphrase.search_paraphraser import BothRules, Rules, SearchParaphraser, batch_limits
+from polyref.paraphrase.search_paraphraser import DIGITS, BothRules, Lists, Rules, SearchParaphraser, batch_limits
+from polyref.progress import Part, listening
 
 if TYPE_CHECKING:
     import sentencepiece
@@ -132,6 +137,54 @@ class SourceDigits:
         scores[..., self.eos].masked_fill_((left > 0).any(-1), -math.inf)
 
 
+class JudgingParaphraser(SearchParaphraser):
+    """Offers the candidates that follow from their text, and it from them, by the model's own forced scores.
+
+    The best come first, copies are left out. A search with options of its own is not judged: its list is as it is.
+
+    Args:
+        folder: Of the model.
+        search: Its beam, and the least equivalence.
+        about: As for :class:`SearchParaphraser`.
+    """
+
+    def __init__(self, *model: Any, folder: Path, search: JudgedSearch, **about: Any) -> None:
+        super().__init__(*model, **about)
+        self._folder, self._judged = folder, search
+        self.signature += f"|equivalence>={in_full(search.equivalence)}"
+
+    @cached_property
+    def _scorer(self) -> ForcedScorer:
+        from polyref.models.scorers import load_scorer
+
+        return load_scorer(self._folder, device=str(self.model.device))
+
+    def settle(self, decoding: Decoding | None, k: int) -> Decoding:
+        """The settings used: the beam is the model's own unless one is named."""
+        if isinstance(decoding, SearchOptions):
+            return super().settle(decoding, k)
+        asked = decoding or DiverseBeam()
+        if asked.beam is None and asked.groups is None:
+            asked = replace(asked, beam=self._judged.beam)
+        return super().settle(asked, k)
+
+    def _searched(
+        self, texts: Sequence[str], sources: list[list[int]], k: int, decoding: Decoding, part: Part
+    ) -> Lists:
+        if isinstance(decoding, SearchOptions):
+            return super()._searched(texts, sources, k, decoding, part)
+        lists = super()._searched(texts, sources, decoding.beam or k, decoding, part)
+        lists = [tuple(one for one in found if one.text != text) for text, found in zip(texts, lists, strict=True)]
+        with listening(None):  # of one piece of work, the search is heard
+            pairs = [(text, one.text) for text, found in zip(texts, lists, strict=True) for one in found]
+            values = iter(equivalences(self._scorer, pairs))
+        judged = [sorted((-round(next(values), DIGITS), n) for n in range(len(found))) for found in lists]
+        return [
+            tuple(found[n] for value, n in order if -value >= self._judged.equivalence)[:k]
+            for found, order in zip(lists, judged, strict=True)
+        ]
+
+
 def load(argument: str | None, options: LoadingOptions) -> SearchParaphraser:
     """A model of the package (``shipped``, ``shipped/LANGUAGE``), or of a folder of that kind."""
     use_threads(options.threads)
@@ -154,17 +207,20 @@ def load(argument: str | None, options: LoadingOptions) -> SearchParaphraser:
     rules: Rules = ShippedRules(model.spm, model.network.eos, device)
     if options.prism_a:
         rules = BothRules(rules, CopyPenaltyRules(codec, options.prism_a, options.prism_b))
-    return SearchParaphraser(
-        model.network.place(device),
-        codec,
-        name=model.name,
-        digest=model.digest + told_dtype(dtype),
-        max_source=model.network.config.max_source,
-        languages=[model.language],
-        rules=rules,
-        defaults=DiverseBeam(strength=model.strength, closeness=model.network.closeness),
+    closeness = model.network.closeness if model.search is None else model.search.closeness
+    about: dict[str, Any] = {
+        "name": model.name,
+        "digest": model.digest + told_dtype(dtype),
+        "max_source": model.network.config.max_source,
+        "languages": [model.language],
+        "rules": rules,
+        "defaults": DiverseBeam(strength=model.strength, closeness=closeness),
         # Longer candidates of this model repeat themselves and fall to the filter; the search ends sooner without them.
-        room=(1.25, 5),
-        min_score=model.min_score,
+        "room": (1.25, 5),
+        "min_score": model.min_score,
         **batch_limits(options.memory, device),
-    )
+    }
+    network = model.network.place(device)
+    if model.search is None:
+        return SearchParaphraser(network, codec, **about)
+    return JudgingParaphraser(network, codec, folder=found.folder, search=model.search, **about)

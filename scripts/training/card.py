@@ -17,7 +17,7 @@ restructuring, can make a name or a rare word wrong, and can drop or add a detai
 
 
 def card(
-    figures: dict[str, Any], curve: list[dict[str, Any]], examples: dict[str, list[Any]], gains: str | None
+    figures: dict[str, Any], curve: list[dict[str, Any]], examples: list[tuple[str, list[str]]], gains: str | None
 ) -> str:
     """The whole card, in Markdown."""
     sections = [
@@ -29,9 +29,8 @@ def card(
         _losses(figures, curve),
         _generation(figures["generation"]),
         f"## What its references are worth\n\n{gains or 'Not measured yet: scripts/bench/quality/evidence.py does.'}",
-        f"## Ten good ones\n\n{_listed(examples.get('good', []))}",
-        "## Ten bad ones\n\nThese passed the filters, or were stopped only by them.\n\n"
-        + _listed(examples.get("bad", [])),
+        "## Sentences drawn at random\n\nAll that it offers and the default filter keeps, good and bad.\n\n"
+        + _listed(examples),
         f"## Known limits\n\n{LIMITS}",
     ]
     return "\n\n".join(sections) + "\n"
@@ -185,6 +184,7 @@ def _generation(gen: dict[str, Any]) -> str:
     ])  # fmt: skip
 
 
-def _listed(rows: list[list[str]]) -> str:
-    lines = [f"- {s}\n  → {p}" + (f"  \n  *{note}*" if note else "") for s, p, note in rows]
-    return "\n".join(lines) or "None chosen yet."
+def _listed(examples: list[tuple[str, list[str]]]) -> str:
+    return "\n".join(
+        f"- {text}\n" + "\n".join(f"  → {one}  " for one in found or ["(none)"]) for text, found in examples
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import random
 import sys
 import time
 from collections import Counter
@@ -22,6 +23,8 @@ from training.package import (
     VERSION,
     DiverseBeam,
     FilterChain,
+    JudgedSearch,
+    NBest,
     SearchParaphraser,
     filter_chain,
     load_paraphraser,
@@ -32,6 +35,8 @@ from training.recipe import Recipe
 
 K = 10
 CANDIDATES = 20
+#: Sentences on the card, drawn at random.
+EXAMPLES = 10
 
 
 def quality(paraphraser: SearchParaphraser, references: Sequence[str], chain: FilterChain) -> dict[str, Any]:
@@ -92,6 +97,7 @@ def export(recipe: Recipe, options: argparse.Namespace) -> None:
         language="en",
         strength=options.strength,
         min_score=options.min_score,
+        search=_search(options.judged),
     )
     loaded = load_pointer(out)
     nats_int8, each_int8 = validate(loaded.network, held)
@@ -123,18 +129,20 @@ def export(recipe: Recipe, options: argparse.Namespace) -> None:
         "versions": {"polyref": VERSION, "torch": torch.__version__, "sentencepiece": sentencepiece.__version__},
     }
     (out / "figures.json").write_text(json.dumps(figures, indent=1) + "\n", "utf-8")
-    examples = _examples(options.examples, loaded.digest)
+    drawn = random.Random(recipe.seed).sample(options.sentences.read_text("utf-8").splitlines(), EXAMPLES)
+    examples = [(nbest.text, _usable(nbest)) for nbest in paraphraser.paraphrase(drawn, K)]
     gains = options.gains.read_text("utf-8").strip() if options.gains else None
     curve = [json.loads(line) for line in (state / "log.jsonl").read_text("utf-8").splitlines()]
     (out / "MODEL_CARD.md").write_text(card(figures, curve, examples, gains), "utf-8")
     print(json.dumps(figures, indent=1))
 
 
-def _examples(file: Path | None, digest: str) -> dict[str, Any]:
-    """Examples for the card: ``{"model", "good", "bad"}``; they must be this model's."""
-    if file is None:
-        return {}
-    chosen: dict[str, Any] = json.loads(file.read_text("utf-8"))
-    if chosen.get("model") != digest:
-        sys.exit(f"{file} holds examples of the model {chosen.get('model')}, this is {digest}: choose new ones")
-    return chosen
+def _search(judged: Sequence[float] | None) -> JudgedSearch | None:
+    """``CLOSENESS BEAM EQUIVALENCE`` of a model that judges its candidates."""
+    return None if judged is None else JudgedSearch(int(judged[0]), int(judged[1]), judged[2])
+
+
+def _usable(nbest: NBest) -> list[str]:
+    """What the default filter keeps of a list."""
+    selection = filter_chain("default").start([nbest.text])
+    return [one.text for one in nbest.hypotheses if selection.offer(nbest.text, one.text) is None]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from training.package import FORMAT, PointerTransformer
+from training.package import FORMAT, JudgedSearch, PointerTransformer
 
 
 def quantise(weight: Tensor) -> tuple[Tensor, Tensor]:
@@ -27,6 +28,7 @@ def save_pointer(
     language: str,
     strength: float = 0.5,
     min_score: float | None = None,
+    search: JudgedSearch | None = None,
 ) -> None:
     """Write weights, vocabulary and configuration (the card is the trainer's business)."""
     tensors: dict[str, Tensor] = {}
@@ -49,5 +51,6 @@ def save_pointer(
         "shortlist": network.shortlist,
         "strength": strength,
         "min_score": min_score,
+        **({} if search is None else {"search": asdict(search)}),
     }
     (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n", "utf-8")

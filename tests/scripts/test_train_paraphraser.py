@@ -455,15 +455,11 @@ def test_export(straight: Path, tmp_path: Path) -> None:
         figures["sha256"],
         "| denoise |",
         "the 25% least likely pairs of a batch do not count",
-        "None chosen",
+        "All that it offers and the default filter keeps",
     ):
         assert said in card
     assert load_paraphraser(out).name == "tiny"
-    (tmp_path / "examples.json").write_text('{"model": "another", "good": [], "bad": []}', "utf-8")
-    refused = script("export", "--run", run, "--recipe", run / "recipe.toml", "--out", out,
-                     "--examples", tmp_path / "examples.json")  # fmt: skip
-    assert refused.returncode == 1
-    assert "choose new ones" in refused.stderr
+    assert card.count("\n- ") >= EXAMPLES
 
 
 @pytest.mark.slow
