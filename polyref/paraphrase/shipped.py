@@ -5,20 +5,21 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from polyref.errors import ModelError, UsageError
 from polyref.languages import base
-from polyref.models.checkpoints.pointer import JudgedSearch, load_pointer
+from polyref.models.checkpoints.pointer import load_pointer
 from polyref.models.checkpoints.text import SentencePieceCodec
 from polyref.models.device import torch_device, use_threads
-from polyref.models.forced import ForcedScorer, equivalences
+from polyref.models.forced import ForcedScorer
 from polyref.models.networks.attention import padded
 from polyref.models.networks.batched import BatchedDecoder
 from polyref.models.opening import find
@@ -137,6 +138,41 @@ class SourceDigits:
         scores[..., self.eos].masked_fill_((left > 0).any(-1), -math.inf)
 
 
+def equivalences(
+    scorer: ForcedScorer, pairs: Sequence[tuple[str, str]], read: str | None = None, written: str | None = None
+) -> list[float]:
+    """How far two texts follow from each other, by forced scores in both directions: one number a pair.
+
+    The mean log-probability (nats) of a token of each text given the other, less that given itself, summed. A text
+    given itself says how surprising its words are anyway, so a rare name costs nothing. At 0, each text follows from
+    the other as well as from itself. ``read`` and ``written`` are the languages of models that mark them.
+    """
+    jobs = [
+        (scorer.source(given, read), scorer.target(wanted, written))
+        for one, other in pairs
+        for given, wanted in ((one, other), (other, other), (other, one), (one, one))
+    ]
+    means = [float(row.mean()) if len(row) else 0.0 for row in scorer.score(jobs, written)]
+    values = np.array(means).reshape(-1, 4) @ (1, -1, 1, -1)
+    return [float(value) for value in values]
+
+
+@dataclass(frozen=True)
+class JudgedSearch:
+    """The search of a model that judges its candidates: ``search`` in its ``config.json``.
+
+    Attributes:
+        closeness: Of the search (0 free .. 3 near copies); forced scores have the model's own.
+        beam: Hypotheses of a text, however few are asked for.
+        equivalence: Candidates of which a text and they follow from each other less are not offered (nats, see
+            :func:`equivalences`).
+    """
+
+    closeness: int
+    beam: int
+    equivalence: float
+
+
 class JudgingParaphraser(SearchParaphraser):
     """Offers the candidates that follow from their text, and it from them, by the model's own forced scores.
 
@@ -185,6 +221,19 @@ class JudgingParaphraser(SearchParaphraser):
         ]
 
 
+def _judged_search(told: Any, folder: Path) -> JudgedSearch | None:
+    if told is None:
+        return None
+    try:
+        search = JudgedSearch(**told)
+        DiverseBeam(beam=search.beam, closeness=search.closeness).resolve(1)
+        in_full(float(search.equivalence))
+    except (TypeError, ValueError, UsageError):
+        expected = 'null, or {"closeness": 0 to 3, "beam": 1 or more, "equivalence": a number}'
+        raise ModelError(f"search is {told!r}, expected {expected}", file=folder / "config.json") from None
+    return search
+
+
 def load(argument: str | None, options: LoadingOptions) -> SearchParaphraser:
     """A model of the package (``shipped``, ``shipped/LANGUAGE``), or of a folder of that kind."""
     use_threads(options.threads)
@@ -207,7 +256,8 @@ def load(argument: str | None, options: LoadingOptions) -> SearchParaphraser:
     rules: Rules = ShippedRules(model.spm, model.network.eos, device)
     if options.prism_a:
         rules = BothRules(rules, CopyPenaltyRules(codec, options.prism_a, options.prism_b))
-    closeness = model.network.closeness if model.search is None else model.search.closeness
+    judged = _judged_search(model.search, found.folder)
+    closeness = model.network.closeness if judged is None else judged.closeness
     about: dict[str, Any] = {
         "name": model.name,
         "digest": model.digest + told_dtype(dtype),
@@ -221,6 +271,6 @@ def load(argument: str | None, options: LoadingOptions) -> SearchParaphraser:
         **batch_limits(options.memory, device),
     }
     network = model.network.place(device)
-    if model.search is None:
+    if judged is None:
         return SearchParaphraser(network, codec, **about)
-    return JudgingParaphraser(network, codec, folder=found.folder, search=model.search, **about)
+    return JudgingParaphraser(network, codec, folder=found.folder, search=judged, **about)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from polyref import __version__ as VERSION
 from polyref.augment.filters import FilterChain, filter_chain
 from polyref.augment.measures import Equivalence
-from polyref.models.checkpoints.pointer import FORMAT, JudgedSearch, PointerModel, load_pointer
+from polyref.models.checkpoints.pointer import FORMAT, PointerModel, load_pointer
 from polyref.models.networks.batched import BatchedDecoder
 from polyref.models.networks.pointer import BOS, CLOSENESS, EOS, MASK, PAD, UNK, PointerConfig, PointerTransformer
 from polyref.models.scorers import PointerScorer
 from polyref.paraphrase import DiverseBeam, NBest, SearchParaphraser, load_paraphraser
 from polyref.paraphrase.lexical import Token, form, tokens
+from polyref.paraphrase.shipped import JudgedSearch
 from polyref.publishing import write_atomically
 
 __all__ = [

@@ -459,7 +459,7 @@ def test_export(straight: Path, tmp_path: Path) -> None:
     ):
         assert said in card
     assert load_paraphraser(out).name == "tiny"
-    assert card.count("\n- ") >= EXAMPLES
+    assert card.count("\n- ") >= 10
 
 
 @pytest.mark.slow

@@ -6,8 +6,6 @@
                         "min_score", "search"}
     MODEL_CARD.md       data, provenance, figures, examples
 
-``search`` may be missing or null: {"closeness", "beam", "equivalence"} of a model whose candidates are judged.
-
 Weights are stored in eight bits and computed in float32: rows are scaled by their largest absolute value / 127.
 """
 
@@ -34,33 +32,12 @@ FILES = ("config.json", "model.safetensors", "spm.model")
 
 
 @dataclass(frozen=True)
-class JudgedSearch:
-    """The search of a model that judges its candidates.
-
-    Attributes:
-        closeness: Of the search (0 free .. 3 near copies); forced scores have the model's own.
-        beam: Hypotheses of a text, however few are asked for.
-        equivalence: Candidates of which a text and they follow from each other less are not offered (nats, see
-            :func:`polyref.models.forced.equivalences`).
-    """
-
-    closeness: int
-    beam: int
-    equivalence: float
-
-    def __post_init__(self) -> None:
-        if self.closeness not in range(CLOSENESS_LEVELS) or not 0 < self.beam <= 1000 or not _finite(self.equivalence):
-            raise ValueError(f"search is {self}")
-
-
-@dataclass(frozen=True)
 class PointerModel:
     """A loaded model, its network in float32 and inference mode.
 
     Attributes:
         language: ISO 639-1 code of the one language it writes.
         min_score: Candidates below this length-normalised log-probability are not offered (None: all are).
-        search: How it searches, and judges what it finds; None: as anybody asks, and nothing is judged.
         digest: First 12 hex digits of the SHA-256 over its files.
     """
 
@@ -70,7 +47,7 @@ class PointerModel:
     language: str
     strength: float
     min_score: float | None
-    search: JudgedSearch | None
+    search: Any
     digest: str
 
 
@@ -111,16 +88,9 @@ def load_pointer(folder: Path) -> PointerModel:
     for file in FILES:
         digest.update((folder / file).read_bytes())
     network.eval().requires_grad_(False)
-    return PointerModel(
-        network,
-        spm,
-        config["name"],
-        config["language"],
-        config["strength"],
-        config["min_score"],
-        config["search"],
-        digest.hexdigest()[:12],
-    )
+    name, language, strength, least = (config[key] for key in ("name", "language", "strength", "min_score"))
+    search = config.get("search")
+    return PointerModel(network, spm, name, language, strength, least, search, digest.hexdigest()[:12])
 
 
 def _network(folder: Path) -> tuple[PointerTransformer, dict[str, Any]]:
@@ -144,7 +114,6 @@ def _network(folder: Path) -> tuple[PointerTransformer, dict[str, Any]]:
             raise ModelError(f"min_score is {least!r}, expected a number or null", file=path)
         sizes, shortlist = PointerConfig(**config["network"]), config.get("shortlist")
         _check_sizes(sizes, folder)
-        config["search"] = JudgedSearch(**config["search"]) if config.get("search") is not None else None
         if shortlist is not None and not (isinstance(shortlist, int) and MASK < shortlist <= sizes.vocab_size):
             expected = f"null, or {MASK + 1} to {sizes.vocab_size}"
             raise ModelError(f"shortlist is {shortlist!r}, expected {expected}", file=path)
