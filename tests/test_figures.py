@@ -318,7 +318,7 @@ def test_how_much_they_say_that_systems_say() -> None:
             "ten LLM paraphrases, WMT22 zh-en": row("llm", 10),
             "one of them, WMT22 zh-en": row("llm", 1),
             "another person's, WMT22 zh-en": row("human", 1),
-            "shipped model, WMT22 zh-en": row("shipped", 10),
+            "model of 0.1.0, WMT22 zh-en": row("shipped", 10),
         },
     )
 

@@ -66,7 +66,7 @@ def test_every_output_is_the_stored_one(stored: list[Any], ran: list[Any]) -> No
 
 def test_sets_scores_and_results_have_rich_displays(stored: list[Any]) -> None:
     shown = [text for cell in stored for text in _texts(cell)]
-    for part in ("made by polyref-en", "self-BLEU", "parBLEU k=10", "<caption>Kendall"):
+    for part in ("made by lexical", "self-BLEU", "parBLEU k=10", "<caption>Kendall"):
         assert any(part in text for text in shown), part
 
 
