@@ -107,13 +107,13 @@ def screen(
     reasons = ", ".join(f"{reason} {count}" for reason, count in Counter(dropped).most_common(4))
     told = f" ({len(dropped)} more were dropped: {reasons} ...)" if dropped else ""
     parts = [f"{len(references)} references and {added} paraphrases{told}. Three of the references:"]
-    for segment, right, wrong in islice(zip(references, *outputs, strict=True), 3):
-        if segment.extras:
-            words = _words(right)
-            # The one that the output has most words in common with, and so most to thank for.
-            nearest = max((ref.text for ref in segment.extras), key=lambda one: (_words(one) & words).total())
-            parts += [f"reference   {segment.originals[0].text}", f"paraphrase  {nearest}"]
-            parts += [f"sysA right  {right}", f"sysB wrong  {wrong}\n"]
+    written = (row for row in zip(references, *outputs, strict=True) if row[0].extras)
+    for segment, right, wrong in islice(written, 3):
+        words = _words(right)
+        # The one that the output has most words in common with, and so most to thank for.
+        nearest = max((ref.text for ref in segment.extras), key=lambda one: (_words(one) & words).total())
+        parts += [f"reference   {segment.originals[0].text}", f"paraphrase  {nearest}"]
+        parts += [f"sysA right  {right}", f"sysB wrong  {wrong}\n"]
     columns = dict.fromkeys((row["name"], row["k"]) for row in rows)
     cells = {(row["system"], row["name"], row["k"]): f"{row['score']:.1f}" for row in rows}
     header = ["system", *(name if k == 0 else f"{name} k={k}" for name, k in columns)]

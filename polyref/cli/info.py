@@ -48,8 +48,10 @@ def command(model: str | None, as_json: bool) -> None:
         ("products", f"{products.library} on the CPU ({products.reason})"),
         ("generators", ", ".join(one.name for one in known)),
     ]
+    wrapper = textwrap.TextWrapper(100, subsequent_indent=" " * 12, break_on_hyphens=False)
     for name, value in lines:
-        click.echo(textwrap.fill(f"{name:<12}{shown(value)}", 100, subsequent_indent=" " * 12, break_on_hyphens=False))
+        wrapper.initial_indent = f"{name:<12}"
+        click.echo(wrapper.fill(shown(value)))
 
 
 def _model_lines(row: dict[str, Any]) -> list[tuple[str, str]]:

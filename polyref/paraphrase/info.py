@@ -79,7 +79,7 @@ def _pointer(folder: Path) -> ModelInfo:
 
     from polyref.models.checkpoints.pointer import load_pointer
 
-    model = load_pointer(folder)
+    model, paraphraser = load_pointer(folder), load_paraphraser(folder)
     network, config = model.network, model.network.config
     return ModelInfo(
         name=model.name,
@@ -98,8 +98,8 @@ def _pointer(folder: Path) -> ModelInfo:
         max_source=config.max_source,
         max_target=config.max_target,
         hash=model.digest,
-        signature=load_paraphraser(folder).signature,
-        decoding=DiverseBeam(strength=model.strength, closeness=network.closeness).resolve(K).describe(),
+        signature=paraphraser.signature,
+        decoding=paraphraser.describe_decoding(None, K),
     )
 
 

@@ -1,4 +1,4 @@
-"""``polyref demo``: its texts, its files, its numbers. One test runs it as a new user does, on the shipped model."""
+"""``polyref demo``: its texts, its files, its numbers. One test runs it as a new user does, by its default."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ from typing import Any
 import pytest
 import sacrebleu
 
-from polyref.cli.demo import EXAMPLES, KS
-from polyref.references import ReferenceSet
+from polyref.cli.demo import EXAMPLES, KS, screen
+from polyref.paraphrase.loading import DEFAULT_MODELS
+from polyref.references import Reference, ReferenceSet, Segment
 
 RULES = runpy.run_path(str(Path(__file__).parent.parent / "shared" / "rule_paraphraser.py"))
+SYSTEMS = ("sysA.en", "sysB.en")
 TEXTS = {name: (files("polyref") / "examples" / name).read_text("utf-8").split("\n")[:-1] for name in EXAMPLES}
 
 
@@ -26,7 +28,7 @@ def rules(monkeypatch: pytest.MonkeyPatch) -> None:
     paraphraser = RULES["RuleParaphraser"]()
 
     def load(name: str, **options: Any) -> Any:
-        assert name == "shipped"
+        assert name in DEFAULT_MODELS
         return paraphraser
 
     monkeypatch.setattr("polyref.paraphrase.loading.load_paraphraser", load)
@@ -53,7 +55,7 @@ def test_files_and_scores(polyref: Callable[..., Any], rules: None, tmp_path: Pa
 
     rows = json.loads((folder / "scores.json").read_text())["rows"]
     assert [(row["system"], row["metric"], row["k"]) for row in rows] == [
-        (system, metric, k) for metric in ("bleu", "chrf++") for k in KS for system in ("sysA.en", "sysB.en")
+        (system, metric, k) for metric in ("bleu", "chrf++") for k in KS for system in SYSTEMS
     ]
     for row in rows[:2]:
         assert row["score"] == pytest.approx(sacrebleu.corpus_bleu(TEXTS[row["system"]], [TEXTS["refs.en"]]).score)
@@ -127,13 +129,25 @@ def test_folders_that_cannot_be_made(polyref: Callable[..., Any], tmp_path: Path
     assert (tmp_path / "file").read_text() == "mine"
 
 
+def test_three_references_with_paraphrases_are_shown() -> None:
+    def segment(number: int) -> Segment:
+        added = Reference(f"paraphrase {number}", kind="paraphrase", of=0)
+        return Segment(str(number), (Reference(f"text {number}"), added)[: 1 + number % 2])
+
+    segments = ReferenceSet(tuple(map(segment, range(8))))
+    rows = [{"system": system, "metric": "bleu", "name": "BLEU", "k": k, "score": 1} for system in SYSTEMS for k in KS]
+    shown = screen(segments, [["a"] * 8, ["b"] * 8], rows, ())
+    assert re.findall(r"^reference   (.*)$", shown, re.M) == ["text 1", "text 3", "text 5"]
+    assert re.findall(r"^paraphrase  (.*)$", shown, re.M) == ["paraphrase 1", "paraphrase 3", "paraphrase 5"]
+
+
 @pytest.mark.slow
 def test_as_a_new_user(polyref: Callable[..., Any], tmp_path: Path) -> None:
     result = polyref("demo", "-o", tmp_path / "demo")
     assert result.code == 0, result.err
     rows = json.loads((tmp_path / "demo" / "scores.json").read_text("utf-8"))["rows"]
     scores = {(row["system"], row["metric"], row["k"]): row["score"] for row in rows}
-    for system in ("sysA.en", "sysB.en"):
+    for system in SYSTEMS:
         output = TEXTS[system]
         assert scores[system, "bleu", 0] == sacrebleu.corpus_bleu(output, [TEXTS["refs.en"]]).score
         assert scores[system, "chrf++", 0] == sacrebleu.corpus_chrf(output, [TEXTS["refs.en"]], word_order=2).score
