@@ -70,7 +70,7 @@ def quality(paraphraser: SearchParaphraser, references: Sequence[str], chain: Fi
         "segments": len(found),
         "candidates_a_segment": round(total / len(found), 2),
         "usable_a_segment": round(kept / len(found), 2),
-        "shares": {reason: round(reasons[reason] / total, 4) for reason in ("kept", *chain.reasons)},
+        "shares": {reason: round(reasons[reason] / max(total, 1), 4) for reason in ("kept", *chain.reasons)},
         "cpu_seconds_a_segment": round(seconds / len(found), 4),
     }
 

@@ -77,7 +77,7 @@ def teach(recipe: Recipe, options: argparse.Namespace) -> None:
     if options.device == "cuda":
         network.decodes = BatchedDecoder
     # The scorer packs the weights of its network, and knows its own closeness, 1.
-    model = PointerModel(deepcopy(network), spm, "teacher", "en", 0.0, None, "teacher")
+    model = PointerModel(deepcopy(network), spm, "teacher", "en", 0.0, min_score=None, search=None, digest="teacher")
     value = partial(equivalence, PointerScorer(model, options.device))
     facts = {
         "sha256": hashlib.sha256((teacher / "checkpoint.pt").read_bytes()).hexdigest(),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import re
 import runpy
 import shutil
 import signal
@@ -438,7 +439,10 @@ def test_a_cooldown_is_a_branch(copy: Callable[[str], Path]) -> None:
 def test_export(straight: Path, tmp_path: Path) -> None:
     run = shutil.copytree(straight, tmp_path / "run")
     out = tmp_path / "model"
-    done = script("export", "--run", run, "--recipe", run / "recipe.toml", "--out", out, "--name", "tiny")
+    (tmp_path / "sentences.txt").write_text("".join(f"On day {i} it rained.\n" for i in range(10, 22)), "utf-8")
+    # Nothing that this model writes is equivalent to 99 nats: a list may be empty.
+    done = script("export", "--run", run, "--recipe", run / "recipe.toml", "--out", out, "--name", "tiny",
+                  "--judged", "3", "6", "99", "--sentences", tmp_path / "sentences.txt")  # fmt: skip
     assert done.returncode == 0, done.stderr
     figures = json.loads((out / "figures.json").read_text("utf-8"))
     saved = checkpoint(run)
@@ -458,8 +462,12 @@ def test_export(straight: Path, tmp_path: Path) -> None:
         "All that it offers and the default filter keeps",
     ):
         assert said in card
-    assert load_paraphraser(out).name == "tiny"
-    assert card.count("\n- ") >= 10
+    loaded = load_paraphraser(out)
+    assert loaded.name == "tiny" and loaded.signature.endswith("|equivalence>=99")
+    assert "beam=6" in figures["generation"]["decoding"] and "closeness=3" in figures["generation"]["decoding"]
+    assert figures["generation"]["candidates_a_segment"] == 0
+    drawn = re.findall(r"^- (On day \d+ it rained\.)\n  → \(none\)", card, re.M)
+    assert len(drawn) == len(set(drawn)) == 10
 
 
 @pytest.mark.slow
