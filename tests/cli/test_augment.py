@@ -48,7 +48,7 @@ def refs(tmp_path: Path) -> Path:
 
 
 def test_to_a_file(polyref: Callable[..., Any], rules: Any, refs: Path, tmp_path: Path) -> None:
-    result = polyref("augment", refs, "-k", "2", "-o", tmp_path / "out.jsonl")
+    result = polyref("augment", refs, "--model", "shipped", "-k", "2", "-o", tmp_path / "out.jsonl")
     assert (result.code, result.out) == (0, "")
     made = ReferenceSet.load(tmp_path / "out.jsonl")
     assert [segment.id for segment in made] == ["1", "2", "3"]
@@ -135,7 +135,8 @@ def test_a_set_is_augmented_further(polyref: Callable[..., Any], rules: Any, ref
 
 
 def test_json_summary(polyref: Callable[..., Any], rules: Any, refs: Path, tmp_path: Path) -> None:
-    result = polyref("augment", refs, "-k", "2", "-o", tmp_path / "out.jsonl", "--json", "--seed", "7", "--quiet")
+    given = ("--model", "shipped", "-k", "2", "-o", tmp_path / "out.jsonl")
+    result = polyref("augment", refs, *given, "--json", "--seed", "7", "--quiet")
     printed = result.json()
     assert set(printed) == {"signature", "rows"}
     assert printed["signature"].startswith("rules|sha:0|rules(16)|k:2|filters:small-model(for rules):")
@@ -148,7 +149,8 @@ def test_json_summary(polyref: Callable[..., Any], rules: Any, refs: Path, tmp_p
 
 def test_dropped_candidates_with_reasons(polyref: Callable[..., Any], rules: Any, refs: Path, tmp_path: Path) -> None:
     out, notes = tmp_path / "out.jsonl", tmp_path / "dropped.jsonl"
-    assert polyref("augment", refs, "-k", "4", "-o", out, "--dropped", notes, "--quiet").code == 0
+    given = ("--model", "shipped", "-k", "4", "--quiet")
+    assert polyref("augment", refs, *given, "-o", out, "--dropped", notes).code == 0
     rows = [json.loads(line) for line in notes.read_text("utf-8").splitlines()]
     assert rows[:5] == [
         {"id": "1", "of": 0, "rank": 0, "text": "Ann paid 5 euros.", "reason": "copy"},
@@ -159,10 +161,10 @@ def test_dropped_candidates_with_reasons(polyref: Callable[..., Any], rules: Any
     ]
     assert [row["id"] for row in rows] == sorted(row["id"] for row in rows)
     # To stdout as well, and the same whether or not the set goes to a pipe.
-    written = polyref("augment", refs, "-k", "4", "-o", out, "--dropped", "-", "--quiet").out
+    written = polyref("augment", refs, *given, "-o", out, "--dropped", "-").out
     assert written == notes.read_text("utf-8")
     (tmp_path / "again").write_bytes(b"old")
-    polyref("augment", refs, "-k", "4", "--dropped", tmp_path / "again", "--quiet")
+    polyref("augment", refs, *given, "--dropped", tmp_path / "again")
     assert (tmp_path / "again").read_text("utf-8") == written
 
 
@@ -294,7 +296,8 @@ def test_a_broken_filter_file_is_one_line_before_any_work(
 def test_filter_file_and_selection(polyref: Callable[..., Any], rules: Any, refs: Path, tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text("numbers = true\n")
     out = tmp_path / "out.jsonl"
-    result = polyref("augment", refs, "-k", "2", "--filter", tmp_path / "mine.toml", "--select", "mmr", "-o", out)
+    given = ("--model", "shipped", "-k", "2", "-o", out)
+    result = polyref("augment", refs, *given, "--filter", tmp_path / "mine.toml", "--select", "mmr")
     assert result.code == 0
     meta = ReferenceSet.load(out).meta
     assert meta["filters"].startswith("mine#") and meta["select"] == "mmr:0.5"
@@ -389,6 +392,23 @@ def test_an_output_that_takes_nothing(refs: Path, tmp_path: Path) -> None:
             1,
             [f"polyref: error: {name}: cannot be written: No space left on device", ""],
         )
+
+
+@pytest.mark.slow
+def test_two_generators_take_turns_by_default(polyref: Callable[..., Any], tmp_path: Path) -> None:
+    (tmp_path / "refs.en").write_text("Prices rose by 3 percent last year.\nIt rained.\n", "utf-8")
+    out = tmp_path / "out.jsonl"
+    result = polyref("augment", tmp_path / "refs.en", "-k", "3", "-o", out, "--json", "--quiet", "--beam", "6")
+    assert result.code == 0, result.err
+    made = ReferenceSet.load(out)
+    first, *others = [ref.generator for ref in made[0].extras]
+    assert first == "lexical" and set(others) == {"polyref-en"} and not made[1].extras
+    lexical, shipped = made.meta["generator"].split(" + ")
+    assert lexical.startswith("lexical|") and shipped.startswith("polyref-en|")
+    # Options of the search are for the one that searches.
+    assert made.meta["decoding"].startswith("one substitution + dbs(beam=6,groups=2,")
+    (row,) = result.json()["rows"]
+    assert (row["segments"], row["references"], row["kept"]) == (2, 2, len(made[0].extras))
 
 
 @pytest.mark.slow

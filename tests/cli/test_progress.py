@@ -51,7 +51,8 @@ def test_everything_that_is_done_is_heard() -> None:
 
 @pytest.mark.slow
 def test_segments_are_counted_while_they_are_paraphrased() -> None:
-    lines = ["The bridge is closed.", "", "Prices rose by 3 percent last year.", "The bridge is closed.", "It rained."]
+    fish = "The shop does not sell fresh fish in winter."
+    lines = [fish, "", "Prices rose by 3 percent last year.", fish, "We open on 14 March 2019."]
     heard, asked = Heard(), Heard()
     with listening(heard):
         made = augment(lines, "shipped", 2, progress=True)
