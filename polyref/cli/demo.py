@@ -30,7 +30,7 @@ from polyref.textfiles import read_lines
 EXAMPLES = ("refs.en", "sysA.en", "sysB.en", "README.md")
 #: What the demo makes of them.
 MADE, DROPPED, SCORES, PAGE = "refs.polyref.jsonl", "dropped.jsonl", "scores.json", "refs.html"
-#: The first paraphrases are the best: the examples are references whose first three are right.
+#: The first paraphrases are the best.
 K = 3
 KS = (0, K)
 METRICS = ("bleu", "chrf++")
