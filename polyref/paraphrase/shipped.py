@@ -24,7 +24,7 @@ from polyref.models.networks.attention import padded
 from polyref.models.networks.batched import BatchedDecoder
 from polyref.models.opening import find
 from polyref.paraphrase.copy_penalty import CopyPenaltyRules
-from polyref.paraphrase.decoding import Decoding, DiverseBeam, in_full
+from polyref.paraphrase.decoding import LARGEST, LARGEST_BEAM, Decoding, DiverseBeam, check_number, in_full
 from polyref.paraphrase.loading import DTYPE_SHIPPED, LoadingOptions, check_dtype, told_dtype
 from polyref.paraphrase.search import SearchOptions, StepHook
 from polyref.paraphrase.search.state import far, forbid
@@ -226,9 +226,10 @@ def _judged_search(told: Any, folder: Path) -> JudgedSearch | None:
         return None
     try:
         search = JudgedSearch(**told)
-        DiverseBeam(beam=search.beam, closeness=search.closeness).resolve(1)
-        in_full(float(search.equivalence))
-    except (TypeError, ValueError, UsageError):
+        check_number("closeness", search.closeness, 0, 3, whole=True)
+        check_number("beam", search.beam, 1, LARGEST_BEAM, whole=True)
+        check_number("equivalence", search.equivalence, -LARGEST, LARGEST)
+    except (TypeError, UsageError):
         expected = 'null, or {"closeness": 0 to 3, "beam": 1 or more, "equivalence": a number}'
         raise ModelError(f"search is {told!r}, expected {expected}", file=folder / "config.json") from None
     return search

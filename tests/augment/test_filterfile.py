@@ -243,9 +243,10 @@ def test_models(write: Callable[[str], Path], polyref: Callable[..., Any], tmp_p
     assert cosine.score(pairs[1:2]) == pytest.approx([near], abs=1e-5)
     assert backward.score(pairs[2:3]) == pytest.approx([scores[2]], abs=1e-5)
 
-    (tmp_path / "refs.en").write_text("The dog barked all night.\n")
+    (tmp_path / "refs.en").write_text("In 2018, about 1,500 people worked in the two factories.\n")
     out = tmp_path / "out.jsonl"
-    result = polyref("augment", tmp_path / "refs.en", "-k", "2", "-o", out, "--filter", tmp_path / "mine.toml")
+    command = ("augment", tmp_path / "refs.en", "--model", "shipped", "-k", "2", "-o", out)
+    result = polyref(*command, "--filter", tmp_path / "mine.toml")
     assert result.code == 0 and "dropped: backward@0.5" in result.err
     header, line = out.read_text().splitlines()
     assert json.loads(header)["meta"]["filters"] == chain.name

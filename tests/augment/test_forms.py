@@ -84,8 +84,9 @@ def test_lists_that_are_left_out_are_counted(tmp_path: Path, augment_with_rules:
 def test_the_command_with_the_shipped_model(tmp_path: Path, polyref: Callable[..., Any]) -> None:
     there = files(tmp_path)
     made = {}
+    searched = ("--model", "shipped", "--beam", 8, "--max-len-a", 1.25, "--max-len-b", 5)  # not judged
     for form in ("plain", "xml", "sgml", "tsv", "nbest"):
-        result = polyref("augment", there[form], "-k", 3, "-o", tmp_path / f"out.{form}", "--quiet")
+        result = polyref("augment", there[form], *searched, "-k", 3, "-o", tmp_path / f"out.{form}", "--quiet")
         assert result.code == 0, result.err
         made[form] = body(tmp_path / f"out.{form}")
     assert '"kind": "paraphrase"' in made["plain"][1][2]

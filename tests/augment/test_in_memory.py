@@ -37,7 +37,7 @@ def test_what_are_no_references_is_refused(references: Any) -> None:
 def test_a_model_is_taken_by_its_name() -> None:
     made = augment(["The ferry left the harbour on time."], "shipped", 2)
     assert made.meta["generator"].startswith("polyref-en|sha:")
-    assert made.meta["decoding"].startswith("dbs(beam=4,groups=2,")
+    assert made.meta["decoding"].startswith("dbs(beam=8,groups=2,")
     assert made[0].extras and all(ref.logprob is not None for ref in made[0].extras)
     with pytest.raises(ModelError, match="no such model folder"):
         augment(["Ann paid."], "nothing-of-that-name", 2, lang="en")

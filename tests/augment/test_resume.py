@@ -24,6 +24,8 @@ from polyref.errors import DataError
 
 PROGRAM = Path(__file__).parent.parent / "shared" / "rule_paraphraser.py"
 COUNT = 3 * SHARD_SEGMENTS + 10
+#: One generator, so that each text is seen once.
+ONE = ("--model", "shipped")
 
 
 def _references(folder: Path) -> Path:
@@ -63,13 +65,13 @@ def test_kill_and_repeat(polyref: Callable[..., Any], rules: Callable[..., RuleP
     refs, log = _references(tmp_path), tmp_path / "log"
     whole, notes, out, again = (tmp_path / f"{name}.jsonl" for name in ("whole", "notes", "out", "again"))
     undisturbed = rules(RuleParaphraser())
-    expected = polyref("augment", refs, "-k", 3, "-o", whole, "--dropped", notes)
+    expected = polyref("augment", refs, *ONE, "-k", 3, "-o", whole, "--dropped", notes)
     # Every candidate that the summary counts is there.
     counted = {line.split()[1]: int(line.split()[2]) for line in expected.err.split("\n") if "dropped: " in line[:9]}
     reasons = Counter(json.loads(line)["reason"] for line in notes.read_text().splitlines())
     assert reasons == {reason: count for reason, count in counted.items() if count} and reasons
 
-    command = ("augment", refs, "-k", 3, "-o", out, "--dropped", again)
+    command = ("augment", refs, *ONE, "-k", 3, "-o", out, "--dropped", again)
     start = [sys.executable, str(PROGRAM), str(log), "70"]
     process = subprocess.Popen([*start, *map(str, command)], stderr=subprocess.DEVNULL)
     try:
@@ -117,12 +119,12 @@ def test_other_settings_do_not_mix_with_unfinished_work(
 ) -> None:
     refs, out = _references(tmp_path), tmp_path / "out.jsonl"
     rules(Stopping())
-    assert "no more" in polyref("augment", refs, "-k", 3, "-o", out).err
+    assert "no more" in polyref("augment", refs, *ONE, "-k", 3, "-o", out).err
     journal = journal_path(out).read_bytes()
     if change == ["-k", 3]:
         refs.write_text(refs.read_text().replace("Sentence", "Line"))
     rules(RuleParaphraser())
-    done = polyref("augment", refs, *change, "-o", out)
+    done = polyref("augment", refs, *ONE, *change, "-o", out)
     assert done.code == 1
     assert f"{journal_path(out)}: holds unfinished work with other settings: " in done.err
     assert change != ["-k", 3] or "other settings: inputs was" in done.err

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from polyref import load_paraphraser
 from polyref.augment import augment
 from polyref.errors import UsageError
+from polyref.paraphrase import SearchOptions
 from polyref.paraphrase.paraphraser import Paraphraser
+from polyref.references import ReferenceSet
 
+#: Both the table and the shipped model write something for it.
+TEXT = "The committee said that it would look at the 12 plans again, because it was not happy with them."
 TEXTS = ["They bought a big house near the sea.", ""]
 
 
@@ -42,3 +48,34 @@ def test_names_and_none() -> None:
     assert augment(TEXTS, ["lexical"], 2) == augment(TEXTS, "lexical", 2)
     with pytest.raises(UsageError, match="`paraphraser` is an empty list"):
         augment(TEXTS, [], 2)
+
+
+@pytest.mark.slow
+def test_options_of_a_search_are_for_those_that_search(tmp_path: Path, polyref: Callable[..., Any]) -> None:
+    (tmp_path / "refs.en").write_text(f"{TEXT}\n", "utf-8")
+    command = ("augment", tmp_path / "refs.en", "-k", "4", "-o", tmp_path / "out.jsonl")
+    for options, described in (
+        ((), "dbs(beam=8,groups=2,strength=0.5,closeness=3)"),
+        (("--beam", "4"), "dbs(beam=4,groups=2,strength=0.5,closeness=3)"),
+        (("--beam", "6", "--lenpen", "0.5"), "search(beam=6,groups=1,lenpen=0.5,semantics=paper"),
+    ):
+        done = polyref(*command, *options)
+        assert done.code == 0, done.err
+        made = ReferenceSet.load(tmp_path / "out.jsonl")
+        assert made.meta["decoding"].startswith(f"one substitution + {described}")
+        # Each of the two has written something.
+        assert {"said that it would look" in ref.text for ref in made[0].extras} == {True, False}
+    (tmp_path / "out.jsonl").unlink()
+    refused = polyref(*command, "--model", "lexical", "--beam", "8")
+    assert refused.code == 2 and refused.err.count("\n") == 1 and not (tmp_path / "out.jsonl").exists()
+    assert "--beam is an option of a search, but lexical does not search" in refused.err
+
+
+@pytest.mark.slow
+def test_a_decoding_is_for_those_that_search() -> None:
+    assert augment([TEXT], k=3) == augment([TEXT], ["lexical", "shipped"], 3)
+    decoding = SearchOptions(beam=6, lenpen=0.5)
+    made = augment([TEXT], None, 3, decoding=decoding)
+    assert made.meta["decoding"].startswith(f"one substitution + {decoding.describe()}")
+    with pytest.raises(UsageError, match="lexical does not search"):
+        augment([TEXT], "lexical", 3, decoding=decoding)

@@ -16,14 +16,14 @@ from polyref.paraphrase import Paraphraser, load_paraphraser
 from polyref.references import ReferenceSet
 
 SENTENCES = [
-    "The bakery on Mill Street sold 340 loaves before 9:30 this morning.",
+    "The bakery on Mill Street said that it had sold 340 loaves before 9:30 this morning.",
     "“I have never seen so much snow in April,” said Tomas Lind.",
-    "The phone arrived late, but the seller was not at fault.",
-    "Why do we sleep for a third of our lives?",
+    "The phone arrived late, but the seller said that it was not his fault.",
+    "Why do many people think that it is a big mistake?",
     "In 2018, about 1,500 people worked in the two factories.",
     "",
-    "She asked the committee to look at the plans again.",
-    "No trains will run between Gavle and Falun on Sunday.",
+    "She asked the committee to look at the plans again, because it was not happy with them.",
+    "He said that no trains would run between Gavle and Falun on Sunday.",
 ]
 COMMAND = [sys.executable, "-c", "from polyref.cli.main import main; main()", "augment", "--threads", "1", "--no-cache"]
 
@@ -77,7 +77,8 @@ def test_a_line_of_10_000_characters(polyref: Callable[..., Any], tmp_path: Path
     line = ("The old mill by the river was sold to a family from the next village. " * 200)[:10_000].strip()
     out = tmp_path / "out.jsonl"
     (tmp_path / "refs").write_text(f"{line}\nShort.\n")
-    result = polyref("augment", tmp_path / "refs", "-k", "1", "-o", out, "--threads", "1", "--sentences", mode)
+    command = ("augment", tmp_path / "refs", "--model", "shipped", "-k", "1", "-o", out)
+    result = polyref(*command, "--threads", "1", "--sentences", mode)
     assert result.code == 0
     assert ("1 reference is longer than the model reads" in result.err) == (mode == "whole")
     first = ReferenceSet.load(out)[0]
@@ -91,7 +92,7 @@ def test_the_same_command_with_another_filter_searches_nothing_again(
     polyref: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "refs.en").write_text("".join(f"{sentence}\n" for sentence in SENTENCES[:3]), "utf-8")
-    command = ("augment", tmp_path / "refs.en", "-k", "3", "--threads", "1")
+    command = ("augment", tmp_path / "refs.en", "--model", "shipped", "-k", "3", "--threads", "1")
     others = ("--filter", "strict", "--select", "mmr", "--dropped")
     assert polyref(*command, "-o", tmp_path / "first.jsonl").code == 0
     assert polyref(*command, *others, tmp_path / "a", "-o", tmp_path / "searched.jsonl", "--no-cache").code == 0

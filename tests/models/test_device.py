@@ -22,7 +22,7 @@ from polyref.errors import UsageError
 from polyref.models import device
 from polyref.models.device import arithmetic, devices, own_device, torch_device
 from polyref.models.networks.matmul import library_choice
-from polyref.paraphrase import load_paraphraser
+from polyref.paraphrase import SearchOptions, load_paraphraser
 from polyref.processes import Processes
 
 TEXTS = [f"The {name} opens at {n} and has room for {n} people." for n, name in enumerate(("mill", "garden", "bridge"))]
@@ -96,7 +96,11 @@ def test_the_same_lists(tmp_path: Path) -> None:
     one = load_paraphraser("shipped", cache=False)
     two = load_paraphraser("shipped", device="cpu:0,1", cache=False)
     assert type(two).__name__ == "InProcesses"
-    assert list(two.paraphrase(TEXTS, 5)) == list(one.paraphrase(TEXTS, 5))
+    texts = [*TEXTS, "Many people think that the new law is a big mistake."]
+    for decoding in (None, SearchOptions(beam=6, groups=2)):
+        expected = list(one.paraphrase(texts, 5, decoding=decoding))
+        assert list(two.paraphrase(texts, 5, decoding=decoding)) == expected
+        assert expected[-1].hypotheses
     two.close()  # type: ignore[attr-defined]
 
 

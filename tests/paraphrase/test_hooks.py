@@ -1,12 +1,21 @@
-"""The rules of the shipped paraphraser, on hand-made prefixes."""
+"""What the shipped paraphraser adds to a search: rules, on hand-made prefixes, and how it judges candidates."""
 
 from __future__ import annotations
 
+import json
 import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
+import pytest
 import torch
 
-from polyref.paraphrase import load_paraphraser
+from polyref.augment.measures import Equivalence
+from polyref.errors import ModelError
+from polyref.models.opening import find
+from polyref.paraphrase import DiverseBeam, Paraphraser, SearchOptions, load_paraphraser
+from polyref.paraphrase.paraphraser import Hypothesis
 from polyref.paraphrase.shipped import Digits, NoAddedRepeats, SourceDigits
 
 
@@ -64,7 +73,10 @@ def test_repeated_numbers_and_names_stay_whole() -> None:
         "They sold 3,000 cars in May and 5,000 cars in June.",
         "He moved to Shijiazhuang, because Shijiazhuang is cheap.",
     ]
-    million, cars, name = (found.paraphrases for found in load_paraphraser("shipped", dtype="float32")(texts, k=5))
+    # All that is found, not judged.
+    options = SearchOptions(beam=6, groups=2, max_len_a=1.25, max_len_b=5)
+    raw = load_paraphraser("shipped", dtype="float32")(texts, k=5, decoding=options)
+    million, cars, name = (found.paraphrases for found in raw)
     assert all("1,000,000" in one for one in million)
     assert all("3,000" in one and "5,000" in one for one in cars)
     assert all(one.count("Shijiazhuang") == 2 for one in name)
@@ -94,3 +106,112 @@ def test_sentences_that_left_the_batch_do_not_shift_the_counts() -> None:
     scores = torch.zeros(1, 1, 11)
     rule(torch.tensor([1]), torch.tensor([[[4]]]), scores)
     assert forbidden(scores) == [[{3, 6, 7}]]
+
+
+TEXTS = [
+    "In 2018, about 1,500 people worked in the two factories.",
+    "Yes.",
+    "The committee said that it would look at the 12 plans again, because it was not happy with them.",
+    "“I have never seen so much snow in April,” said Tomas Lind.",
+    "",
+    "The dog barked all night.",
+]
+
+
+@pytest.fixture
+def judging(tmp_path: Path) -> Callable[[Any], Path]:
+    """The shipped model with another ``search`` in its ``config.json``: a folder."""
+
+    def folder(search: Any) -> Path:
+        shipped, made = find("shipped", "generator").folder, tmp_path / json.dumps(search).replace("/", "")[:99]
+        made.mkdir()
+        for path in shipped.iterdir():
+            (made / path.name).symlink_to(path)
+        config = json.loads((shipped / "config.json").read_text("utf-8"))
+        (made / "config.json").unlink()
+        (made / "config.json").write_text(json.dumps({**config, "search": search}), "utf-8")
+        return made
+
+    return folder
+
+
+@pytest.fixture(scope="module")
+def shipped() -> Paraphraser:
+    return load_paraphraser("shipped", threads=1, cache=False)
+
+
+def found(paraphraser: Paraphraser, k: int, **options: Any) -> list[tuple[Hypothesis, ...]]:
+    return [one.hypotheses for one in paraphraser.paraphrase(TEXTS, k, **options)]
+
+
+@pytest.mark.parametrize("least", [0.0, 0.1])
+def test_what_follows_both_ways_is_offered_and_the_best_comes_first(
+    judging: Callable[[Any], Path], least: float
+) -> None:
+    folder = judging({"closeness": 3, "beam": 8, "equivalence": least})
+    model = load_paraphraser(folder, threads=1, cache=False)
+    assert model.signature.endswith(f"|equivalence>={least:g}")
+    # The search of a model that does not judge, and the measure of the filters.
+    searched = found(
+        load_paraphraser(judging(None), threads=1, cache=False), 8, decoding=DiverseBeam(beam=8, closeness=3)
+    )
+    measure = Equivalence(str(folder), lang="en")
+    expected = []
+    for text, candidates in zip(TEXTS, searched, strict=True):
+        values = measure.score([(text, one.text) for one in candidates])
+        judged = sorted(zip(values, candidates, strict=True), key=lambda pair: -pair[0])
+        expected.append(tuple(one for value, one in judged if value >= least and one.text != text))
+    offered = found(model, 8)
+    assert offered == expected and max(map(len, offered)) >= 2
+    # All of it was needed: copies and worse ones were found, and the search had another order.
+    assert any(one.text == text for text, every in zip(TEXTS, searched, strict=True) for one in every)
+    assert sum(map(len, offered)) < sum(one.text != text for text, every in zip(TEXTS, searched) for one in every)
+    assert any(
+        [one.score for one in each] != sorted((one.score or 0 for one in each), reverse=True) for each in offered
+    )
+
+
+def test_a_judged_list_is_the_same_alone_and_the_start_of_a_longer_one(shipped: Paraphraser) -> None:
+    lists = found(shipped, 10)
+    assert [next(iter(shipped.paraphrase([text], 10))).hypotheses for text in TEXTS[:3]] == lists[:3]
+    assert found(shipped, 1) == [every[:1] for every in lists] and max(map(len, lists)) > 1
+    assert shipped.describe_decoding(None, 1) == shipped.describe_decoding(None, 30)
+    assert shipped.describe_decoding(DiverseBeam(beam=4), 1).startswith("dbs(beam=4,groups=2,")
+
+
+def test_a_search_with_options_of_its_own_is_not_judged(judging: Callable[[Any], Path], shipped: Paraphraser) -> None:
+    options = SearchOptions(beam=6, groups=2, max_len_b=40)
+    plain = load_paraphraser(judging(None), threads=1, cache=False)
+    lists = found(shipped, 6, decoding=options)
+    assert lists == found(plain, 6, decoding=options)
+    assert [bool(every) for every in lists] == [bool(text) for text in TEXTS]
+    assert any(one.text == text for text, every in zip(TEXTS, lists, strict=True) for one in every)
+    assert "equivalence" in shipped.signature and "equivalence" not in plain.signature
+
+
+@pytest.mark.parametrize(
+    "search",
+    [
+        [],
+        "3 8 0",
+        {"closeness": 3, "beam": 8},
+        {"closeness": 3, "beam": 8, "equivalence": 0, "depth": 1},
+        {"closeness": 4, "beam": 8, "equivalence": 0},
+        {"closeness": None, "beam": 8, "equivalence": 0},
+        {"closeness": 3, "beam": 0, "equivalence": 0},
+        {"closeness": 3, "beam": 2.5, "equivalence": 0},
+        {"closeness": 3, "beam": None, "equivalence": 0},
+        {"closeness": 3, "beam": 10**6, "equivalence": 0},
+        {"closeness": 3, "beam": 8, "equivalence": "0.5"},
+        {"closeness": 3, "beam": 8, "equivalence": None},
+        {"closeness": 3, "beam": 8, "equivalence": math.nan},
+    ],
+    ids=json.dumps,
+)
+def test_a_model_that_says_nonsense_of_its_search_is_refused(judging: Callable[[Any], Path], search: Any) -> None:
+    folder = judging(search)
+    with pytest.raises(ModelError) as error:
+        load_paraphraser(folder, cache=False)
+    assert error.value.file == str(folder / "config.json")
+    expected = 'expected null, or {"closeness": 0 to 3, "beam": 1 or more, "equivalence": a number}'
+    assert error.value.message == f"search is {search!r}, {expected}"

@@ -15,7 +15,7 @@ from polyref.paraphrase.search import Candidate
 from polyref.paraphrase.search.huggingface import SavedGeneration
 from polyref.paraphrase.search_paraphraser import SearchParaphraser
 
-TEXTS = ["The ferry left on time.", "", "Nobody saw the mill that day.", "We bought 12 apples."]
+TEXTS = ["She said that the ferry left on time.", "", "Nobody saw the mill that day.", "We bought 12 apples."]
 
 
 def counted(paraphraser: Any, monkeypatch: pytest.MonkeyPatch) -> list[int]:

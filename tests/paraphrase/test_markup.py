@@ -163,12 +163,15 @@ def test_language_models_are_asked_to_keep_it_and_asked_again(
 
 @pytest.mark.slow
 def test_the_shipped_model_keeps_it_from_the_command_line(polyref: Callable[..., Any], tmp_path: Path) -> None:
+    html = HTML.replace("The bridge opened in spring.", "The mayor said that the bridge would be closed until spring.")
+    software = SOFTWARE.replace("Open the file", "Many people think that the new law is a big mistake.")
     (tmp_path / "refs.jsonl").write_text(
-        "".join(json.dumps({"id": str(n), "refs": [{"text": text}]}) + "\n" for n, text in enumerate((HTML, SOFTWARE)))
+        "".join(json.dumps({"id": str(n), "refs": [{"text": text}]}) + "\n" for n, text in enumerate((html, software)))
     )
     for preset in ("small-model", "good-writer"):
         out = tmp_path / f"{preset}.jsonl"
-        result = polyref("augment", tmp_path / "refs.jsonl", "-k", "3", "--filter", preset, "-o", out, "--lang", "en")
+        command = ("augment", tmp_path / "refs.jsonl", "--model", "shipped", "-k", "3", "--filter", preset)
+        result = polyref(*command, "-o", out, "--lang", "en")
         assert result.code == 0, result.err
         for segment in ReferenceSet.load(out):
             assert segment.extras

@@ -14,7 +14,7 @@ from polyref.augment import augment
 from polyref.augment.filters import filter_chain
 from polyref.augment.pipeline import filtered_sentences
 from polyref.errors import UsageError
-from polyref.paraphrase import Decoding, Paraphraser, load_paraphraser
+from polyref.paraphrase import Decoding, Paraphraser, SearchOptions, load_paraphraser
 from polyref.paraphrase.paraphraser import Hypothesis, NBest
 from polyref.paraphrase.sentences import LONG, Choice, by_sentences, combine
 
@@ -158,15 +158,19 @@ def test_paragraphs_are_distinct_and_the_first_is_the_best(scores: list[list[flo
         assert made[0].score == pytest.approx(sum(filter(None, best)) / sum(one is not None for one in best))
 
 
+#: What the shipped model finds, not judged: long lists for every sentence.
+RAW = SearchOptions(beam=8, groups=2, max_len_a=1.25, max_len_b=5)
+
+
 @pytest.mark.slow
 def test_the_shipped_model_writes_whole_paragraphs() -> None:
-    made = augment([PARAGRAPH.replace("\n", " ")], load_paraphraser("shipped", threads=1), 5)
-    texts = [ref.text for ref in made[0].extras]
-    assert len(texts) == 5
-    assert all(ref.extra == {} for ref in made[0].extras)
-    for text in texts:
-        assert "twelve" in text and "Smith" in text and "U.S." in text
-    whole = augment([PARAGRAPH.replace("\n", " ") * 6], "shipped", 2, sentences="whole", filters="none")
+    paragraph, model = PARAGRAPH.replace("\n", " "), load_paraphraser("shipped", threads=1)
+    judged, made = (augment([paragraph], model, 5, decoding=decoding)[0].extras for decoding in (None, RAW))
+    assert judged and len(made) == 5
+    assert all(ref.extra == {} for ref in judged + made)
+    for ref in judged + made:
+        assert "twelve" in ref.text and "Smith" in ref.text and "U.S." in ref.text
+    whole = augment([paragraph * 6], model, 2, sentences="whole", filters="none", decoding=RAW)
     assert [ref.extra for ref in whole[0].extras] == [{"truncated": True}] * len(whole[0].extras) != []
 
 
@@ -174,7 +178,7 @@ def test_the_shipped_model_writes_whole_paragraphs() -> None:
 def test_paragraphs_of_wmt23_get_references(data_dir: Path) -> None:
     lines = (data_dir / "wmt23" / "sources" / "en-de.txt").read_text("utf-8").splitlines()
     paragraphs = [line for line in lines if 25 <= len(line.split()) <= 400][5::12]
-    made = augment(paragraphs, load_paraphraser("shipped", threads=1), 10)
+    made = augment(paragraphs, load_paraphraser("shipped", threads=1), 10, decoding=RAW)
     counts = [len(segment.extras) for segment in made]
     assert len(counts) == 28
     assert sum(count >= 5 for count in counts) >= 0.9 * len(counts)
