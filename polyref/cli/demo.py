@@ -155,7 +155,7 @@ def _words(text: str) -> Counter[str]:
     default=DEFAULT_MODELS,
     show_default=True,
     metavar="NAME|DIR",
-    help="What writes.",
+    help="What writes the paraphrases.",
 )
 @click.option("--threads", type=click.IntRange(min=1), metavar="N", help="CPU threads. [default: torch's]")
 @click.option("--open", "show", is_flag=True, help="Show a page about the references and paraphrases in a browser.")

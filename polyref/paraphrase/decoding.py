@@ -167,7 +167,7 @@ class DiverseBeam:
     """
 
     beam: int | None = setting(
-        None, help="Beam over all groups.", least=1, metavar="B", otherwise="as many as asked for"
+        None, help="Beam over all groups.", least=1, metavar="B", otherwise="the model's own, or as many as asked for"
     )
     groups: int | None = setting(
         None, help="Diverse beam groups.", least=1, metavar="G", otherwise="one for every 5 candidates"

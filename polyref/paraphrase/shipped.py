@@ -164,8 +164,7 @@ class JudgedSearch:
     Attributes:
         closeness: Of the search (0 free .. 3 near copies); forced scores have the model's own.
         beam: Hypotheses of a text, however few are asked for.
-        equivalence: Candidates of which a text and they follow from each other less are not offered (nats, see
-            :func:`equivalences`).
+        equivalence: Candidates below this are not offered (nats, see :func:`equivalences`).
     """
 
     closeness: int

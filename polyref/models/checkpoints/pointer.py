@@ -38,6 +38,7 @@ class PointerModel:
     Attributes:
         language: ISO 639-1 code of the one language it writes.
         min_score: Candidates below this length-normalised log-probability are not offered (None: all are).
+        search: What ``config.json`` says of its search, as it is; the paraphraser reads it.
         digest: First 12 hex digits of the SHA-256 over its files.
     """
 
