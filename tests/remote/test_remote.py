@@ -22,6 +22,7 @@ from polyref.store import Journal, pack
 from polyref.textfiles import is_remote, read_lines, without_scheme
 
 PROGRAM = Path(__file__).parent.parent / "shared" / "rule_paraphraser.py"
+ONE = ("--model", "shipped")  # which is the rules here
 LINES = [f"Sentence {n} is here.\n" for n in range(3 * SHARD_SEGMENTS + 10)]
 
 
@@ -176,10 +177,10 @@ def test_a_killed_run_goes_on_with_the_journal_that_lies_with_the_output(tmp_pat
     refs, log = tmp_path / "refs.en", tmp_path / "log"
     refs.write_text("".join(LINES))
     start = [sys.executable, str(PROGRAM)]
-    here = ["augment", str(refs), "-k", "2", "-o", str(tmp_path / "here.jsonl")]
+    here = ["augment", str(refs), *ONE, "-k", "2", "-o", str(tmp_path / "here.jsonl")]
     subprocess.run([*start, str(tmp_path / "other"), "0", *here], check=True, stderr=subprocess.DEVNULL)
     # fsspec's own file system of this machine, by a name under which it is no path.
-    there = ["augment", f"local://{refs}", "-k", "2", "-o", f"local://{tmp_path}/there.jsonl"]
+    there = ["augment", f"local://{refs}", *ONE, "-k", "2", "-o", f"local://{tmp_path}/there.jsonl"]
     process = subprocess.Popen([*start, str(log), str(2 * SHARD_SEGMENTS), *there], stderr=subprocess.DEVNULL)
     while len(texts(log)) < 2 * SHARD_SEGMENTS:
         assert process.poll() is None, "ended before it could be killed"
