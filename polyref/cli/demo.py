@@ -174,7 +174,9 @@ def command(
     refs, made, scores = folder / "refs.en", folder / MADE, folder / SCORES
     systems = (str(folder / RIGHT), str(folder / WRONG))
     silence(1)  # only the commands and the screen at the end
-    _announce("augment", refs, "-k", K, "-o", made, "--dropped", folder / DROPPED)
+    asked = [] if models == DEFAULT_MODELS else [word for model in models for word in ("--model", model)]
+    asked += [] if threads is None else ["--threads", str(threads)]
+    _announce("augment", refs, "-k", K, *asked, "-o", made, "--dropped", folder / DROPPED)
     ctx.invoke(
         augment.command,
         references=(str(refs),),

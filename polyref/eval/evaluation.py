@@ -298,8 +298,7 @@ def measure(sets: Sequence[EvaluationSet], choices: Choices, say: Say = lambda k
     check_names(sets, choices)
     judged = [judgement(evalset, choices, len(sets) > 1) for evalset in sets]
     if choices["repeated_pairs"] != "count" and all(gold.pairs is None for gold, _, _ in judged):
-        reason = "`repeated_pairs` has no use: no judgement here is of relative rankings"
-        raise UsageError(reason, remedy="leave it out")
+        raise UsageError("`repeated_pairs` has no use: no judgement is of relative rankings", remedy="leave it out")
     lacking = [why for gold, _, _ in judged if (why := perm_both_fault(gold)) is not None]
     if choices["perm_both"] is not None and len(lacking) == len(judged):
         raise lacking[0]
@@ -354,10 +353,8 @@ def _evaluation(
     controls = [row for row in rows if row.control]
     rows = [row for row in rows if not row.control]
     if choices["perm_both"] is not None and lacking is None:
-        permutations, seed = choices["perm_both"], choices["bootstrap"].seed
-        rows = with_perm_both(
-            rows, found.series, inside, baseline=choices["baseline"], resamples=permutations, seed=seed
-        )
+        drawn = {"resamples": choices["perm_both"], "seed": choices["bootstrap"].seed}
+        rows = with_perm_both(rows, found.series, inside, baseline=choices["baseline"], **drawn)
     if choices["pairwise"]:
         pairs = outcome_rows(found.series, gold, scored, baseline=choices["baseline"])
         rows += [row for row in pairs if row.k is None or row.k in found.ks]

@@ -117,8 +117,7 @@ def _gold_name(evalset: EvaluationSet, asked: Sequence[str], several: bool) -> s
     if not available:
         reason = f"{evalset.pair} has no human judgements in {evalset.directory}"
         raise UsageError(reason, remedy="see docs/reference/evaluation-sets.md")
-    reason = f"{evalset.pair} has several judgements: {', '.join(available)}"
-    raise UsageError(reason, remedy="choose with `gold`")
+    raise UsageError(f"{evalset.pair} has several judgements: {', '.join(available)}", remedy="choose with `gold`")
 
 
 def _scored_against(evalset: EvaluationSet, choices: Choices, several: bool) -> set[str]:

@@ -14,7 +14,6 @@ from polyref.errors import DataError, UsageError
 from polyref.eval.data.evaluation_set import EvalSet
 from polyref.eval.data.reference_sets import (
     LengthLeft,
-    bleu_tokenizer,
     check_sources,
     chosen_references,
     length_left,
@@ -35,9 +34,10 @@ from polyref.eval.series import (
     StoredSeries,
     series_of,
 )
-from polyref.metrics.api import CONSENSUS, check_leave_one_out, leave_one_out, segment_scores, short_of, wanted_ks
+from polyref.metrics.api import CONSENSUS, check_leave_one_out, leave_one_out, segment_scores, wanted_ks, warnings_of
 from polyref.metrics.base import Metric
 from polyref.metrics.registry import (
+    between,
     is_metric,
     make_metrics,
     metric_class,
@@ -141,9 +141,8 @@ def scores_of(evalset: EvaluationSet, gold: Gold, choices: Choices, several: boo
     if choices["peers"] is not None and (stored or not made):
         raise UsageError("`peers` needs metrics that are computed here, not score files")
     if not made or not isinstance(evalset, EvalSet):
-        yield ScoredSet(
-            series=[stored[name] for name in metrics], systems=systems, ks=sorted(set(choices["ks"]) or {0})
-        )
+        series = [stored[name] for name in metrics]
+        yield ScoredSet(series=series, systems=systems, ks=sorted(set(choices["ks"]) or {0}))
         return
     outputs = dict(zip(systems, texts := evalset.outputs(systems), strict=True))
     known = evalset.known(texts)
@@ -174,7 +173,7 @@ def scores_of(evalset: EvaluationSet, gold: Gold, choices: Choices, several: boo
                 for one in (references, *others)
             )
             by_name = {**stored, **dict(zip(made, here, strict=True))}
-            told = short_of(max(choices["ks"], default=0), min(counts))
+            told = warnings_of(made.values(), references, max(choices["ks"], default=0))
             cells = [s.segment(systems, k) for s in chain(here, *fakes) if made[s.metric].may_miss for k in s.ks]
             unscored = known & np.isnan(np.array(cells, dtype=np.float64)).any(axis=0)
             if unscored.any():
@@ -207,10 +206,8 @@ def _stored(evalset: EvaluationSet, names: Sequence[str], refs: tuple[str, ...],
             reason = f"no references for {evalset.pair}, which {lacking[0]} reads"
             remedy = "give translations of its sources as added ones: `references`"
             raise DataError(reason, file=evalset.directory, remedy=remedy)
-    return {
-        name: StoredSeries(name, evalset.stored(name.removeprefix(STORED), refs, **folder), evalset.directory)
-        for name in names
-    }
+    found = {name: evalset.stored(name.removeprefix(STORED), refs, **folder) for name in names}
+    return {name: StoredSeries(name, scores, evalset.directory) for name, scores in found.items()}
 
 
 def _references(
@@ -221,8 +218,8 @@ def _references(
     choices: Choices,
 ) -> ReferenceSet:
     """The human references that were asked for, and added ones."""
-    reading = any(metric.needs_references for metric in metrics.values())
-    names = chosen_references(evalset, asked, added is not None or not reading)
+    unread = not any(metric.needs_references for metric in metrics.values())
+    names = chosen_references(evalset, asked, added is not None or unread)
     source = filled(added, evalset) if isinstance(added, str) else added
     references = reference_set(evalset, names, source, choices["form"], choices["fields"])
     check_sources(evalset, references, metrics.values())
@@ -297,10 +294,10 @@ def _computed(evalset: EvaluationSet, metrics: Sequence[str], choices: Choices) 
         known = [one for name in named for one in metric_options(read_specification(name).name).values()]
         takers = any(one.parameter == "cache" for one in known)
         taken = {name: value for name, value in options.items() if takers or name != "cache"}
-        both = make_metrics(named, taken, tokenize=bleu_tokenizer(evalset.pair)) if named else {}
+        both = make_metrics(named, taken, evalset.pair) if named else {}
         usable = added or bool(evalset.reference_files)
         both |= {name: metric for name, metric in given.items() if usable or not metric.needs_references}
-        own = {name: both[name] for name in metrics if name in both}
+        own = {name: between(both[name], evalset.pair) for name in metrics if name in both}
     useless = {
         "references": bool(choices["references"]),
         **dict.fromkeys(list(options)[:1], True),
@@ -359,8 +356,8 @@ def _wanted(choices: Choices, references: ReferenceSet, most: int, several: bool
         return sorted(set(choices["ks"]) or {0, most})
     for name, useless in (("placebo", choices["placebo"]), ("originals", choices["originals"] != (KEPT,))):
         if useless:
-            reason = f"`{name}` has no use: there is no human reference, and gains are over added ones"
-            raise UsageError(reason, remedy="leave it out")
+            found = f"`{name}` has no use: there is no human reference, and gains are over added ones"
+            raise UsageError(found, remedy="leave it out")
     # Other sets may have some.
     asked = [k for k in choices["ks"] if k or not several] or choices["ks"]
     return sorted(set(wanted_ks(asked or (1, most), most, human=False)))

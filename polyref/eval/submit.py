@@ -12,14 +12,7 @@ from typing import Any
 from polyref import __version__
 from polyref.errors import DataError, UsageError
 from polyref.eval.data.evaluation_set import EvalSet
-from polyref.eval.data.reference_sets import (
-    as_added,
-    bleu_tokenizer,
-    check_sources,
-    chosen_references,
-    reference_set,
-    sources_alone,
-)
+from polyref.eval.data.reference_sets import as_added, check_sources, chosen_references, reference_set, sources_alone
 from polyref.eval.data.releases import check_patterns, filled, open_sets
 from polyref.eval.data.task_files import LEVELS, TaskRow, file_name, read_rows, write_rows
 from polyref.eval.options import Say
@@ -38,7 +31,7 @@ from polyref.eval.submission import (
 )
 from polyref.eval.submission import Submission as Submission
 from polyref.eval.submit_items import submit_items
-from polyref.metrics.api import short_of
+from polyref.metrics.api import warnings_of
 from polyref.metrics.base import Metric
 from polyref.metrics.copies import (
     Copies,
@@ -174,14 +167,14 @@ def _pair(
     evalset: EvalSet, what: Submission, options: Mapping[str, Any] | None, say: Say, rows: dict[str, list[TaskRow]]
 ) -> tuple[TestSet, dict[str, Any]]:
     """Add the lines of one language pair to ``rows``; what its test set is, and where its references came from."""
-    metric, *more = make_metrics([what.metric], options, tokenize=bleu_tokenizer(evalset.pair)).values()
+    metric, *more = make_metrics([what.metric], options, evalset.pair).values()
     if more:
         raise UsageError(f"`metric` names {1 + len(more)} metrics, expected one")
     chosen, references = _references(evalset, what, metric)
     extras = [len(segment.extras) for segment in references]
     for note in evalset.notes:
         say("note", f"{evalset.pair}: {note}")
-    for warning in short_of(what.k or 0, min(extras)):
+    for warning in warnings_of([metric], references, what.k or 0):
         say("warning", f"{evalset.pair}: {warning}")
     asked = max(extras) if what.k is None else what.k
     k = min(asked, max(extras))

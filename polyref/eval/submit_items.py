@@ -19,7 +19,6 @@ import numpy.typing as npt
 
 from polyref import __version__
 from polyref.errors import DataError, UsageError
-from polyref.eval.data.reference_sets import bleu_tokenizer
 from polyref.eval.data.task_files import check_name
 from polyref.eval.submission import Checked, Submission
 from polyref.formats import Reading, open_references
@@ -39,8 +38,6 @@ from polyref.metrics.copies import (
     warnings_of_copies,
     warnings_of_originals,
 )
-from polyref.metrics.gemba import GembaDA
-from polyref.metrics.likelihood import SequenceMetric
 from polyref.metrics.registry import make_metrics
 from polyref.metrics.statistics import Statistics, check_finite
 from polyref.progress import listening, work
@@ -114,10 +111,7 @@ class Metrics:
     def of(self, pair: str, references: bool) -> Metric:
         """The metric that scores items of a pair, with or without references."""
         if pair not in self._made:
-            source, target = pair.split("-", 1)
-            made = make_metrics(self._specifications, self._options, tokenize=bleu_tokenizer(pair)).values()
-            asked = SequenceMetric, GembaDA  # which say the languages to a model
-            self._made[pair] = [one.between(source, target) if isinstance(one, asked) else one for one in made]
+            self._made[pair] = [*make_metrics(self._specifications, self._options, pair).values()]
         return self._made[pair][0 if references else -1]
 
 

@@ -21,7 +21,7 @@ from polyref.metrics.registry import named_metrics, needs_added, plain_name
 from polyref.metrics.signature import InputsDigest, feed
 from polyref.metrics.significance import SEED, check_test
 from polyref.metrics.table import MetricScores, ScoreTable, measured
-from polyref.models.language_recognition import language_name, other_language
+from polyref.models.language_recognition import Language, language_name, other_language
 from polyref.references import Reference, ReferenceSet, as_reference_set
 from polyref.values import as_texts, text, whole, wholes
 
@@ -263,16 +263,25 @@ def notes_of_counts(
 
 def check_language(metric: Metric, references: ReferenceSet) -> None:
     """Refuse human references that are clearly in a language that the metric's model does not know."""
-    if not metric.needs_references or not metric.languages:
-        return
-    texts = (ref.text for segment in references for ref in segment.originals)
-    if (found := other_language(texts, metric.languages)) is not None:
-        names = ", ".join(map(language_name, metric.languages))
-        raise DataError(
-            f"the references are {found.name}, but the model of {metric.label} is for {names}",
-            remedy=f"`target_lang` {found.code} where the model knows {found.name}, else another model or a metric "
-            "without one, such as chrf; or `force`",
-        )
+    for said, found in foreign([metric], references):
+        remedy = f"`target_lang` {found.code} where the model knows {found.name}, else another model or a metric "
+        raise DataError(said, remedy=f"{remedy}without one, such as chrf; or `force`")
+
+
+def foreign(metrics: Iterable[Metric], references: ReferenceSet) -> Iterator[tuple[str, Language]]:
+    """What to say where human references are clearly in a language that a metric's model does not know; and which."""
+    for metric in metrics:
+        texts = (ref.text for segment in references for ref in segment.originals)
+        known = metric.languages if metric.needs_references else ()
+        if known and (found := other_language(texts, known)) is not None:
+            names = ", ".join(map(language_name, known))
+            yield f"the references are {found.name}, but the model of {metric.label} is for {names}", found
+
+
+def warnings_of(metrics: Iterable[Metric], references: ReferenceSet, asked: int) -> list[str]:
+    """What to tell of references of which ``asked`` added ones a segment are to be scored."""
+    said = [one for one, _ in foreign(metrics, references)]
+    return said + short_of(asked, min(len(segment.extras) for segment in references))
 
 
 def check_sources(metrics: Mapping[str, Metric]) -> None:

@@ -118,6 +118,10 @@ class Metric(ABC):
         """Codes of the languages that its model knows; empty: any, or the model does not say."""
         return ()
 
+    def between(self, source: str, target: str) -> Metric:
+        """The same for texts of these languages, where it asks for them and nobody named others."""
+        return self
+
     @property
     def options(self) -> dict[str, Any]:
         """What decides the statistics, as plain JSON values; here all options, and how references combine."""

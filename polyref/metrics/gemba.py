@@ -147,7 +147,6 @@ class GembaDA(Metric):
         _ = self._questions, self._body  # refused before anything is read or asked
 
     def between(self, source: str, target: str) -> GembaDA:
-        """The same for texts of these languages, where nobody named others."""
         return replace(self, lang=self.lang or target, source_lang=self.source_lang or source)
 
     @property

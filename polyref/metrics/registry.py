@@ -15,7 +15,7 @@ from functools import cache
 from typing import Any, Final
 
 from polyref.errors import UsageError
-from polyref.languages import base
+from polyref.languages import base, split_pair, target_language
 from polyref.metrics.base import Metric
 from polyref.metrics.combination import COMBINATIONS, Combination, combination_options, idle
 from polyref.options import Option, fields_of
@@ -365,7 +365,7 @@ def _usual(kind: type[Metric]) -> str:
 
 
 def make_metrics(
-    specifications: Iterable[str], defaults: Mapping[str, Any] | None = None, **fallback: Any
+    specifications: Iterable[str], defaults: Mapping[str, Any] | None = None, pair: str | None = None, **fallback: Any
 ) -> dict[str, Metric]:
     """Metrics by what rows call them: the name, or the specification in one spelling where it has options.
 
@@ -375,6 +375,7 @@ def make_metrics(
         defaults: Options for all metrics that have them and do not say otherwise, by the names of their flags:
             ``combine``, ``chrf_beta``. None and an empty tuple are not given. ``target_lang`` also chooses BLEU's
             tokeniser, as sacreBLEU does.
+        pair: Of languages, ``en-de``: for BLEU's tokeniser and models that ask for it, where nothing else was said.
         fallback: Fields for all metrics that have them, where nothing else was said; None is not given.
 
     Raises:
@@ -384,8 +385,8 @@ def make_metrics(
     read = {str(one): one for one in read_specifications(parts, defaults)}
     given = {parameter: value for parameter, value in (defaults or {}).items() if value is not None and value != ()}
     _check_taken(given, read)
-    if TARGET_LANGUAGE in given:
-        fallback["tokenize"] = tokenizer_of(given[TARGET_LANGUAGE])
+    if TARGET_LANGUAGE in given or pair is not None:
+        fallback["tokenize"] = tokenizer_of(given.get(TARGET_LANGUAGE) or target_language(pair or ""))
     made = {}
     for key, asked in read.items():
         options = metric_options(asked.name)
@@ -393,9 +394,14 @@ def make_metrics(
         chosen |= {name: given[known.parameter] for name, known in options.items() if known.parameter in given}
         if plain_name(asked.name) == "chrf":  # with word n-grams it would not be called so
             chosen.pop("word_order", None)
-        made[key] = get_metric(asked.name, **_readable(asked, chosen))
+        made[key] = between(get_metric(asked.name, **_readable(asked, chosen)), pair)
     _check_used(given, made)
     return made
+
+
+def between(metric: Metric, pair: str | None) -> Metric:
+    """The metric for texts of a language pair."""
+    return metric.between(*languages) if pair and (languages := split_pair(pair)) else metric
 
 
 def named_metrics(

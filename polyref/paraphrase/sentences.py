@@ -13,7 +13,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version
-from itertools import islice
+from itertools import accumulate, islice
 from typing import Final
 
 from polyref.errors import UsageError
@@ -280,6 +280,8 @@ def combine(
     ]
     if not all(ways):
         return
+    # The list is best first: what stands below is worth no more, whatever its probability.
+    ranked = [list(accumulate((one.score or 0.0 for one in found), min)) for found in ways]
     used: list[Counter[int]] = [Counter() for _ in ways]
     # The paragraph as it was is no paraphrase of it.
     taken = {tuple(len(found) - 1 for found in ways)} if copies else set()
@@ -287,8 +289,8 @@ def combine(
     most = k + len(texts)
     while len(texts) < most:
         worth = [
-            [(one.score or 0.0) - STRENGTH * count[place] for place, one in enumerate(found)]
-            for found, count in zip(ways, used, strict=True)
+            [value - STRENGTH * count[place] for place, value in enumerate(values)]
+            for values, count in zip(ranked, used, strict=True)
         ]
         best = _best(worth, taken)
         if best is None:

@@ -24,7 +24,15 @@ from polyref.models.networks.attention import padded
 from polyref.models.networks.batched import BatchedDecoder
 from polyref.models.opening import find
 from polyref.paraphrase.copy_penalty import CopyPenaltyRules
-from polyref.paraphrase.decoding import LARGEST, LARGEST_BEAM, Decoding, DiverseBeam, check_number, in_full
+from polyref.paraphrase.decoding import (
+    LARGEST,
+    LARGEST_BEAM,
+    Decoding,
+    DiverseBeam,
+    check_number,
+    check_numbers,
+    in_full,
+)
 from polyref.paraphrase.loading import DTYPE_SHIPPED, LoadingOptions, check_dtype, told_dtype
 from polyref.paraphrase.search import SearchOptions, StepHook
 from polyref.paraphrase.search.state import far, forbid
@@ -199,8 +207,10 @@ class JudgingParaphraser(SearchParaphraser):
         if isinstance(decoding, SearchOptions):
             return super().settle(decoding, k)
         asked = decoding or DiverseBeam()
-        if asked.beam is None and asked.groups is None:
-            asked = replace(asked, beam=self._judged.beam)
+        if asked.beam is None:  # the next multiple of the groups
+            check_numbers(asked)
+            groups = asked.groups or 1
+            asked = replace(asked, beam=-(-self._judged.beam // groups) * groups)
         return super().settle(asked, k)
 
     def _searched(

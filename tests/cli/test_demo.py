@@ -62,6 +62,19 @@ def test_files_and_scores(polyref: Callable[..., Any], rules: None, tmp_path: Pa
     assert len(ReferenceSet.load(folder / "refs.polyref.jsonl")) == 12
 
 
+def test_the_commands_that_it_shows_are_those_that_it_runs(
+    polyref: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shown = polyref("demo", "--model", "lexical").err.splitlines()
+    commands = [line.removeprefix("$ polyref ").split() for line in shown if line.startswith("$ polyref ")]
+    assert [command[0] for command in commands] == ["augment", "score"]
+    first = {path.name: path.read_bytes() for path in (tmp_path / "polyref-demo").iterdir()}
+    for command in commands:
+        assert polyref(*command, "--force").code == 0
+    assert {path.name: path.read_bytes() for path in (tmp_path / "polyref-demo").iterdir()} == first
+
+
 @pytest.mark.slow
 def test_again_and_as_json(
     polyref: Callable[..., Any], rules: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -240,7 +240,7 @@ def test_report_and_data_frame(choices: dict[str, Any], tmp_path: Path, monkeypa
         ({"resamples": 0, "over": "both"}, "`over` has no use with `resamples` 0"),
         ({"resamples": 0, "confidence": 0.5}, "`confidence` has no use with `resamples` 0"),
         ({"resamples": 0, "seed": 5}, "`seed` has no use with `resamples` 0"),
-        ({"repeated_pairs": "merge"}, "`repeated_pairs` has no use: no judgement here is of relative rankings"),
+        ({"repeated_pairs": "merge"}, "`repeated_pairs` has no use: no judgement is of relative rankings"),
         ({"scores": "nowhere"}, "`scores` has no use: no metric here is a score file"),
         (
             {"references": None, "originals": "kept", "metrics": "length"},

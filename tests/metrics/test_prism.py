@@ -7,12 +7,14 @@ import json
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
 from polyref.errors import DataError, PolyrefWarning, UsageError
+from polyref.eval.api import evaluate
 from polyref.metrics import Statistics, get_metric
 from polyref.metrics.combination import COMBINATIONS
 from polyref.metrics.likelihood.prism import PrismRef, PrismSrc
@@ -22,6 +24,7 @@ from polyref.models.opening import SHIPPED
 from polyref.models.scorers import load_scorer
 from polyref.references import Reference, ReferenceSet, Segment
 
+MINIMAL = Path(__file__).resolve().parent.parent / "eval" / "minimal"
 HUMAN = [["the old mill stands near the river"], ["nobody has seen the ferry"], [""]]
 EXTRA = [["the mill is old", "an old mill near the water", ""], ["the ferry is gone"], ["the boats swing round"]]
 SYSTEMS = {
@@ -271,3 +274,59 @@ def test_a_stretch_begins_without_the_states_of_the_one_before(
     first, again = scorer.compute(stretch), scorer.compute(stretch)
     assert sum(encoded) == 2 * len(texts)
     assert all((a == b).all() for a, b in zip(first, again, strict=True))
+
+
+def turned(folder: Path) -> None:
+    """The small set de-en as en-de."""
+    for file in (path for path in MINIMAL.rglob("*") if path.is_file()):
+        copy = folder / str(file.relative_to(MINIMAL)).replace("de-en", "en-de")
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_bytes(file.read_bytes())
+
+
+@pytest.mark.slow
+def test_evaluate_tells_a_model_the_languages_of_the_pair(seq2seq: dict[str, Path], tmp_path: Path) -> None:
+    turned(tmp_path)
+
+    def measured(metrics: Any, **options: Any) -> list[dict[str, Any]]:
+        told = {"ref": "refA", "gold": "mqm", "resamples": 20, "options": options}
+        return list(evaluate(tmp_path, "en-de", metrics=metrics, **told).rows)
+
+    model = str(seq2seq["m2m"])
+    for name, marks in (("prism", ["|lang:de|"]), ("prism-src", ["|lang:de|", "|from:en|"])):
+        told = measured(f"{name}(model={model})")
+        assert all(mark in row["signature"] for row in told for mark in marks)
+        # A metric as an object is told it, too; and what somebody named stays.
+        assert [row["value"] for row in measured([get_metric(name, model=model)])] == [row["value"] for row in told]
+        named = measured(f"{name}(model={model}, lang=fr)")
+        assert all("lang:fr|" in row["signature"] for row in named)
+        assert [row["value"] for row in named] != [row["value"] for row in told]
+    # A model of one language writes that.
+    assert all("|lang:en|" in row["signature"] for row in measured("prism"))
+
+
+GERMAN = [
+    "Die alte Mühle steht seit vielen Jahren am Fluss.",
+    "Niemand hat heute die Fähre gesehen, und der Regen hört nicht auf.",
+    "Zwei Kinder werfen den Enten Brot zu, obwohl das hier verboten ist.",
+    "Der Bürgermeister sagte, dass die Brücke im Herbst gesperrt wird.",
+    "Sie öffnet das Fenster, weil es in der Küche zu warm geworden ist.",
+]
+
+
+def test_evaluate_tells_of_references_that_a_model_cannot_read(tmp_path: Path) -> None:
+    turned(tmp_path)
+    (tmp_path / "references" / "en-de.refA.txt").write_text("".join(f"{line}\n" for line in GERMAN), "utf-8")
+    heard: list[str] = []
+    told = {
+        "ref": "refA",
+        "gold": "mqm",
+        "resamples": 20,
+        "ks": [0],
+        "say": lambda kind, message: heard.append(message),
+    }
+    evaluate(tmp_path, "en-de", metrics=["prism", "bleu"], **told)
+    assert "the references are German, but the model of Prism-ref is for English" in heard
+    heard.clear()
+    evaluate(tmp_path, "en-de", metrics=["bleu"], **told)
+    assert not any("the references are" in message for message in heard)

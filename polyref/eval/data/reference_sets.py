@@ -25,17 +25,9 @@ import numpy as np
 from polyref.errors import DataError, UsageError
 from polyref.eval.data.evaluation_set import EvalSet
 from polyref.formats.documents import NO_REFERENCE
-from polyref.languages import target_language
 from polyref.metrics.base import Metric
-from polyref.metrics.registry import tokenizer_of
 from polyref.references import ReferenceSet, Segment, as_reference_set
 from polyref.textfiles import check_parallel
-
-
-def bleu_tokenizer(pair: str) -> str | None:
-    """The tokeniser that sacreBLEU uses for the pair's target language, or None for its default (13a)."""
-    return tokenizer_of(target_language(pair))
-
 
 #: What stands before the name of a reference of the set that is added to others.
 OF_SET: Final = "ref:"

@@ -354,8 +354,7 @@ class XmlRelease(HeldSet):
         source, target = split_pair(pair) or (pair, "")
         read = read_xml(Path(file), source)
         if other := next((d for d in read if d.target and base(d.target) != base(target)), None):
-            reason = f"the texts are in {other.target!r}, expected {target!r}"
-            raise DataError(reason, file=file, line=other.line)
+            raise DataError(f"the texts are in {other.target!r}, expected {target!r}", file=file, line=other.line)
         there = list(dict.fromkeys(d.collection for d in read if d.collection is not None))
         if collection is not None and collection not in there:
             raise DataError(f"no collection {collection!r}, there are: {', '.join(there) or 'none'}", file=file)

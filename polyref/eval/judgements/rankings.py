@@ -98,8 +98,7 @@ def read_pairs(
         fields = line.split("\t")
         if number == 1:
             if tuple(fields) != HEADER:
-                reason = f"the header is {shortened(line)}, expected {chr(9).join(HEADER)!r}"
-                raise DataError(reason, file=path, line=1)
+                raise DataError(f"the header is {shortened(line)}, expected {chr(9).join(HEADER)!r}", file=path, line=1)
             continue
         if len(fields) != 3:
             raise DataError(

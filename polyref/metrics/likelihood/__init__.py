@@ -85,7 +85,6 @@ class SequenceMetric(Windowed):
         return () if self._target_lang is None else (self._target_lang,)
 
     def between(self, source: str, target: str) -> SequenceMetric:
-        """The same for texts of these languages, where its model has several and nobody named one."""
         return replace(self, lang=self.lang or target) if len(self.facts.languages) > 1 else self
 
     @cached_property
