@@ -26,7 +26,7 @@ from polyref.formats.base import Lines, shortened
 from polyref.formats.documents import HUMAN_NAME
 from polyref.formats.metrics_task import Item, check_systems, fits, read_items
 from polyref.json_files import Record
-from polyref.languages import base
+from polyref.languages import base, target_language
 from polyref.metrics.api import short_of
 from polyref.metrics.base import Metric
 from polyref.metrics.copies import (
@@ -40,6 +40,7 @@ from polyref.metrics.copies import (
 )
 from polyref.metrics.registry import make_metrics
 from polyref.metrics.statistics import Statistics, check_finite
+from polyref.models.language_recognition import language_name
 from polyref.progress import listening, work
 from polyref.publishing import check_writable, publish_together, write_atomically
 from polyref.references import Reference, ReferenceSet, Segment
@@ -278,6 +279,10 @@ class Scoring:
             k = max(extras) if self._asked is None else min(self._asked, max(extras))
             copies = [replace(one, k=k) for one in self._copies[pair].found()] if k else []
             near = self._originals[pair].found()
+            target, first = target_language(pair), self._metrics.of(pair, True)
+            if first.needs_references and first.languages and target not in map(base, first.languages):
+                names = ", ".join(map(language_name, first.languages))
+                say("warning", f"{pair}: the model of {first.label} is for {names}, not {language_name(target)}")
             shorts = short_of(self._asked or 0, min(extras))
             for warning in (*shorts, *warnings_of_originals(near), *warnings_of_copies(copies)):
                 say("warning", f"{pair}: {warning}")

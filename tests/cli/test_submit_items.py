@@ -101,6 +101,15 @@ def test_scores_are_those_of_score(every: Path, tmp_path: Path, polyref: Callabl
     assert "|refs:1|" in facts["pairs"][GERMAN]["signatures"][0]
 
 
+def test_a_model_that_does_not_know_a_language_is_told_of(
+    every: Path, tmp_path: Path, polyref: Callable[..., Any]
+) -> None:
+    run = polyref("submit", every, "--year", "2026", "-m", "bertscore", "--name", "x", "-o", tmp_path / "out")
+    assert run.code == 0, run.err
+    told = [line for line in run.err.splitlines() if "the model of" in line]
+    assert told == [f"polyref: warning: {CHINESE}: the model of BERTScore is for English, not Chinese"]
+
+
 def test_pairs_that_are_asked_for(every: Path, tmp_path: Path, polyref: Callable[..., Any]) -> None:
     run = polyref("submit", every, "--year", "2026", "-l", "en-zh", "-m", "chrf", "--name", "x", "-o", tmp_path / "zh")
     assert run.code == 0 and f"{tmp_path / 'zh'}: {CHINESE}, 2 systems, 5 segments" in run.err
