@@ -1,7 +1,7 @@
 """Numbers cannot move without the version: it parts the caches and signatures of before from those of now.
 
 ``golden_numbers.json`` holds the version they were computed with. Where a change moves a number on purpose, raise
-``polyref.__version__`` (0.2.0.dev1 to 0.2.0.dev2), say in CHANGELOG.md what moved, and record them anew:
+``polyref.__version__`` (0.2.0.dev2 to 0.2.0.dev3), say in CHANGELOG.md what moved, and record them anew:
 
     python tests/test_golden_numbers.py
 """

@@ -28,7 +28,7 @@ COLUMNS: Final = (
 )
 MEASURES: Final = ("precision", "recall", "f", "pooled")
 #: BERTScore's layer with each encoder.
-DEFAULTS: Final = {"shipped": 2, "minilm": 4}
+DEFAULTS: Final = {"shipped": 3, "minilm": 4}
 SEGMENTS: Final = 150
 
 
