@@ -227,6 +227,19 @@ def test_which_metric_agrees_best() -> None:
     )
 
 
+def test_prism_and_its_ensembles() -> None:
+    def value(name: str, members: str, statistic: str) -> Decimal:
+        return figure("ensembles", "value", set=name, members=members, k=0, statistic=statistic, row="real").value
+
+    together = {row["members"] for row in raw("ensembles") if " + " in row["members"]}
+    for name in ("development", "wmt22-zh", "wmt19"):
+        within = "kendall-darr-without-ties" if name == "wmt19" else "kendall-tau-b-items"
+        assert max(value(name, members, within) for members in together) < value(name, "prism", within)
+        either = sorted(value(name, metric, R) for metric in ("chrf++", "prism"))
+        both = value(name, "chrf++ + prism", R)
+        assert both > either[1] if name == "wmt19" else either[0] < both < either[1]
+
+
 def gain_and_difference(references: str, name: str, metric: str, statistic: str) -> list[Figure]:
     of = {"references": references, "set": name, "metric": metric, "use": "max", "k": 10, "statistic": statistic}
     return [figure("evidence", "gain", **of, row="real"), figure("evidence", "value", **of, row="difference")]
