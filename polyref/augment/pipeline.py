@@ -116,7 +116,7 @@ class Tally:
             share = 100 * self.dropped.total() / total
             short += (
                 f"\npolyref: the lists hold {longest} candidate{'s' * (longest != 1)} a segment at most, of which the "
-                f"filter drops {share:.0f} %: longer lists give more (polyref paraphrase -k {OVERGENERATE * k})"
+                f"filter drops {share:.0f} %: longer lists may give more (polyref paraphrase -k {OVERGENERATE * k})"
             )
         return f"{table}\n{short}" if self.short else table
 

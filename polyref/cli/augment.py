@@ -104,8 +104,10 @@ def command(
     XML and SGML, the folder of a test set. Tables and JSON with columns of unusual names need --fields. The result is
     JSONL, one segment a line.
 
-    The candidates come from diverse beam search by default. With any option of the search itself (--semantics to
-    --sampling-epsilon) they are the engine's own list; --seed is recorded, and counts where candidates are drawn.
+    By default, for English, candidates come from a table of words, and from a small model by diverse beam search: it
+    offers only what it judges to mean the same. With any option of the search itself (--semantics to
+    --sampling-epsilon), they are the engine's own list, unjudged; --seed is recorded, and counts where candidates are
+    drawn.
 
     With --candidates, lists that were made elsewhere are filtered, selected and recorded, and no model is loaded. They
     are matched to the references by id, or by line where they have no ids of their own. A text that they hold must be a

@@ -105,7 +105,7 @@ def screen(
     """
     added = sum(len(segment.extras) for segment in references)
     reasons = ", ".join(f"{reason} {count}" for reason, count in Counter(dropped).most_common(4))
-    told = f" ({len(dropped)} more were dropped: {reasons} ...)" if dropped else ""
+    told = f" ({len(dropped)} more were dropped: {reasons}{' ...' * (len(set(dropped)) > 4)})" if dropped else ""
     parts = [f"{len(references)} references and {added} paraphrases{told}. Three of the references:"]
     written = (row for row in zip(references, *outputs, strict=True) if row[0].extras)
     for segment, right, wrong in islice(written, 3):

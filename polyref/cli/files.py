@@ -82,7 +82,8 @@ def reading_options(
             reading = replace(reading, lang=code)
             if sets:
                 instead = values.get("source") if sources else None
-                values["references"] = _references(values["references"], test_set, instead)
+                what = "IN... OUT" if "target" in values else "REFS..."
+                values["references"] = _references(values["references"], test_set, instead, what)
             files = values["references"] if sets else (values["file"],)
             # Names of files hold it, and where no option does it names the language of the references.
             named = values.get("to") == FOLDER.name or values.get("lang", "") is None
@@ -123,13 +124,16 @@ def _check_lang(paths: Sequence[str], reading: Reading, making: object) -> None:
         raise UsageError(f"--lang has no use {where} but with XLIFF and TMX", remedy="leave it out")
 
 
-def _references(references: Sequence[str], test_set: str | None, source: str | None) -> tuple[str, ...]:
+def _references(references: Sequence[str], test_set: str | None, source: str | None, what: str) -> tuple[str, ...]:
     if test_set is not None:
         if references:
             raise UsageError(f"-t {test_set} and {references[0]} both name references", remedy="leave one of them out")
         return (f"{SCHEME}{test_set}",)
     if not references and source is None:
-        raise UsageError("Missing argument 'REFS...'", remedy="the files of references; or name a test set: -t")
+        raise UsageError(f"Missing argument '{what}'", remedy="the files of references; or name a test set: -t")
+    twice = next((one for one in references if one != "-" and references.count(one) > 1), None)
+    if twice is not None:
+        raise UsageError(f"{display_name(twice)} is named twice", remedy="name each file of references once")
     return tuple(references)
 
 

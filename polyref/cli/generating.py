@@ -48,7 +48,7 @@ def _declared(kind: Any, names: str, heading: str = "", **facts: Any) -> Options
 #: Of ranges that are checked with the others, in more words than click's.
 _ANY: Final[Mapping[str, None]] = {"least": None, "most": None}
 _SEARCH: Final = "Search"
-_ITSELF: Final = "The search itself (its list as it is: nothing is merged)"
+_ITSELF: Final = "The search itself (its list as it is: nothing is merged or judged)"
 _MACHINES: Final = "Models and machines"
 _MODELS: Final = "Language models (--model openai:NAME, chat:DIR)"
 _machine = partial(click.option, cls=HeadedOption, heading=_MACHINES)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import textwrap
+from pathlib import Path
 from typing import Any
 
 import click
 
-from polyref.cli.printing import json_object, recalled
+from polyref.cli.printing import HASH, json_object, recalled
+from polyref.errors import ModelError
 from polyref.tables import shown
 
 
@@ -28,6 +30,9 @@ def command(model: str | None, as_json: bool) -> None:
         rows = [{"hash": model, "signature": line} for line in signature.splitlines()]
         click.echo(json_object(signature.splitlines()[0], rows) if as_json else signature)
         return
+    if HASH.fullmatch(model) and not Path(model).exists():
+        remedy = "score or evaluate again, on this machine"
+        raise ModelError("no signature with this hash is kept here", file=model, remedy=remedy)
     from polyref.models.networks.matmul import library_choice
     from polyref.paraphrase.info import properties
     from polyref.paraphrase.loading import generators

@@ -66,7 +66,7 @@ def command(
     in nats, best first. An empty line keeps its place and gets no paraphrases.
 
     With any option of the search itself (--semantics to --sampling-epsilon) the list is the engine's own: nothing is
-    merged, and scores are what the list is ranked by.
+    merged or judged, and scores are what the list is ranked by.
     """
     # Everything that can be refused is refused before the model loads.
     options = loading_from(loading, search["semantics"])

@@ -43,7 +43,7 @@ def say(summary: str) -> None:
 LONG: Final = 180.0
 #: How long the first batches are measured before that, in seconds.
 MEASURED: Final = 5.0
-_HASH: Final = re.compile("[0-9a-f]{10}")
+HASH: Final = re.compile("[0-9a-f]{10}")
 _show_other_warning = warnings.showwarning
 
 
@@ -77,7 +77,7 @@ def recalled(name: str) -> str | None:
     """The signature that a hash stands for; None for what is no hash, or is not known here."""
     from polyref.cache import Cache
 
-    if not _HASH.fullmatch(name):
+    if not HASH.fullmatch(name):
         return None
     found = Cache().get([_kept(name)])
     return found[_kept(name)].decode() if found else None

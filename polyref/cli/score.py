@@ -214,7 +214,7 @@ def command(
 
     \b
     polyref score refs.en -i sysA.en sysB.en -m prism
-    polyref score refs.en -i sysA.en sysB.en -m parbleu --model shipped -k 10
+    polyref score refs.en -i sysA.en sysB.en -m parbleu --model lexical shipped -k 10
     polyref score refs.polyref.jsonl -i sysA.en sysB.en -m bleu chrf++ -k 0 1 5 10
     """  # noqa: D301
     read = [*references, *inputs, how.source]
@@ -259,7 +259,7 @@ def command(
     except NoAddedReferencesError as error:
         if adding is not None:  # all of them were dropped
             raise
-        raise UsageError(error.message, remedy=f"{error.remedy}; or name a generator: --model shipped") from None
+        raise UsageError(error.message, remedy=f"{error.remedy}; or name generators: --model lexical shipped") from None
     found = found.segment if how.sentence else found
     for kind, message in found.messages:
         tell(kind, message)

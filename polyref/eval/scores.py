@@ -136,6 +136,7 @@ def scores_of(evalset: EvaluationSet, gold: Gold, choices: Choices, several: boo
     metrics = list(dict.fromkeys(_row_names(choices, evalset)))
     made = _computed(evalset, metrics, choices)
     stored = _stored(evalset, [name for name in metrics if name not in made], refs, choices)
+    _refuse_useless(made, choices)
     if choices["scores"] is not None and not stored and not several:
         raise UsageError("`scores` has no use: no metric here is a score file", remedy="leave it out")
     if choices["peers"] is not None and (stored or not made):
@@ -298,20 +299,16 @@ def _computed(evalset: EvaluationSet, metrics: Sequence[str], choices: Choices) 
         usable = added or bool(evalset.reference_files)
         both |= {name: metric for name, metric in given.items() if usable or not metric.needs_references}
         own = {name: between(both[name], evalset.pair) for name in metrics if name in both}
-    useless = {
-        "references": bool(choices["references"]),
-        **dict.fromkeys(list(options)[:1], True),
-        "placebo": choices["placebo"] is not None,
-        "originals": choices["originals"] != (KEPT,),
-        "segments": bool(choices["segments"]),
-        "all_segments": choices["all_segments"],
-        "ks": bool(max(choices["ks"], default=0)),
-    }
-    for name, asked in useless.items():
-        if asked and not own:
-            remedy = None if name in {"placebo", "originals"} else "leave it out"
-            raise UsageError(f"`{name}` has no use: every metric here is a score file", remedy=remedy)
     return own
+
+
+def _refuse_useless(own: Mapping[str, Metric], choices: Choices) -> None:
+    """Refuse options of metrics that are computed here where none is."""
+    given = {name: choices[name] for name in ("references", "placebo", "segments", "all_segments")}
+    given |= {"originals": choices["originals"] != (KEPT,), "ks": max(choices["ks"], default=0)}
+    useless = [*(name for name, value in given.items() if value), *choices["of_metrics"]]
+    if useless and not own:
+        raise UsageError(f"`{useless[0]}` has no use: every metric here is a score file", remedy="leave it out")
 
 
 def part_of(gold: Gold, choices: Choices, segments: int, costly: bool, several: bool) -> ScoredPart | None:

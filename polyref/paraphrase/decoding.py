@@ -170,7 +170,7 @@ class DiverseBeam:
         None, help="Beam over all groups.", least=1, metavar="B", otherwise="the model's own, or as many as asked for"
     )
     groups: int | None = setting(
-        None, help="Diverse beam groups.", least=1, metavar="G", otherwise="one for every 5 candidates"
+        None, help="Diverse beam groups.", least=1, metavar="G", otherwise="one for every 5 of the beam, at least 2"
     )
     strength: float | None = setting(None, help="Diversity strength.", metavar="L", otherwise="the model's own")
     closeness: int | None = setting(

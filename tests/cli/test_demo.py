@@ -149,7 +149,8 @@ def test_three_references_with_paraphrases_are_shown() -> None:
 
     segments = ReferenceSet(tuple(map(segment, range(8))))
     rows = [{"system": system, "metric": "bleu", "name": "BLEU", "k": k, "score": 1} for system in SYSTEMS for k in KS]
-    shown = screen(segments, [["a"] * 8, ["b"] * 8], rows, ())
+    shown = screen(segments, [["a"] * 8, ["b"] * 8], rows, ("copy", "names", "copy"))
+    assert shown.startswith("8 references and 4 paraphrases (3 more were dropped: copy 2, names 1). Three of")
     assert re.findall(r"^reference   (.*)$", shown, re.M) == ["text 1", "text 3", "text 5"]
     assert re.findall(r"^paraphrase  (.*)$", shown, re.M) == ["paraphrase 1", "paraphrase 3", "paraphrase 5"]
 

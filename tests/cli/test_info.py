@@ -51,7 +51,11 @@ def test_a_library_that_does_not_exist_is_one_line(
 
 
 def test_what_is_no_model_is_one_line(polyref: Callable[..., Any], tmp_path: Path) -> None:
-    for name, message in (("nothing-here", "no such model folder"), (tmp_path, "neither checkpoint.pt")):
+    for name, message in (
+        ("nothing-here", "no such model folder"),
+        ("0123456789", "0123456789: no signature with this hash is kept here (score or evaluate again"),
+        (tmp_path, "neither checkpoint.pt"),
+    ):
         result = polyref("info", name)
         assert (result.code, result.out) == (1, "")
         assert message in result.err and result.err.count("\n") == 1

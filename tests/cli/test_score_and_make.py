@@ -225,7 +225,7 @@ def test_without_a_generator_it_says_what_is_needed(polyref: Callable[..., Any],
         result = polyref("score", "refs.en", "-i", "sysA.en", *arguments)
         assert result.code == 2
         assert "but the references have none (add paraphrases with polyref augment" in result.err
-        assert "or name a generator: --model shipped)" in result.err
+        assert "or name generators: --model lexical shipped)" in result.err
 
 
 def test_a_folder_that_cannot_be_made_is_named(

@@ -21,6 +21,9 @@ MISTAKES = [
     (["score", "r", "-i", "s", "--combine", "mx"], "'mx' is not one of 'max'"),
     (["score", "r", "-i", "s", "-k", "x"], "invalid value for '-k': 'x' is not a whole number"),
     (["augment"], "Missing argument 'REFS...' (the files of references"),
+    (["augment", "r", "s", "r"], "r is named twice (name each file of references once)"),
+    (["score", "r", "r", "-i", "s"], "r is named twice (name each file of references once)"),
+    (["convert", "refs", "r"], "Missing argument 'IN... OUT' (the files of references"),
     (["evaluate", "x"], "missing option '-l'"),
 ]
 

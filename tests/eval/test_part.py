@@ -258,6 +258,7 @@ def test_peers_are_scored_where_they_are_judged(everything: Path) -> None:
     [
         ({"segments": 5, "all_segments": True}, "`segments` and `all_segments` contradict each other"),
         ({"segments": 0}, "`segments` is 0, expected 1 or more"),
+        ({"segments": 5, "metrics": "blue"}, "no stored scores of 'blue'"),
         ({"segments": 5, "metrics": "length"}, "`segments` has no use: every metric here is a score file"),
         ({"all_segments": True}, "`all_segments` has no use: all 5 are scored without it"),
         ({"all_segments": True, "metrics": "length"}, "`all_segments` has no use: every metric here is a score file"),
