@@ -110,7 +110,7 @@ class Tally:
         total = max(self.candidates, 1)
         lines = [[name, str(count), f"{100 * count / total:.1f}"] for name, count in self.outcomes(reasons)]
         table = text_table(["candidates", "count", "%"], lines)
-        short = f"polyref: {self.short} of {self.segments} segments got fewer than {k} new references"
+        short = f"polyref: {self.short} of {self.segments} segments got fewer than {k} new reference{'s' * (k != 1)}"
         short += f", {self.none} of them none" if self.none else ""
         if longest is not None and longest < OVERGENERATE * k:
             share = 100 * self.dropped.total() / total

@@ -13,7 +13,7 @@ from polyref.cli.printing import tell
 from polyref.formats import Reading, open_references
 from polyref.formats.own import Spool
 from polyref.formats.writing import WRITTEN, save
-from polyref.textfiles import display_name
+from polyref.textfiles import STDOUT_NAME, display_name
 
 
 @click.group(cls=LazyGroup)
@@ -43,4 +43,4 @@ def refs(references: tuple[str, ...], reading: Reading, target: str, to: str | N
         opened = open_references(references, stack, reading)
         lost = save(Spool(stack, opened.segments), opened.meta, target, to, reading.pair)
     if lost:
-        tell("note", f"{display_name(target)} cannot hold {'; '.join(lost)}")
+        tell("note", f"{STDOUT_NAME if target == '-' else display_name(target)} cannot hold {'; '.join(lost)}")

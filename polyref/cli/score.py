@@ -214,7 +214,7 @@ def command(
 
     \b
     polyref score refs.en -i sysA.en sysB.en -m prism
-    polyref score refs.en -i sysA.en sysB.en -m parbleu --model lexical shipped -k 10
+    polyref score refs.en -i sysA.en sysB.en -m bleu --model lexical shipped -k 0 10
     polyref score refs.polyref.jsonl -i sysA.en sysB.en -m bleu chrf++ -k 0 1 5 10
     """  # noqa: D301
     read = [*references, *inputs, how.source]

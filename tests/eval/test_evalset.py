@@ -190,6 +190,8 @@ def test_no_directory_no_pair(minimal: Path) -> None:
         EvalSet(minimal / "nowhere", "de-en")
     with pytest.raises(DataError, match="nothing for the pair 'fr-en'; pairs found: de-en"):
         EvalSet(minimal, "fr-en")
+    with pytest.raises(DataError, match=r"'de-en'; pairs found: none \(expected an mt-metrics-eval layout\)"):
+        EvalSet(minimal / "references", "de-en")
 
 
 def test_a_link_that_leads_to_itself_is_no_directory(tmp_path: Path) -> None:

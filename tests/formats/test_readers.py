@@ -108,6 +108,8 @@ def test_columns_named_and_numbered(tmp_path: Path) -> None:
     both = ReferenceSet.load(bare, fields={"2": "reference", "3": "reference", "1": "id"})
     assert both.texts() == [["one", "uno"], ["two", "due"]]
     assert [segment.id for segment in both] == ["x", "y"]
+    with pytest.raises(DataError, match=r"b\.tsv:1: no 'won' as `fields` says, there are: x, one, uno"):
+        ReferenceSet.load(bare, fields={"won": "reference"})
     assert texts(bare, form="sacrebleu-tsv") == [["x", "one", "uno"], ["y", "two", "due"]]
     assert texts(bare, form="plain") == [["x\tone\tuno"], ["y\ttwo\tdue"]]
     assert texts(named, fields={"4": "reference"}) == [["uno"], [""]]

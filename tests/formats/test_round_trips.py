@@ -496,6 +496,7 @@ def test_the_command(tmp_path: Path, polyref: Callable[..., Any], name: str) -> 
         assert there.err == ""
     else:
         assert there.err == f"polyref: note: {tmp_path}/to-{name} cannot hold what the header says (1 key)\n"
+        assert "note: <stdout> cannot hold" in polyref("convert", "refs", first, "-", "--to", "tsv").err
     back = polyref("convert", "refs", tmp_path / f"to-{name}", "-")
     assert back.out.splitlines()[1:] == first.read_text().splitlines()[1:]
     refused = polyref("convert", "refs", first, first)

@@ -136,7 +136,7 @@ class EvalSet:
         self.darr_file = self.directory / "darr" / f"{pair}.tsv"
         self.human_files = self._human_files()
         if not self.human_files and not self.output_files and not self.darr_file.is_file():
-            found = ", ".join(pairs_in(self.directory)) or "none"
+            found = ", ".join(pairs_in(self.directory)) or "none (expected an mt-metrics-eval layout)"
             raise DataError(f"nothing for the pair {pair!r}; pairs found: {found}", file=directory)
 
     def __repr__(self) -> str:
