@@ -81,8 +81,8 @@ class _Table:
         self.fields = fields = file.reading.fields
         numbers = [str(place) for place in range(1, len(first) + 1)]
         words = all(" " not in cell.strip() for cell in first)  # and no texts
-        said = bool(fields) and (set(fields) <= set(first) or (words and not set(fields) <= set(numbers)))
-        named = not all_references and (has_names(first) or said)
+        given = bool(fields) and (set(fields) <= set(first) or (words and not set(fields) <= set(numbers)))
+        named = not all_references and (has_names(first) or given)
         if all_references:
             self.columns = [Field(key, "reference") for key in numbers]
         elif named:

@@ -384,7 +384,7 @@ def _found(name: str, fetch: bool) -> tuple[str, Path, bool]:
             raise
         raise ModelError(
             f"{name} is not on this machine, and nothing is fetched unasked",
-            remedy=f"--comet-model {name} fetches it from the Hugging Face hub; or name a folder",
+            remedy=f"name it to fetch it from the Hugging Face hub, or name a folder: --comet-model {name}",
         ) from None
     for one in _WEIGHTS:
         if (folder / one).is_file():

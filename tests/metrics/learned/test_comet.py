@@ -149,7 +149,7 @@ def test_a_model_that_nobody_names_is_not_fetched(monkeypatch: pytest.MonkeyPatc
     asked = []
     monkeypatch.setattr("huggingface_hub.snapshot_download", lambda name, **how: asked.append((name, how)) or 1 / 0)
     for metric, name in (("comet", "Unbabel/wmt22-comet-da"), ("comet-src", "Unbabel/wmt22-cometkiwi-da")):
-        with pytest.raises(ModelError, match=rf"{name} is not on this machine, .*: model={name}"):
+        with pytest.raises(ModelError, match=rf"{name} is not on this machine, .*: --comet-model {name}"):
             get_metric(metric, cache=False).checkpoint  # noqa: B018
         with pytest.raises(ModelError, match="the Hugging Face hub did not give it"):
             get_metric(metric, model=name, cache=False).checkpoint  # noqa: B018
