@@ -106,19 +106,21 @@ class Tally:
         return dict.fromkeys((*known, *sorted(reason for reason, count in self.dropped.items() if count)))
 
     def summary(self, reasons: Iterable[str], k: int, longest: int | None = None) -> str:
-        """The outcomes as a table, how many segments got fewer than ``k``, and whether ``longest`` lists are why."""
+        """The outcomes as a table, new references a segment, and whether ``longest`` lists are why some got few."""
         total = max(self.candidates, 1)
         lines = [[name, str(count), f"{100 * count / total:.1f}"] for name, count in self.outcomes(reasons)]
         table = text_table(["candidates", "count", "%"], lines)
-        short = f"polyref: {self.short} of {self.segments} segments got fewer than {k} new reference{'s' * (k != 1)}"
-        short += f", {self.none} of them none" if self.none else ""
-        if longest is not None and longest < OVERGENERATE * k:
+        a_segment = self.kept / max(self.segments, 1)
+        made = f"polyref: {self.kept} new reference{'s' * (self.kept != 1)}, {a_segment:.1f} a segment"
+        made += f"; {self.short} of {self.segments} segments got fewer than {k}" if self.short else ""
+        made += f", {self.none} of them none" if self.none else ""
+        if self.short and longest is not None and longest < OVERGENERATE * k:
             share = 100 * self.dropped.total() / total
-            short += (
+            made += (
                 f"\npolyref: the lists hold {longest} candidate{'s' * (longest != 1)} a segment at most, of which the "
                 f"filter drops {share:.0f} %: longer lists may give more (polyref paraphrase -k {OVERGENERATE * k})"
             )
-        return f"{table}\n{short}" if self.short else table
+        return f"{table}\n{made}"
 
     def warnings(self, *, translated: bool = False) -> list[str]:
         """What a user should know about references, or sources, that are empty, too long, or failed."""
