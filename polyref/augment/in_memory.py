@@ -203,7 +203,7 @@ def augment(
         references: A set (what it holds already is kept, new references follow); or a list with the one reference of
             every segment; or a list with the list of every segment's references.
         paraphraser: As :func:`polyref.load_paraphraser` gives it, or what that function takes: a name or a path. Or
-            several, which take turns. None is the shipped model, or nothing where there are ``candidates``.
+            several, which take turns. None is ``lexical`` and ``shipped``, or nothing where there are ``candidates``.
         k: Paraphrases a segment, at least 1; ``OVERGENERATE`` times as many candidates are made.
         candidates: Lists that were made elsewhere: a file in any form that holds paraphrases, a set, or the list of
             every segment's candidates, best first; or several of these, which take turns with one another and with the

@@ -80,6 +80,7 @@ class Forced:
         for reference, candidate in pairs:
             given, wanted = (candidate, reference) if self.backward else (reference, candidate)
             jobs.append((self._scorer.source(given, self._read), self._scorer.target(wanted, self._written)))
+        self._scorer.known.clear()
         return [float(row.mean()) if len(row) else 0.0 for row in self._scorer.score(jobs, self._written)]
 
     def weight(self, value: float) -> float:

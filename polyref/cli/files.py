@@ -157,19 +157,29 @@ def refuse_overwriting(
         models: Models as they were named: files, folders, or names with ``backend:`` before them.
     """
     read = [path for path in inputs if path is not None]
-    folders = [Path(realpath(folder)) for name in models for folder in (name, name.partition(":")[2]) if folder]
+    folders = [(name, Path(realpath(path))) for name in models for path in (name, name.partition(":")[2]) if path]
     fresh, kept = list(filter(None, outputs)), list(filter(None, journals))
     for output in (*fresh, *kept):
         for file in _files(output):
             if any(_same_file(file, path) for path in read):
                 raise UsageError(f"{file} is also an input", remedy="choose another output")
-            if _is_file(file) and any(Path(without_scheme(file)).resolve().is_relative_to(one) for one in folders):
+            place = Path(without_scheme(file)).resolve()
+            within = [name for name, folder in folders if place.is_relative_to(folder)] if _is_file(file) else []
+            if any(not _is_generator(name) for name in within):
                 raise UsageError(f"{file} is part of a model", remedy="choose another output")
             if output in fresh and _is_file(file) and is_journal(without_scheme(file)):
                 raise UsageError(f"{file} holds finished work", remedy="choose another output, or move it away")
     for one, other in combinations((*fresh, *kept), 2):
         if _same_place(one, other):
             raise UsageError(f"{other} is named for two outputs", remedy="choose another file for one of them")
+
+
+def _is_generator(name: str) -> bool:
+    """Whether a name is that of a generator, such as ``lexical``, and not of a folder."""
+    from polyref.paraphrase.loading import find_generator
+
+    found = find_generator(name)
+    return found is not None and found[1] is None
 
 
 def _files(output: str) -> list[str]:

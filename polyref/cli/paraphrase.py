@@ -62,8 +62,9 @@ def command(
     FILE is plain text, or references in any other form that `polyref augment` reads; of a segment with several, the
     first one is paraphrased.
 
-    Every line is {"id", "text", "paraphrases": [{"text", "score"}]}: scores are length-normalised log-probabilities
-    in nats, best first. An empty line keeps its place and gets no paraphrases.
+    Every line is {"id", "text", "paraphrases": [{"text", "score"}]}, best first; scores are length-normalised
+    log-probabilities in nats. The shipped model ranks by how surely a paraphrase says the same, and not by scores. An
+    empty line keeps its place and gets no paraphrases.
 
     With any option of the search itself (--semantics to --sampling-epsilon) the list is the engine's own: nothing is
     merged or judged, and scores are what the list is ranked by.

@@ -127,7 +127,7 @@ class ForcedScorer(ScorerFacts, ABC):
         self._tag_starts: bool = getattr(codec, "tag_starts", False)
         self._segmenter = segmenter
         self._stretch = min(_STRETCH, max(_STATES // (4 * width), 1))
-        self._known: dict[tuple[str, str, str | None], tuple[Tokens, bool]] = {}
+        self.known: dict[tuple[str, str, str | None], tuple[Tokens, bool]] = {}  # to be emptied where texts have no end
 
     # --- texts ---
 
@@ -145,9 +145,9 @@ class ForcedScorer(ScorerFacts, ABC):
 
     def _tokens(self, side: str, text: str, lang: str | None) -> tuple[Tokens, bool]:
         key = (side, text, lang)
-        if key not in self._known:
-            self._known[key] = self._cut(side, self._whole(side, text, lang))
-        return self._known[key]
+        if key not in self.known:
+            self.known[key] = self._cut(side, self._whole(side, text, lang))
+        return self.known[key]
 
     def _whole(self, side: str, text: str, lang: str | None) -> list[int]:
         encode = self._codec.encode if side == "source" else self._codec.encode_target

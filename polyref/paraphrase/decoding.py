@@ -158,7 +158,7 @@ class DiverseBeam:
     """Diverse beam search (Vijayakumar et al. 2016, arXiv:1610.02424, Algorithm 1).
 
     Attributes:
-        beam: None: as many as paraphrases are asked for, and at least 4.
+        beam: None: the model's own (8 of the shipped one), or as many as paraphrases are asked for, and at least 4.
         groups: A multiple of them is the beam. None: one for every five hypotheses, and at least two. Every group after
             the first is forced to begin differently: with more of them, more candidates begin badly.
         strength: Lambda, nats a token for every kept hypothesis of earlier groups that chose it at the same step. None:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from polyref.errors import DataError, ModelError
+from polyref.errors import DataError, ModelError, UsageError
 from polyref.languages import base
 from polyref.paraphrase.decoding import Decoding
 from polyref.paraphrase.loading import LoadingOptions
@@ -159,9 +159,9 @@ class LexicalParaphraser(Paraphraser):
 
     def __init__(self, table: Substitutions, languages: tuple[str, ...] = ()) -> None:
         self.table = table
-        self.signature = f"lexical|sha:{table.digest}"
         self.languages = languages
         self._articles = "en" in map(base, languages)
+        self.signature = f"lexical|sha:{table.digest}{'' if self._articles else '|no articles'}"
 
     def generate(
         self, texts: Iterable[str], k: int, *, decoding: Decoding | None = None, progress: bool = False
@@ -204,7 +204,7 @@ def _free(text: str, edit: Edit) -> bool:
 
 def _article_fits(before: str, old: str, new: str) -> bool:
     """Whether ``a`` or ``an`` before the words, if there is one, is right for the new ones as for the old."""
-    last = before.split()[-1:]
+    last = before.rsplit(maxsplit=1)[-1:]
     return last not in (["a"], ["an"], ["A"], ["An"]) or (old[0].lower() in _VOWELS) == (new[0].lower() in _VOWELS)
 
 
@@ -214,7 +214,6 @@ def load(argument: str | None, options: LoadingOptions) -> LexicalParaphraser:
     if not path.is_file():
         raise ModelError("there is no such file", file=path, remedy="expected a table of substitutions")
     lang = options.lang
-    languages = ("en",) if argument is None else (lang,) if lang else ()
-    made = LexicalParaphraser(Substitutions.load(path), languages)
-    made.check_language(lang)
-    return made
+    if argument is None and lang is not None and base(lang) != "en":
+        raise UsageError(f"lexical writes en, not {lang!r}", remedy="choose another `model`, or lexical:FILE")
+    return LexicalParaphraser(Substitutions.load(path), ("en",) if argument is None else (lang,) if lang else ())

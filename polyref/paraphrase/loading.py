@@ -243,9 +243,13 @@ def _own(name: str) -> Generator:
 
 def named_generator(name: str, backend: str = "polyref") -> tuple[Generator, str | None]:
     """The generator for whatever :func:`load_paraphraser` takes, and its argument."""
+    found = find_generator(name)
     if backend != "polyref":
+        if found:
+            said = f"`backend` is {backend}, which runs a folder, but {name} is none"
+            raise UsageError(said, remedy="name a `model`")
         return _own(backend), name
-    if found := find_generator(name):
+    if found:
         return found
     try:
         kind = find(name, "generator").kind
@@ -301,7 +305,7 @@ def load_paraphraser(
         memory: About the memory that a batch may take beside the model, in MB (None: 1024, on a GPU half of what is
             free); it changes the last digits of sums at most.
         jobs: Processes, each with a copy of the model and, unless ``threads`` says otherwise, one thread. The lists do
-            not depend on it.
+            not depend on it, and ``lexical`` has no use for it.
         cache: Keep n-best lists of searches in ``~/.cache/polyref`` (:mod:`polyref.cache`), and read them from there.
             It changes no list.
         rewriting: How a language model is asked (``openai:NAME``, ``chat:DIR``), and by which server: without one named
@@ -320,7 +324,8 @@ def load_paraphraser(
 
 def _load(name_or_path: str | Path, options: LoadingOptions, cache: bool) -> Paraphraser:
     generator, argument = named_generator(str(name_or_path), options.backend)
-    jobs = max(options.jobs, len(devices(options.device)))
+    # A table is done before another process has begun.
+    jobs = 1 if generator.name == "lexical" else max(options.jobs, len(devices(options.device)))
     if generator.name in REWRITING and jobs > 1:
         raise UsageError(f"`jobs` is {jobs}, but {generator.name} runs in one process", remedy="`concurrency`")
     threads = options.threads or (1 if jobs > 1 and "threads" in generator.taken() else None)

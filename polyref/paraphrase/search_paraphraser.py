@@ -125,7 +125,7 @@ class KeptLists:
         self._cache.put({self._key(unit): _packed(lists) for unit, lists in found.items()})
 
     def _key(self, unit: Unit) -> bytes:
-        return hashlib.sha256(repr(("n-best lists 1", self._facts, unit)).encode()).digest()
+        return hashlib.sha256(repr(("n-best lists 2", self._facts, unit)).encode()).digest()
 
 
 def _packed(lists: Lists) -> bytes:

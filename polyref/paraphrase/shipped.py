@@ -160,6 +160,7 @@ def equivalences(
         for one, other in pairs
         for given, wanted in ((one, other), (other, other), (other, one), (one, one))
     ]
+    scorer.known.clear()  # of a stream of texts, it would grow for ever
     means = [float(row.mean()) if len(row) else 0.0 for row in scorer.score(jobs, written)]
     values = np.array(means).reshape(-1, 4) @ (1, -1, 1, -1)
     return [float(value) for value in values]
@@ -219,7 +220,12 @@ class JudgingParaphraser(SearchParaphraser):
         if isinstance(decoding, SearchOptions):
             return super()._searched(texts, sources, k, decoding, part)
         lists = super()._searched(texts, sources, decoding.beam or k, decoding, part)
-        lists = [tuple(one for one in found if one.text != text) for text, found in zip(texts, lists, strict=True)]
+        # The model reads a text without odd spaces, which candidates cannot have.
+        read = [self.codec.decode(source) for source in sources]
+        lists = [
+            tuple(one for one in found if one.text not in own)
+            for own, found in zip(zip(texts, read, strict=True), lists, strict=True)
+        ]
         with listening(None):  # of one piece of work, the search is heard
             pairs = [(text, one.text) for text, found in zip(texts, lists, strict=True) for one in found]
             values = iter(equivalences(self._scorer, pairs))

@@ -242,6 +242,7 @@ def test_models(write: Callable[[str], Path], polyref: Callable[..., Any], tmp_p
     # Neighbours do not matter.
     assert cosine.score(pairs[1:2]) == pytest.approx([near], abs=1e-5)
     assert backward.score(pairs[2:3]) == pytest.approx([scores[2]], abs=1e-5)
+    assert not backward._scorer.known  # or it would grow with the references
 
     (tmp_path / "refs.en").write_text("In 2018, about 1,500 people worked in the two factories.\n")
     out = tmp_path / "out.jsonl"

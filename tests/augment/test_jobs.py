@@ -12,6 +12,7 @@ from polyref.cli.augment import command as augment_command
 from polyref.cli.paraphrase import command as paraphrase_command
 from polyref.paraphrase import load_paraphraser
 from polyref.paraphrase.in_processes import InProcesses
+from polyref.paraphrase.lexical import LexicalParaphraser
 from polyref.paraphrase.loading import processes_for
 from polyref.processes import available
 
@@ -60,3 +61,9 @@ def test_from_python() -> None:
     assert several(text, 3) == one(text, 3) and one(text, 3).hypotheses
     assert augment(LINES, several, 2) == augment(LINES, one, 2)
     several.close()
+
+
+def test_a_table_begins_no_process() -> None:
+    """It is done before one has begun, and would have as many as the model beside it."""
+    table = load_paraphraser("lexical", jobs=2)
+    assert isinstance(table, LexicalParaphraser) and table.reload is not None

@@ -362,6 +362,17 @@ def test_no_output_is_a_part_of_the_model(polyref: Callable[..., Any], refs: Pat
     assert (tmp_path / "model" / "config.json").read_text() == "{}"
 
 
+def test_a_folder_with_the_name_of_a_generator_is_no_model(
+    polyref: Callable[..., Any], refs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("lexical").mkdir()
+    for _ in range(2):  # the second run writes the file anew
+        assert polyref("augment", refs, "--model", "lexical", "-o", "lexical/refs.jsonl").code == 0
+    result = polyref("paraphrase", refs, "--model", "./lexical", "-o", "lexical/refs.jsonl")
+    assert result.code == 2 and "lexical/refs.jsonl is part of a model" in result.err
+
+
 @pytest.mark.slow
 def test_a_reader_that_goes_away(tmp_path: Path) -> None:
     refs = tmp_path / "refs"

@@ -161,6 +161,9 @@ def test_only_fairseq_checkpoints_and_no_copy_penalty(tmp_path: Path) -> None:
         load_paraphraser(tmp_path, backend="fairseq")
     with pytest.raises(UsageError, match=r"`prism_a` is 0\.1, but the generator fairseq takes no such option"):
         load_paraphraser(tmp_path, backend="fairseq", prism_a=0.1)
+    for name in ("lexical", "shipped", "roundtrip:a,b"):
+        with pytest.raises(UsageError, match=f"`backend` is fairseq, which runs a folder, but {name} is none"):
+            load_paraphraser(name, backend="fairseq")
     with pytest.raises(UsageError, match="`backend` is 'marian', expected one of polyref, fairseq"):
         load_paraphraser(tmp_path, backend="marian")
 

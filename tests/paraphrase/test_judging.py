@@ -64,6 +64,18 @@ def test_a_list_is_what_the_search_finds_judged_and_sorted(copy: Path) -> None:
     ]
 
 
+def test_the_text_without_its_odd_spaces_is_a_copy() -> None:
+    model = load_paraphraser("shipped", threads=1, cache=False)
+    text = TEXTS[1]
+    spaced = " " + text.replace(" look ", "  look\u00a0") + " "
+    assert model(text, 3).paraphrases == model(spaced, 3).paraphrases != []
+
+
+def test_texts_without_end_take_no_memory() -> None:
+    model: Any = load_paraphraser("shipped", threads=1, cache=False)
+    assert model(TEXTS[1], 3).paraphrases and not model._scorer.known
+
+
 def test_the_threshold_is_the_models_and_stands_in_the_signature(copy: Path) -> None:
     shipped = load_paraphraser("shipped", threads=1, cache=False)
     nothing = searching(copy, {"closeness": 3, "beam": 2, "equivalence": 1000.0})
