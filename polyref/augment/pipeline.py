@@ -135,7 +135,7 @@ class Tally:
             verbs = ["is" if count == 1 else "are" for count in counts]
             what = (
                 f"{verbs[0]} empty: kept, without paraphrases",
-                f"{verbs[1]} longer than the model reads: kept whole, the paraphrases are of the beginning",
+                f"{verbs[1]} longer than the model reads: kept whole, what the model writes is of the beginning",
                 f"failed and got no paraphrases: {why}",
             )
         noun = "source" if translated else "reference"

@@ -106,9 +106,11 @@ def screen(
     added = sum(len(segment.extras) for segment in references)
     reasons = ", ".join(f"{reason} {count}" for reason, count in Counter(dropped).most_common(4))
     told = f" ({len(dropped)} more were dropped: {reasons}{' ...' * (len(set(dropped)) > 4)})" if dropped else ""
-    parts = [f"{len(references)} references and {added} paraphrases{told}. Three of the references:"]
-    written = (row for row in zip(references, *outputs, strict=True) if row[0].extras)
-    for segment, right, wrong in islice(written, 3):
+    written = [*islice((row for row in zip(references, *outputs, strict=True) if row[0].extras), 3)]
+    some = ("None", "One", "Two", "Three")[len(written)]
+    made = f"{added} paraphrase{'s' * (added != 1)}"
+    parts = [f"{len(references)} references and {made}{told}. {some} of the references:"]
+    for segment, right, wrong in written:
         words = _words(right)
         # The one that the output has most words in common with, and so most to thank for.
         nearest = max((ref.text for ref in segment.extras), key=lambda one: (_words(one) & words).total())

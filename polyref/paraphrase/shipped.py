@@ -174,11 +174,19 @@ class JudgedSearch:
         closeness: Of the search (0 free .. 3 near copies); forced scores have the model's own.
         beam: Hypotheses of a text, however few are asked for.
         equivalence: Candidates below this are not offered (nats, see :func:`equivalences`).
+
+    Raises:
+        UsageError: One is no number, or out of range.
     """
 
     closeness: int
     beam: int
     equivalence: float
+
+    def __post_init__(self) -> None:
+        check_number("closeness", self.closeness, 0, 3, whole=True)
+        check_number("beam", self.beam, 1, LARGEST_BEAM, whole=True)
+        check_number("equivalence", self.equivalence, -LARGEST, LARGEST)
 
 
 class JudgingParaphraser(SearchParaphraser):
@@ -240,14 +248,10 @@ def _judged_search(told: Any, folder: Path) -> JudgedSearch | None:
     if told is None:
         return None
     try:
-        search = JudgedSearch(**told)
-        check_number("closeness", search.closeness, 0, 3, whole=True)
-        check_number("beam", search.beam, 1, LARGEST_BEAM, whole=True)
-        check_number("equivalence", search.equivalence, -LARGEST, LARGEST)
+        return JudgedSearch(**told)
     except (TypeError, UsageError):
         expected = 'null, or {"closeness": 0 to 3, "beam": 1 or more, "equivalence": a number}'
         raise ModelError(f"search is {told!r}, expected {expected}", file=folder / "config.json") from None
-    return search
 
 
 def load(argument: str | None, options: LoadingOptions) -> SearchParaphraser:

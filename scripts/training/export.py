@@ -26,6 +26,7 @@ from training.package import (
     JudgedSearch,
     NBest,
     SearchParaphraser,
+    UsageError,
     filter_chain,
     load_paraphraser,
     load_pointer,
@@ -80,6 +81,7 @@ def export(recipe: Recipe, options: argparse.Namespace) -> None:
     run: Path = options.run
     state: Path = options.state or run
     out: Path = options.out
+    search = _search(options.judged)
     if not recipe.network.pointer:
         sys.exit(f"{run} was trained without a pointer, for comparison: only a network with one is exported")
     saved = torch.load(state / "checkpoint.pt", map_location="cpu", weights_only=True)
@@ -97,7 +99,7 @@ def export(recipe: Recipe, options: argparse.Namespace) -> None:
         language="en",
         strength=options.strength,
         min_score=options.min_score,
-        search=_search(options.judged),
+        search=search,
     )
     loaded = load_pointer(out)
     nats_int8, each_int8 = validate(loaded.network, held)
@@ -139,7 +141,13 @@ def export(recipe: Recipe, options: argparse.Namespace) -> None:
 
 def _search(judged: Sequence[float] | None) -> JudgedSearch | None:
     """``CLOSENESS BEAM EQUIVALENCE`` of a model that judges its candidates."""
-    return None if judged is None else JudgedSearch(int(judged[0]), int(judged[1]), judged[2])
+    if judged is None:
+        return None
+    numbers: list[Any] = [int(one) if one.is_integer() else one for one in judged[:2]]
+    try:
+        return JudgedSearch(*numbers, judged[2])
+    except UsageError as error:
+        sys.exit(f"--judged: {error}")
 
 
 def _usable(nbest: NBest) -> list[str]:

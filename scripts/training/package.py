@@ -5,6 +5,7 @@ from __future__ import annotations
 from polyref import __version__ as VERSION
 from polyref.augment.filters import FilterChain, filter_chain
 from polyref.augment.measures import Equivalence
+from polyref.errors import UsageError
 from polyref.models.checkpoints.pointer import FORMAT, PointerModel, load_pointer
 from polyref.models.networks.batched import BatchedDecoder
 from polyref.models.networks.pointer import BOS, CLOSENESS, EOS, MASK, PAD, UNK, PointerConfig, PointerTransformer
@@ -35,6 +36,7 @@ __all__ = [
     "PointerTransformer",
     "SearchParaphraser",
     "Token",
+    "UsageError",
     "filter_chain",
     "form",
     "load_paraphraser",

@@ -189,7 +189,9 @@ def test_a_long_line_is_counted_and_kept(polyref: Callable[..., Any], rules: Any
     (tmp_path / "long").write_text("Word after word was said. " * 400 + "\n")
     result = polyref("augment", tmp_path / "long", "-k", "2", "-o", tmp_path / "out.jsonl")
     assert result.code == 0
-    assert "1 reference is longer than the model reads: kept whole" in result.err
+    # Another generator may have read all of it.
+    said = "1 reference is longer than the model reads: kept whole, what the model writes is of the beginning"
+    assert said in result.err
     assert len(ReferenceSet.load(tmp_path / "out.jsonl")[0].originals[0].text) == 10_400
 
 

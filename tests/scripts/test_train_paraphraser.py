@@ -440,6 +440,10 @@ def test_export(straight: Path, tmp_path: Path) -> None:
     run = shutil.copytree(straight, tmp_path / "run")
     out = tmp_path / "model"
     (tmp_path / "sentences.txt").write_text("".join(f"On day {i} it rained.\n" for i in range(10, 22)), "utf-8")
+    for judged, said in ((("3.7", "6", "0"), "`closeness` is 3.7, expected a whole number"),
+                         (("3", "0", "0"), "`beam` is 0, expected 1 or more")):  # fmt: skip
+        refused = script("export", "--run", run, "--recipe", run / "recipe.toml", "--out", out, "--judged", *judged)
+        assert refused.returncode == 1 and f"--judged: {said}" in refused.stderr and not out.exists()
     # Nothing that this model writes is equivalent to 99 nats: a list may be empty.
     done = script("export", "--run", run, "--recipe", run / "recipe.toml", "--out", out, "--name", "tiny",
                   "--judged", "3", "6", "99", "--sentences", tmp_path / "sentences.txt")  # fmt: skip
