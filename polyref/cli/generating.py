@@ -227,13 +227,16 @@ def generators_from(
         for name in ("answers", "batch"):
             if rewriting.get(name) is not None:
                 raise UsageError(f"--{name} is for one language model, but there are {sum(ask)}")
+    searches = [Wanted(model).searches for model in models]
     found, wanted = [], asked
-    for number, (model, asks) in enumerate(zip(models, ask, strict=True), 1):
+    for number, (model, asks, does) in enumerate(zip(models, ask, searches, strict=True), 1):
         given = rewriting if asks or not any(ask) else dict.fromkeys(rewriting)
         place = output if sum(ask) < 2 or is_stream(output) else f"{output}.{number}"
-        options = _rewriting_from(model, given, search, place)
-        # The temperature of a language model is none of a search.
-        own = search if options is None else {**search, "temperature": None}
+        # Options of a search are for those that search, if one does; language models have some of them too.
+        asking = {name: search[name] for name in ("temperature", "seed")}
+        own = search if does or not any(searches) else dict.fromkeys(search) | asking
+        options = _rewriting_from(model, given, own, place)
+        own = own if does or not any(ask) else {**own, "temperature": None}
         wanted, decoding = decoding_from(k, own, loading["backend"], asked)
         found.append(Wanted(model, decoding, options))
     return wanted, found

@@ -398,7 +398,7 @@ class Wanted:
         if isinstance(self.model, Paraphraser):
             return type(self.model).describe_decoding is not Paraphraser.describe_decoding
         found = find_generator(str(self.model))
-        return found is None or found[0].name != "lexical"
+        return found is None or found[0].name not in ("lexical", *REWRITING)
 
     def load(self, options: Mapping[str, Any], lang: str | None, source_lang: str | None = None) -> Paraphraser:
         """The paraphraser, which is loaded unless it is given."""

@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from chat_server import ChatServer
 
 from polyref import load_paraphraser
 from polyref.augment import augment
 from polyref.errors import UsageError
-from polyref.paraphrase import SearchOptions
+from polyref.paraphrase import DiverseBeam, SearchOptions
 from polyref.paraphrase.paraphraser import Paraphraser
+from polyref.paraphrase.rewriting.options import RewritingOptions
 from polyref.references import ReferenceSet
 
 #: Both the table and the shipped model write something for it.
@@ -69,6 +71,33 @@ def test_options_of_a_search_are_for_those_that_search(tmp_path: Path, polyref: 
     refused = polyref(*command, "--model", "lexical", "--beam", "8")
     assert refused.code == 2 and refused.err.count("\n") == 1 and not (tmp_path / "out.jsonl").exists()
     assert "--beam is an option of a search, but lexical does not search" in refused.err
+
+
+@pytest.mark.slow
+def test_a_language_model_beside_a_search(tmp_path: Path, polyref: Callable[..., Any]) -> None:
+    (tmp_path / "refs.en").write_text(f"{TEXT}\n", "utf-8")
+    server = ChatServer()
+    with server.running() as url:
+        command = ("augment", tmp_path / "refs.en", "-k", "1", "-o", tmp_path / "out.jsonl", "--base-url", url)
+        for models, options, described in (
+            (("lexical", "shipped"), ("--beam", "4"), "one substitution + dbs(beam=4,"),
+            (("shipped",), ("--beam", "4", "--temperature", "0.5"), "search(beam=4,groups=1,temperature=0.5,"),
+            (("lexical",), ("--temperature", "0.5"), "one substitution + rewriting("),
+        ):
+            several = [word for model in (*models, "openai:tiny") for word in ("--model", model)]
+            done = polyref(*command, *several, *options)
+            assert done.code == 0, done.err
+            made = ReferenceSet.load(tmp_path / "out.jsonl").meta
+            assert made["decoding"].startswith(described)
+            assert ("temperature:0.5" in made["generator"]) == ("--temperature" in options)
+        several = ["--model", "lexical", "--model", "openai:tiny"]
+        refused = polyref(*command, *several, "--beam", "4")
+        assert refused.code == 2 and "--beam is an option of a search, but a language model does not" in refused.err
+        rewriting = RewritingOptions(base_url=url)
+        found = augment([TEXT], ["shipped", "openai:tiny"], 1, decoding=DiverseBeam(beam=4), rewriting=rewriting)
+        assert found.meta["decoding"].startswith("dbs(beam=4,")
+        with pytest.raises(UsageError, match="does not search"):
+            augment([TEXT], ["lexical", "openai:tiny"], 1, decoding=DiverseBeam(beam=4), rewriting=rewriting, lang="en")
 
 
 @pytest.mark.slow
