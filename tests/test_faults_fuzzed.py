@@ -300,7 +300,7 @@ def test_signals_while_a_command_runs(
     systems.write_text("The cat sat .\nNo one paid .\n", "utf-8")
     commands = (
         ("convert", "refs", refs, "{}/out.jsonl"),
-        ("convert", "refs", refs, refs, "{}/out.{{}}.txt"),
+        ("convert", "refs", refs, systems, "{}/out.{{}}.txt"),
         ("score", refs, "-i", systems, "-m", "bleu", "-k", 0, "--json", "-o", "{}/scores"),
         ("augment", refs, "--candidates", folder.parent / "lists.txt", "-k", 1, "-o", "{}/set.jsonl", "--quiet"),
     )

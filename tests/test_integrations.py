@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from importlib import import_module
+from importlib import import_module, invalidate_caches
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,12 @@ def evaluate(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         patch.setattr("evaluate.config.HF_MODULES_CACHE", str(folder / "modules"))
         patch.syspath_prepend(str(folder / "modules"))
         yield package
+
+
+@pytest.fixture(autouse=True)
+def fresh_imports() -> None:
+    """A module that is written right after another one is seen, too: folders' times have steps of milliseconds."""
+    invalidate_caches()
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)

@@ -163,7 +163,7 @@ def refuse_overwriting(
         for file in _files(output):
             if any(_same_file(file, path) for path in read):
                 raise UsageError(f"{file} is also an input", remedy="choose another output")
-            place = Path(without_scheme(file)).resolve()
+            place = Path(realpath(without_scheme(file)))
             within = [name for name, folder in folders if place.is_relative_to(folder)] if _is_file(file) else []
             if any(not _is_generator(name) for name in within):
                 raise UsageError(f"{file} is part of a model", remedy="choose another output")

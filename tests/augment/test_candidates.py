@@ -81,9 +81,7 @@ def test_lists_too_short_for_k_are_named_as_the_reason(polyref: Callable[..., An
     short, long = nbest(tmp_path / "short.jsonl", k=4), nbest(tmp_path / "long.jsonl", k=8)
     command = ["augment", refs, "-k", "4", "-o", tmp_path / "out.jsonl", "--lang", "en", "--candidates"]
     told = polyref(*command, short)
-    assert "of 4 segments got fewer than 4\npolyref: the lists hold 4 candidates a segment at most" in (
-        told.err
-    )
+    assert "of 4 segments got fewer than 4\npolyref: the lists hold 4 candidates a segment at most" in told.err
     assert "longer lists may give more (polyref paraphrase -k 8)" in told.err
     (tmp_path / "out.jsonl").unlink()
     assert "the lists hold" not in polyref(*command, long).err

@@ -183,7 +183,7 @@ def test_the_command_says_what_is_left_beyond_a_placebo(minimal: Path, polyref: 
     ("options", "message"),
     [
         (["-m", "bleu"], "--placebo without added references"),
-        (["-m", "length-src", "--refs", "REFS"], "no use: every metric here is a score file"),
+        (["-m", "length", "--refs", "REFS"], "no use: every metric here is a score file"),
     ],
 )
 def test_nothing_to_exchange(options: list[str], message: str, minimal: Path, polyref: Any) -> None:
