@@ -297,8 +297,8 @@ def _computed(evalset: EvaluationSet, metrics: Sequence[str], choices: Choices) 
         taken = {name: value for name, value in options.items() if takers or name != "cache"}
         both = make_metrics(named, taken, evalset.pair) if named else {}
         usable = added or bool(evalset.reference_files)
-        both |= {name: metric for name, metric in given.items() if usable or not metric.needs_references}
-        own = {name: between(both[name], evalset.pair) for name in metrics if name in both}
+        both |= {name: between(one, evalset.pair) for name, one in given.items() if usable or not one.needs_references}
+        own = {name: both[name] for name in metrics if name in both}
     return own
 
 
